@@ -1,0 +1,71 @@
+-- beat: the heartbeat, one per worker. Moves the clock, renews the lease,
+-- removes sessions whose lease has ended, proves the subscription alive by a
+-- message to the session's own channel ("beat <number>").
+--
+-- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- ARGV[1] session, ARGV[2] epoch, ARGV[3] number of the command
+-- ARGV[4] generation that the session knows
+-- ARGV[5] lease in ms
+-- Reply: session, epoch, number, status (ok, resync); if ok then
+--   live sessions, sessions removed by this call
+--
+-- Idempotent. A removed session that lives says hello again and declares.
+
+-- @include "include/status.lua"
+-- @include "include/arguments.lua"
+-- @include "include/clock.lua"
+-- @include "include/registry.lua"
+
+local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
+local session = session_name(1)
+local epoch, number = integer(2, 1), integer(3)
+local gen, lease = integer(4), integer(5, 1)
+-- how many sessions one call removes at most, so that it stays short
+local REMOVED_AT_ONCE = 100
+
+-- Bars that are over go, in one look through the registry per lease.
+local function prune_bars(clock)
+    local due = tonumber(redis.call('HGET', meta, 'bars'))
+    if not due or due > clock then return end
+    local left = false
+    local all = redis.call('HGETALL', epochs)
+    for i = 1, #all, 2 do
+        local til = tonumber(string.match(all[i + 1], '^bye (%d+)$'))
+        if til and til <= clock then
+            redis.call('HDEL', epochs, all[i])
+        elseif til then
+            left = true
+        end
+    end
+    if left then
+        redis.call('HSET', meta, 'bars', clock + lease)
+    else
+        redis.call('HDEL', meta, 'bars')
+    end
+end
+
+local current, declared = registry_read(epochs, session)
+if current ~= epoch
+    or tonumber(redis.call('HGET', meta, 'gen')) ~= gen
+    or not redis.call('ZSCORE', sessions, session)
+then
+    return { session, epoch, number, STATUS.resync }
+end
+
+local clock = clock_tick(meta, sessions, lease)
+redis.call('ZADD', sessions, clock + lease, session)
+registry_write(epochs, session, epoch, declared, lease)
+
+local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', clock,
+    'LIMIT', 0, REMOVED_AT_ONCE)
+for _, name in ipairs(dead) do
+    redis.call('ZREM', sessions, name)
+    redis.call('HDEL', epochs, name)
+    registry_ended(meta)
+end
+prune_bars(clock)
+
+redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])
+
+return { session, epoch, number, STATUS.ok,
+    redis.call('ZCARD', sessions), #dead }

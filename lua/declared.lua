@@ -1,0 +1,27 @@
+-- declared: the session has declared all that it has; accounts and tickets
+-- of its older epochs are void from now on.
+--
+-- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- ARGV[1] session, ARGV[2] epoch, ARGV[3] number of the command
+-- Reply: session, epoch, number, status (ok, resync)
+--
+-- Run again it only makes every semaphore look through its accounts once
+-- more.
+
+-- @include "include/status.lua"
+-- @include "include/arguments.lua"
+-- @include "include/registry.lua"
+
+local meta, epochs = KEYS[1], KEYS[3]
+local session = session_name(1)
+local epoch, number = integer(2, 1), integer(3)
+
+local current, _, lease = registry_read(epochs, session)
+if current ~= epoch then
+    return { session, epoch, number, STATUS.resync }
+end
+
+registry_ended(meta)
+registry_write(epochs, session, epoch, epoch, lease)
+
+return { session, epoch, number, STATUS.ok }

@@ -1,0 +1,88 @@
+# Assembles the scripts: lua/<name>.lua with its includes inlined, each
+# include once a script, all other bytes as they stand.
+#
+#   awk -v dir=lua -f lua/embed.awk hello sync ...           the table in C
+#   awk -v dir=lua -v text=1 -f lua/embed.awk sync          the text itself
+#
+# Called by: config (at configure time), Makefile (when a script changes),
+# t/lib/Dsem/Test.pm.  POSIX awk only: who builds nginx has no more.  The
+# names come in the order of the enum in ngx_http_dsem_scripts.h.  What is
+# printed is what is embedded: SCRIPT LOAD must give the same SHA-1 for both.
+
+BEGIN {
+    if (dir == "") {
+        dir = "lua"
+    }
+
+    if (!text) {
+        head()
+    }
+
+    for (i = 1; i < ARGC; i++) {
+        script(ARGV[i])
+    }
+
+    if (!text) {
+        printf "};\n"
+    }
+
+    exit
+}
+
+function head() {
+    printf "\n/* generated from lua/ by lua/embed.awk */\n\n"
+    printf "#include <ngx_config.h>\n#include <ngx_core.h>\n"
+    printf "#include \"ngx_http_dsem_scripts.h\"\n\n\n"
+    printf "ngx_http_dsem_script_t  ngx_http_dsem_scripts[] = {\n"
+}
+
+function script(name) {
+    split("", inlined)
+
+    if (!text) {
+        printf "    { ngx_string(\"%s\"), ngx_string(\n", name
+    }
+
+    inline_file(name ".lua")
+
+    if (!text) {
+        printf "    ) },\n"
+    }
+}
+
+function inline_file(file,    path, line, n) {
+    if (file in inlined) {
+        return
+    }
+
+    inlined[file] = 1
+    path = dir "/" file
+
+    while ((n = (getline line < path)) > 0) {
+        if (line ~ /^-- @include "[^"]+"$/) {
+            inline_file(substr(line, 14, length(line) - 14))
+        } else {
+            emit(line)
+        }
+    }
+
+    if (n < 0) {
+        printf "embed.awk: cannot read \"%s\"\n", path | "cat 1>&2"
+        exit 1
+    }
+
+    close(path)
+}
+
+function emit(line) {
+    if (text) {
+        printf "%s\n", line
+        return
+    }
+
+    # "?" because of trigraphs
+    gsub(/[\\"?]/, "\\\\&", line)
+    gsub(/\t/, "\\t", line)
+    gsub(/\r/, "\\r", line)
+    printf "        \"%s\\n\"\n", line
+}

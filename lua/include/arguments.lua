@@ -1,0 +1,46 @@
+-- Arguments are checked before the first write: a script is not rolled back.
+
+-- The decimal integer in ARGV[i], from min (default 0) to max (2^53, up to
+-- which Lua's numbers are exact); an error names the slot.
+local function integer(i, min, max)
+    local text = ARGV[i]
+    local n = text and string.find(text, '^-?%d+$') and tonumber(text)
+    if not n or n < (min or 0) or n > (max or 2^53) then
+        error('DSEM argument ' .. i .. ' is not an integer in range', 0)
+    end
+    return n
+end
+
+-- All of ARGV from first on are made of digits, as far as one look at them
+-- together can tell; plain_integer() does the rest, cheaper than integer().
+local function plain_integers(first)
+    if string.find(table.concat(ARGV, ',', first), '^[%d,-]*$') then return end
+    for i = first, #ARGV do integer(i, -2^53) end
+end
+
+-- The integer in ARGV[i], as above, where plain_integers() has looked.
+local function plain_integer(i, min, max)
+    local n = tonumber(ARGV[i])
+    if not n or n < min or n > (max or 2^53) then
+        error('DSEM argument ' .. i .. ' is not an integer in range', 0)
+    end
+    return n
+end
+
+-- The session's name in ARGV[i]. The colon tells the accounts of a
+-- semaphore from its other fields; a blank ends the name in a queue member.
+local function session_name(i)
+    local name = ARGV[i]
+    if not name or not string.find(name, '^[%w._-]+:%d+:%x+$') then
+        error('DSEM argument ' .. i .. ' is not a session', 0)
+    end
+    return name
+end
+
+-- The run id of a Redis process in ARGV[i].
+local function run_id(i)
+    if not ARGV[i] or not string.find(ARGV[i], '^%x+$') then
+        error('DSEM argument ' .. i .. ' is not a run id', 0)
+    end
+    return ARGV[i]
+end

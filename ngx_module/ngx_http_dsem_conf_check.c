@@ -1,0 +1,408 @@
+
+/*
+ * The checks of literal names, in the whole configuration.
+ *
+ * One literal name has one literal limit, and literal names are never taken
+ * in opposite orders, or in a ring of orders, which would let requests wait
+ * for each other.
+ *
+ * A list is checked where it is written, so that a sentence tells the line;
+ * a level that inherits it has the same list and cannot differ.  The names
+ * and orders seen so far stand in trees: a line costs a few look-ups for each
+ * line before it in its own list, however many other lists there are.
+ *
+ * Called by: conf (begins), conf_line (a line was read).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_dsem_conf_check.h"
+#include "ngx_http_dsem_conf_value.h"
+#include "ngx_http_dsem_module.h"
+
+
+/* a literal name, or two of them in their order, and where it was first */
+typedef struct ngx_http_dsem_seen_s  ngx_http_dsem_seen_t;
+
+struct ngx_http_dsem_seen_s {
+    ngx_str_node_t             sn;
+    ngx_int_t                  limit;      /* unset: no literal limit yet */
+    ngx_flag_t                *strict;     /* of a name: stays with the lines */
+    ngx_array_t               *later;      /* of a name: what is taken after
+                                              it; ngx_http_dsem_seen_t * */
+    ngx_uint_t                 visit;      /* of a name: the last look at it */
+    ngx_str_t                  file;
+    ngx_uint_t                 line;
+};
+
+
+struct ngx_http_dsem_check_s {
+    ngx_rbtree_t               names;
+    ngx_rbtree_node_t          names_sentinel;
+    ngx_rbtree_t               orders;
+    ngx_rbtree_node_t          orders_sentinel;
+    ngx_uint_t                 visits;
+};
+
+
+static ngx_int_t ngx_http_dsem_check_strict(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen, ngx_http_dsem_line_t *line);
+static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen, ngx_int_t limit);
+static ngx_int_t ngx_http_dsem_check_order(ngx_conf_t *cf,
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_int_t ngx_http_dsem_check_ring(ngx_conf_t *cf,
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_uint_t ngx_http_dsem_check_leads(ngx_http_dsem_seen_t *from,
+    ngx_http_dsem_seen_t *to, ngx_uint_t visit);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_order_of(
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_find(ngx_rbtree_t *tree,
+    ngx_str_t *key);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_add(ngx_conf_t *cf,
+    ngx_rbtree_t *tree, ngx_str_t *key);
+static void ngx_http_dsem_check_place(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen);
+
+
+/*
+ * Begins the checks of literal names, when nothing has been read.  They live
+ * as long as the configuration is read.  NULL: no memory.
+ */
+
+ngx_http_dsem_check_t *
+ngx_http_dsem_check_create(ngx_conf_t *cf)
+{
+    ngx_http_dsem_check_t  *check;
+
+    check = ngx_pcalloc(cf->temp_pool, sizeof(ngx_http_dsem_check_t));
+    if (check == NULL) {
+        return NULL;
+    }
+
+    ngx_rbtree_init(&check->names, &check->names_sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&check->orders, &check->orders_sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    return check;
+}
+
+
+/*
+ * Checks a line with a literal name against all that is known of literal
+ * names.
+ *
+ * lines   what the level has so far, without the one in hand
+ * limit   NGX_CONF_UNSET where it has variables
+ *
+ * Returns NGX_OK, or NGX_ERROR when a sentence has been logged or there is
+ * no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *lines,
+    ngx_http_dsem_line_t *line, ngx_int_t limit)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_seen_t       *seen, *other;
+    ngx_http_dsem_line_t       *before;
+    ngx_http_dsem_check_t      *check;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    check = dmcf->check;
+
+    seen = ngx_http_dsem_check_add(cf, &check->names, &line->name.value);
+    if (seen == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_check_strict(cf, seen, line) != NGX_OK
+        || ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    before = lines->elts;
+
+    for (i = 0; i < lines->nelts; i++) {
+
+        if (before[i].name.lengths) {
+            continue;
+        }
+
+        other = ngx_http_dsem_check_find(&check->names,
+                                         &before[i].name.value);
+
+        /* a name met twice is taken once, where it stands first */
+
+        if (other == seen) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_dsem_check_order(cf, check, other, seen) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* who refuses at once must find every permit in Redis: for all lines */
+
+static ngx_int_t
+ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
+    ngx_http_dsem_line_t *line)
+{
+    if (seen->strict == NULL) {
+        seen->strict = ngx_pcalloc(cf->pool, sizeof(ngx_flag_t));
+        if (seen->strict == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (line->queue == 0) {
+        *seen->strict = 1;
+    }
+
+    line->strict = seen->strict;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_check_limit(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
+    ngx_int_t limit)
+{
+    if (limit == NGX_CONF_UNSET || limit == seen->limit) {
+        return NGX_OK;
+    }
+
+    if (seen->limit == NGX_CONF_UNSET) {
+        seen->limit = limit;
+        ngx_http_dsem_check_place(cf, seen);
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "semaphore \"%V\" has \"limit=%i\" in %V:%ui, "
+                       "but \"limit=%i\"",
+                       ngx_http_dsem_conf_word(cf, &seen->sn.str), seen->limit,
+                       &seen->file, seen->line, limit);
+    return NGX_ERROR;
+}
+
+
+/* remembers that the second is taken after the first, if that may be */
+
+static ngx_int_t
+ngx_http_dsem_check_order(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_str_t              key;
+    ngx_http_dsem_seen_t  *pair[2], *opposite, **later;
+
+    if (ngx_http_dsem_check_order_of(check, first, second)) {
+        return NGX_OK;
+    }
+
+    opposite = ngx_http_dsem_check_order_of(check, second, first);
+
+    if (opposite) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" is taken before \"%V\" "
+                           "in %V:%ui, but after it",
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &first->sn.str),
+                           &opposite->file, opposite->line);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_check_ring(cf, check, first, second) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (first->later == NULL) {
+        first->later = ngx_array_create(cf->temp_pool, 2,
+                                        sizeof(ngx_http_dsem_seen_t *));
+        if (first->later == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    later = ngx_array_push(first->later);
+    if (later == NULL) {
+        return NGX_ERROR;
+    }
+
+    *later = second;
+
+    pair[0] = first;
+    pair[1] = second;
+
+    key.len = sizeof(pair);
+    key.data = (u_char *) pair;
+
+    return ngx_http_dsem_check_add(cf, &check->orders, &key) ? NGX_OK
+                                                             : NGX_ERROR;
+}
+
+
+/* whether other lines lead from the second back to the first */
+
+static ngx_int_t
+ngx_http_dsem_check_ring(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_seen_t  **later, *order;
+
+    if (second->later == NULL) {
+        return NGX_OK;
+    }
+
+    check->visits++;
+    later = second->later->elts;
+
+    for (i = 0; i < second->later->nelts; i++) {
+
+        if (!ngx_http_dsem_check_leads(later[i], first, check->visits)) {
+            continue;
+        }
+
+        order = ngx_http_dsem_check_order_of(check, second, later[i]);
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" before \"%V\" closes a ring: "
+                           "\"%V\" is taken before \"%V\" in %V:%ui, and "
+                           "that one before the first, by way of others",
+                           ngx_http_dsem_conf_word(cf, &first->sn.str),
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
+                           &order->file, order->line);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* looks at every name once in a visit */
+
+static ngx_uint_t
+ngx_http_dsem_check_leads(ngx_http_dsem_seen_t *from,
+    ngx_http_dsem_seen_t *to, ngx_uint_t visit)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_seen_t  **later;
+
+    if (from == to) {
+        return 1;
+    }
+
+    if (from->visit == visit || from->later == NULL) {
+        return 0;
+    }
+
+    from->visit = visit;
+    later = from->later->elts;
+
+    for (i = 0; i < from->later->nelts; i++) {
+        if (ngx_http_dsem_check_leads(later[i], to, visit)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* a literal name is in the tree once, so its address stands for it */
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_order_of(ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_str_t              key;
+    ngx_http_dsem_seen_t  *pair[2];
+
+    pair[0] = first;
+    pair[1] = second;
+
+    key.len = sizeof(pair);
+    key.data = (u_char *) pair;
+
+    return ngx_http_dsem_check_find(&check->orders, &key);
+}
+
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_find(ngx_rbtree_t *tree, ngx_str_t *key)
+{
+    uint32_t  hash;
+
+    hash = ngx_crc32_short(key->data, key->len);
+
+    return (ngx_http_dsem_seen_t *) ngx_str_rbtree_lookup(tree, key, hash);
+}
+
+
+/* finds what is there already, too; NULL: no memory */
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
+{
+    ngx_http_dsem_seen_t  *seen;
+
+    seen = ngx_http_dsem_check_find(tree, key);
+    if (seen) {
+        return seen;
+    }
+
+    seen = ngx_palloc(cf->temp_pool, sizeof(ngx_http_dsem_seen_t));
+    if (seen == NULL) {
+        return NULL;
+    }
+
+    seen->sn.str.data = ngx_pstrdup(cf->temp_pool, key);
+    if (seen->sn.str.data == NULL) {
+        return NULL;
+    }
+
+    seen->sn.str.len = key->len;
+    seen->sn.node.key = ngx_crc32_short(key->data, key->len);
+    seen->limit = NGX_CONF_UNSET;
+    seen->strict = NULL;
+    seen->later = NULL;
+    seen->visit = 0;
+
+    ngx_http_dsem_check_place(cf, seen);
+
+    ngx_rbtree_insert(tree, &seen->sn.node);
+
+    return seen;
+}
+
+
+static void
+ngx_http_dsem_check_place(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen)
+{
+    if (cf->conf_file == NULL || cf->conf_file->file.name.data == NULL) {
+        ngx_str_set(&seen->file, "command line");
+        seen->line = 0;
+        return;
+    }
+
+    seen->file = cf->conf_file->file.name;
+    seen->line = cf->conf_file->line;
+}

@@ -1,0 +1,186 @@
+
+/*
+ * The module: tables and life cycle, no logic.
+ *
+ * Registers the phase handlers, starts the session in every process that
+ * serves requests and ends it when the process exits.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_release.h"
+#include "ngx_http_dsem_request.h"
+#include "ngx_http_dsem_variables.h"
+
+
+static ngx_int_t ngx_http_dsem_init(ngx_conf_t *cf);
+static ngx_int_t ngx_http_dsem_init_module(ngx_cycle_t *cycle);
+static ngx_int_t ngx_http_dsem_init_process(ngx_cycle_t *cycle);
+static void ngx_http_dsem_exit_process(ngx_cycle_t *cycle);
+
+
+static ngx_uint_t  ngx_http_dsem_configuration;
+
+
+static ngx_http_module_t  ngx_http_dsem_module_ctx = {
+    ngx_http_dsem_add_variables,           /* preconfiguration */
+    ngx_http_dsem_init,                    /* postconfiguration */
+
+    ngx_http_dsem_create_main_conf,        /* create main configuration */
+    ngx_http_dsem_init_main_conf,          /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    ngx_http_dsem_create_loc_conf,         /* create location configuration */
+    ngx_http_dsem_merge_loc_conf           /* merge location configuration */
+};
+
+
+ngx_module_t  ngx_http_dsem_module = {
+    NGX_MODULE_V1,
+    &ngx_http_dsem_module_ctx,             /* module context */
+    ngx_http_dsem_commands,                /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    ngx_http_dsem_init_module,             /* init module */
+    ngx_http_dsem_init_process,            /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    ngx_http_dsem_exit_process,            /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+/*
+ * Handlers of a phase run in the reverse order of their registration, and
+ * third-party modules register last.  Access control must have spoken
+ * before a permit is taken, so our handler goes to the front.
+ */
+
+static ngx_int_t
+ngx_http_dsem_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                   i;
+    ngx_array_t                 *handlers;
+    ngx_http_handler_pt         *h;
+    ngx_http_core_main_conf_t   *cmcf;
+    ngx_http_dsem_main_conf_t   *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (!dmcf->enabled) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_dsem_conf_zone(cf, dmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    handlers = &cmcf->phases[NGX_HTTP_ACCESS_PHASE].handlers;
+
+    if (ngx_array_push(handlers) == NULL) {
+        return NGX_ERROR;
+    }
+
+    h = handlers->elts;
+
+    for (i = handlers->nelts - 1; i > 0; i--) {
+        h[i] = h[i - 1];
+    }
+
+    h[0] = ngx_http_dsem_access_handler;
+
+    h = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    *h = ngx_http_dsem_precontent_handler;
+
+    h = ngx_array_push(&cmcf->phases[NGX_HTTP_LOG_PHASE].handlers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    *h = ngx_http_dsem_log_handler;
+
+    ngx_http_dsem_release_init(cf);
+
+    return NGX_OK;
+}
+
+
+/* a configuration is in force; its workers inherit the count */
+
+static ngx_int_t
+ngx_http_dsem_init_module(ngx_cycle_t *cycle)
+{
+    ngx_http_dsem_configuration++;
+
+    return NGX_OK;
+}
+
+
+/* the cache manager and loader run this too, but serve nobody */
+
+static ngx_int_t
+ngx_http_dsem_init_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                         max_waiting;
+    ngx_core_conf_t                   *ccf;
+    ngx_http_dsem_main_conf_t         *dmcf;
+    ngx_http_dsem_session_settings_t   settings;
+
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    dmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_dsem_module);
+
+    if (dmcf == NULL || !dmcf->enabled) {
+        return NGX_OK;
+    }
+
+    settings.addr = &dmcf->redis->addrs[0];
+    settings.connect_timeout = dmcf->connect_timeout;
+    settings.timeout = dmcf->timeout;
+    settings.lease = dmcf->lease;
+    settings.node = dmcf->node;
+    settings.prefix = dmcf->prefix;
+    settings.zone = NULL;
+    settings.workers = 1;
+    settings.configuration = ngx_http_dsem_configuration;
+
+    if (ngx_process == NGX_PROCESS_WORKER) {
+        ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx,
+                                               ngx_core_module);
+
+        /* a single process has no predecessor, and outlives its zone */
+        settings.zone = dmcf->zone;
+        settings.workers = ccf->worker_processes;
+    }
+
+    max_waiting = dmcf->max_waiting;
+
+    if (dmcf->max_waiting == NGX_CONF_UNSET) {
+        max_waiting = ngx_max(cycle->connection_n / 2, 1);
+    }
+
+    return ngx_http_dsem_semaphore_init(&settings, max_waiting);
+}
+
+
+static void
+ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_http_dsem_semaphore_exit();
+}

@@ -1,0 +1,18 @@
+
+/*
+ * The module itself, for those who look up its configuration and contexts.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_MODULE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_MODULE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+extern ngx_module_t  ngx_http_dsem_module;
+
+
+#endif /* _NGX_HTTP_DSEM_MODULE_H_INCLUDED_ */

@@ -1,0 +1,21 @@
+
+/*
+ * Refusals: what the client is answered and what the operator reads.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_REFUSAL_H_INCLUDED_
+#define _NGX_HTTP_DSEM_REFUSAL_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_request.h"
+
+
+ngx_int_t ngx_http_dsem_refusal_code(ngx_http_dsem_record_t *record);
+ngx_int_t ngx_http_dsem_refusal_header(ngx_http_dsem_record_t *record);
+void ngx_http_dsem_refusal_log(ngx_http_dsem_record_t *record);
+
+
+#endif /* _NGX_HTTP_DSEM_REFUSAL_H_INCLUDED_ */

@@ -1,0 +1,339 @@
+
+/*
+ * A request that is capped: comes into locations, takes permits along, gives
+ * them back.
+ *
+ * Owns the record of the request: what the location's lines want and which
+ * tickets it has; what it is told is for the verdict to find.  The record's
+ * cleanup is there before anything is asked for, and giving back is
+ * idempotent, so every way in which a request can end gives back once.
+ *
+ * Called by: module (phase handlers), verdict (a refusal), release and
+ * subrequest (the end of what the permits are for), variables.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_body.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_request.h"
+#include "ngx_http_dsem_subrequest.h"
+#include "ngx_http_dsem_verdict.h"
+
+
+static ngx_int_t ngx_http_dsem_request_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_loc_conf_t *dlcf);
+static void ngx_http_dsem_request_abandon(ngx_http_request_t *r);
+static ngx_http_dsem_record_t *ngx_http_dsem_request_create(
+    ngx_http_request_t *r);
+static void ngx_http_dsem_request_cleanup(void *data);
+static ngx_int_t ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record);
+static void ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_want_t *wants, ngx_uint_t nwants);
+
+
+/*
+ * Acts only where it has the last word on access: everything registered for
+ * this phase has run and all must agree.  Elsewhere the precontent handler
+ * does the work.
+ */
+
+ngx_int_t
+ngx_http_dsem_access_handler(ngx_http_request_t *r)
+{
+    ngx_http_phase_handler_t   *next;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+
+    next = &cmcf->phase_engine.handlers[r->phase_handler + 1];
+
+    if (clcf->satisfy != NGX_HTTP_SATISFY_ALL
+        || next->checker != ngx_http_core_post_access_phase)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_request_handler(r);
+}
+
+
+ngx_int_t
+ngx_http_dsem_precontent_handler(ngx_http_request_t *r)
+{
+    return ngx_http_dsem_request_handler(r);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_request_handler(ngx_http_request_t *r)
+{
+    ngx_http_dsem_record_t    *record;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+    if (r != r->main && !dlcf->subrequests) {
+        return NGX_DECLINED;
+    }
+
+    if (r->post_action) {
+        ngx_http_dsem_request_abandon(r);
+        return NGX_DECLINED;
+    }
+
+    record = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (record) {
+        /* the other phase has seen to it, or the request goes on */
+        return record->decided ? record->rc : NGX_AGAIN;
+    }
+
+    record = ngx_http_dsem_request_record(r);
+
+    if (record == NULL) {
+
+        if (dlcf->lines == NULL) {
+            return NGX_DECLINED;
+        }
+
+        record = ngx_http_dsem_request_create(r);
+        if (record == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    ngx_http_set_ctx(r, record, ngx_http_dsem_module);
+
+    if (record->refused) {
+        /* its error page is not limited once more */
+        record->rc = NGX_DECLINED;
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_request_limit(record, dlcf);
+}
+
+
+/* the first time in this location */
+
+static ngx_int_t
+ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_loc_conf_t *dlcf)
+{
+    record->conf = dlcf;
+    record->upstream = record->request->upstream;
+    record->decided = 0;
+    record->dry_run = 0;
+
+    if (ngx_http_dsem_request_enter(record) != NGX_OK) {
+        ngx_http_dsem_request_leave_all(record);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (!record->decided && ngx_http_dsem_body_awaited(record)) {
+
+        ngx_http_dsem_verdict_foresee(record);
+
+        if (!record->decided) {
+            return ngx_http_dsem_body_read(record);
+        }
+    }
+
+    return ngx_http_dsem_verdict_ask(record);
+}
+
+
+/* the client has left while it waited: what goes on is not for it */
+
+static void
+ngx_http_dsem_request_abandon(ngx_http_request_t *r)
+{
+    ngx_http_dsem_record_t  *record;
+
+    record = ngx_http_dsem_request_record(r);
+
+    if (record && !record->decided) {
+        ngx_http_dsem_request_leave_all(record);
+        record->status = NGX_HTTP_DSEM_STATUS_NONE;
+        record->rc = NGX_DECLINED;
+        record->decided = 1;
+    }
+}
+
+
+/* the record of this request, wherever it has been redirected; or NULL */
+
+ngx_http_dsem_record_t *
+ngx_http_dsem_request_record(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_dsem_record_t  *record;
+
+    /* subrequests share the pool */
+
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+
+        if (cln->handler != ngx_http_dsem_request_cleanup) {
+            continue;
+        }
+
+        record = cln->data;
+
+        if (record->request == r) {
+            return record;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_dsem_record_t *
+ngx_http_dsem_request_create(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_dsem_record_t  *record;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_record_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    record = cln->data;
+    ngx_memzero(record, sizeof(ngx_http_dsem_record_t));
+
+    record->request = r;
+    ngx_http_dsem_verdict_init(record);
+
+    cln->handler = ngx_http_dsem_request_cleanup;
+
+    if (r != r->main && ngx_http_dsem_subrequest_watch(record) != NGX_OK) {
+        return NULL;
+    }
+
+    return record;
+}
+
+
+static void
+ngx_http_dsem_request_cleanup(void *data)
+{
+    ngx_http_dsem_request_leave_all(data);
+}
+
+
+/* the latest moment; the cleanup is for what never gets here */
+
+ngx_int_t
+ngx_http_dsem_log_handler(ngx_http_request_t *r)
+{
+    ngx_http_dsem_record_t  *record;
+
+    if (r == r->main) {
+        record = ngx_http_dsem_request_record(r);
+
+        if (record) {
+            ngx_http_dsem_request_leave_all(record);
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Into a location: keeps the permits that its list begins with and gives
+ * back all others, before it takes the rest.  So a request that is
+ * redirected never holds what it does not need while it waits.
+ */
+
+static ngx_int_t
+ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
+{
+    ngx_int_t              rc;
+    ngx_uint_t             nwants;
+    ngx_http_dsem_want_t  *wants;
+
+    rc = ngx_http_dsem_wants_evaluate(record->request, record->conf, &wants,
+                                      &nwants);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    /* what it has waited before it was redirected counts */
+    record->started = ngx_current_msec - record->wait_time;
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_dsem_verdict_invalid(record, &wants[nwants]);
+        return NGX_OK;
+    }
+
+    if (record->request != record->request->main) {
+        ngx_http_dsem_subrequest_share(record, wants, &nwants);
+    }
+
+    ngx_http_dsem_request_keep(record, wants, nwants);
+
+    if (nwants && record->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
+        record->status = NGX_HTTP_DSEM_STATUS_PASSED;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_want_t *wants, ngx_uint_t nwants)
+{
+    ngx_uint_t             i, n;
+    ngx_http_dsem_want_t  *has;
+
+    n = ngx_min(nwants, record->nwants);
+
+    for (i = 0; i < n; i++) {
+        has = &record->wants[i];
+
+        if (has->ticket == NULL
+            || ngx_http_dsem_ticket_answer(has->ticket)->verdict
+               != NGX_HTTP_DSEM_GRANTED
+            || !ngx_http_dsem_want_same(has, &wants[i])
+            || has->ask.weight < wants[i].ask.weight)
+        {
+            break;
+        }
+
+        wants[i].ticket = has->ticket;
+        has->ticket = NULL;
+    }
+
+    ngx_http_dsem_request_leave_all(record);
+
+    record->wants = wants;
+    record->nwants = nwants;
+    record->current = i;
+}
+
+
+/* gives back whatever there is, the last taken first; idempotent */
+
+void
+ngx_http_dsem_request_leave_all(ngx_http_dsem_record_t *record)
+{
+    ngx_uint_t  i;
+
+    if (record->timer.timer_set) {
+        ngx_del_timer(&record->timer);
+    }
+
+    for (i = record->nwants; i > 0; i--) {
+        ngx_http_dsem_want_leave(&record->wants[i - 1]);
+    }
+}

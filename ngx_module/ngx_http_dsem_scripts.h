@@ -1,0 +1,36 @@
+
+/*
+ * The script table: what runs in Redis.  The table itself is generated
+ * from lua/ at configure time, one entry per script, includes inlined.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SCRIPTS_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SCRIPTS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+typedef enum {
+    NGX_HTTP_DSEM_HELLO = 0,
+    NGX_HTTP_DSEM_DECLARE,
+    NGX_HTTP_DSEM_DECLARED,
+    NGX_HTTP_DSEM_BEAT,
+    NGX_HTTP_DSEM_SYNC,
+    NGX_HTTP_DSEM_BYE,
+    NGX_HTTP_DSEM_NSCRIPTS
+} ngx_http_dsem_script_e;
+
+
+typedef struct {
+    ngx_str_t  name;
+    ngx_str_t  text;
+} ngx_http_dsem_script_t;
+
+
+extern ngx_http_dsem_script_t  ngx_http_dsem_scripts[];
+
+
+#endif /* _NGX_HTTP_DSEM_SCRIPTS_H_INCLUDED_ */

@@ -1,0 +1,140 @@
+
+/*
+ * Subrequests that are counted ("dsem_subrequests on").
+ *
+ * Each has a record and permits of its own, which go back when it is done:
+ * the log phase is not run for it.  A subrequest never waits for what its
+ * own parents keep until it is done.
+ *
+ * Called by: request, when a subrequest enters a limited location.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_release.h"
+#include "ngx_http_dsem_subrequest.h"
+
+
+static ngx_int_t ngx_http_dsem_subrequest_done(ngx_http_request_t *r,
+    void *data, ngx_int_t rc);
+static ngx_uint_t ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
+    ngx_http_dsem_want_t *want);
+static ngx_uint_t ngx_http_dsem_subrequest_awaited(
+    ngx_http_dsem_record_t *record);
+
+
+/* gives back what it has when it is done; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record)
+{
+    ngx_http_request_t          *r;
+    ngx_http_post_subrequest_t  *ps;
+
+    r = record->request;
+
+    ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
+    if (ps == NULL) {
+        return NGX_ERROR;
+    }
+
+    ps->handler = ngx_http_dsem_subrequest_done;
+    ps->data = record;
+
+    record->post_subrequest = r->post_subrequest;
+    r->post_subrequest = ps;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_subrequest_done(ngx_http_request_t *r, void *data,
+    ngx_int_t rc)
+{
+    ngx_http_dsem_record_t *record = data;
+
+    ngx_http_post_subrequest_t  *ps;
+
+    /* it is called again when those that rely on it are done */
+
+    if (!record->lent || r->postponed == NULL) {
+        ngx_http_dsem_request_leave_all(record);
+    }
+
+    ps = record->post_subrequest;
+
+    return ps ? ps->handler(r, ps->data, rc) : rc;
+}
+
+
+/*
+ * Takes out what a parent has already and will not give back before this
+ * subrequest is done: to wait for that would be to wait for itself.
+ */
+
+void
+ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_want_t *wants, ngx_uint_t *nwants)
+{
+    ngx_uint_t  i, n;
+
+    n = 0;
+
+    for (i = 0; i < *nwants; i++) {
+        if (!ngx_http_dsem_subrequest_shared(record->request, &wants[i])) {
+            wants[n++] = wants[i];
+        }
+    }
+
+    *nwants = n;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
+    ngx_http_dsem_want_t *want)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_want_t    *has;
+    ngx_http_dsem_record_t  *record;
+
+    for (r = r->parent; r; r = r->parent) {
+        record = ngx_http_dsem_request_record(r);
+
+        if (record == NULL || !ngx_http_dsem_subrequest_awaited(record)) {
+            continue;
+        }
+
+        for (i = 0; i < record->nwants; i++) {
+            has = &record->wants[i];
+
+            if (has->ticket && ngx_http_dsem_want_same(has, want)) {
+                record->lent = 1;
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Whether what a parent has stays there until its subrequests are done: an
+ * answer that is not buffered is read as fast as theirs let it through.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_subrequest_awaited(ngx_http_dsem_record_t *record)
+{
+    ngx_http_upstream_t  *u;
+
+    u = record->request->upstream;
+
+    return !ngx_http_dsem_release_expected(record)
+           || !u->buffering
+           || u->conf->max_temp_file_size == 0;
+}

@@ -1,0 +1,21 @@
+
+/*
+ * Subrequests that are counted.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SUBREQUEST_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SUBREQUEST_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_request.h"
+
+
+ngx_int_t ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record);
+void ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_want_t *wants, ngx_uint_t *nwants);
+
+
+#endif /* _NGX_HTTP_DSEM_SUBREQUEST_H_INCLUDED_ */

@@ -1,0 +1,23 @@
+
+/*
+ * The verdict on a request.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_VERDICT_H_INCLUDED_
+#define _NGX_HTTP_DSEM_VERDICT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_request.h"
+
+
+void ngx_http_dsem_verdict_init(ngx_http_dsem_record_t *record);
+void ngx_http_dsem_verdict_invalid(ngx_http_dsem_record_t *record,
+    ngx_http_dsem_want_t *want);
+void ngx_http_dsem_verdict_foresee(ngx_http_dsem_record_t *record);
+ngx_int_t ngx_http_dsem_verdict_ask(ngx_http_dsem_record_t *record);
+
+
+#endif /* _NGX_HTTP_DSEM_VERDICT_H_INCLUDED_ */

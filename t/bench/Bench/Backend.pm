@@ -1,0 +1,64 @@
+package Bench::Backend;
+
+# The backend of all subjects, one nginx worker: at /quick it answers at once;
+# at /sleep/20 it takes 20 ms and counts for itself what it serves.
+#
+# Called by: Bench::Quiet, Bench::Contended.
+
+use strict;
+use warnings;
+
+use FindBin;
+
+use Dsem::Client;
+use Dsem::Wait qw(wait_for);
+
+my $CONF = <<'EOF_CONF';
+load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+%%START%%
+worker_processes 1;
+worker_rlimit_nofile 16384;
+events { worker_connections 8192; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    lua_package_path "%%BENCH%%/?.lua;;";
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        location = /quick { return 200 "ok\n"; }
+        location ~ ^/sleep/(\d+)$ {
+            content_by_lua_block { require("backend").serve(ngx.var[1]) }
+        }
+        location = /report {
+            content_by_lua_block { require("backend").report() }
+        }
+    }
+}
+EOF_CONF
+
+sub new {
+    my ($class, $stage) = @_;
+    my $node = $stage->node('backend', $CONF, BENCH => $FindBin::Bin);
+    return bless { node => $node, client => Dsem::Client->new }, $class;
+}
+
+sub address { '127.0.0.1:' . $_[0]{node}->port }
+sub pids { $_[0]{node}->workers }
+
+# time, served, took, running, peak (since the last report)
+sub report {
+    my ($self) = @_;
+    my $body = $self->{client}->get($self->{node}->url('/report'))->body;
+    my %report;
+    @report{qw(time served took running peak)} = split ' ', $body;
+    return \%report;
+}
+
+# Also what nginx has turned away from is served to the end.
+sub settle {
+    my ($self) = @_;
+    wait_for { !$self->report->{running} } 10, 'the backend to finish';
+}
+
+1;

@@ -1,0 +1,44 @@
+package Bench::Machine;
+
+# What the numbers were measured on, so that nobody quotes them alone.
+#
+# Called by: bench.pl, scale.pl.
+
+use strict;
+use warnings;
+
+use Bench::Proc;
+
+my %VERSION = (
+    nginx => 'nginx -v 2>&1', Redis => 'redis-server --version',
+    HAProxy => 'haproxy -v', wrk => 'wrk -v 2>&1',
+);
+
+sub first {
+    my ($path, $re) = @_;
+    open my $fh, '<', $path or return 'unknown';
+    my ($found) = map { /$re/ ? $1 : () } <$fh>;
+    return $found // 'unknown';
+}
+
+sub version {
+    my ($name) = @_;
+    local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/usr/local/sbin";
+    my ($version) = qx($VERSION{$name}) =~ /(\d+(?:\.\d+)+)/;
+    return "$name " . ($version // 'unknown');
+}
+
+sub lines {
+    my (@names) = @_;
+    my $cpus = Bench::Proc::cpus();
+    return (
+        sprintf('CPU     %s, %d of them', first('/proc/cpuinfo',
+            qr/^model name\s*:\s*(.*)/), $cpus),
+        'kernel  ' . first('/proc/version', qr/^Linux version (\S+)/)
+            . ', load ' . first('/proc/loadavg', qr/^(\S+ \S+ \S+)/)
+            . ' when it began',
+        'with    ' . join(', ', map { version($_) } @names),
+    );
+}
+
+1;

@@ -1,0 +1,57 @@
+package Bench::Proc;
+
+# What the kernel knows of a process: the CPU time that it took, and on which
+# CPUs it may run.
+#
+# Called by: Bench::Quiet, Bench::Contended, Bench::Scale.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use POSIX ();
+
+use constant TICK => 1 / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+
+# Seconds so far, user and system, all threads; of all these together. To the
+# nanosecond where the kernel tells, to the tick elsewhere.
+sub cpu {
+    my (@pids) = @_;
+    my $seconds = 0;
+    for my $pid (@pids) {
+        my @threads = glob "/proc/$pid/task/*/schedstat";
+        $seconds += $_ for @threads
+            ? map { (split ' ', line($_))[0] / 1e9 } @threads
+            : ticks($pid) * TICK;
+    }
+    return $seconds;
+}
+
+sub line {
+    my ($path) = @_;
+    open my $fh, '<', $path or croak "$path: $!";
+    return scalar <$fh>;
+}
+
+sub ticks {
+    my ($pid) = @_;
+    # behind the name, which may hold anything
+    my ($rest) = line("/proc/$pid/stat") =~ /.*\) (.*)/;
+    my @field = split ' ', $rest;
+    return $field[11] + $field[12];
+}
+
+sub cpus {
+    open my $fh, '<', '/proc/self/status' or croak "/proc/self/status: $!";
+    my ($list) = map { /^Cpus_allowed_list:\s*(\S+)/ ? $1 : () } <$fh>;
+    return map { /(\d+)-(\d+)/ ? $1 .. $2 : $_ } split /,/, $list;
+}
+
+sub pin {
+    my ($pid, @cpus) = @_;
+    my $list = join ',', @cpus;
+    system("taskset -a -p -c $list $pid >/dev/null") == 0
+        or croak "taskset $list of process $pid failed";
+}
+
+1;

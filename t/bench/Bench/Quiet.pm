@@ -1,0 +1,119 @@
+package Bench::Quiet;
+
+# The price of a cap that is not reached: one node, as many clients as keep
+# it busy, a backend that answers at once, a limit that nobody meets.
+#
+# Called by: bench.pl.
+
+use strict;
+use warnings;
+
+use Bench::Proc;
+use Bench::Stats qw(median);
+use Bench::Subject;
+use Bench::Wrk;
+use Dsem::Wait qw(wait_for);
+
+use Time::HiRes qw(sleep);
+
+use constant {
+    CLIENTS => 64,
+    CASE => { name => 'quick', limit => 1000, queue => 100,
+        path => '/quick' },
+    SUBJECTS => [qw(plain limit_conn limit_conn_again reuse no_reuse lua
+        haproxy)],
+};
+
+sub new {
+    my ($class, $stage, $backend, %opt) = @_;
+    my $self = bless { stage => $stage, backend => $backend, workers => 1,
+        %opt, seen => {} }, $class;
+    $self->{subjects} = [ map {
+        Bench::Subject->start($stage, $_, nodes => 1, cases => [CASE],
+            workers => $self->{workers}, backend => $backend)
+    } @{ SUBJECTS() } ];
+    $self->pin if $self->pinned;
+    return $self;
+}
+
+sub subjects { @{ $_[0]{subjects} } }
+sub workers { $_[0]{workers} }
+
+# One worker on the first CPU, all others elsewhere: then the worker is what
+# is measured.
+sub pinned {
+    my ($self) = @_;
+    return $self->{workers} == 1 && Bench::Proc::cpus() > 1;
+}
+
+sub pin {
+    my ($self) = @_;
+    my ($first, @others) = Bench::Proc::cpus();
+    Bench::Proc::pin($_, $first)
+        for map { $_->pids } grep { $_->running } $self->subjects;
+    Bench::Proc::pin($_, @others)
+        for $self->{stage}->redis->pid, $self->{backend}->pids;
+    $self->{wrk_cpus} = \@others;
+}
+
+sub round {
+    my ($self) = @_;
+    for my $subject (grep { $_->running } $self->subjects) {
+        $self->load($subject, $self->{seconds} / 10);
+        my %seen = $self->load($subject, $self->{seconds});
+        push @{ $self->{seen}{ $subject->key }{$_} }, $seen{$_}
+            for keys %seen;
+    }
+}
+
+sub load {
+    my ($self, $subject, $seconds) = @_;
+    my ($url) = $subject->urls(CASE);
+    my $redis = $self->{stage}->redis;
+    my %before = (calls => $redis->calls, redis => Bench::Proc::cpu(
+        $redis->pid), front => Bench::Proc::cpu($subject->pids));
+    my $wrk = Bench::Wrk->start($self->{stage}, $url, CLIENTS,
+        cpus => $self->{wrk_cpus});
+    sleep $seconds;
+    my $seen = $wrk->stop;
+    die $subject->title . " refused $seen->{refused} requests\n"
+        if $seen->{refused};
+    my $n = $seen->{requests} || 1;
+    my $calls = redis_calls($subject, $before{calls}, $redis->calls);
+    return (
+        rate => $seen->{requests} / $seen->{seconds},
+        p50 => Bench::Wrk::latency(0.5, $seen),
+        p99 => Bench::Wrk::latency(0.99, $seen),
+        front => 1e6 * (Bench::Proc::cpu($subject->pids) - $before{front})
+            / $n,
+        redis => 1e6 * (Bench::Proc::cpu($redis->pid) - $before{redis}) / $n,
+        sent => $calls->{sent} / $n, inner => $calls->{inner} / $n,
+    );
+}
+
+# What the subject has sent, and what its scripts have called inside.
+sub redis_calls {
+    my ($subject, $before, $after) = @_;
+    my %sends = map { $_ => 1 } $subject->sends;
+    my %calls = (sent => 0, inner => 0);
+    # ours
+    for my $name (grep { $_ ne 'info' } keys %$after) {
+        my $n = $after->{$name} - ($before->{$name} // 0);
+        $calls{ $sends{$name} ? 'sent' : 'inner' } += $n;
+    }
+    return \%calls;
+}
+
+# The medians over all rounds.
+sub medians {
+    my ($self, $subject) = @_;
+    my $seen = $self->{seen}{ $subject->key };
+    return map { $_ => median(@{ $seen->{$_} }) } keys %$seen;
+}
+
+sub seen {
+    my ($self, $key, $what) = @_;
+    return $self->{seen}{$key}{$what};
+}
+
+1;

@@ -1,0 +1,143 @@
+package Bench::Report;
+
+# What make bench prints: tables of 80 columns, then what was aimed at beside
+# what came out. All medians; a ratio is the median of the rounds' ratios.
+#
+# Called by: bench.pl.
+
+use strict;
+use warnings;
+
+use Bench::Print qw(title number grouped);
+use Bench::Quiet;
+use Bench::Stats qw(median ratios spread);
+
+sub quiet {
+    my ($quiet) = @_;
+    title(sprintf 'The cap is not reached: 1 node, %d worker%s%s, %d clients',
+        $quiet->workers, $quiet->workers == 1 ? '' : 's',
+        $quiet->pinned ? ' on a CPU of its own' : '', Bench::Quiet::CLIENTS);
+    printf "%-22s%8s%7s%7s%7s%8s%7s%7s%7s\n", @$_ for
+        ['', '', '', 'p50', 'p99', 'nginx', 'Redis', 'Redis', 'inside'],
+        ['', qw(req/s ratio ms ms us us calls calls)];
+    for my $subject ($quiet->subjects) {
+        printf '%-22s', $subject->title;
+        print "not there\n" and next unless $subject->running;
+        my %m = $quiet->medians($subject);
+        my ($ratio) = against_limit_conn($quiet, $subject->key, 'rate');
+        printf "%8s%7s%7.2f%7.2f%8.1f%7.1f%7.3f%7.3f\n", grouped($m{rate}),
+            number('%.2f', $ratio), @m{qw(p50 p99 front redis sent inner)};
+    }
+    print <<'EOF_LEGEND';
+ratio: of requests a second, to limit_conn; us: CPU time for a request;
+calls: commands that Redis was sent for a request, and those inside scripts
+EOF_LEGEND
+}
+
+sub against_limit_conn {
+    my ($quiet, $key, $what) = @_;
+    return against($quiet->seen($key, $what),
+        $quiet->seen('limit_conn', $what));
+}
+
+# (median, smallest, largest) of the ratios; nothing where one is not there
+sub against {
+    my ($over, $under) = @_;
+    return unless $over && $under;
+    return middle(ratios($over, $under));
+}
+
+sub middle { (scalar median(@_), spread(@_)) }
+
+sub contended {
+    my ($contended) = @_;
+    for my $case ($contended->cases) {
+        title(sprintf 'The cap is reached: limit %d, %d ms of service, '
+            . '%d clients', @$case{qw(limit ms clients)});
+        printf "%-19s%4s%8s%8s%7s%6s%6s%6s%6s%5s%5s\n", @$_ for
+            ['', '', 'goodput', '503 per', 'answer', 'p50', 'p99', 'max',
+                'Redis', 'Red.', ''],
+            ['', 'peak', '% ideal', 'success', 'ideal', 'ms', 'ms', 'ms',
+                'calls', 'us', 'Jain'];
+        for my $subject ($contended->subjects) {
+            printf '%-19s', $subject->title;
+            print "not there\n" and next unless $subject->running;
+            my %m = $contended->medians($case, $subject);
+            printf "%4s%8s%8s%7s%6s%6s%6s%6s%5s%5s\n", $m{peak} // '-',
+                number('%.1f', $m{goodput} && 100 * $m{goodput}),
+                number('%.1f', $m{refused}),
+                map({ number($case->{ms} < 10 ? '%.1f' : '%.0f', $_) }
+                    $m{ideal}, @m{qw(p50 p99 max)}),
+                number('%.2f', $m{sent}), number('%.0f', $m{redis}),
+                number('%.2f', $m{jain});
+        }
+    }
+    print <<'EOF_LEGEND';
+2 nodes with 2 workers each; HAProxy is one host.  peak: at the backend, in all
+rounds; goodput: of limit / service time, as that really was; ideal: clients *
+service / limit; p50, p99, max: until the answer; Redis: calls and CPU time for
+a request
+EOF_LEGEND
+}
+
+###########################################################################
+# what is aimed at
+
+sub targets {
+    my ($quiet, $contended) = @_;
+    title('What is aimed at, and what came out (smallest .. largest round)');
+    my $dsem = (grep { $_->key eq 'reuse' } $quiet->subjects)[0]->running
+        ? 'reuse' : 'no_reuse';
+    print "There is no reuse yet: its targets are tried without it.\n"
+        if $dsem eq 'no_reuse';
+    noise($quiet);
+    my $sent = $quiet->seen($dsem, 'sent');
+    target('throughput / limit_conn', '>=', 0.95,
+        against_limit_conn($quiet, $dsem, 'rate'));
+    target('p99 / limit_conn', '<=', 1.10,
+        against_limit_conn($quiet, $dsem, 'p99'));
+    target('Redis commands per request', '<=', 0.1, middle(@$sent));
+    target('throughput, no reuse / Lua', '>=', 2.0,
+        against(map { $quiet->seen($_, 'rate') } qw(no_reuse lua)));
+    target('Redis CPU per request, no reuse / Lua', '<=', 0.33,
+        against(map { $quiet->seen($_, 'redis') } qw(no_reuse lua)));
+    for my $case (grep { $_->{limit} > 1 } $contended->cases) {
+        my %seen = map { $_ => $contended->seen($case->{name}, $dsem, $_) }
+            qw(goodput max ideal);
+        target("goodput, limit $case->{limit}", '>=', 0.98,
+            middle(@{ $seen{goodput} // [] }));
+        target("worst answer / ideal, limit $case->{limit}", '<=', 1.2,
+            against(@seen{qw(max ideal)}));
+        told("goodput / HAProxy's, limit $case->{limit}",
+            against($seen{goodput},
+                $contended->seen($case->{name}, 'haproxy', 'goodput')));
+    }
+}
+
+# What two equal subjects differ by.
+sub noise {
+    my ($quiet) = @_;
+    for (['throughput', 'rate'], ['p99', 'p99']) {
+        my ($name, $what) = @$_;
+        told("noise: $name, limit_conn, again / limit_conn",
+            against_limit_conn($quiet, 'limit_conn_again', $what));
+    }
+}
+
+# Where nothing is aimed at.
+sub told {
+    my ($name, @ratio) = @_;
+    printf "%-49s%8s  (%s .. %s)\n", $name,
+        map { number('%.3f', $_) } @ratio[ 0 .. 2 ];
+}
+
+sub target {
+    my ($name, $relation, $aim, $value, @spread) = @_;
+    printf '%-40s%s %.2f ', $name, $relation, $aim;
+    return print "not there\n" unless defined $value;
+    my $there = $relation eq '>=' ? $value >= $aim : $value <= $aim;
+    printf "%9.3f  (%.3f .. %.3f)  %s\n", $value, @spread,
+        $there ? 'yes' : 'NO';
+}
+
+1;

@@ -1,0 +1,203 @@
+package Bench::World;
+
+# A database of its own with so many sessions and semaphores, made with the
+# real scripts, and a cycle of syncs that can be repeated for ever:
+#
+#   steady     each gives back a batch of permits and asks for as many, which
+#              it gets; the semaphore is never empty
+#   alone      a batch is asked for, and given back in the next sync: the
+#              semaphore comes and goes
+#   contended  as steady, but all permits are out, and what is given back goes
+#              to the head of the queue, in another session
+#
+# Called by: scale.pl.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use IO::Select;
+use IO::Socket::UNIX;
+use List::Util qw(max);
+use POSIX qw(ceil);
+
+use Bench::Proc;
+use Bench::Wire;
+use Dsem::Process;
+use Dsem::Scripts;
+use Dsem::Wait qw(wait_for);
+
+# long enough for nobody to end meanwhile
+use constant LEASE => 3_600_000;
+
+my $databases = 0;
+
+# sessions, semaphores, batch, kind; and where it matters: registered (as many
+# more sessions), known (as many more semaphores, with one permit), accounts
+# (as many sessions that have a permit of the first semaphore), held (by each
+# session, above its batch), waiting
+sub new {
+    my ($class, $stage, %spec) = @_;
+    my $self = bless {
+        kind => 'steady', sessions => 100, semaphores => 100, batch => 1,
+        waiting => 0, registered => 0, known => 0, accounts => 0, held => 0,
+        %spec, redis => $stage->redis, sha => {}, at => 0,
+    }, $class;
+    $self->{db} = $databases++;
+    $self->{wire} = Bench::Wire->new($self->{redis}->unix, $self->{db});
+    $self->{scripts} = Dsem::Scripts->new($stage);
+    $self->{members} = [ $self->enter($self->{sessions}) ];
+    $self->enter($self->{registered});
+    $self->{cycle} = [ $self->{kind} eq 'contended' ? $self->contended
+        : $self->quiet ];
+    $self->crowd;
+    return $self;
+}
+
+sub batch { $_[0]{batch} }
+
+sub call {
+    my ($self, $script, $name, @argv) = @_;
+    my $sha = $self->{sha}{$script} //= $self->{redis}->cmd(qw(SCRIPT LOAD),
+        Dsem::Test->script($script));
+    my @keys = $self->{scripts}->keys_of($script, $name);
+    return Bench::Wire::command('EVALSHA', $sha, scalar @keys, @keys, @argv);
+}
+
+# So many sessions that have said hello; their names.
+sub enter {
+    my ($self, $n) = @_;
+    my @names = map { $self->{scripts}->session('node')->name } 1 .. $n;
+    $self->{wire}->send(map {
+        $self->call('hello', undef, $_, 1, 1, 0, 1, LEASE, 'f00'),
+        $self->call('declared', undef, $_, 1, 1)
+    } @names);
+    return @names;
+}
+
+# One sync; asks: the first ticket, and how many of weight 1.
+sub sync {
+    my ($self, $session, $name, $release, $ticket, $asks) = @_;
+    my $limit = $self->{limit} // 1_000_000;
+    return $self->call('sync', $name, $session, 1, 1, 1, $name, $limit, 1,
+        $release, 0, $asks, 0,
+        map { $ticket + $_, 1, 0, 100_000 } 0 .. $asks - 1);
+}
+
+sub quiet {
+    my ($self) = @_;
+    my ($sessions, $semaphores, $batch)
+        = @$self{qw(sessions semaphores batch)};
+    my @pairs = map {
+        [ $self->{members}[ $_ % $sessions ], 's' . $_ % $semaphores ]
+    } 0 .. max($sessions, $semaphores) - 1;
+    my $alone = $self->{kind} eq 'alone';
+    $self->{wire}->send(map {
+        $self->sync(@$_, 0, 1, $batch + $self->{held})
+    } @pairs) unless $alone;
+    return map {
+        $alone ? ($self->sync(@$_, 0, 1, $batch),
+            $self->sync(@$_, $batch, 1, 0))
+            : $self->sync(@$_, $batch, 1, $batch)
+    } @pairs;
+}
+
+# Step k is session k's turn (modulo their number), and serves the asks of
+# step k - waiting, which is half a lap away; a ticket's number comes again
+# when the first of that number has long been served.
+sub contended {
+    my ($self) = @_;
+    my ($n, $batch, $waiting) = @$self{qw(sessions batch waiting)};
+    croak 'waiting must be an odd number of half laps'
+        if $waiting % $n != $n / 2;
+    my $laps = ceil($waiting / $n) + 1;
+    $self->{limit} = $n * $batch;
+    my $step = sub {
+        my ($k, $release) = @_;
+        return $self->sync($self->{members}[ $k % $n ], 's0', $release,
+            1 + $batch * (int($k / $n) % $laps), $batch);
+    };
+    $self->{wire}->send(map {
+        $self->sync($_, 's0', 0, 900_000, $batch)
+    } @{ $self->{members} });
+    $self->{wire}->send(map { $step->($_, 0) } 0 .. $waiting - 1);
+    return map { $step->($_, $batch) } $waiting .. $waiting + $n * $laps - 1;
+}
+
+# Those who only are there.
+sub crowd {
+    my ($self) = @_;
+    my ($one) = @{ $self->{members} };
+    $self->{wire}->send(map { $self->sync($one, "k$_", 0, 1, 1) }
+        1 .. $self->{known});
+    $self->{wire}->send(map { $self->sync($_, 's0', 0, 1, 1) }
+        $self->enter($self->{accounts}));
+}
+
+# Somebody takes the messages to these sessions, over one connection for each
+# hundredth of them: what nobody listens to costs less.
+sub listen {
+    my ($stage, $n) = @_;
+    my $redis = $stage->redis;
+    my $scripts = Dsem::Scripts->new($stage);
+    my @channels = map { $scripts->session('node')->channel } 1 .. $n;
+    my @socks = map {
+        IO::Socket::UNIX->new(Peer => $redis->unix) // croak "subscribe: $!"
+    } 1 .. 100;
+    for my $i (0 .. $#channels) {
+        syswrite $socks[ $i % @socks ],
+            Bench::Wire::command('SUBSCRIBE', $channels[$i]);
+    }
+    Dsem::Process->spawn(name => 'listener', keep => \@socks,
+        log => $stage->dir . '/listener.log', code => sub {
+            my $all = IO::Select->new(@socks);
+            while (my @ready = $all->can_read) {
+                sysread $_, my $message, 1 << 16 or exit for @ready;
+            }
+        });
+    wait_for {
+        my %subscribers = @{ $redis->cmd(qw(PUBSUB NUMSUB), @channels) };
+        $n == grep { $_ } values %subscribers;
+    } 10, 'the listener';
+}
+
+# So many syncs: microseconds of script, and of Redis' CPU time, for each.
+sub measure {
+    my ($self, $n) = @_;
+    my $cycle = $self->{cycle};
+    my @commands = map { $cycle->[ ($self->{at} + $_) % @$cycle ] }
+        0 .. $n - 1;
+    $self->{at} += $n;
+    my $redis = $self->{redis};
+    $redis->cmd(qw(CONFIG RESETSTAT));
+    my $cpu = Bench::Proc::cpu($redis->pid);
+    $self->{wire}->send(@commands);
+    $cpu = Bench::Proc::cpu($redis->pid) - $cpu;
+    my ($calls, $us) = $redis->cmd('INFO', 'commandstats')
+        =~ /^cmdstat_evalsha:calls=(\d+),usec=(\d+)/m;
+    croak "$calls syncs of $n" if $calls != $n;
+    return { script => $us / $n, cpu => 1e6 * $cpu / $n };
+}
+
+# What is held and what waits in its first semaphore.
+sub state {
+    my ($self) = @_;
+    my $redis = $self->{redis};
+    $redis->cmd('SELECT', $self->{db});
+    my $of = $redis->cmd('HMGET', $self->{scripts}->key('s', 's0'),
+        qw(held waiting));
+    return map { $_ // 0 } @$of;
+}
+
+# Bytes of these keys, as Redis reckons them.
+sub bytes {
+    my ($self, @keys) = @_;
+    my $redis = $self->{redis};
+    $redis->cmd('SELECT', $self->{db});
+    my $sum = 0;
+    $sum += $redis->cmd(qw(MEMORY USAGE), $self->{scripts}->key(@$_),
+        qw(SAMPLES 0)) // 0 for @keys;
+    return $sum;
+}
+
+1;

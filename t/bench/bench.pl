@@ -1,0 +1,64 @@
+#!/usr/bin/perl
+
+# make bench: dsem beside what else there is, on this machine, in one run.
+# Rounds are interleaved (A B C, A B C, ...), and only ratios of the same run
+# mean anything elsewhere.
+#
+# Environment: ROUNDS (5), SECONDS for each measurement (3), WORKERS of the
+# node whose cap is not reached (1; then it has a CPU of its own). It takes
+# about as many seconds as 20 * ROUNDS * SECONDS. What is compared is the
+# distribution's nginx, not one of DSEM_NGINX.
+#
+# Exit status: 0 when everything was measured, whatever came out.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+
+use Bench::Backend;
+use Bench::Contended;
+use Bench::Machine;
+use Bench::Quiet;
+use Bench::Report;
+use Bench::Stage;
+
+my $stage;
+
+$| = 1;
+delete $ENV{DSEM_NGINX};
+$SIG{PIPE} = 'IGNORE';
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+END { local $?; $stage->end if $stage }
+
+my %opt = (rounds => $ENV{ROUNDS} || 5, seconds => $ENV{SECONDS} || 3,
+    workers => $ENV{WORKERS} || 1);
+for (sort keys %opt) {
+    $opt{$_} =~ /^\d*\.?\d+$/ && $opt{$_} > 0 or die uc . " is no number\n";
+}
+
+print "$_\n" for Bench::Machine::lines(qw(nginx Redis HAProxy wrk));
+print "rounds  $opt{rounds}, interleaved, of $opt{seconds} s each\n";
+
+$stage = Bench::Stage->new('bench');
+my $backend = Bench::Backend->new($stage);
+
+my $quiet = Bench::Quiet->new($stage, $backend, %opt);
+rounds($quiet);
+Bench::Report::quiet($quiet);
+$_->end for $quiet->subjects;
+
+my $contended = Bench::Contended->new($stage, $backend, %opt);
+rounds($contended);
+Bench::Report::contended($contended);
+Bench::Report::targets($quiet, $contended);
+
+sub rounds {
+    my ($scenario) = @_;
+    for my $n (1 .. $opt{rounds}) {
+        print STDERR "round $n of $opt{rounds}\r" if -t STDERR;
+        $scenario->round;
+    }
+    print STDERR ' ' x 40, "\r" if -t STDERR;
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/perl
+
+# make bench-scale: what one Redis carries. The real scripts on a private
+# Redis, called by simulated sessions from one process; the cost is taken at
+# Redis itself (INFO commandstats, and its CPU time), so that the speed of
+# this process is no matter. Of all rounds the cheapest one counts: what
+# disturbs can only add.
+#
+# Environment: ROUNDS (5); SCALE (1), with 0.1 everything that is large is a
+# tenth.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+
+use Carp qw(croak);
+use List::Util qw(max min);
+
+use Bench::Machine;
+use Bench::Print qw(title number grouped);
+use Bench::Stage;
+use Bench::World;
+
+my $stage;
+
+$| = 1;
+$SIG{PIPE} = 'IGNORE';
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+END { local $?; $stage->end if $stage }
+
+my $rounds = $ENV{ROUNDS} || 5;
+my $scale = $ENV{SCALE} || 1;
+my $most_sessions = 2 * int 1000 * $scale;
+
+print "$_\n" for Bench::Machine::lines('Redis');
+print "rounds  $rounds, interleaved, the cheapest one of each counts\n";
+
+$stage = Bench::Stage->new('scale');
+$stage->redis(qw(--databases 64));
+Bench::World::listen($stage, $most_sessions);
+carried();
+grown();
+
+sub world {
+    my (%spec) = @_;
+    return Bench::World->new($stage, %spec);
+}
+
+# The cheapest round of each of these worlds.
+sub cheapest {
+    my (@worlds) = @_;
+    my @seen;
+    for (1 .. $rounds) {
+        for my $i (0 .. $#worlds) {
+            my $n = max(100, 4000 * $scale / $worlds[$i]->batch ** 0.5);
+            my $seen = $worlds[$i]->measure(int $n);
+            for (keys %$seen) {
+                $seen[$i]{$_} = min($seen->{$_}, $seen[$i]{$_} // ());
+            }
+        }
+    }
+    return @seen;
+}
+
+###########################################################################
+# permits a second
+
+sub carried {
+    my @specs = (
+        map({ { batch => $_ } } 1, 16, 64),
+        map({ { batch => $_, kind => 'alone' } } 1, 16, 64),
+        { sessions => 10 }, { sessions => $most_sessions },
+        map({ { semaphores => int } } 1, 10_000 * $scale, 100_000 * $scale),
+        map({ { batch => $_, kind => 'contended', semaphores => 1,
+            waiting => 50 } } 1, 16, 64),
+        { sessions => $most_sessions, kind => 'contended', semaphores => 1,
+            waiting => $most_sessions / 2 },
+    );
+    my @worlds = map { world(%$_) } @specs;
+    my @seen = cheapest(@worlds);
+
+    title('Permits that one Redis core carries');
+    printf "%-10s%10s%12s%7s%10s%9s%11s%11s\n", @$_ for
+        ['', '', '', 'asks', 'script us', 'CPU us', 'permits/s', 'permits/s'],
+        ['', qw(sessions semaphores each), 'each', 'each', 'by script',
+            'by CPU'];
+    for my $i (0 .. $#worlds) {
+        my ($world, $seen) = ($worlds[$i], $seen[$i]);
+        # where a permit takes two syncs
+        my $permits = $world->{batch} / ($world->{kind} eq 'alone' ? 2 : 1);
+        printf "%-10s%10s%12s%7d%10.1f%9.1f%11s%11s\n", $world->{kind},
+            grouped($world->{sessions}), grouped($world->{semaphores}),
+            $world->{batch}, @$seen{qw(script cpu)},
+            map { grouped(1e6 * $permits / $_) }
+                @$seen{qw(script cpu)};
+    }
+    print <<'EOF_LEGEND';
+each: sync.  steady: permits are given back and asked for in one; alone: in
+two, and the semaphore comes and goes; contended: what is given back goes to
+the head of the queue in another session
+EOF_LEGEND
+}
+
+###########################################################################
+# what it depends on
+
+sub grown {
+    my $many = int 10_000 * $scale;
+    my %one = (semaphores => 1, sessions => 10);
+    my %queue = (kind => 'contended', semaphores => 1, sessions => 20);
+    my @pairs = (
+        ['permits held', { %one }, { %one, held => $many / 10 - 1 }],
+        ['tickets waiting', { %queue, waiting => 10 },
+            { %queue, waiting => $many + 10 }],
+        ['sessions', { %one }, { %one, registered => $many }],
+        ['sessions with permits', { %one }, { %one, accounts => $many }],
+        ['semaphores', { %one, semaphores => 10 },
+            { %one, semaphores => 10, known => $many }],
+    );
+    my @worlds = map { world(%{ $_->[1] }), world(%{ $_->[2] }) } @pairs;
+    my @seen = cheapest(@worlds);
+
+    title("From 10 to $many: what a sync costs Redis, in us of CPU");
+    printf "%-24s%10s%10s%10s\n", '', 10, $many, 'ratio';
+    for my $i (0 .. $#pairs) {
+        my ($few, $more) = map { $_->{cpu} } @seen[ 2 * $i, 2 * $i + 1 ];
+        printf "%-24s%10.1f%10.1f%10.2f  %s\n", $pairs[$i][0], $few, $more,
+            $more / $few, $more <= 1.5 * $few ? 'within 1.5' : 'MORE than 1.5';
+    }
+    memory($many, @worlds);
+}
+
+sub memory {
+    my ($many, $ten, $held, $short, $long, undef, $registered, undef,
+        $accounts, undef, $known) = @_;
+    my @registry = (['sessions'], ['epochs']);
+    my ($s0, $q0) = (['s', 's0'], ['q', 's0']);
+    my ($empty) = world(kind => 'alone', sessions => 1, semaphores => 1);
+
+    title('Bytes in Redis');
+    my @rows = (
+        ['a semaphore of which one permit is out', $known->bytes(['s', 'k1'])],
+        ['a semaphore of which nothing is out', $empty->bytes($s0, $q0)],
+        ['one more permit out in a session that has some',
+            ($held->bytes($s0) - $ten->bytes($s0)) / $many],
+        ['one more session that has some', ($accounts->bytes($s0)
+            - $ten->bytes($s0)) / $many],
+        ['a ticket', ($long->bytes($q0) - $short->bytes($q0)) / $many],
+        ['a session in the registry', ($registered->bytes(@registry)
+            - $ten->bytes(@registry)) / $many],
+    );
+    printf "%-56s%8.0f\n", @$_ for @rows;
+}

@@ -1,0 +1,126 @@
+package Dsem::Clock;
+
+# The wall clock of a Redis host, which can be set: a small library between
+# redis-server and libc adds seconds that the test writes to a file. The
+# monotonic clock, which no setting moves, is left alone.
+#
+#   my $clock = Dsem::Clock->new($t);
+#   my $redis = $clock->redis;          # as $t->redis
+#   $clock->step(-3600);
+#
+# Called by: tests.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+
+sub new {
+    my ($class, $t) = @_;
+    my $dir = $t->dir;
+    my $self = bless { t => $t, file => "$dir/clock", offset => 0,
+        library => "$dir/clock.so" }, $class;
+    $self->step(0);
+    local $/;
+    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c -o),
+        $self->{library}, '-' or croak "cc: $!";
+    print $cc scalar <DATA>;
+    close $cc or croak 'the clock cannot be compiled';
+    return $self;
+}
+
+sub redis {
+    my ($self, %opt) = @_;
+    local $ENV{LD_PRELOAD} = $self->{library};
+    local $ENV{DSEM_CLOCK} = $self->{file};
+    return $self->{t}->redis(%opt);
+}
+
+# Seconds, from where it is now.
+sub step {
+    my ($self, $seconds) = @_;
+    $self->{offset} += $seconds;
+    open my $fh, '+>>', $self->{file} or croak "$self->{file}: $!";
+    truncate $fh, 8;
+    close $fh;
+    # in place: it is mapped
+    open $fh, '+<', $self->{file} or croak "$self->{file}: $!";
+    syswrite $fh, pack 'q', $self->{offset};
+    close $fh;
+    return $self;
+}
+
+1;
+
+__DATA__
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile int64_t  *offset;
+
+__attribute__((constructor)) static void
+clock_init(void)
+{
+    int    fd;
+    void  *p;
+
+    fd = open(getenv("DSEM_CLOCK"), O_RDONLY);
+    p = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+
+    if (p == MAP_FAILED) {
+        abort();
+    }
+
+    offset = p;
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int  rc;
+
+    rc = syscall(SYS_clock_gettime, id, ts);
+
+    if (rc == 0 && offset
+        && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+    {
+        ts->tv_sec += *offset;
+    }
+
+    return rc;
+}
+
+int
+gettimeofday(struct timeval *restrict tv, void *restrict tz)
+{
+    int              rc;
+    struct timespec  ts;
+
+    rc = clock_gettime(CLOCK_REALTIME, &ts);
+    tv->tv_sec = ts.tv_sec;
+    tv->tv_usec = ts.tv_nsec / 1000;
+
+    return rc;
+}
+
+time_t
+time(time_t *t)
+{
+    struct timespec  ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+
+    if (t) {
+        *t = ts.tv_sec;
+    }
+
+    return ts.tv_sec;
+}

@@ -1,0 +1,263 @@
+package Dsem::Node;
+
+# One nginx: its prefix directory, its configuration with the tokens filled
+# in, its processes, its logs. Knows which workers the test killed itself, so
+# that teardown can tell theirs from other deaths.
+#
+# Called by: Dsem::Test; Dsem::Teardown reads the logs.
+
+use strict;
+use warnings;
+
+use parent 'Dsem::Node::Conf';
+
+use Carp qw(croak);
+use Cpanel::JSON::XS ();
+use File::Path qw(make_path);
+
+use Dsem::Client;
+use Dsem::Process;
+use Dsem::Wait qw(wait_for);
+
+my $json = Cpanel::JSON::XS->new->latin1;
+
+sub new {
+    my ($class, $t, $name, $conf, %token) = @_;
+    my $dir = $t->dir . "/$name";
+    make_path("$dir/temp");
+    return bless {
+        t => $t, name => $name, dir => $dir, conf => $conf,
+        token => \%token, port => {}, killed => {},
+    }, $class;
+}
+
+sub name { $_[0]{name} }
+sub dir { $_[0]{dir} }
+sub pid { $_[0]{pid} }
+sub killed { $_[0]{killed} }
+
+sub port {
+    my ($self, $n) = @_;
+    return $self->{port}{ $n // 1 } //= $self->{t}->free_port;
+}
+
+sub url {
+    my ($self, $path) = @_;
+    return 'http://127.0.0.1:' . $self->port . ($path // '/');
+}
+
+sub client { $_[0]{client} //= Dsem::Client->new }
+
+sub get {
+    my ($self, $path, %header) = @_;
+    return $self->begin($path, %header)->wait;
+}
+
+sub begin {
+    my ($self, $path, %header) = @_;
+    return $self->client->start($self->url($path), %header);
+}
+
+sub raw {
+    my ($self, $n) = @_;
+    return $self->client->raw('127.0.0.1', $self->port($n));
+}
+
+###########################################################################
+# life
+
+# As a daemon, because it refuses binary upgrades to anything else; its own
+# session is then its process group.
+sub start {
+    my ($self) = @_;
+    $self->write_conf;
+    unlink "$self->{dir}/nginx.pid";
+    my $starting = Dsem::Process->spawn(
+        name => $self->{name}, log => "$self->{dir}/output",
+        argv => [$self->_argv]);
+    wait_for {
+        croak "$self->{name} did not start: " . $self->_slurp('output')
+            if !$starting->alive && $starting->status;
+        $self->_pid_in_file;
+    } 10, "$self->{name} to start";
+    $self->{pid} = $self->_pid_in_file;
+    $self->{process} = $self->{pid} == $starting->pid ? $starting
+        : Dsem::Process->adopt($self->{pid}, $self->{name});
+    wait_for { $self->_all_workers } 10, "$self->{name}'s workers";
+    return $self;
+}
+
+sub _slurp {
+    my ($self, $file) = @_;
+    open my $fh, '<', "$self->{dir}/$file" or return '';
+    local $/;
+    return <$fh> // '';
+}
+
+sub _pid_in_file {
+    my ($self) = @_;
+    my ($pid) = $self->_slurp('nginx.pid') =~ /^(\d+)$/;
+    return $pid // 0;
+}
+
+sub _all_workers {
+    my ($self, %old) = @_;
+    return 1 if $self->{text} =~ /^\s*master_process\s+off/m;
+    my ($n) = $self->{text} =~ /^\s*worker_processes\s+(\d+)/m;
+    return ($n // 1) <= grep { !$old{$_} } $self->workers;
+}
+
+# pid => title of the children
+sub _children {
+    my ($self) = @_;
+    my %title;
+    open my $fh, '<', "/proc/$self->{pid}/task/$self->{pid}/children"
+        or return;
+    for my $pid (split ' ', <$fh> // '') {
+        open my $line, '<', "/proc/$pid/cmdline" or next;
+        $title{$pid} = <$line> // '';
+    }
+    return %title;
+}
+
+sub _worker_pids {
+    my ($self, $title) = @_;
+    my %all = $self->_children;
+    my @pids = sort { $a <=> $b } grep { $all{$_} =~ $title } keys %all;
+    return @pids;
+}
+
+# of another master of this node, where there are two
+sub workers {
+    my ($self, $master) = @_;
+    local $self->{pid} = $master // $self->{pid};
+    return $self->_worker_pids(qr/worker process(?! is shutting down)/);
+}
+
+sub draining {
+    my ($self) = @_;
+    return $self->_worker_pids(qr/worker process is shutting down/);
+}
+
+sub alive {
+    my ($self) = @_;
+    return $self->{process} && $self->{process}->alive;
+}
+
+sub signal {
+    my ($self, $signal) = @_;
+    return kill $signal, $self->{pid};
+}
+
+# The new workers run when it returns; the old ones may be draining.
+sub reload {
+    my ($self, $conf) = @_;
+    $self->write_conf($conf);
+    my %old = map { $_ => 1 } $self->workers;
+    $self->signal('HUP');
+    wait_for { $self->_all_workers(%old) } 10,
+        "$self->{name} to reload";
+    wait_for { !grep { $old{$_} } $self->workers } 10,
+        "$self->{name}'s old workers to drain";
+    return $self;
+}
+
+# Binary upgrade to the same binary; the old master is told to quit.
+sub upgrade {
+    my ($self) = @_;
+    my $old = $self->{pid};
+    $self->signal('USR2');
+    wait_for {
+        my $pid = $self->_pid_in_file;
+        local $self->{pid} = $pid;
+        $pid && $pid != $old && $self->_all_workers;
+    } 10, "$self->{name} to upgrade";
+    $self->{pid} = $self->_pid_in_file;
+    CORE::kill 'QUIT', $old;
+    $self->{process}->succeed($self->{pid});
+    return $self;
+}
+
+sub _end {
+    my ($self, $signal, $timeout) = @_;
+    return $self unless $self->alive;
+    $self->signal($signal);
+    wait_for { !$self->alive } $timeout,
+        "$self->{name} to end";
+    return $self;
+}
+
+sub quit { $_[0]->_end('QUIT', $_[1] // 10) }
+sub stop { $_[0]->_end('TERM', $_[1] // 10) }
+
+# The node is lost: nothing of it says goodbye.
+sub kill {
+    my ($self) = @_;
+    my @workers = keys %{ { $self->_children } };
+    $self->{killed}{$_} = 1 for @workers;
+    CORE::kill 'STOP', $self->{pid};
+    CORE::kill 'KILL', @workers, $self->{pid};
+    wait_for { !$self->alive } 15, "$self->{name} to die";
+    return $self;
+}
+
+sub kill_worker {
+    my ($self, $pid, $signal) = @_;
+    $pid //= ($self->workers)[0];
+    $self->{killed}{$pid} = 1;
+    CORE::kill $signal // 'KILL', $pid;
+    return $pid;
+}
+
+sub freeze {
+    my ($self, $pid) = @_;
+    $pid //= ($self->workers)[0];
+    $self->{frozen}{$pid} = 1;
+    CORE::kill 'STOP', $pid;
+    return $pid;
+}
+
+sub thaw {
+    my ($self, @pid) = @_;
+    @pid = keys %{ $self->{frozen} // {} } unless @pid;
+    delete @{ $self->{frozen} }{@pid};
+    CORE::kill 'CONT', @pid;
+    return $self;
+}
+
+###########################################################################
+# logs
+
+sub error_log { $_[0]->_slurp('error.log') }
+
+sub grep_log {
+    my ($self, $re) = @_;
+    return grep { $_ =~ $re } split /\n/, $self->error_log;
+}
+
+sub access_log {
+    my ($self) = @_;
+    # a line that is being written is not there yet
+    return map { $json->decode($_) }
+        split /\n/, $self->_slurp('access.log') =~ s/[^\n]+\z//r;
+}
+
+# The line of one request (Dsem::Client::Request): nginx writes it after the
+# answer.
+sub logged {
+    my ($self, $request) = @_;
+    return wait_for {
+        my ($line) = grep { $_->{http_x_nonce} eq $request->nonce }
+            $self->access_log;
+        $line;
+    } undef, $request->nonce . ' in the access log';
+}
+
+sub clear_logs {
+    my ($self) = @_;
+    # nginx appends, so the rest of the file goes on at the beginning
+    truncate "$self->{dir}/$_", 0 for qw(error.log access.log);
+    return $self;
+}
+
+1;

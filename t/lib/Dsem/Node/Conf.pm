@@ -1,0 +1,109 @@
+package Dsem::Node::Conf;
+
+# A node's nginx.conf: what the tokens of a test's configuration stand for,
+# and how nginx is called with it.
+#
+# Called by: Dsem::Node, which inherits from it.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+
+my @LOGGED = qw(
+    request_id status dsem_status dsem_name dsem_wait_time
+    dsem_queue_position dsem_limit dsem_in_use request_uri request_method
+    request_time msec pid connection upstream_addr upstream_status
+    upstream_response_time http_x_nonce
+);
+
+sub module {
+    return $ENV{DSEM_MODULE}
+        // Dsem::Test->root . '/build/ngx_http_dsem_module.so';
+}
+
+sub _static { $ENV{DSEM_STATIC_NGINX} }
+
+sub has_module { _static() || -e module() }
+
+sub _globals {
+    my ($self) = @_;
+    my $level = $ENV{DSEM_DEBUG} ? 'debug' : 'info';
+    return join "\n",
+        (has_module() && !_static() ? 'load_module ' . module() . ';' : ()),
+        "error_log $self->{dir}/error.log $level;",
+        "pid $self->{dir}/nginx.pid;",
+        # a new binary shall be told as well
+        map({ $ENV{$_} ? "env $_;" : () } qw(ASAN_OPTIONS UBSAN_OPTIONS)),
+        # workers must be able to write below the test's directory
+        ($> == 0 ? 'user root;' : ());
+}
+
+sub _http {
+    my ($self) = @_;
+    my $dir = $self->{dir};
+    my @logged = grep { has_module() || !/^dsem/ } @LOGGED;
+    my $format = join ',', map { qq("$_":"\$$_") } @logged;
+    # Redis is not away because the machine has something else to do; a test
+    # of just that says how long it may take
+    my %patience = (dsem_redis_connect_timeout => '2s',
+        dsem_redis_timeout => '3s');
+    my @patience = grep { has_module() && $self->{conf} !~ /\b$_\b/ }
+        sort keys %patience;
+    return join "\n",
+        map({ "$_ $patience{$_};" } @patience),
+        map({ "${_}_temp_path $dir/temp/$_;" }
+            qw(client_body proxy fastcgi uwsgi scgi)),
+        "log_format dsem_test escape=json '{$format}';",
+        "access_log $dir/access.log dsem_test;";
+}
+
+sub _token {
+    my ($self, $token) = @_;
+    my $t = $self->{t};
+    return $self->{token}{$token} if exists $self->{token}{$token};
+    return $self->port($1 || 1) if $token =~ /^PORT(\d*)$/;
+    return $self->{dir} if $token eq 'DIR';
+    return $self->{name} if $token eq 'NODE';
+    return $self->_globals if $token =~ /^(?:TEST_)?GLOBALS$/;
+    return $self->_http if $token =~ /^(?:TEST_GLOBALS_)?HTTP$/;
+    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1] : $t->{redis}[-1];
+    croak "nothing started for %%$token%%" unless $of;
+    return $of->address if $token =~ /^(?:UPSTREAM|REDIS)$/;
+    return $of->address($1) if $token =~ /^UPSTREAM(\d+)$/;
+    return $of->unix if $token eq 'REDIS_UNIX';
+    croak "unknown token %%$token%%";
+}
+
+sub write_conf {
+    my ($self, $conf) = @_;
+    $self->{conf} = $conf if defined $conf;
+    my $text = $self->{conf};
+    $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
+    $self->{text} = $text;
+    my $path = "$self->{dir}/nginx.conf";
+    open my $fh, '>', $path or croak "$path: $!";
+    print $fh $text;
+    close $fh;
+    return $self;
+}
+
+sub _argv {
+    my ($self, @more) = @_;
+    my $nginx = $ENV{DSEM_NGINX} // 'nginx';
+    local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/usr/local/sbin";
+    my ($path) = grep { -x } $nginx, map { "$_/$nginx" } split /:/, $ENV{PATH};
+    return ($path // $nginx, '-p', "$self->{dir}/", '-c', 'nginx.conf',
+        '-e', 'error.log', @more);
+}
+
+# (exit status, what it said) of nginx -t
+sub test {
+    my ($self) = @_;
+    $self->write_conf;
+    my @command = map { "'$_'" } $self->_argv('-t');
+    my $said = qx(@command 2>&1 >/dev/null);
+    return ($? >> 8 || $? & 127, $said);
+}
+
+1;

@@ -1,0 +1,321 @@
+package Dsem::Oracle;
+
+# The oracle's own process: a small HTTP/1.x server on bare sockets. A
+# request counts from its head read to its answer handed to the kernel, or to
+# the FIN or RST of nginx. It counts down before it writes the last byte, so
+# that the next one of nginx never meets it.
+#
+# Called by: Dsem::Upstream, in the child process. Only count_up and
+# count_down change the counts.
+
+use strict;
+use warnings;
+
+# select: the other backends round a timer up to the next millisecond
+BEGIN { $ENV{LIBEV_FLAGS} //= 1 }
+use EV;
+use Errno qw(EAGAIN EWOULDBLOCK EINTR);
+use Socket qw(SOL_SOCKET SO_LINGER IPPROTO_TCP TCP_NODELAY MSG_PEEK
+    MSG_DONTWAIT);
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+
+use Dsem::Control;
+
+sub run {
+    my ($listen, $control, %opt) = @_;
+    my $self = bless { service => $opt{service} // 0, conn => {} };
+    $self->do_reset;
+    my @watchers = map { $self->accept_on($_) } @$listen;
+    push @watchers, Dsem::Control::serve($control, $self);
+    EV::run();
+}
+
+sub accept_on {
+    my ($self, $listen) = @_;
+    $listen->blocking(0);
+    return EV::io($listen, EV::READ, sub {
+        while (accept my $sock, $listen) {
+            $sock->blocking(0);
+            setsockopt $sock, IPPROTO_TCP, TCP_NODELAY, 1;
+            $self->{count}{accepted}++;
+            my $conn = {
+                sock => $sock, in => '', out => '', oracle => $self,
+            };
+            $self->{conn}{$conn} = $conn;
+            $conn->{reader} = EV::io($sock, EV::READ, sub { readable($conn) });
+            readable($conn);
+        }
+    });
+}
+
+###########################################################################
+# the counts
+
+sub count_up {
+    my ($conn, $request) = @_;
+    my $self = $conn->{oracle};
+    $request->{start} = clock_gettime(CLOCK_MONOTONIC);
+    $request->{how} = 'hanging';
+    push @{ $self->{log} }, $request;
+    $self->{count}{started}++;
+    my @sems = ('', $request->{sem} eq '' ? () : $request->{sem});
+    $self->{now}{$_} += $request->{weight} for @sems;
+    end_closed($self)
+        if grep { $self->{now}{$_} > ($self->{peak}{$_} // 0) } @sems;
+    for (@sems) {
+        my $now = $self->{now}{$_};
+        $self->{peak}{$_} = $now if $now > ($self->{peak}{$_} // 0);
+    }
+}
+
+# The loop may show a request before an older FIN or RST on another
+# connection, or late, with its own FIN behind it: that is no peak.
+sub end_closed {
+    my ($self) = @_;
+    for my $conn (grep { $_->{running} } values %{ $self->{conn} }) {
+        my $got = recv $conn->{sock}, my $byte, 1, MSG_PEEK | MSG_DONTWAIT;
+        next if defined $got ? length $byte
+            : $! == EAGAIN || $! == EWOULDBLOCK || $! == EINTR;
+        finish($conn);
+    }
+}
+
+sub count_down {
+    my ($conn, $how) = @_;
+    my $request = delete $conn->{running} or return;
+    my $self = $conn->{oracle};
+    $request->{end} = clock_gettime(CLOCK_MONOTONIC);
+    $request->{how} = $how;
+    $self->{count}{$how}++;
+    $self->{now}{''} -= $request->{weight};
+    $self->{now}{ $request->{sem} } -= $request->{weight}
+        if $request->{sem} ne '';
+}
+
+###########################################################################
+# a connection
+
+sub readable {
+    my ($conn) = @_;
+    my $n = sysread $conn->{sock}, $conn->{in}, 262_144, length $conn->{in};
+    if (!defined $n) {
+        return if $! == EAGAIN || $! == EWOULDBLOCK || $! == EINTR;
+        return finish($conn);
+    }
+    return finish($conn) if $n == 0;
+    if ($conn->{tunnel}) {
+        $conn->{out} .= $conn->{in};
+        $conn->{in} = '';
+        return flush_out($conn);
+    }
+    next_request($conn) unless $conn->{running};
+    read_body($conn) if $conn->{running} && !$conn->{body_read};
+}
+
+sub finish {
+    my ($conn, $rst) = @_;
+    count_down($conn, 'closed');
+    setsockopt $conn->{sock}, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0
+        if $rst;
+    delete @$conn{qw(reader writer timer)};
+    close $conn->{sock};
+    delete $conn->{oracle}{conn}{$conn};
+}
+
+sub next_request {
+    my ($conn) = @_;
+    my $end = index $conn->{in}, "\r\n\r\n";
+    return if $end < 0;
+    my $head = substr $conn->{in}, 0, $end + 4, '';
+    my ($method, $uri, $version, $fields)
+        = $head =~ m{^(\S+) (\S+) HTTP/([\d.]+)\r\n(.*)}s
+        or return finish($conn);
+    my %header;
+    $header{ lc $1 } = $2 while $fields =~ /^([^:\r\n]+):[ \t]*([^\r\n]*)/mg;
+    my %arg = $uri =~ /[?&](\w+)=([^&]*)/g;
+
+    $conn->{head} = $method eq 'HEAD';
+    $conn->{header} = \%header;
+    $conn->{arg} = \%arg;
+    $conn->{keep} = ($header{connection} // '') !~ /close/i
+        && ($version ne '1.0' || ($header{connection} // '') =~ /keep/i);
+    $conn->{body_read} = 0;
+    $conn->{length} = $header{'content-length'};
+    $conn->{running} = {
+        nonce => $header{'x-nonce'} // '', uri => $uri, method => $method,
+        node => $header{'x-node'} // '', sem => $header{'x-sem'} // '',
+        weight => ($header{'x-weight'} // '') eq '' ? 1
+            : $header{'x-weight'} + 0,
+    };
+    count_up($conn, $conn->{running});
+}
+
+# The answer begins when the body is there.
+sub read_body {
+    my ($conn) = @_;
+    my $chunked = lc($conn->{header}{'transfer-encoding'} // '') eq 'chunked';
+    if ($chunked) {
+        while ($conn->{in} =~ /^([0-9a-f]+)[^\r\n]*\r\n/i) {
+            my ($size, $all) = (hex $1, length($&) + hex($1) + 2);
+            return if length $conn->{in} < $all;
+            substr $conn->{in}, 0, $all, '';
+            return serve($conn) if $size == 0;
+        }
+        return;
+    }
+    my $length = $conn->{length} // 0;
+    return if length $conn->{in} < $length;
+    substr $conn->{in}, 0, $length, '';
+    return serve($conn);
+}
+
+###########################################################################
+# an answer
+
+sub serve {
+    my ($conn) = @_;
+    my $arg = $conn->{arg};
+    $conn->{body_read} = 1;
+    return tunnel($conn) if $conn->{header}{upgrade};
+    return if $arg->{hang};
+    my $time = $conn->{header}{'x-service'};
+    $time = defined $arg->{t} ? $arg->{t} / 1000 : $conn->{oracle}{service}
+        if !defined $time || $time eq '';
+    return answer($conn) if $time <= 0;
+    # timers count from the loop's idea of now, which lags
+    $conn->{timer} = EV::timer($time + EV::time() - EV::now(), 0,
+        sub { answer($conn) });
+}
+
+sub tunnel {
+    my ($conn) = @_;
+    $conn->{tunnel} = 1;
+    $conn->{out} = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: "
+        . "$conn->{header}{upgrade}\r\nConnection: upgrade\r\n\r\n";
+    flush_out($conn);
+}
+
+sub response_head {
+    my ($conn, $length) = @_;
+    my $status = $conn->{arg}{status} // 200;
+    my @fields = ("HTTP/1.1 $status Oracle",
+        "X-Nonce: $conn->{running}{nonce}",
+        'X-Started: ' . $conn->{oracle}{count}{started},
+        $conn->{keep} ? 'Connection: keep-alive' : 'Connection: close');
+    push @fields, defined $length ? "Content-Length: $length"
+        : 'Transfer-Encoding: chunked';
+    return join("\r\n", @fields) . "\r\n\r\n";
+}
+
+sub answer {
+    my ($conn) = @_;
+    my $arg = $conn->{arg};
+    delete $conn->{timer};
+    return finish($conn, $arg->{rst}) if $arg->{close} || $arg->{rst};
+    return stream($conn, $arg->{stream}) if $arg->{stream};
+    my $body = $arg->{size} ? 'x' x $arg->{size}
+        : "$conn->{running}{nonce} $conn->{running}{uri}\n";
+    my $out = response_head($conn, length $body);
+    $out .= $body unless $conn->{head};
+    if (defined $arg->{cut}) {
+        syswrite $conn->{sock}, substr $out, 0, $arg->{cut};
+        return finish($conn);
+    }
+    $conn->{out} = $out;
+    $conn->{last} = 1;
+    flush_out($conn);
+}
+
+# In chunks, or up to the close where the client knows none.
+sub stream {
+    my ($conn, $pieces) = @_;
+    my $every = ($conn->{arg}{every} // 100) / 1000;
+    my $piece = 'x' x ($conn->{arg}{size} || 10);
+    $conn->{out} .= response_head($conn);
+    my $send = sub {
+        my $left = --$pieces;
+        $conn->{out} .= sprintf "%x\r\n%s\r\n", length $piece, $piece;
+        $conn->{out} .= "0\r\n\r\n" if $left <= 0;
+        $conn->{last} = $left <= 0;
+        delete $conn->{timer} if $left <= 0;
+        flush_out($conn);
+    };
+    $conn->{timer} = EV::timer($every, $every, $send);
+    $send->();
+}
+
+# The last byte goes after the count; while the kernel takes all at once,
+# that is one write.
+sub flush_out {
+    my ($conn) = @_;
+    my $held_back = $conn->{last} && length $conn->{out} > 65_536 ? 1 : 0;
+    count_down($conn, 'answered') if $conn->{last} && !$held_back;
+    while (length $conn->{out} > $held_back) {
+        my $n = syswrite $conn->{sock}, $conn->{out},
+            length($conn->{out}) - $held_back;
+        if (!defined $n) {
+            return want_write($conn) if $! == EAGAIN || $! == EWOULDBLOCK;
+            return finish($conn);
+        }
+        substr $conn->{out}, 0, $n, '';
+    }
+    delete $conn->{writer};
+    return flush_out($conn) if $held_back;
+    answered($conn) if $conn->{last};
+}
+
+sub want_write {
+    my ($conn) = @_;
+    $conn->{writer} //= EV::io($conn->{sock}, EV::WRITE,
+        sub { flush_out($conn) });
+}
+
+sub answered {
+    my ($conn) = @_;
+    delete $conn->{last};
+    return finish($conn) unless $conn->{keep};
+    return unless length $conn->{in};
+    next_request($conn);
+    read_body($conn) if $conn->{running};
+}
+
+###########################################################################
+# what the test asks
+
+sub do_peak { $_[0]{peak}{ $_[1] } // 0 }
+sub do_now { $_[0]{now}{ $_[1] } // 0 }
+sub do_count { $_[0]{count}{ $_[1] } // 0 }
+sub do_log { $_[0]{log} }
+
+# What runs goes on running, and is the first peak.
+sub do_reset {
+    my ($self) = @_;
+    $self->{count} = {};
+    $self->{peak} = { %{ $self->{now} //= {} } };
+    $self->{log} = [];
+    return 1;
+}
+
+sub hanging {
+    my ($self) = @_;
+    return sort { $a->{running}{start} <=> $b->{running}{start} }
+        grep { $_->{running} && $_->{body_read} && !$_->{timer} }
+        values %{ $self->{conn} };
+}
+
+sub do_release {
+    my ($self, $n) = @_;
+    my @conn = hanging($self);
+    splice @conn, $n if @conn > $n;
+    $_->{tunnel} ? finish($_) : answer($_) for @conn;
+    return scalar @conn;
+}
+
+sub do_release_nonce {
+    my ($self, $nonce) = @_;
+    my @conn = grep { $_->{running}{nonce} eq $nonce } hanging($self);
+    answer($_) for @conn;
+    return scalar @conn;
+}
+
+1;

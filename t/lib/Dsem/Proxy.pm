@@ -1,0 +1,93 @@
+package Dsem::Proxy;
+
+# A TCP proxy as the test sees it: the network between nginx and Redis (or
+# between two of Redis), which hangs, cuts, delays and loses as told. c2s is
+# from nginx to Redis, s2c the way back.
+#
+# Called by: Dsem::Test.
+
+use strict;
+use warnings;
+
+use File::Path qw(make_path);
+
+use Dsem::Control;
+use Dsem::Process;
+
+sub new {
+    my ($class, $t, $name, $target) = @_;
+    my $dir = $t->dir . "/$name";
+    make_path($dir);
+    my $port = $t->free_port;
+    my $control = Dsem::Control::listen_on("$dir/control");
+    my $process = Dsem::Process->spawn(
+        name => $name, log => "$dir/log", keep => [$control],
+        code => sub {
+            require Dsem::ProxyServer;
+            Dsem::ProxyServer::run($control, $port, $target);
+        });
+    my $self = bless {
+        name => $name, address => "127.0.0.1:$port", process => $process,
+        control => Dsem::Control->new("$dir/control"),
+    }, $class;
+    # it answers when it listens
+    $self->accepted;
+    return $self;
+}
+
+sub name { $_[0]{name} }
+sub address { $_[0]{address} }
+sub process { $_[0]{process} }
+
+sub _ask {
+    my ($self, @request) = @_;
+    return $self->{control}->call(@request);
+}
+
+# Connections accepted so far, and open now.
+sub accepted { $_[0]->_ask('accepted') }
+sub open { $_[0]->_ask('open') }
+
+# { c2s => bytes, s2c => bytes } passed on so far
+sub bytes { $_[0]->_ask('bytes') }
+
+# The same in writes.
+sub pieces { $_[0]->_ask('pieces') }
+
+# Ends every connection, on both sides, with FIN or with RST.
+sub cut { $_[0]->_ask('cut', 0) }
+sub reset { $_[0]->_ask('cut', 1) }
+
+# Nothing passes, new connections included, and nobody is told. What was on
+# its way passes at the thaw.
+sub freeze { $_[0]->_ask('freeze', $_[1] // 'both') }
+sub thaw { $_[0]->_ask('thaw', $_[1] // 'both') }
+
+# Seconds, in each direction or one.
+sub delay { $_[0]->_ask('delay', $_[1], $_[2] // 'both') }
+
+# Loses whole RESP frames: those that match (a regular expression on the
+# frame; by default every pub/sub message), each of them or every n-th, all
+# the time or count times. Without arguments: no more.
+sub swallow {
+    my ($self, %what) = @_;
+    $what{match} //= '^\*3\r\n\$7\r\nmessage\r\n' if %what;
+    return $self->_ask('swallow', %what);
+}
+
+# How many that were so far.
+sub swallowed { $_[0]->_ask('swallowed') }
+
+# RST to both when so many more bytes have passed; once.
+sub cut_after { $_[0]->_ask('cut_after', $_[1], $_[2] // 's2c') }
+
+# Pieces of so many bytes, each a segment of its own; 0: as they come.
+sub slice { $_[0]->_ask('slice', $_[1]) }
+
+# Connections are refused, as if nobody listened.
+sub refuse { $_[0]->_ask('refuse', $_[1] // 1) }
+
+# Where new connections go.
+sub retarget { $_[0]->_ask('retarget', $_[1]) }
+
+1;

@@ -1,0 +1,130 @@
+package Dsem::Redis;
+
+# A private redis-server: nothing persistent, TCP and unix socket, logs and
+# pid in the test's directory. What it forgets and when it hangs is up to
+# the test.
+#
+# Called by: Dsem::Test.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use File::Path qw(make_path);
+
+use Dsem::Process;
+use Dsem::Redis::Client;
+use Dsem::Wait qw(wait_for);
+
+sub new {
+    my ($class, $t, $name, %opt) = @_;
+    my $dir = $t->dir . "/$name";
+    make_path($dir);
+    my $self = bless {
+        t => $t, name => $name, dir => $dir, port => $t->free_port,
+        args => [], %opt,
+    }, $class;
+    return $self->start;
+}
+
+sub name { $_[0]{name} }
+sub port { $_[0]{port} }
+sub address { "127.0.0.1:$_[0]{port}" }
+sub unix { "$_[0]{dir}/redis.sock" }
+sub pid { $_[0]{process}->pid }
+sub log { "$_[0]{dir}/log" }
+
+sub running {
+    my ($self) = @_;
+    return $self->{process} && $self->{process}->alive;
+}
+
+sub start {
+    my ($self) = @_;
+    return $self if $self->running;
+    delete $self->{client};
+    $self->{process} = Dsem::Process->spawn(
+        name => $self->{name}, log => $self->log,
+        argv => [
+            '/usr/bin/env', $ENV{DSEM_REDIS_SERVER} // 'redis-server',
+            '--bind', '127.0.0.1', '--port', $self->{port},
+            '--unixsocket', $self->unix, '--dir', $self->{dir},
+            '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
+            @{ $self->{args} },
+        ]);
+    wait_for {
+        croak "$self->{name} did not start, see " . $self->log
+            unless $self->running;
+        eval { $self->cmd('PING') };
+    } 10, "$self->{name} to start";
+    return $self;
+}
+
+# Another connection of the test's own.
+sub client {
+    my ($self) = @_;
+    return Dsem::Redis::Client->new($self->unix, $self->{password});
+}
+
+sub cmd {
+    my ($self, @args) = @_;
+    $self->{client} //= $self->client;
+    return $self->{client}->cmd(@args);
+}
+
+sub stop {
+    my ($self) = @_;
+    return $self->_end('TERM');
+}
+
+sub kill {
+    my ($self) = @_;
+    return $self->_end('KILL');
+}
+
+sub _end {
+    my ($self, $signal) = @_;
+    delete $self->{client};
+    $self->thaw if $self->{frozen} && $signal ne 'KILL';
+    $self->{frozen} = 0;
+    $self->{process}->signal($signal) if $self->running;
+    $self->{process}->wait_exit(10) or croak "$self->{name} does not stop";
+    unlink $self->unix;
+    return $self;
+}
+
+# Everything lost, connections too.
+sub empty {
+    my ($self) = @_;
+    return $self->kill->start;
+}
+
+sub freeze {
+    my ($self) = @_;
+    $self->{frozen} = 1;
+    $self->{process}->signal('STOP');
+    return $self;
+}
+
+sub thaw {
+    my ($self) = @_;
+    $self->{frozen} = 0;
+    $self->{process}->signal('CONT');
+    return $self;
+}
+
+# Ends every connection but the one that says so.
+sub client_kill {
+    my ($self) = @_;
+    return $self->cmd(qw(CLIENT KILL TYPE normal SKIPME yes))
+        + $self->cmd(qw(CLIENT KILL TYPE pubsub SKIPME yes));
+}
+
+# Commands executed since the start, by name; scripts' own commands too.
+sub calls {
+    my ($self) = @_;
+    my $info = $self->cmd('INFO', 'commandstats');
+    return { $info =~ /^cmdstat_([^:]+):calls=(\d+)/mg };
+}
+
+1;

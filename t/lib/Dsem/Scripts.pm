@@ -1,0 +1,295 @@
+package Dsem::Scripts;
+
+# The Lua scripts, called by name with named arguments, as a worker would.
+#
+#   my $t = Dsem::Test->new;
+#   my $scripts = Dsem::Scripts->new($t);
+#   my $one = $scripts->session('one')->enter;      # hello, declared
+#   $one->ask('api', 7, limit => 1);                # 'granted', 'queued', ...
+#   my $reply = $one->sync('api', release => 1, check => [[8, 1]]);
+#
+# Every reply must begin with session, epoch and number, else it dies.
+#
+# Shard: run($script, \@keys, @argv), all_keys, state($name), queue($name),
+#   meta($field), t, redis,
+#   advance($ms) moves the logical clock, pass($ms, @sessions) with beats,
+#   order($name, $limit, $paused),
+#   dump: all keys and values, to see that nothing was written.
+#   done ends the test.
+# Session: hello, declare, declared, enter, beat, bye, sync, ask; each returns
+#   the reply as a hash; status is a word, and so are verdicts.
+
+use warnings;
+use strict;
+
+our @STATUS = qw/ok resync stale gone broken/;
+our @VERDICT = qw/refused granted queued recovering/;
+
+sub new {
+    my ($class, $t, %arg) = @_;
+    return bless {
+        redis => $t->redis, t => $t, sha => {}, sessions => 0,
+        lease => 5000, prefix => 'dsem:{0}', %arg,
+    }, $class;
+}
+
+sub redis { $_[0]{redis} }
+sub t { $_[0]{t} }
+sub lease { $_[0]{lease} }
+
+sub key {
+    my ($self, @part) = @_;
+    return join ':', $self->{prefix}, @part;
+}
+
+sub shard_keys {
+    my ($self) = @_;
+    return map { $self->key(@$_) } [], ['sessions'], ['epochs'];
+}
+
+# KEYS of a script, for one semaphore where it needs any.
+sub keys_of {
+    my ($self, $script, $name) = @_;
+    return $self->shard_keys unless $script =~ /^(sync|declare)$/;
+    return $self->shard_keys, ($script eq 'sync' ? $self->key('orders') : ()),
+        $self->key('s', $name), $self->key('q', $name);
+}
+
+# Runs a script with the KEYS and ARGV given; the reply as Redis gave it.
+sub run {
+    my ($self, $script, $keys, @argv) = @_;
+    $self->{sha}{$script} //= $self->{redis}->cmd('SCRIPT', 'LOAD',
+        $self->{t}->script($script));
+    return $self->{redis}->cmd('EVALSHA', $self->{sha}{$script},
+        scalar @$keys, @$keys, @argv);
+}
+
+sub session {
+    my ($self, $node) = @_;
+    my $name = sprintf '%s:0:%016x', $node, ++$self->{sessions};
+    return bless {
+        scripts => $self, name => $name, epoch => 0, gen => 0, number => 0,
+        lease => $self->{lease},
+    }, 'Dsem::Scripts::Session';
+}
+
+sub meta {
+    my ($self, @arg) = @_;
+    my $meta = $self->key;
+    return $self->{redis}->cmd('HGET', $meta, @arg) if @arg == 1;
+    return $self->{redis}->cmd('HSET', $meta, @arg);
+}
+
+# Moves the logical clock, as if so much time had passed. The wall goes
+# along, so that no real time is added.
+sub advance {
+    my ($self, $ms) = @_;
+    return $self->{redis}->cmd('HINCRBY', $self->key, 'clock', $ms);
+}
+
+# So much time passes, in heartbeats of the sessions given.
+sub pass {
+    my ($self, $ms, @sessions) = @_;
+    for (my $left = $ms; $left > 0; $left -= 1000) {
+        $self->advance($left < 1000 ? $left : 1000);
+        $_->beat for @sessions;
+    }
+}
+
+sub order {
+    my ($self, $name, $limit, $paused) = @_;
+    return $self->{redis}->cmd('HSET', $self->key('orders'), $name,
+        ($limit // '-') . ' ' . ($paused ? 1 : 0));
+}
+
+# Ends the test. What its sessions still have is no leak: they just stop.
+sub done {
+    my ($self) = @_;
+    $self->{redis}->cmd('FLUSHALL');
+    return $self->{t}->done;
+}
+
+# The semaphore's HASH.
+sub state {
+    my ($self, $name) = @_;
+    return { @{ $self->{redis}->cmd('HGETALL', $self->key('s', $name)) } };
+}
+
+# Members of its queue in order, without the marker.
+sub queue {
+    my ($self, $name) = @_;
+    my $all = $self->{redis}->cmd('ZRANGE', $self->key('q', $name), 0, -1);
+    return grep { $_ ne 'queue' } @$all;
+}
+
+sub all_keys {
+    my ($self) = @_;
+    return sort @{ $self->{redis}->cmd('KEYS', '*') };
+}
+
+# Everything that is in Redis, in one string.
+sub dump {
+    my ($self) = @_;
+    my $redis = $self->{redis};
+    my $text = '';
+    for my $key ($self->all_keys) {
+        my $type = $redis->cmd('TYPE', $key);
+        my %of;
+        if ($type eq 'hash') {
+            %of = @{ $redis->cmd('HGETALL', $key) };
+        } elsif ($type eq 'zset') {
+            %of = @{ $redis->cmd('ZRANGE', $key, 0, -1, 'WITHSCORES') };
+        } else {
+            %of = (value => $redis->cmd('GET', $key));
+        }
+        $text .= join ' ', $key, map({ "$_=$of{$_}" } sort keys %of), "\n";
+    }
+    return $text;
+}
+
+###########################################################################
+
+package Dsem::Scripts::Session;
+
+use warnings;
+use strict;
+
+sub name { $_[0]{name} }
+sub epoch { $_[0]{epoch} }
+sub gen { $_[0]{gen} }
+
+sub channel {
+    my ($self) = @_;
+    return $self->{scripts}->key('c', $self->{name});
+}
+
+# Calls a script and takes the reply apart: what all have in common.
+sub call {
+    my ($self, $script, $name, @argv) = @_;
+    my $scripts = $self->{scripts};
+    my $number = ++$self->{number};
+    my $raw = $scripts->run($script, [ $scripts->keys_of($script, $name) ],
+        $self->{name}, $self->{epoch}, $number, @argv);
+    my ($session, $epoch, $echo, $status, @rest) = @$raw;
+    die "$script: reply begins '$session $epoch $echo'\n"
+        unless $session eq $self->{name} && $epoch == $self->{epoch}
+        && $echo == $number;
+    return { status => $Dsem::Scripts::STATUS[$status] }, @rest;
+}
+
+# Subscribes to the session's own channel, on a connection of its own.
+sub listen {
+    my ($self) = @_;
+    $self->{listener} = $self->{scripts}{t}->connect;
+    $self->{listener}->cmd('SUBSCRIBE', $self->channel);
+    return $self;
+}
+
+# The messages that have come since the last look.
+sub messages {
+    my ($self) = @_;
+    my @got;
+    $self->{scripts}{redis}->cmd('PUBLISH', $self->channel, 'until here');
+    while (1) {
+        my $message = $self->{listener}->reply->[2];
+        return @got if $message eq 'until here';
+        push @got, $message;
+    }
+}
+
+sub hello {
+    my ($self, %arg) = @_;
+    $self->{epoch} = $arg{epoch} // $self->{epoch} + 1;
+    my ($reply, @rest) = $self->call('hello', undef,
+        $arg{gen} // $self->{gen},
+        $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
+        $arg{run} // 'f00');
+    @$reply{qw/gen live recovery known/} = @rest;
+    $self->{gen} = $reply->{gen} if $reply->{status} eq 'ok';
+    return $reply;
+}
+
+# held and tickets: [ticket, weight, place, epoch of the ask] ...
+sub declare {
+    my ($self, $name, %arg) = @_;
+    my @tickets = @{ $arg{tickets} // [] };
+    my ($reply, $over, @places) = $self->call('declare', $name,
+        $arg{limit} // 1, $arg{held} // 0, $arg{more} // 0, scalar @tickets,
+        map { $_->[0], $_->[1] // 1, $_->[2] // 0,
+            $_->[3] // $self->{epoch} - 1 } @tickets);
+    $reply->{over} = $over;
+    $reply->{places} = \@places;
+    return $reply;
+}
+
+sub declared {
+    my ($self) = @_;
+    my ($reply) = $self->call('declared');
+    return $reply;
+}
+
+# A connection of a session that has nothing to declare.
+sub enter {
+    my ($self, %arg) = @_;
+    my $reply = $self->hello(%arg);
+    die "hello: $reply->{status}\n" unless $reply->{status} eq 'ok';
+    $self->declared;
+    return $self;
+}
+
+sub beat {
+    my ($self) = @_;
+    my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
+        $self->{lease});
+    @$reply{qw/live removed/} = @rest;
+    return $reply;
+}
+
+sub bye {
+    my ($self, $whom) = @_;
+    my ($reply) = $self->call('bye', undef, ($whom // $self)->{name},
+        $self->{lease});
+    return $reply;
+}
+
+# ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...
+sub sync {
+    my ($self, $name, %arg) = @_;
+    my @cancel = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{cancel} // [] };
+    my @ask = map { [ $_->[0], $_->[1] // 1, $_->[2] // 0, $_->[3] // 10 ] }
+        @{ $arg{ask} // [] };
+    my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
+
+    my ($reply, @rest) = $self->call('sync', $name, $self->{gen}, $name,
+        $arg{limit} // 1, ($arg{may_set} // 1) + 2 * ($arg{keep} // 0),
+        $arg{release} // 0,
+        scalar @cancel, scalar @ask, scalar @check,
+        map { @$_ } @cancel, @ask, @check);
+    return $reply unless $reply->{status} eq 'ok';
+
+    @$reply{qw/in_use limit waiting recovery/} = splice @rest, 0, 4;
+    $reply->{account} = [ splice @rest, 0, 2 ];
+    $reply->{may_keep} = shift @rest;
+    $reply->{cancelled}{ $_->[0] } = shift @rest for @cancel;
+    for (@ask) {
+        my ($verdict, $place, $position) = splice @rest, 0, 3;
+        $reply->{asked}{ $_->[0] } = {
+            verdict => $Dsem::Scripts::VERDICT[$verdict],
+            place => $place, position => $position,
+        };
+    }
+    $reply->{checked}{ $_->[0] } = shift @rest for @check;
+    $reply->{granted} = \@rest;
+    return $reply;
+}
+
+# One ticket: the word of the verdict, or of the status.
+sub ask {
+    my ($self, $name, $ticket, %arg) = @_;
+    my $reply = $self->{asked} = $self->sync($name, %arg,
+        ask => [ [ $ticket, @arg{qw/weight class queue/} ] ]);
+    return $reply->{status} unless $reply->{asked};
+    return $reply->{asked}{$ticket}{verdict};
+}
+
+1;

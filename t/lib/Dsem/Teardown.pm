@@ -1,0 +1,161 @@
+package Dsem::Teardown;
+
+# What every test shows besides its own: that nothing is left behind. Each
+# check returns what it found wrong, one line each.
+#
+# Called by: Dsem::Test (done), once, with everything still running.
+
+use strict;
+use warnings;
+
+use Test::More ();
+
+use constant COUNT => 4;
+
+use Dsem::Wait qw(poll);
+
+my $builder = Test::More->builder;
+
+sub check {
+    my ($t) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 2;
+    recover($t);
+    report('no permit and no ticket left', wait_for_redis($t));
+    report('all nodes quit', quit_nodes($t));
+    report('no worker died', dead_workers($t));
+    report('no alert logged', alerts($t));
+}
+
+sub report {
+    my ($name, @wrong) = @_;
+    $builder->ok(!@wrong, $name);
+    $builder->diag("  $_") for @wrong;
+}
+
+# The test is over: what it stopped goes on, its load ends.
+sub recover {
+    my ($t) = @_;
+    $_->end for grep { $_->alive } map { $_->{process} } $t->loads;
+    $_->thaw for $t->nodes;
+    for my $redis (@{ $t->{redis} }) {
+        $redis->thaw if $redis->{frozen};
+    }
+    for my $up (@{ $t->{upstreams} }) {
+        $up->release_all if $up->process->alive;
+    }
+}
+
+###########################################################################
+# Redis
+
+# As long as a dead session may keep what it had. Without nodes the test
+# played the sessions itself, and knows what it left.
+sub wait_for_redis {
+    my ($t) = @_;
+    return unless $t->nodes;
+    my $heartbeat = $t->{lease} / 5 < 1 ? $t->{lease} / 5 : 1;
+    my $timeout = $t->{lease} + 2 * $heartbeat + 1;
+    my @left;
+    poll(sub {
+        @left = map { left_in($_) } grep { $_->running } @{ $t->{redis} };
+        return left_count(@left) == $t->{expect_held};
+    }, $timeout) and return;
+    return map { $_->{text} } @left if @left;
+    return "nothing is held, where $t->{expect_held} was expected";
+}
+
+sub left_count {
+    my $n = 0;
+    $n += $_->{n} for @_;
+    return $n;
+}
+
+# What live sessions hold or wait for, and counts that do not add up.
+sub left_in {
+    my ($redis) = @_;
+    my $client = $redis->client;
+    my %live;
+    return map {
+        my ($prefix, $name) = /^(.*?\}):s:(.*)$/s;
+        $live{$prefix} //= { live_sessions($client, $prefix) };
+        left_of($name, $live{$prefix}, @{ $client->cmd('HGETALL', $_) });
+    } grep { /\}:s:/ } @{ $client->cmd('KEYS', '*') };
+}
+
+sub left_of {
+    my ($name, $live, %of) = @_;
+    my ($held, $waiting, @left) = (0, 0);
+    for my $session (grep { /^[^:]+:\d+:[0-9a-f]+$/ } sort keys %of) {
+        my ($epoch, $h, $w) = split ' ', $of{$session};
+        $held += $h;
+        $waiting += $w;
+        my $declared = $live->{$session} // next;
+        next if $epoch < $declared || !$h && !$w;
+        push @left, { n => $h + $w, text => "$name: $session: "
+            . "$h held, $w waiting" };
+    }
+    push @left, { n => 1, text => "$name: $of{held} held, $of{waiting} "
+        . "waiting, but $held and $waiting in the accounts" }
+        if ($of{held} // 0) != $held || ($of{waiting} // 0) != $waiting;
+    return @left;
+}
+
+# session => the epoch below which an account is void; a lease that has run
+# out with nobody there to see it has run out all the same.
+sub live_sessions {
+    my ($client, $prefix) = @_;
+    my ($clock, $wall) = @{ $client->cmd('HMGET', $prefix, 'clock', 'wall') };
+    my ($s, $us) = @{ $client->cmd('TIME') };
+    my $now = ($clock // 0) + $s * 1000 + $us / 1000
+        - ($wall // $s * 1000 + $us / 1000);
+    my %lease = @{ $client->cmd('ZRANGE', "$prefix:sessions", 0, -1,
+        'WITHSCORES') };
+    my %epochs = @{ $client->cmd('HGETALL', "$prefix:epochs") };
+    return map { $_ => (split ' ', $epochs{$_} // '0 0')[1] // 0 }
+        grep { $lease{$_} > $now } keys %lease;
+}
+
+###########################################################################
+# nginx
+
+sub quit_nodes {
+    my ($t) = @_;
+    my @alive = grep { $_->alive } $t->nodes;
+    $_->signal('QUIT') for @alive;
+    return map {
+        my $node = $_;
+        poll(sub { !$node->alive }, 10) ? ()
+            : $node->name . ' is still there after 10 s, workers '
+                . join ' ', $node->workers, $node->draining;
+    } @alive;
+}
+
+sub log_lines {
+    my ($t, $re) = @_;
+    return map {
+        my $name = $_->name;
+        map { "$name: $_" } grep {
+            my $line = $_;
+            !grep { $line =~ $_ } @{ $t->{expected} };
+        } $_->grep_log($re), grep { /$re/ } split /\n/, $_->_slurp('output');
+    } $t->nodes;
+}
+
+sub dead_workers {
+    my ($t) = @_;
+    my %killed = map { %{ $_->killed } } $t->nodes;
+    return grep {
+        my ($pid) = /process (\d+) exited/;
+        !$killed{ $pid // 0 };
+    } log_lines($t, qr/ process \d+ exited (?:on signal|with fatal)/);
+}
+
+sub alerts {
+    my ($t) = @_;
+    my $bad = qr/\[(?:alert|emerg)\]|Sanitizer|runtime\ error:
+        |^==\d+==\s+(?:Invalid|Conditional|Use\ of|Source|Syscall)/x;
+    return grep { !/ process \d+ exited (?:on signal|with fatal)/ }
+        log_lines($t, $bad);
+}
+
+1;

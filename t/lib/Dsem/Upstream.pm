@@ -1,0 +1,113 @@
+package Dsem::Upstream;
+
+# The oracle as the test sees it: an upstream in a process of its own, which
+# counts for itself what it serves at the same time. What it says is the
+# truth that the module is measured against.
+#
+# Called by: Dsem::Test.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use List::Util qw(sum0);
+use File::Path qw(make_path);
+use IO::Socket::INET;
+
+use Dsem::Control;
+use Dsem::Process;
+
+sub new {
+    my ($class, $t, $name, %opt) = @_;
+    my $dir = $t->dir . "/$name";
+    make_path($dir);
+    my $self = bless {
+        name => $name, ports => 1, service => 0, %opt,
+    }, $class;
+    my @listen = map { $self->_listen($t->free_port) } 1 .. $self->{ports};
+    my $control = Dsem::Control::listen_on("$dir/control");
+    $self->{process} = Dsem::Process->spawn(
+        name => $name, log => "$dir/log", keep => [@listen, $control],
+        code => sub {
+            # here and not in the test: it runs an event loop
+            require Dsem::Oracle;
+            Dsem::Oracle::run(\@listen, $control, %opt);
+        });
+    $self->{control} = Dsem::Control->new("$dir/control");
+    return $self;
+}
+
+sub _listen {
+    my ($self, $port) = @_;
+    push @{ $self->{address} }, "127.0.0.1:$port";
+    return IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1', LocalPort => $port, Proto => 'tcp',
+        Listen => 4096, ReuseAddr => 1) // croak "listen on $port: $!";
+}
+
+sub name { $_[0]{name} }
+sub address { $_[0]{address}[($_[1] // 1) - 1] }
+sub addresses { @{ $_[0]{address} } }
+sub pid { $_[0]{process}->pid }
+sub process { $_[0]{process} }
+
+sub _ask {
+    my ($self, @request) = @_;
+    return $self->{control}->call(@request);
+}
+
+# in weight; of one name of the header X-Sem, or of all without
+sub peak { $_[0]->_ask('peak', $_[1] // '') }
+sub now { $_[0]->_ask('now', $_[1] // '') }
+sub started { $_[0]->_ask('count', 'started') }
+sub served { $_[0]->_ask('count', 'answered') }
+sub aborted { $_[0]->_ask('count', 'closed') }
+sub connections { $_[0]->_ask('count', 'accepted') }
+sub reset { $_[0]->_ask('reset') }
+sub log { @{ $_[0]->_ask('log') } }
+sub order { map { $_->{nonce} } $_[0]->log }
+
+# Ends what hangs: all, the oldest n, those with this nonce.
+sub release_all { $_[0]->_ask('release', 1e9) }
+sub release { $_[0]->_ask('release', $_[1] // 1) }
+sub release_nonce { $_[0]->_ask('release_nonce', $_[1]) }
+
+# Service time of what was answered, as it really was.
+sub mean {
+    my ($self) = @_;
+    my @took = map { $_->{end} - $_->{start} }
+        grep { $_->{how} eq 'answered' } $self->log;
+    return @took ? sum0(@took) / @took : 0;
+}
+
+# [time, running from then on], in weight, in order.
+sub levels {
+    my ($self, $sem) = @_;
+    my %change;
+    for my $record ($self->log) {
+        next if defined $sem && $record->{sem} ne $sem;
+        $change{ $record->{start} } += $record->{weight};
+        $change{ $record->{end} } -= $record->{weight} if $record->{end};
+    }
+    my $running = 0;
+    return map { [$_, $running += $change{$_}] }
+        sort { $a <=> $b } keys %change;
+}
+
+# Which part of limit * time was really used in between.
+sub goodput {
+    my ($self, $limit, $from, $to, $sem) = @_;
+    my ($used, $at, $running) = (0, $from, 0);
+    for ($self->levels($sem), [$to, 0]) {
+        my ($time, $level) = @$_;
+        last if $time > $to;
+        if ($time > $from) {
+            $used += $running * ($time - $at);
+            $at = $time;
+        }
+        $running = $level;
+    }
+    return $used / ($limit * ($to - $from));
+}
+
+1;

@@ -1,0 +1,474 @@
+package Model::Walk;
+
+# A random walk: a few workers, two semaphores, a Redis that runs the real
+# scripts, and everything that can go wrong in between. One seed is one walk,
+# the same in every run.
+#
+# Time is the walk's own: the scripts are assembled with a wall_now() that
+# reads a key, because Redis' clock cannot be told and a walk that depends on
+# real time cannot be repeated. All else in the scripts is as it is shipped.
+#
+# What is checked, after every step:
+#   S1  the weights of the requests that run are never more than the limit
+#       (those of a session whose lease ended while they ran are excepted)
+#   F1  nobody is granted a permit before one who stands in front of him
+#       (where nothing goes wrong)
+#   C1  the sums of a semaphore are those of its accounts, there is a queue
+#       while somebody waits, and an account's tickets are in it
+#   C2  a worker's counts are those of Redis, unless keys were lost
+# and after a quiet time at the end:
+#   L2  no waiter is left
+#   L1  nothing is held and no key of a semaphore is left
+
+use warnings;
+use strict;
+
+use List::Util qw/sum0 shuffle/;
+
+use Model::Client;
+use Model::Worker;
+
+# what can go wrong: messages lost, connections broken (with commands executed
+# or not, some of them late), workers killed, workers stopped beyond their
+# lease, beats late, all state lost, a queue lost, the operator's orders
+our %FAULTS = (
+    none => [],
+    msg => [qw/msg/],
+    break => [qw/msg break/],
+    kill => [qw/msg break kill/],
+    stop => [qw/msg stop/],
+    beat => [qw/msg stop beat/],
+    loss => [qw/msg break loss/],
+    queue => [qw/msg break kill queue/],
+    order => [qw/msg break kill order/],
+    away => [qw/msg stop beat loss/],
+    all => [qw/msg break kill stop beat loss queue order/],
+);
+
+my $STEP = 100;             # ms
+my $BEAT = 6 * $STEP;       # a bit less than a fifth of the lease
+my $LOOK = 10 * $STEP;
+my $CLASS = 10_000_000_000_000;
+my @STATUS = qw/ok resync stale gone broken/;
+
+sub new {
+    my ($class, $redis, $scripts, %arg) = @_;
+    my $self = bless {
+        redis => $redis, scripts => $scripts, faults => 'none', seed => 1,
+        now => 1000 * $STEP, lease => 40 * $STEP, limit => 3, queue => 5,
+        names => [qw/a b/], workers => [], messages => [], late => [],
+        trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
+        line => {}, %arg,
+    }, $class;
+    $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
+    srand $self->{seed};
+    $self->{redis}->cmd('FLUSHALL');
+    $self->clock;
+    $self->{redis}->pushed;
+    push @{ $self->{workers} }, $self->worker for 1 .. 4;
+    return $self;
+}
+
+# Loads the scripts with the walk's clock: name -> SHA-1. text: name -> text.
+sub load {
+    my ($class, $redis, $text) = @_;
+    my $now = "    return tonumber(redis.call('GET', 'model:now'))\n";
+    my %sha;
+    for my $script (qw/hello declare declared beat sync bye/) {
+        my $body = $text->($script);
+        my $clocks = $body =~
+            s/(?<=^local function wall_now\(\)\n).*?(?=^end\n)/$now/ms;
+        die "$script: wall_now() is not what it was\n"
+            if !$clocks && $body =~ /\bwall_now\b/;
+        $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
+    }
+    return \%sha;
+}
+
+sub worker {
+    my ($self, %arg) = @_;
+    my $name = sprintf 'w%d:0:1', ++$self->{sessions};
+    return Model::Worker->new($self, name => $name, %arg);
+}
+
+sub clock {
+    my ($self) = @_;
+    $self->{redis}->cmd('SET', 'model:now', $self->{now});
+}
+
+sub note {
+    my ($self, @text) = @_;
+    print "# $self->{now} @text\n" if $self->{trace};
+}
+
+sub bad {
+    my ($self, $text) = @_;
+    $self->note("BAD $text");
+    die "$text\n";
+}
+
+# A worker whose counts are not those of Redis, which nothing explains but
+# keys that were lost.
+sub differed {
+    my ($self, $text) = @_;
+    $self->{differed}++;
+    $self->bad("C2 $text: counts differ")
+        unless $self->{can}{queue} || $self->{can}{loss};
+}
+
+sub happens { return rand() < $_[1] }
+
+# Something that goes wrong with this probability, where it may.
+sub goes_wrong {
+    my ($self, $what, $probability) = @_;
+    return 0 if $self->{quiet} || !$self->{can}{$what};
+    return rand() < $probability;
+}
+
+sub pick { return $_[ int rand @_ ] }
+
+sub semaphore_keys {
+    my ($self, $name) = @_;
+    return ("dsem:{0}:s:$name", "dsem:{0}:q:$name");
+}
+
+my @SHARD = ('dsem:{0}', 'dsem:{0}:sessions', 'dsem:{0}:epochs');
+
+###########################################################################
+# Redis
+
+# Executes a command of a worker, and takes what it publishes.
+sub execute {
+    my ($self, $worker, $command) = @_;
+    my ($script, $name) = @$command{qw/script name/};
+    my @keys = @SHARD;
+    push @keys, 'dsem:{0}:orders' if $script eq 'sync';
+    push @keys, $self->semaphore_keys($name) if $name;
+    my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
+        scalar @keys, @keys, @{ $command->{argv} });
+    $self->note(" $script @{ $command->{argv} } =>",
+        $STATUS[ $reply->[3] ], @$reply[4 .. $#$reply]) if $self->{trace};
+
+    my @published = $self->{redis}->pushed;
+    for (@published) {
+        my ($channel, $text) = @$_;
+        $self->note("  $channel $text");
+        push @{ $self->{messages} }, [ $channel =~ s/^.*?:c://r, $text ];
+    }
+    $self->{count}{$script}++;
+    $self->{heard}{ $worker->{name} } = $self->{now}
+        if $script =~ /^(hello|beat)$/ && !$reply->[3];
+    $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
+    $self->in_line($worker, $command, $reply, @published)
+        if $script eq 'sync' && !$reply->[3] && !%{ $self->{can} };
+    return $reply;
+}
+
+# The named exception: requests that run while their session is removed.
+sub except_removed {
+    my ($self) = @_;
+    for my $worker (@{ $self->{workers} }) {
+        $self->except($worker) unless defined
+            $self->{redis}->cmd('ZSCORE', $SHARD[1], $worker->{name});
+    }
+}
+
+sub except {
+    my ($self, $worker) = @_;
+    for my $name (@{ $self->{names} }) {
+        $self->{excepted}{"$worker->{name} $name $_"} = 1
+            for keys %{ $worker->{used}{$name} };
+    }
+}
+
+# F1: the line as it should be, kept beside the queue. Whoever is granted a
+# permit leaves nobody in it who came before him, in his class or a better
+# one; weights do not matter.
+sub in_line {
+    my ($self, $worker, $command, $reply, @published) = @_;
+    my $who = $worker->{name};
+    my $said = $command->{said};
+    my $line = $self->{line}{ $command->{name} } //= {};
+    my (undef, undef, undef, undef, @rest) = @$reply;
+    splice @rest, 0, 7;
+
+    for (@{ $said->{cancel} }) {
+        delete $line->{"$who $_->[0]"} if shift @rest;
+    }
+    my (@granted, %queued);
+    for (@{ $said->{ask} }) {
+        my ($ticket, undef, $class) = @$_;
+        my ($verdict, $place) = splice @rest, 0, 3;
+        $queued{"$who $ticket"} = $place if $verdict == 2;
+        next if $verdict != 1;
+        push @granted, [ "$who $ticket", ($class + 1) * $CLASS - 1 ];
+        for (values %queued) {
+            $self->bad("F1 $who $ticket overtakes in one command")
+                if $_ < ($class + 1) * $CLASS;
+        }
+    }
+    splice @rest, 0, scalar @{ $said->{check} };
+
+    my @served = map { "$who $_" } @rest;
+    for (@published) {
+        my ($session) = $_->[0] =~ /:c:(.*)/;
+        my (undef, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        push @served, map { "$session $_" } @tickets;
+    }
+    push @granted, map {
+        [ $_, delete $line->{$_} // $self->bad("F1 $_ was not in line") ]
+    } @served;
+
+    for my $ticket (sort keys %$line) {
+        # nobody waits for one that is silent
+        my ($session) = split / /, $ticket;
+        next if $self->{heard}{$session} + 2 * $self->{lease} / 5
+            < $self->{now};
+        for (@granted) {
+            $self->bad("F1 $_->[0] overtakes $ticket")
+                if $line->{$ticket} < $_->[1];
+        }
+    }
+    %$line = (%$line, %queued);
+}
+
+# C1
+sub consistent {
+    my ($self, $name) = @_;
+    my ($key, $queue) = $self->semaphore_keys($name);
+    my $redis = $self->{redis};
+    my %state = @{ $redis->cmd('HGETALL', $key) } or return;
+    my %of = map { $_ => [ split / /, $state{$_} ] } grep { /:/ } keys %state;
+    for (1, 2) {
+        my $what = (undef, qw/held waiting/)[$_];
+        my $sum = sum0 map { $of{$_}[ $what eq 'held' ? 1 : 2 ] } keys %of;
+        $self->bad("C1 $name: $what $state{$what}, accounts $sum")
+            if $sum != $state{$what};
+    }
+    return if $self->{can}{queue};
+
+    my @members = @{ $redis->cmd('ZRANGE', $queue, 0, -1) };
+    $self->bad("C1 $name: no queue") if $state{waiting} && !@members;
+    my %tickets;
+    for (@members) {
+        my ($session, $epoch) = split;
+        $tickets{$session}++ if $of{$session} && $of{$session}[0] == $epoch;
+    }
+    for (sort keys %of) {
+        my ($there, $waiting) = ($tickets{$_} // 0, $of{$_}[2]);
+        $self->bad("C1 $name: $_ waits for $waiting, $there in the queue")
+            if $there != $waiting;
+    }
+}
+
+###########################################################################
+# One step
+
+sub step {
+    my ($self) = @_;
+    $self->{now} += $STEP;
+    $self->clock;
+    my @awake = grep { $_->{stopped} <= $self->{now} } @{ $self->{workers} };
+    $self->timers($_) for @awake;
+    $self->requests($_) for @awake;
+    $self->network($_) for shuffle @{ $self->{workers} };
+    $self->late_commands;
+    $self->deliver;
+    $self->faults unless $self->{quiet};
+    # a lease that ended while the registry was lost with it
+    $self->{can}{loss} && $_->{stopped} > $self->{now}
+        && $_->{fence} + $self->{lease} / 4 <= $self->{now}
+        && $self->except($_) for @{ $self->{workers} };
+
+    for my $name (@{ $self->{names} }) {
+        my $used = 0;
+        for my $worker (@{ $self->{workers} }) {
+            my $of = $worker->{used}{$name};
+            $used += $of->{$_} for
+                grep { !$self->{excepted}{"$worker->{name} $name $_"} }
+                keys %$of;
+        }
+        $self->bad("S1 $name: $used of $self->{limit}")
+            if $used > $self->{limit};
+        $self->consistent($name) if $self->happens(0.3);
+    }
+}
+
+sub timers {
+    my ($self, $worker) = @_;
+    if (!$worker->{conn}) {
+        $worker->hello if $self->{quiet} || $self->happens(0.3);
+        return;
+    }
+    $worker->beat if $worker->{ready}
+        && $worker->{beaten} + $BEAT <= $self->{now}
+        && !$self->goes_wrong('beat', 0.6);
+    return if $worker->{looked} + $LOOK > $self->{now};
+    $worker->{looked} = $self->{now};
+    for my $name (@{ $self->{names} }) {
+        $worker->{look}{$name} = 1
+            if %{ $worker->{wait}{$name} } || %{ $worker->{used}{$name} };
+        # nothing is idle for long, or used without a word for long
+        $worker->give_back($name);
+        $worker->{refresh}{$name} = 1;
+    }
+}
+
+sub requests {
+    my ($self, $worker) = @_;
+    for my $name (@{ $self->{names} }) {
+        my @used = sort { $a <=> $b } keys %{ $worker->{used}{$name} };
+        my @waiting = $worker->waiting($name);
+        if ($self->{quiet}) {
+            $worker->finish($name, $_) for @used;
+        } elsif ($self->happens(0.12) && @waiting < 4) {
+            $worker->come($name, pick(1, 1, 1, 2), pick(0, 0, 0, -1, 1));
+        } elsif ($self->happens(0.15) && @used) {
+            $worker->finish($name, pick(@used));
+        } elsif ($self->happens(0.03) && @waiting) {
+            $worker->leave($name, pick(@waiting));
+        }
+        $worker->flush($name) if $self->{quiet} || $self->happens(0.6);
+    }
+}
+
+# Some commands are executed, some replies read.
+sub network {
+    my ($self, $worker) = @_;
+    my $conn = $worker->{conn} or return;
+    my $count = $self->{quiet} ? @{ $conn->{commands} } : pick(0, 0, 1, 2, 4);
+    while ($count-- > 0 && @{ $conn->{commands} }) {
+        if ($self->goes_wrong('break', 0.01)) {
+            $self->execute($worker, shift @{ $conn->{commands} })
+                if $self->happens(0.5);
+            return $self->cut($worker);
+        }
+        my $command = shift @{ $conn->{commands} };
+        my $reply = $self->execute($worker, $command);
+        push @{ $conn->{replies} }, [ $command, $reply ];
+    }
+
+    return if $worker->{stopped} > $self->{now};
+    $count = @{ $conn->{replies} };
+    $count = int rand $count + 1 if !$self->{quiet} && $self->happens(0.5);
+    while ($count-- > 0) {
+        $worker->receive(@{ shift @{ $conn->{replies} } });
+    }
+}
+
+# The connection breaks; what was sent may still be executed, later.
+sub cut {
+    my ($self, $worker) = @_;
+    my $conn = $worker->{conn} or return;
+    $self->note("cut $worker->{name}");
+    push @{ $self->{late} }, [ $worker, $conn->{commands} ]
+        if @{ $conn->{commands} };
+    $worker->{conn} = undef;
+    $worker->{ready} = 0;
+}
+
+sub late_commands {
+    my ($self) = @_;
+    for my $late (@{ $self->{late} }) {
+        my ($worker, $commands) = @$late;
+        next unless $self->happens(0.15);
+        $self->note("late $worker->{name}");
+        $self->execute($worker, shift @$commands);
+    }
+    $self->{late} = [ grep { @{ $_->[1] } } @{ $self->{late} } ];
+}
+
+sub deliver {
+    my ($self) = @_;
+    my @later;
+    for my $message (splice @{ $self->{messages} }) {
+        my ($session, $text) = @$message;
+        my ($worker) = grep { $_->{name} eq $session } @{ $self->{workers} };
+        next unless $worker;
+        if ($worker->{stopped} > $self->{now}
+            || !$self->{quiet} && !$self->happens(0.4))
+        {
+            push @later, $message;
+        } elsif ($self->goes_wrong('msg', 0.2)) {
+            $self->note("lost $session $text");
+        } elsif ($worker->{conn}) {
+            $worker->message($text);
+        }
+    }
+    unshift @{ $self->{messages} }, @later;
+}
+
+sub faults {
+    my ($self) = @_;
+    my ($redis, $workers) = @$self{qw/redis workers/};
+    if ($self->goes_wrong('kill', 0.01)) {
+        my $which = int rand @$workers;
+        my $old = $workers->[$which];
+        $self->note("kill $old->{name}");
+        $self->cut($old);
+        $workers->[$which] = $self->worker(gen => $old->{gen},
+            byes => [ $old->{name}, @{ $old->{byes} } ]);
+    }
+    if ($self->goes_wrong('stop', 0.01)) {
+        my $worker = pick(@$workers);
+        $worker->{stopped} = $self->{now} + $STEP * (5 + int rand 86);
+        $self->note("stop $worker->{name} until $worker->{stopped}");
+    }
+    if ($self->goes_wrong('loss', 0.008) && !grep { !$_->{gen} } @$workers) {
+        $self->note('all is lost');
+        $redis->cmd('FLUSHALL');
+        $self->clock;
+        $_->{conn} && $self->happens(0.5) && $self->cut($_) for @$workers;
+    }
+    if ($self->goes_wrong('queue', 0.008)) {
+        my (undef, $queue) = $self->semaphore_keys(pick(@{ $self->{names} }));
+        $self->note("$queue is lost");
+        $redis->cmd('DEL', $queue);
+    }
+    if ($self->goes_wrong('order', 0.03)) {
+        my $order = pick('1 0', '2 0', '0 0', '- 1', '2 1', '3 0', '- 0');
+        my $name = pick(@{ $self->{names} });
+        $self->note("order $name $order");
+        $redis->cmd('HSET', 'dsem:{0}:orders', $name, $order);
+    }
+}
+
+###########################################################################
+
+# Runs the walk; what is wrong, or nothing.
+sub run {
+    my ($self, $steps, $quiet) = @_;
+    return eval { $self->walk($steps, $quiet // 150); 1 } ? undef
+        : $@ =~ s/\n\z//r;
+}
+
+sub walk {
+    my ($self, $steps, $quiet) = @_;
+    $self->step for 1 .. $steps;
+
+    $self->note('quiet');
+    $self->{quiet} = 1;
+    $self->{redis}->cmd('DEL', 'dsem:{0}:orders');
+    $self->step for 1 .. $quiet;
+    for my $worker (@{ $self->{workers} }) {
+        for my $name (@{ $self->{names} }) {
+            my @waiting = $worker->waiting($name);
+            $self->bad("L2 $worker->{name} $name: waiting @waiting")
+                if @waiting;
+        }
+    }
+
+    # what a dead session has is found when somebody wants it
+    for my $name (@{ $self->{names} }) {
+        my ($worker) = @{ $self->{workers} };
+        my $ticket = $worker->come($name, $self->{limit}, 0);
+        $self->step for 1 .. 5;
+        $self->bad("L1 $name: not all permits are back")
+            if $worker->{wait}{$name}{$ticket};
+        for ($self->semaphore_keys($name)) {
+            $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
+        }
+    }
+}
+
+1;

@@ -1,0 +1,137 @@
+package Fleet;
+
+# A fleet on this machine: a private Redis, a backend that counts for itself
+# what it serves at once, and two nginx nodes that run conf.example. Stands
+# in for Dsem::Test, whose parts it is made of: nothing that was started
+# here outlives the script, however that ends.
+#
+# Called by: fleet.pl.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use File::Path qw(make_path remove_tree);
+use IO::Select;
+use IO::Socket::UNIX;
+
+# for its idea of where the repository is
+use Dsem::Test ();
+use Dsem::Node;
+use Dsem::Process;
+use Dsem::Redis;
+use Dsem::Upstream;
+
+use Fleet::Conf;
+
+use constant WORKERS => 2;
+
+# node a at port, node b at port + 1, the backend at port + 10
+sub new {
+    my ($class, %opt) = @_;
+    my $self = bless {
+        service => 0.020,
+        text => Fleet::Conf::read_text("$Dsem::Test::ROOT/conf.example"),
+        dir => "$Dsem::Test::ROOT/build/run/$opt{port}", %opt,
+    }, $class;
+    $self->{sem} = Fleet::Conf::semaphore($self->{text}, 'reports');
+    return $self;
+}
+
+sub ports {
+    my ($self) = @_;
+    return ($self->port_of('a'), $self->port_of('b'), $self->free_port);
+}
+
+sub start {
+    my ($self) = @_;
+    remove_tree($self->{dir});
+    make_path($self->{dir});
+    $self->{redis} = Dsem::Redis->new($self, 'redis', port => 0);
+    $self->{backend} = Dsem::Upstream->new($self, 'backend',
+        service => $self->{service});
+    $self->{node}{$_} = $self->start_node($_) for $self->names;
+    return $self;
+}
+
+sub start_node {
+    my ($self, $name) = @_;
+    return Dsem::Node->new($self, $name, $self->conf($name))->start;
+}
+
+# Not a daemon: it stays in the process group that the harness watches.
+sub conf {
+    my ($self, $name) = @_;
+    my $dir = "$self->{dir}/$name";
+    my $text = Fleet::Conf::relocate($self->{text},
+        load_module => Dsem::Node::Conf::module(),
+        user => $> == 0 ? 'root' : undef,
+        worker_processes => WORKERS . '; daemon off',
+        pid => "$dir/nginx.pid",
+        error_log => "$dir/error.log notice",
+        access_log => "$dir/access.log fleet",
+        listen => '127.0.0.1:' . $self->port_of($name),
+        server => $self->{backend}->address,
+        dsem_redis => 'unix:' . $self->{redis}->unix,
+    );
+    return Fleet::Conf::add_to_http($text, "dsem_node $name;",
+        map { "${_}_temp_path $dir/temp/$_;" }
+            qw(client_body proxy fastcgi uwsgi scgi));
+}
+
+sub end { Dsem::Process->end_all }
+
+###########################################################################
+# what there is
+
+sub dir { $_[0]{dir} }
+sub names { qw(a b) }
+sub service { $_[0]{service} }
+sub semaphore { $_[0]{sem} }
+sub backend { $_[0]{backend} }
+sub redis { $_[0]{redis} }
+sub node { $_[0]{node}{ $_[1] } }
+
+# The harness asks for one port only, the backend's.
+sub free_port { $_[0]{port} + 10 }
+
+sub port_of {
+    my ($self, $name) = @_;
+    return $self->{port} + ($name eq 'a' ? 0 : 1);
+}
+
+sub url {
+    my ($self, $name) = @_;
+    return 'http://127.0.0.1:' . $self->port_of($name);
+}
+
+# Requests that wait in the whole fleet, as Redis knows them. Undefined while
+# it does not answer: it may be stopped by whoever plays.
+sub waiting {
+    my ($self) = @_;
+    my $sock = $self->{gauge} //= IO::Socket::UNIX->new(
+        Peer => $self->{redis}->unix) // return;
+    $self->{asked} //= syswrite $sock,
+        "HGET dsem:{0}:s:reports waiting\r\n";
+    return unless IO::Select->new($sock)->can_read(0.1);
+    delete $self->{asked};
+    my $n = sysread $sock, my $reply, 4096;
+    return $1 || 0
+        if $n && $reply =~ /^\$(?:-1|\d+\r\n(\d+))\r\n/;
+    delete $self->{gauge};
+    return;
+}
+
+# No permit out and no ticket waiting: then the key is gone.
+sub settled {
+    my ($self) = @_;
+    return !$self->{redis}->cmd('EXISTS', 'dsem:{0}:s:reports');
+}
+
+sub access_log {
+    my ($self, $name) = @_;
+    my $text = Fleet::Conf::read_text("$self->{dir}/$name/access.log");
+    return split /\n/, $text;
+}
+
+1;

@@ -1,0 +1,51 @@
+package Fleet::Conf;
+
+# conf.example, as it is and as it can run on this machine: the values of the
+# directives that name a place are replaced, nothing else.
+#
+# Called by: Fleet; t/readme.t runs the same text through nginx -t.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+
+sub read_text {
+    my ($path) = @_;
+    open my $fh, '<', $path or croak "$path: $!";
+    local $/;
+    return scalar <$fh>;
+}
+
+# directive => value; undef takes the line out. Each stands there once: who
+# changes conf.example is told here what the demonstration relies on.
+sub relocate {
+    my ($text, %value) = @_;
+    for my $word (sort keys %value) {
+        my $line = defined $value{$word} ? "$word $value{$word};" : '';
+        my $n = () = $text =~ /^\s*\Q$word\E\s+[^;{]*;/mg;
+        croak "conf.example has $n lines of \"$word\" instead of one"
+            if $n != 1;
+        $text =~ s/^(\s*)\Q$word\E\s+[^;{]*;/$1$line/m;
+    }
+    return $text;
+}
+
+# Lines that go first into the http block.
+sub add_to_http {
+    my ($text, @lines) = @_;
+    my $added = join '', map { "    $_\n" } @lines;
+    $text =~ s/^http \{\n/http {\n$added/m
+        or croak 'conf.example has no http block';
+    return $text;
+}
+
+# What a line of "dsem" says: { limit => 10, ... }.
+sub semaphore {
+    my ($text, $name) = @_;
+    my ($params) = $text =~ /^\s*dsem \Q$name\E ([^;]*);/m
+        or croak "conf.example has no semaphore \"$name\"";
+    return { map { split /=/ } split ' ', $params };
+}
+
+1;

@@ -1,0 +1,170 @@
+package Fleet::Screen;
+
+# What is shown: plain text, 80 columns. On a terminal the line of progress
+# is written over and the verdict has a colour (not with NO_COLOR); elsewhere
+# it is one line a second.
+#
+# Called by: fleet.pl. Knows nothing of processes.
+
+use strict;
+use warnings;
+
+use IO::Handle;
+
+sub new {
+    my ($class) = @_;
+    STDOUT->autoflush(1);
+    return bless { tty => -t STDOUT, shown => 0, live => 0 }, $class;
+}
+
+sub tty { $_[0]{tty} }
+
+sub say {
+    my ($self, @lines) = @_;
+    $self->end_live;
+    print map { "$_\n" } @lines;
+}
+
+sub live {
+    my ($self, $line) = @_;
+    return print "\r$line\e[K" if $self->{live} = $self->{tty};
+    print "$line\n";
+}
+
+sub end_live {
+    my ($self) = @_;
+    print "\n" if $self->{live};
+    $self->{live} = 0;
+}
+
+sub colour {
+    my ($self, $code, $text) = @_;
+    return $text if !$self->{tty} || exists $ENV{NO_COLOR};
+    return "\e[${code}m$text\e[0m";
+}
+
+###########################################################################
+
+sub welcome {
+    my ($self, $fleet, $demo) = @_;
+    my $sem = $fleet->semaphore;
+    $self->say('',
+        'Two nginx nodes, a Redis and a backend, all on this machine:', '',
+        (map { sprintf '  node %s    %s', $_, $fleet->url($_) }
+            $fleet->names),
+        sprintf('  backend   http://%s, answers after %d ms',
+            $fleet->backend->address, 1000 * $fleet->service), '',
+        'Both run conf.example, where /reports/ says', '',
+        "  dsem reports limit=$sem->{limit} queue=$sem->{queue} "
+            . "timeout=$sem->{timeout};", '',
+        sprintf('So at most %d/s can be answered. %d/s come, for %g s, '
+            . 'through both nodes:',
+            $demo->ideal, $demo->rate, $demo->seconds), '');
+}
+
+sub progress {
+    my ($self, $state, $limit) = @_;
+    return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
+    $self->{shown} = int $state->{seconds};
+    $self->live(sprintf '  %3d s   %4d/s answered   backend %s %2d, '
+        . 'peak %d of %d   %3d wait',
+        $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
+        $state->{now}, $state->{peak}, $limit, $state->{waiting});
+}
+
+sub bar {
+    my ($now, $limit) = @_;
+    my $width = $limit < 20 ? $limit : 20;
+    my $n = int $width * $now / $limit;
+    return sprintf "[%-${width}s]", '#' x ($n > $width ? $width : $n);
+}
+
+###########################################################################
+
+sub table {
+    my ($self, $result) = @_;
+    my @columns = (@{ $result->{node} }{qw(a b)}, $result->{fleet});
+    my $row = sub {
+        my ($name, $of, $format, $note) = @_;
+        return sprintf("  %-22s%12s%12s%12s   %s", $name,
+            map({ sprintf $format, $of->($_) } @columns), $note // '')
+            =~ s/\s+$//r;
+    };
+    my $status = sub { my $s = shift; sub { $_[0]{status}{$s} // 0 } };
+    my $wait = sub {
+        my $part = shift;
+        sub { at($part, @{ $_[0]{waits} }) };
+    };
+    $self->say('',
+        sprintf('  %-22s%12s%12s%12s', '', 'node a', 'node b', 'fleet'),
+        $row->('requests', sub { $_[0]{requests} }, '%d'),
+        $row->('200, answered', $status->(200), '%d'),
+        $row->('503, refused', $status->(503), '%d'),
+        $row->('share of the answers', sub { share($_[0], $result) },
+            '%.0f %%'),
+        $row->('wait, median', $wait->(0.5), '%.3f s'),
+        $row->('wait, 99 of 100', $wait->(0.99), '%.3f s'),
+        $row->('wait, longest', $wait->(1), '%.3f s'),
+        $self->backend_rows($result), '');
+}
+
+sub backend_rows {
+    my ($self, $result) = @_;
+    my $part = $result->{ideal}
+        ? 100 * $result->{goodput} / $result->{ideal} : 0;
+    return (
+        sprintf('  %-46s%12d   of %d', 'peak at the backend',
+            $result->{peak}, $result->{limit}),
+        sprintf('  %-46s%10d/s   %.1f %% of %d/s', 'goodput',
+            $result->{goodput}, $part, $result->{ideal}));
+}
+
+sub share {
+    my ($column, $result) = @_;
+    my $all = $result->{fleet}{status}{200} or return 0;
+    return 100 * ($column->{status}{200} // 0) / $all;
+}
+
+sub at {
+    my ($part, @values) = @_;
+    return 0 unless @values;
+    return (sort { $a <=> $b } @values)[int $part * $#values];
+}
+
+sub verdict {
+    my ($self, $result) = @_;
+    return $self->say($self->colour('1;31', $_))
+        for map { "The cap did not do its work: $_." } @{ $result->{wrong} };
+    return $self->say($self->colour('1;32', 'The cap held: '
+        . "$result->{limit} at once over both nodes, and never more."));
+}
+
+###########################################################################
+
+sub playground {
+    my ($self, $fleet) = @_;
+    my $root = $Dsem::Test::ROOT;
+    my $dir = $fleet->dir =~ s{^\Q$root\E/}{}r;
+    my ($a, $b) = map { $fleet->url($_) } $fleet->names;
+    my $redis = "redis-cli -s $dir/redis/redis.sock";
+    my $pid = $fleet->redis->pid;
+    my $quietly = "curl -so /dev/null -w '%{http_code} %{time_total}\\n'";
+    $self->say('', 'The fleet is up until Ctrl-C. For another terminal '
+            . '(t: ms at the backend):', '',
+        "  curl -i '$a/reports/?t=3000'", '',
+        "  for i in \$(seq 12); do $quietly \\",
+        "      '$b/reports/?t=1500' & done; wait", '',
+        "  curl -i -H 'X-Api-Key: unknown' $a/api/", '',
+        "  $redis hgetall 'dsem:{0}:s:reports'", '',
+        "  kill -STOP $pid; curl -i $a/reports/; kill -CONT $pid", '',
+        "  tail -f $dir/[ab]/*.log", '');
+}
+
+sub playing {
+    my ($self, $now, $waiting, $limit) = @_;
+    $self->live(sprintf '  backend %s %d at once   %s', bar($now, $limit),
+        $now, defined $waiting ? "$waiting wait for a report"
+            : 'Redis does not answer');
+}
+
+1;

@@ -1,0 +1,121 @@
+#!/usr/bin/perl
+
+# make run: a small fleet on this machine, a demonstration that its cap
+# holds, and then, on a terminal, the fleet to play with.
+#
+#   fleet.pl [--port=8080] [--seconds=10]
+#
+# PORT in the environment is the same as --port: nodes listen on it and the
+# next one, the backend on the tenth after it.
+#
+# Exit status: 0 the cap held and was reached, 1 it did not, 2 the fleet
+# could not be started.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+
+use Errno qw(EADDRINUSE);
+use Getopt::Long qw(GetOptions);
+use IO::Socket::INET;
+
+use Fleet;
+use Fleet::Demo;
+use Fleet::Screen;
+
+my ($fleet, $screen);
+
+$SIG{PIPE} = 'IGNORE';
+$SIG{$_} = \&interrupted for qw(INT TERM HUP);
+
+exit main();
+END { Fleet::end() }
+
+sub main {
+    my %opt = options();
+    $screen = Fleet::Screen->new;
+    $fleet = Fleet->new(port => $opt{port});
+    my $trouble = unusable($fleet->ports);
+    refuse($trouble) if $trouble;
+    eval { $fleet->start; 1 } or refuse("the fleet did not start: $@");
+
+    my $result = demonstrate($opt{seconds});
+    my $status = @{ $result->{wrong} } ? 1 : 0;
+    play($status) if $screen->tty;
+    return $status;
+}
+
+sub options {
+    my %opt = (port => $ENV{PORT} || 8080, seconds => 10);
+    GetOptions(\%opt, 'port=s', 'seconds=f') && !@ARGV
+        or refuse('the options are --port=number and --seconds=number');
+    refuse("PORT must be a number from 1 to 65525, not \"$opt{port}\"")
+        if $opt{port} !~ /^\d{1,5}$/ || $opt{port} < 1
+        || $opt{port} > 65525;
+    refuse('--seconds must be at least 2') if $opt{seconds} < 2;
+    return %opt;
+}
+
+sub refuse {
+    my ($sentence) = @_;
+    chomp $sentence;
+    print STDERR "make run: $sentence\n";
+    exit 2;
+}
+
+# A sentence that names the ports that cannot be had.
+sub unusable {
+    my (@ports) = @_;
+    my (@busy, @other);
+    for my $port (@ports) {
+        my $error = fault($port) or next;
+        $error == EADDRINUSE ? push @busy, $port
+            : push @other, "port $port: $error, nothing was started";
+    }
+    return $other[0] unless @busy;
+    return (@busy > 1 ? 'ports ' . join(', ', @busy) . ' are'
+        : "port $busy[0] is") . ' in use, nothing was started; '
+        . '"make run PORT=9000" takes other ones';
+}
+
+# Why nobody can listen on it; false when one can.
+sub fault {
+    my ($port) = @_;
+    return !IO::Socket::INET->new(LocalAddr => '127.0.0.1',
+        LocalPort => $port, Proto => 'tcp', Listen => 1, ReuseAddr => 1)
+        && $!;
+}
+
+sub demonstrate {
+    my ($seconds) = @_;
+    my $demo = Fleet::Demo->new($fleet, seconds => $seconds);
+    my $limit = $fleet->semaphore->{limit};
+    $screen->welcome($fleet, $demo);
+    my $result = $demo->run(sub { $screen->progress($_[0], $limit) });
+    $screen->table($result);
+    $screen->verdict($result);
+    return $result;
+}
+
+# Until Ctrl-C. The backend is made to forget what it has served, or its log
+# would grow as long as somebody plays.
+sub play {
+    my ($status) = @_;
+    local $SIG{INT} = sub { $screen->end_live; exit $status };
+    my ($backend, $limit) = ($fleet->backend, $fleet->semaphore->{limit});
+    $screen->playground($fleet);
+    while (1) {
+        my $now = $backend->now;
+        $backend->reset if !$now && $backend->served > 10_000;
+        $screen->playing($now, scalar $fleet->waiting, $limit);
+        select undef, undef, undef, 0.2;
+    }
+}
+
+sub interrupted {
+    my ($signal) = @_;
+    $screen->end_live if $screen;
+    exit 128 + { INT => 2, TERM => 15, HUP => 1 }->{$signal};
+}
