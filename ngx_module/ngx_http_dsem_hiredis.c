@@ -7,7 +7,7 @@
  * opens it, nginx's timers and events drive it, and nothing here resolves
  * a name or blocks.  hiredis formats commands and reads replies.  Its async
  * layer is not used: that one aborts the process on a reply too many, frees
- * itself inside callbacks and owns the fd (FAULTS 52, 56-59).
+ * itself inside callbacks and owns the fd.
  *
  * Called by: redis, which owns the connection and is the only one to close
  * it.  After "failed" nothing more is reported and the owner has to close;

@@ -10,9 +10,9 @@
  * that time how things stand, so that a message that is lost, an operator's
  * order or a new limit is seen as late as that.
  *
- * Called by: semaphore (somebody asks, a message), ticket (a permit comes
- * free), sync_reply (an answer), account (a new epoch).  Only this file changes
- * account->idle.
+ * Called by: ticket (somebody asks, a permit comes free), semaphore (a
+ * message), sync (what to tell), sync_reply (an answer), account (a new
+ * epoch).  Only this file changes account->idle.
  */
 
 
@@ -90,6 +90,17 @@ ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
 }
 
 
+/* what the line says of it: the last one that asks, but strict stays */
+
+void
+ngx_http_dsem_idle_asked(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    account->reuse = ask->reuse;
+    account->strict |= ask->strict;
+}
+
+
 /*
  * Somebody asks: true when idle permits serve it.  Else they go back with
  * its ask, so that nobody waits for what lies here.
@@ -99,9 +110,7 @@ ngx_uint_t
 ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
-    account->reuse = ask->reuse;
-
-    account->strict |= ask->strict;
+    ngx_http_dsem_idle_asked(account, ask);
 
     if (account->idle == 0) {
         return 0;

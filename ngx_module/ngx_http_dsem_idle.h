@@ -16,6 +16,8 @@
 void ngx_http_dsem_idle_init(ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
+void ngx_http_dsem_idle_asked(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask);
 ngx_uint_t ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 void ngx_http_dsem_idle_told(ngx_http_dsem_account_t *account,

@@ -103,8 +103,7 @@ ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
 
     account = ngx_http_dsem_account_find(&ask->name);
 
-    if (account && ngx_http_dsem_idle_take(account, ask)) {
-
+    if (account) {
         ticket = ngx_http_dsem_ticket_reuse(account, ask);
         if (ticket) {
             return ticket;

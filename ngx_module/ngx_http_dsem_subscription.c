@@ -6,7 +6,7 @@
  * Messages are hints; what they say is also in Redis, and a waiting worker
  * asks once a second.  So a broken subscription costs time, never a permit:
  * it is opened again quietly.  A silent one is taken for broken: every
- * heartbeat sends the session a message of its own (FAULTS 60, 61).
+ * heartbeat sends the session a message of its own.
  *
  * Called by: redis, which owns it.
  */

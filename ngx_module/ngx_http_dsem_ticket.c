@@ -104,13 +104,14 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     tickets->waiting++;
 
     account->limit = ask->limit;
+    ngx_http_dsem_idle_asked(account, ask);
     ngx_http_dsem_account_post(account);
 
     return ticket;
 }
 
 
-/* a ticket that holds idle permits at once; NULL: no memory */
+/* a ticket that holds idle permits at once; NULL: there are not enough */
 
 ngx_http_dsem_ticket_t *
 ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
@@ -118,8 +119,14 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
 {
     ngx_http_dsem_ticket_t  *ticket;
 
+    if (!ngx_http_dsem_idle_take(account, ask)) {
+        return NULL;
+    }
+
     ticket = ngx_http_dsem_ticket_alloc();
     if (ticket == NULL) {
+        account->release += ask->weight;
+        ngx_http_dsem_account_post(account);
         return NULL;
     }
 

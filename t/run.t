@@ -13,7 +13,10 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/run";
 
+use IO::Pty;
+use IO::Select;
 use IO::Socket::INET;
+use POSIX ();
 
 use Dsem::Test;
 use Fleet::Conf;
@@ -80,25 +83,16 @@ for my $signal (qw(INT TERM HUP KILL)) {
 
 # a terminal: up until Ctrl-C
 
-SKIP: {
-    my $log = $t->dir . '/terminal';
-    skip 'no script(1)', 5 if system('command -v script >/dev/null');
-    my $pid = open my $to, '|-',
-        "exec script -qefc '$^X @command' $log >/dev/null"
-        or die "script: $!";
-    my $typed = sub { print $to @_; $to->flush };
-
-    eventually { slurp($log) =~ /The fleet is up.*at once/s }
-        'a fleet to play with', 60 or kill 'TERM', $pid;
-    is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status },
-        200, 'a node answers');
-    $typed->("\cC");
-    eventually { !left() } 'nothing left after Ctrl-C';
-    close $to;
-    is($?, 0, 'and no failure') or diag slurp($log);
-    unlike(slurp($log) =~ s/^Script .*//mgr, qr/^[^\r\n]{81}/m,
-        '80 columns');
-}
+my ($pid, $screen) = on_terminal($^X, @command);
+eventually { $screen->() =~ /The fleet is up.*at once/s }
+    'a fleet to play with', 60 or kill 'TERM', $pid;
+is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
+    'a node answers');
+$screen->("\cC");
+eventually { $screen->(); !left() } 'nothing left after Ctrl-C';
+waitpid $pid, 0;
+is($?, 0, 'and no failure') or diag $screen->();
+unlike($screen->(), qr/^[^\r\n]{81}/m, '80 columns');
 
 done_testing();
 
@@ -114,9 +108,30 @@ sub free_ports {
     }
 }
 
+# In a session of its own, as a shell has it. Types what it is given, and
+# returns all that was shown.
+sub on_terminal {
+    my (@argv) = @_;
+    my $pty = IO::Pty->new;
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        $pty->make_slave_controlling_terminal;
+        POSIX::dup2(fileno $pty->slave, $_) for 0 .. 2;
+        exec @argv or POSIX::_exit(127);
+    }
+    $pty->close_slave;
+    my ($ready, $shown) = (IO::Select->new($pty), '');
+    return $pid, sub {
+        syswrite $pty, $_ for @_;
+        1 while $ready->can_read(0)
+            && sysread $pty, $shown, 4096, length $shown;
+        return $shown;
+    };
+}
+
 # Command lines of processes of this fleet.
 sub left {
-    return grep { m{--port=$port\b|build/run/$port/} && !/^script/ }
+    return grep { m{--port=$port\b|build/run/$port/} }
         map { slurp("/proc/$_/cmdline") =~ tr/\0/ /r }
         grep { $_ != $$ } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
 }

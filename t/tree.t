@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The borders between the floors of the module, and the form of what is
-# written, as DESIGN 8 has them: whatever a grep can keep.
+# written: whatever a grep can keep.
 
 use warnings;
 use strict;
