@@ -69,6 +69,7 @@ $proxy->refuse;
 $proxy->reset;
 wait_for { push @slow, slow(); lacking(qr/.*dsem redis/) } 15,
     'none to Redis either';
+wait_for { $node->grep_log(qr/is away/) } 15, 'redis to be away';
 $proxy->refuse(0);
 is scalar(grep { $_->wait->status == 500 } @waiting), 50,
     'all who waited are told';

@@ -18,7 +18,7 @@ use Dsem::Control;
 use Dsem::Process;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -31,6 +31,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 300ms;
     dsem_redis_timeout 300ms;
+    dsem_lease 2s;
     dsem_node %%NODE%%;
     dsem_on_error reject;
     dsem_status 503 error=500;
