@@ -5,9 +5,9 @@
  *
  * The socket is nginx's, as an upstream's is: ngx_event_connect_peer()
  * opens it, nginx's timers and events drive it, and nothing here resolves
- * a name or blocks.  hiredis formats commands and reads replies.  Its async
- * layer is not used: that one aborts the process on a reply too many, frees
- * itself inside callbacks and owns the fd.
+ * a name or blocks.  hiredis reads the replies.  Its async layer is not
+ * used: that one aborts the process on a reply too many, frees itself inside
+ * callbacks and owns the fd.
  *
  * Called by: redis, which owns the connection and is the only one to close
  * it.  After "failed" nothing more is reported and the owner has to close;
@@ -22,6 +22,7 @@
 #include <ngx_event_connect.h>
 #include <poll.h>
 #include "ngx_http_dsem_hiredis.h"
+#include "ngx_http_dsem_output.h"
 #include "ngx_http_dsem_patience.h"
 
 
@@ -33,9 +34,6 @@
 #define NGX_HTTP_DSEM_MAX_REPLY       (4 * 1024 * 1024)
 #define NGX_HTTP_DSEM_MAX_ELEMENTS    (256 * 1024)
 
-/* an output buffer that a burst has grown beyond this is given back */
-#define NGX_HTTP_DSEM_KEEP_OUTPUT     (64 * 1024)
-
 
 struct ngx_http_dsem_hiredis_s {
     ngx_peer_connection_t              peer;
@@ -43,10 +41,7 @@ struct ngx_http_dsem_hiredis_s {
 
     redisReader                       *reader;
 
-    u_char                            *out;
-    size_t                             out_pos;
-    size_t                             out_len;
-    size_t                             out_size;
+    ngx_http_dsem_output_t             output;
 
     ngx_http_dsem_hiredis_handlers_t  *handlers;
     void                              *data;
@@ -246,43 +241,15 @@ ngx_int_t
 ngx_http_dsem_hiredis_send(ngx_http_dsem_hiredis_t *hiredis, ngx_uint_t argc,
     const char **argv, size_t *argvlen)
 {
-    int       len;
-    char     *command;
-    u_char   *out;
-    size_t    size;
-
     if (hiredis->failed || hiredis->closed) {
         return NGX_ERROR;
     }
 
-    len = redisFormatCommandArgv(&command, argc, argv, argvlen);
-    if (len < 0) {
+    if (ngx_http_dsem_output_command(&hiredis->output, argc, argv, argvlen)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
-
-    if (hiredis->out_len + len > hiredis->out_size) {
-        size = ngx_max(2 * hiredis->out_size, hiredis->out_len + len);
-        size = ngx_max(size, 4096);
-
-        out = ngx_alloc(size, ngx_cycle->log);
-        if (out == NULL) {
-            redisFreeCommand(command);
-            return NGX_ERROR;
-        }
-
-        if (hiredis->out) {
-            ngx_memcpy(out, hiredis->out, hiredis->out_len);
-            ngx_free(hiredis->out);
-        }
-
-        hiredis->out = out;
-        hiredis->out_size = size;
-    }
-
-    ngx_memcpy(hiredis->out + hiredis->out_len, command, len);
-    hiredis->out_len += len;
-
-    redisFreeCommand(command);
 
     if (hiredis->connected && hiredis->peer.connection->write->ready) {
         ngx_post_event(hiredis->peer.connection->write, &ngx_posted_events);
@@ -395,15 +362,17 @@ ngx_http_dsem_hiredis_connected(ngx_http_dsem_hiredis_t *hiredis)
 static void
 ngx_http_dsem_hiredis_write(ngx_http_dsem_hiredis_t *hiredis)
 {
-    ssize_t            n;
-    ngx_connection_t  *c;
+    ssize_t                  n;
+    ngx_connection_t        *c;
+    ngx_http_dsem_output_t  *output;
 
     c = hiredis->peer.connection;
+    output = &hiredis->output;
 
-    while (hiredis->out_pos < hiredis->out_len) {
+    while (ngx_http_dsem_output_left(output)) {
 
-        n = c->send(c, hiredis->out + hiredis->out_pos,
-                    hiredis->out_len - hiredis->out_pos);
+        n = c->send(c, output->data + output->pos,
+                    ngx_http_dsem_output_left(output));
 
         if (n == NGX_AGAIN) {
             break;
@@ -419,18 +388,7 @@ ngx_http_dsem_hiredis_write(ngx_http_dsem_hiredis_t *hiredis)
             return;
         }
 
-        hiredis->out_pos += n;
-    }
-
-    if (hiredis->out_pos == hiredis->out_len) {
-        hiredis->out_pos = 0;
-        hiredis->out_len = 0;
-
-        if (hiredis->out_size > NGX_HTTP_DSEM_KEEP_OUTPUT) {
-            ngx_free(hiredis->out);
-            hiredis->out = NULL;
-            hiredis->out_size = 0;
-        }
+        ngx_http_dsem_output_sent(output, n);
     }
 
     if (ngx_handle_write_event(c->write, 0) != NGX_OK) {
@@ -605,10 +563,7 @@ ngx_http_dsem_hiredis_free(ngx_http_dsem_hiredis_t *hiredis)
     }
 
     redisReaderFree(hiredis->reader);
-
-    if (hiredis->out) {
-        ngx_free(hiredis->out);
-    }
+    ngx_http_dsem_output_free(&hiredis->output);
 
     ngx_free(hiredis);
 }
@@ -644,7 +599,8 @@ ngx_http_dsem_hiredis_drain(ngx_http_dsem_hiredis_t *hiredis,
 
     while (replies) {
 
-        pfd.events = (hiredis->out_pos < hiredis->out_len) ? POLLOUT : POLLIN;
+        pfd.events = ngx_http_dsem_output_left(&hiredis->output) ? POLLOUT
+                                                                 : POLLIN;
 
         ngx_time_update();
 
@@ -672,18 +628,20 @@ ngx_http_dsem_hiredis_drain(ngx_http_dsem_hiredis_t *hiredis,
 static ngx_int_t
 ngx_http_dsem_hiredis_drain_step(ngx_http_dsem_hiredis_t *hiredis)
 {
-    int      fd;
-    char     buf[4096];
-    ssize_t  n;
+    int                      fd;
+    char                     buf[4096];
+    ssize_t                  n;
+    ngx_http_dsem_output_t  *output;
 
     fd = hiredis->peer.connection->fd;
+    output = &hiredis->output;
 
-    if (hiredis->out_pos < hiredis->out_len) {
-        n = send(fd, hiredis->out + hiredis->out_pos,
-                 hiredis->out_len - hiredis->out_pos, 0);
+    if (ngx_http_dsem_output_left(output)) {
+        n = send(fd, output->data + output->pos,
+                 ngx_http_dsem_output_left(output), 0);
 
         if (n > 0) {
-            hiredis->out_pos += n;
+            ngx_http_dsem_output_sent(output, n);
         }
 
     } else {

@@ -14,7 +14,7 @@ my $root = "$FindBin::Bin/..";
 
 # floor => files without ngx_http_dsem_; includes point downwards only
 my @FLOORS = (
-    [qw(patience hiredis scripts)],
+    [qw(patience output hiredis scripts)],
     [qw(call redis breaker subscription name)],
     [qw(session talk goodbye identity lease linger fallback pace stats zone)],
     [qw(semaphore account idle ticket tell local sync sync_reply

@@ -38,7 +38,8 @@ sub node_of {
     my ($self, $name, $conf, %token) = @_;
     my $dir = "$self->{dir}/$name";
     my $start = join "\n", "error_log $dir/error.log warn;",
-        "pid $dir/nginx.pid;", $> == 0 ? 'user root;' : ();
+        "pid $dir/nginx.pid;", $self->{start} // (),
+        $> == 0 ? 'user root;' : ();
     return Dsem::Node->new($self, $name, $conf, START => $start, %token);
 }
 

@@ -138,6 +138,7 @@ sub fill {
 sub key { $_[0]{key} }
 sub title { $_[0]{title} }
 sub running { $_[0]{running} }
+sub servers { @{ $_[0]{servers} } }
 sub sends { @{ $_[0]{sends} // [] } }
 # refuses where others let wait
 sub refuses { $_[0]{key} eq 'lua' }

@@ -1,0 +1,73 @@
+package Bench::Callgrind;
+
+# Counts instructions of an nginx that runs under valgrind: in one process,
+# because valgrind does not show which of several is the worker.
+#
+# Called by: instructions.pl.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+
+use Dsem::Wait qw(wait_for);
+
+# whose an object file is
+my @OWNER = (
+    [qr/ngx_http_dsem/, 'dsem'], [qr/hiredis/, 'hiredis'],
+    [qr/nginx/, 'nginx'], [qr/./, 'libc'],
+);
+
+sub new {
+    my ($class, $stage) = @_;
+    my $self = bless { dir => $stage->dir, stage => $stage }, $class;
+    $self->{nginx} = "$self->{dir}/valgrind-nginx";
+    open my $fh, '>', $self->{nginx} or croak "$self->{nginx}: $!";
+    print $fh "#!/bin/sh\nexec valgrind -q --tool=callgrind --compress-strings=no ",
+        "--callgrind-out-file=$self->{dir}/callgrind.%p nginx \"\$@\"\n";
+    close $fh;
+    chmod 0755, $self->{nginx};
+    return $self;
+}
+
+# What this starts runs under valgrind.
+sub around {
+    my ($self, $start) = @_;
+    local $ENV{DSEM_NGINX} = $self->{nginx};
+    local $self->{stage}{start} = "daemon off;\nmaster_process off;";
+    return $start->();
+}
+
+# Counts from here on.
+sub begin {
+    my ($self, $node) = @_;
+    $self->{pid} = $node->pid;
+    $self->dump;
+}
+
+sub dump {
+    my ($self) = @_;
+    system("callgrind_control -d $self->{pid} >/dev/null 2>&1") == 0
+        or croak 'callgrind_control failed';
+    my $file = "$self->{dir}/callgrind.$self->{pid}." . ++$self->{dumps};
+    return wait_for { -s $file && $file } 10, 'what valgrind has counted';
+}
+
+# owner => instructions since begin. Functions that had begun before that and
+# have not ended, as main(), are said to have executed all of them.
+sub counted {
+    my ($self) = @_;
+    my $file = $self->dump;
+    my %n = map { $_->[1] => 0 } @OWNER;
+    for (qx(callgrind_annotate --threshold=100 --auto=no $file)) {
+        my ($count, $object) = /^ *([\d,]+) \([\d. ]+%\)  (.*)$/ or next;
+        $count =~ tr/,//d;
+        $n{all} //= $count;
+        next if $count == $n{all};
+        my ($owner) = grep { $object =~ /\[.*$_->[0].*\]$/ } @OWNER;
+        $n{ $owner->[1] } += $count if $owner;
+    }
+    return %n;
+}
+
+1;

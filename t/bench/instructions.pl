@@ -1,0 +1,86 @@
+#!/usr/bin/perl
+
+# make bench-instructions: how many instructions nginx executes for a request,
+# counted by valgrind, and whose they are. One nginx process, eight clients
+# that ask again as soon as they are answered; what the kernel does is not
+# counted. The figures hardly vary, so one round is enough.
+#
+# Environment: REQUESTS (2000) for each line.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+
+use Bench::Backend;
+use Bench::Callgrind;
+use Bench::Machine;
+use Bench::Print qw(title grouped);
+use Bench::Stage;
+use Bench::Subject;
+use Dsem::Load;
+
+my %QUIET = (name => 'quiet', limit => 1000, queue => 100);
+my %QUEUED = (name => 'queued', limit => 1, queue => 100);
+my %REFUSED = (name => 'refused', limit => 0, queue => 100);
+my @LINES = (
+    ['not capped', plain => %QUIET],
+    ['free', limit_conn => %QUIET],
+    ['free', reuse => %QUIET],
+    ['free', no_reuse => %QUIET],
+    ['queued', reuse => %QUEUED],
+    ['queued', no_reuse => %QUEUED],
+    ['refused', no_reuse => %REFUSED],
+);
+my @OWNERS = qw(nginx dsem hiredis libc);
+my $CLIENTS = 8;
+
+my ($stage, $first);
+my $requests = $ENV{REQUESTS} || 2000;
+
+$| = 1;
+$SIG{PIPE} = 'IGNORE';
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+END { local $?; $stage->end if $stage }
+
+print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
+$stage = Bench::Stage->new('instructions');
+my $backend = Bench::Backend->new($stage);
+
+title("Instructions of nginx for a request, of $requests requests");
+printf "%-11s%-19s%9s%9s%9s%9s%9s%9s\n", @$_ for
+    ['', '', '', 'above', ('') x 4],
+    ['request', '', 'all', 'first', @OWNERS];
+for (@LINES) {
+    my ($request, $key, %case) = @$_;
+    my ($name, %n) = count($key, { %case, path => '/quick' });
+    $first //= \%n;
+    printf "%-11s%-19s%9s%9s%9s%9s%9s%9s\n", $request, $name,
+        grouped($n{all}), map { grouped($n{$_} - $first->{$_}) }
+        'all', @OWNERS;
+}
+
+# The subject's title, and instructions a request: all, and by owner.
+sub count {
+    my ($key, $case) = @_;
+    my $callgrind = Bench::Callgrind->new($stage);
+    my $subject = $callgrind->around(sub {
+        Bench::Subject->start($stage, $key, nodes => 1, workers => 1,
+            cases => [$case], backend => $backend);
+    });
+    load($subject->urls($case), $requests / 10);
+    $callgrind->begin($subject->servers);
+    load($subject->urls($case), $requests);
+    my %n = $callgrind->counted;
+    $subject->end;
+    return $subject->title, map { $_ => $n{$_} / $requests } keys %n;
+}
+
+sub load {
+    my ($url, $n) = @_;
+    my $result = Dsem::Load->new($stage, urls => [$url], requests => $n,
+        clients => $CLIENTS, keepalive => 1)->wait;
+    my @wrong = grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} };
+    die "$url answered @wrong\n" if @wrong;
+}
