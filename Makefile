@@ -75,6 +75,8 @@ help:
 	@echo 'make run             a small fleet on this machine, to play with'
 	@echo 'make bench           the price of a cap, beside others; ROUNDS=1 SECONDS=1'
 	@echo 'make bench-scale     what one Redis can carry'
+	@echo 'make bench-instructions'
+	@echo '                     what nginx executes for a request'
 	@echo 'make clean           remove build/'
 
 
@@ -203,6 +205,10 @@ bench: bench-needs module
 bench-scale: bench-needs
 	@ROUNDS=$(ROUNDS) perl -It/lib t/bench/scale.pl
 
+bench-instructions: bench-needs module
+	$(call need,valgrind)
+	@perl -It/lib t/bench/instructions.pl
+
 clean:
 	rm -rf build
 
@@ -210,4 +216,5 @@ FORCE:
 
 .DELETE_ON_ERROR:
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    module install test asan test-asan run bench bench-scale clean
+    module install test asan test-asan run bench bench-scale \
+    bench-instructions clean

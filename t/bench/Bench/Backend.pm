@@ -55,10 +55,15 @@ sub report {
     return \%report;
 }
 
-# Also what nginx has turned away from is served to the end.
+# Also what nginx has turned away from is served to the end; and what HAProxy
+# sends after it, of clients that have left, one by one.
 sub settle {
     my ($self) = @_;
-    wait_for { !$self->report->{running} } 10, 'the backend to finish';
+    my $quiet = 0;
+    wait_for {
+        $quiet = $self->report->{peak} ? 0 : $quiet + 1;
+        $quiet == 20;
+    } 10, 'the backend to finish';
 }
 
 1;

@@ -4,14 +4,15 @@ package Bench::Contended;
 # as the limit lets through, who ask again as soon as they are answered. The
 # backend counts. Where all wait in one queue a request takes
 # clients * service / limit, and no other distribution of waits has a worst
-# one that is shorter.
+# one that is shorter. Beside them, what the machine itself can reach: as many
+# clients as the limit lets through, and neither cap nor queue.
 #
 # Called by: bench.pl.
 
 use strict;
 use warnings;
 
-use List::Util qw(max sum0);
+use List::Util qw(max min sum0);
 use Time::HiRes qw(sleep);
 
 use Bench::Proc;
@@ -22,7 +23,7 @@ use Bench::Wrk;
 
 use constant {
     NODES => 2, WORKERS => 2,
-    SUBJECTS => [qw(reuse no_reuse lua haproxy)],
+    SUBJECTS => [qw(plain reuse no_reuse lua haproxy)],
     CASES => [
         { name => 'ten', limit => 10, clients => 100, ms => 20 },
         { name => 'hundred', limit => 100, clients => 1000, ms => 20 },
@@ -67,18 +68,21 @@ sub round {
 sub load {
     my ($self, $case, $subject) = @_;
     my ($stage, $backend) = @$self{qw(stage backend)};
+    my @urls = $subject->urls($case);
+    my $clients = clients($case, $subject);
+    @urls = @urls[ 0 .. min($clients, NODES) - 1 ];
     my @wrks = map {
-        Bench::Wrk->start($stage, $_, $case->{clients} / NODES)
-    } $subject->urls($case);
+        Bench::Wrk->start($stage, $_, $clients / @urls)
+    } @urls;
     # until everybody has been served once
-    sleep 0.2 + ideal($case, $case->{ms} / 1000);
+    sleep 0.2 + ideal($case, $subject, $case->{ms} / 1000);
     my $before = $self->look($subject);
     sleep $self->{seconds};
     my $after = $self->look($subject);
     my @seen = map { $_->stop } @wrks;
     $backend->settle;
     return (
-        at_backend($case, $before->{backend}, $after->{backend}),
+        at_backend($case, $subject, $before->{backend}, $after->{backend}),
         at_redis($subject, $before, $after),
         at_clients($subject, @seen),
     );
@@ -93,19 +97,25 @@ sub look {
     };
 }
 
+sub clients {
+    my ($case, $subject) = @_;
+    return $case->{ $subject->capped ? 'clients' : 'limit' };
+}
+
 # Seconds from a request to its answer.
 sub ideal {
-    my ($case, $service) = @_;
-    return $case->{clients} * $service / $case->{limit};
+    my ($case, $subject, $service) = @_;
+    return clients($case, $subject) * $service / $case->{limit};
 }
 
 sub at_backend {
-    my ($case, $before, $after) = @_;
+    my ($case, $subject, $before, $after) = @_;
     my $n = $after->{served} - $before->{served} or return;
     my $service = ($after->{took} - $before->{took}) / $n;
     return (
         peak => max($before->{peak}, $after->{peak}),
-        service => 1e3 * $service, ideal => 1e3 * ideal($case, $service),
+        service => 1e3 * $service,
+        ideal => 1e3 * ideal($case, $subject, $service),
         goodput => $n * $service
             / ($case->{limit} * ($after->{time} - $before->{time})),
     );

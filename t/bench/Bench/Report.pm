@@ -60,7 +60,9 @@ sub contended {
             ['', 'peak', '% ideal', 'success', 'ideal', 'ms', 'ms', 'ms',
                 'calls', 'us', 'Jain'];
         for my $subject ($contended->subjects) {
-            printf '%-19s', $subject->title;
+            printf '%-19s', $subject->capped ? $subject->title
+                : sprintf 'no cap, %d client%s', $case->{limit},
+                    $case->{limit} == 1 ? '' : 's';
             print "not there\n" and next unless $subject->running;
             my %m = $contended->medians($case, $subject);
             printf "%4s%8s%8s%7s%6s%6s%6s%6s%5s%5s\n", $m{peak} // '-',
@@ -108,9 +110,12 @@ sub targets {
             middle(@{ $seen{goodput} // [] }));
         target("worst answer / ideal, limit $case->{limit}", '<=', 1.2,
             against(@seen{qw(max ideal)}));
-        told("goodput / HAProxy's, limit $case->{limit}",
-            against($seen{goodput},
-                $contended->seen($case->{name}, 'haproxy', 'goodput')));
+        for (['without a cap', 'plain'], ["HAProxy's", 'haproxy']) {
+            my ($name, $key) = @$_;
+            told("goodput / $name, limit $case->{limit}",
+                against($seen{goodput},
+                    $contended->seen($case->{name}, $key, 'goodput')));
+        }
     }
 }
 

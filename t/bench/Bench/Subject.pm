@@ -140,6 +140,7 @@ sub title { $_[0]{title} }
 sub running { $_[0]{running} }
 sub servers { @{ $_[0]{servers} } }
 sub sends { @{ $_[0]{sends} // [] } }
+sub capped { $_[0]{key} ne 'plain' }
 # refuses where others let wait
 sub refuses { $_[0]{key} eq 'lua' }
 
