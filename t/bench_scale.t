@@ -21,8 +21,9 @@ local $ENV{SCALE} = 0.01;
 my $said = qx($^X -I$root/t/lib $root/t/bench/scale.pl 2>&1);
 
 is $?, 0, 'it ends well' or diag $said;
-my @permits = $said =~ /^(?:steady|alone|contended) .* ([\d,]+)$/mg;
-is scalar(@permits), 15, 'permits a second';
+my @permits = $said =~
+    /^(?:steady|alone|contended|recalled|empty) .* ([\d,]+)$/mg;
+is scalar(@permits), 17, 'permits a second';
 my @ratios = $said =~ /^[a-z ]+ +[\d.]+ +[\d.]+ +([\d.]+)  \w/mg;
 is scalar(@ratios), 5, 'what it depends on';
 like $said, qr/^a ticket +\d+$/m, 'bytes';
@@ -40,6 +41,13 @@ for my $cycle (1 .. 3) {
     is_deeply [ $queue->state ], [ 12, 18 ], "all out, all waiting, $cycle";
 }
 is $stage->redis->calls->{publish}, 25, 'each one to another session';
+my $recalled = Bench::World->new($stage, kind => 'recalled', sessions => 4,
+    semaphores => 1);
+for my $cycle (1 .. 3) {
+    $recalled->measure(12);
+    is_deeply [ $recalled->state ], [ 1, 0 ], "one out, nobody waits, $cycle";
+}
+is $stage->redis->calls->{publish}, 8, 'four recalls and four grants';
 $stage->end;
 
 done_testing();

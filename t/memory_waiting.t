@@ -30,8 +30,8 @@ worker_rlimit_nofile 4096;
 events { worker_connections 2048; }
 http {
     %%HTTP%%
-    limit_req_zone $server_name zone=slow:1m rate=1r/m;
-    limit_req_log_level info;
+    limit_req_zone $binary_remote_addr zone=slow:1m rate=1r/m;
+    limit_req_log_level notice;
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_max_waiting 2000;

@@ -77,6 +77,8 @@ sub carried {
             waiting => 50 } } 1, 16, 64),
         { sessions => $most_sessions, kind => 'contended', semaphores => 1,
             waiting => $most_sessions / 2 },
+        { kind => 'recalled', semaphores => 1 },
+        { kind => 'empty' },
     );
     my @worlds = map { world(%$_) } @specs;
     my @seen = cheapest(@worlds);
@@ -88,8 +90,8 @@ sub carried {
             'by CPU'];
     for my $i (0 .. $#worlds) {
         my ($world, $seen) = ($worlds[$i], $seen[$i]);
-        # where a permit takes two syncs
-        my $permits = $world->{batch} / ($world->{kind} eq 'alone' ? 2 : 1);
+        my $permits = $world->{batch} * ($world->{kind} eq 'alone' ? 1 / 2
+            : $world->{kind} eq 'recalled' ? 2 / 3 : 1);
         printf "%-10s%10s%12s%7d%10.1f%9.1f%11s%11s\n", $world->{kind},
             grouped($world->{sessions}), grouped($world->{semaphores}),
             $world->{batch}, @$seen{qw(script cpu)},
@@ -99,7 +101,9 @@ sub carried {
     print <<'EOF_LEGEND';
 each: sync.  steady: permits are given back and asked for in one; alone: in
 two, and the semaphore comes and goes; contended: what is given back goes to
-the head of the queue in another session
+the head of the queue in another session; recalled: from a session where it was
+idle to another, which uses it twice, in three; empty: a script that does
+nothing, to compare machines
 EOF_LEGEND
 }
 

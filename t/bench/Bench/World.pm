@@ -9,6 +9,9 @@ package Bench::World;
 #              semaphore comes and goes
 #   contended  as steady, but all permits are out, and what is given back goes
 #              to the head of the queue, in another session
+#   recalled   the one permit is idle in a session, another asks for it, the
+#              first gives it back, and the other uses it twice and keeps it
+#   empty      a script that does nothing, to compare
 #
 # Called by: scale.pl.
 
@@ -48,8 +51,8 @@ sub new {
     $self->{scripts} = Dsem::Scripts->new($stage);
     $self->{members} = [ $self->enter($self->{sessions}) ];
     $self->enter($self->{registered});
-    $self->{cycle} = [ $self->{kind} eq 'contended' ? $self->contended
-        : $self->quiet ];
+    my $cycle = $self->can($self->{kind}) // \&quiet;
+    $self->{cycle} = [ $self->$cycle ];
     $self->crowd;
     return $self;
 }
@@ -79,8 +82,8 @@ sub enter {
 sub sync {
     my ($self, $session, $name, $release, $ticket, $asks) = @_;
     my $limit = $self->{limit} // 1_000_000;
-    return $self->call('sync', $name, $session, 1, 1, 1, $name, $limit, 1,
-        $release, 0, $asks, 0,
+    return $self->call('sync', $name, $session, 1, 1, 1, $name, $limit,
+        $self->{kind} eq 'recalled' ? 3 : 1, $release, 0, $asks, 0,
         map { $ticket + $_, 1, 0, 100_000 } 0 .. $asks - 1);
 }
 
@@ -122,6 +125,25 @@ sub contended {
     } @{ $self->{members} });
     $self->{wire}->send(map { $step->($_, 0) } 0 .. $waiting - 1);
     return map { $step->($_, $batch) } $waiting .. $waiting + $n * $laps - 1;
+}
+
+# Each asks, its neighbour gives back, and it asks once more.
+sub recalled {
+    my ($self) = @_;
+    my @members = @{ $self->{members} };
+    $self->{limit} = 1;
+    $self->{wire}->send($self->sync($members[-1], 's0', 0, 1, 1));
+    return map {
+        $self->sync($members[$_], 's0', 0, 1, 1),
+        $self->sync($members[ $_ - 1 ], 's0', 1, 1, 0),
+        $self->sync($members[$_], 's0', 1, 2, 1)
+    } 0 .. $#members;
+}
+
+sub empty {
+    my ($self) = @_;
+    my $sha = $self->{redis}->cmd(qw(SCRIPT LOAD), 'return 1');
+    return Bench::Wire::command('EVALSHA', $sha, 0);
 }
 
 # Those who only are there.
