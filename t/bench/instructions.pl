@@ -49,14 +49,14 @@ $stage = Bench::Stage->new('instructions');
 my $backend = Bench::Backend->new($stage);
 
 title("Instructions of nginx for a request, of $requests requests");
-printf "%-11s%-19s%9s%9s%9s%9s%9s%9s\n", @$_ for
+printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", @$_ for
     ['', '', '', 'above', ('') x 4],
     ['request', '', 'all', 'first', @OWNERS];
 for (@LINES) {
     my ($request, $key, %case) = @$_;
     my ($name, %n) = count($key, { %case, path => '/quick' });
     $first //= \%n;
-    printf "%-11s%-19s%9s%9s%9s%9s%9s%9s\n", $request, $name,
+    printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", $request, $name,
         grouped($n{all}), map { grouped($n{$_} - $first->{$_}) }
         'all', @OWNERS;
 }
