@@ -48,7 +48,6 @@ http {
 }
 EOF_CONF
 
-my ($worker) = $node->workers;
 my @PATHS = ('/any', '/any', '/any?weight=2');
 
 # a hundred streams at a time; some of the names are too long to be kept
@@ -86,11 +85,7 @@ note "after each round: worker @kb KB; redis @redis_kb KB";
 
 done_testing();
 
-sub kb {
-    open my $status, '<', "/proc/$worker/status" or die "status: $!";
-    my ($kb) = map { /^VmRSS:\s+(\d+)/ } <$status>;
-    return $kb;
-}
+sub kb { return $node->resident / 1024 }
 
 sub redis_kb {
     my ($bytes) = $redis->cmd('INFO', 'memory') =~ /^used_memory:(\d+)/m;

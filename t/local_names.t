@@ -43,12 +43,6 @@ http {
 }
 EOF_CONF
 
-sub rss {
-    my ($pid) = @_;
-    open my $fh, '<', "/proc/$pid/statm" or die "statm: $!";
-    return (split ' ', <$fh>)[1] * 4096;
-}
-
 my $names = 0;
 
 sub load {
@@ -62,10 +56,9 @@ sub load {
 
 eventually { $node->grep_log(qr/is away/) } 'redis is away';
 is_deeply load(1000), { 200 => 1000 }, 'served by itself';
-my ($worker) = $node->workers;
-my $before = rss($worker);
+my $before = $node->resident;
 is_deeply load($NAMES), { 200 => $NAMES }, 'as many names as they like';
-my $grown = rss($worker) - $before;
+my $grown = $node->resident - $before;
 cmp_ok $grown, '<', 100 * $NAMES, 'nothing kept of them';
 note sprintf '%d bytes a name', $grown / $NAMES;
 

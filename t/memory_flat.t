@@ -67,11 +67,7 @@ sub unique {
 
 my ($worker) = $node->workers;
 
-sub kb {
-    open my $status, '<', "/proc/$worker/status" or die "status: $!";
-    my ($kb) = map { /^VmRSS:\s+(\d+)/ } <$status>;
-    return $kb;
-}
+sub kb { return $node->resident / 1024 }
 
 sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }
 

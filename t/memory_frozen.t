@@ -55,13 +55,6 @@ http {
 }
 EOF_CONF
 
-my ($worker) = $node->workers;
-
-sub rss {
-    open my $fh, '<', "/proc/$worker/statm" or die "statm: $!";
-    return (split ' ', <$fh>)[1] * 4096;
-}
-
 sub loaded {
     my ($seconds) = @_;
     my $url = $node->url('/');
@@ -75,7 +68,7 @@ sub loaded {
 
 my $load = loaded(1);
 $load->wait;
-my $base = rss();
+my $base = $node->resident;
 
 my ($rounds, $spread, $at) = (0, $BOUND, $base);
 while ($spread >= $BOUND / 8 && $rounds < 5) {
@@ -85,7 +78,7 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
     $load = loaded($SECONDS);
     my $largest = 0;
     wait_for {
-        my $rss = rss();
+        my $rss = $node->resident;
         $largest = $rss if $rss > $largest;
         !$load->running;
     } $SECONDS + 20, 'the load to end';
@@ -97,7 +90,7 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
     $redis->thaw;
     eventually { $node->get('/reject?t=1&name=x')->status == 200 }
         "$n: served after the thaw";
-    $spread = -$at + ($at = rss());
+    $spread = -$at + ($at = $node->resident);
     note sprintf '%d: %.1f s, %d requests, %.1f MB + %.1f, %.1f afterwards',
         $n, now - $frozen, $result->{count}, $base / $MB,
         ($largest - $base) / $MB, ($at - $base) / $MB;

@@ -56,21 +56,14 @@ sub bytes {
     my $node = $t->node($name, $conf);
     my $first = $node->begin("/$name?hang=1");
     eventually { $up->now == 1 } "$name: one is served";
-    my $before = rss($node);
+    my $before = $node->resident;
     my @requests = map { $node->begin("/$name") } 1 .. $N;
     eventually { $waiting->($node) == $N } "$name: all others wait";
-    my $each = (rss($node) - $before) / $N;
+    my $each = ($node->resident - $before) / $N;
     $_->close for @requests;
     $up->release_all;
     is $first->wait->status, 200, "$name: served";
     return $each;
-}
-
-sub rss {
-    my ($node) = @_;
-    my ($worker) = $node->workers;
-    open my $fh, '<', "/proc/$worker/statm" or die "statm: $!";
-    return (split ' ', <$fh>)[1] * 4096;
 }
 
 my $own = bytes('limit_req', sub {

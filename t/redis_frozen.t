@@ -49,12 +49,6 @@ EOF_CONF
 
 sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
-sub rss {
-    my ($pid) = @_;
-    open my $fh, '<', "/proc/$pid/statm" or die "statm: $!";
-    return (split ' ', <$fh>)[1] * 4096;
-}
-
 # two permits out, one free; of the other semaphore none is free
 
 my @running = map { $_->begin('/reject?hang=1') } $one, $two;
@@ -77,8 +71,7 @@ is $waiting->wait->status, 200, 'passed while frozen';
 my $load = $t->load(urls => [ map { $_->url('/reject') } $one, $two ],
     rate => 200, seconds => 0.2);
 is_deeply [ keys %{ $load->{statuses} } ], [503], 'refused while away';
-my ($worker) = $one->workers;
-my $size = rss($worker);
+my $size = $one->resident;
 my $longest;
 # unless the machine has something else to do
 for (1 .. 4) {
@@ -90,7 +83,7 @@ for (1 .. 4) {
 }
 cmp_ok $longest, '<', 0.1, 'at once';
 wait_for { now > $frozen + 2 } 15, 'two seconds';
-cmp_ok rss($worker), '<', $size + 2**20, 'memory bounded';
+cmp_ok $one->resident, '<', $size + 2**20, 'memory bounded';
 is $up->now, 3, 'those in flight stay';
 
 my %said;

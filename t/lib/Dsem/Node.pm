@@ -139,6 +139,14 @@ sub draining {
     return $self->_worker_pids(qr/worker process is shutting down/);
 }
 
+# Memory of a worker, in bytes.
+sub resident {
+    my ($self, $pid) = @_;
+    $pid //= ($self->workers)[0];
+    open my $fh, '<', "/proc/$pid/statm" or croak "statm: $!";
+    return 4096 * (split ' ', <$fh>)[1];
+}
+
 sub alive {
     my ($self) = @_;
     return $self->{process} && $self->{process}->alive;
