@@ -53,16 +53,9 @@ sub connections {
     return scalar @all;
 }
 
-sub helpers {
-    my ($node) = @_;
-    my @titles = grep { /cache (?:manager|loader)/ }
-        split /\n/, scalar qx(ps --ppid @{[ $node->pid ]} -o args=);
-    return scalar @titles;
-}
-
 my $node = $t->node('workers', $conf);
 eventually { sessions('workers') == 3 } 'a session per worker';
-is helpers($node), 2, 'cache manager and loader run';
+eventually { $node->cache_processes == 2 } 'cache manager and loader run';
 eventually { connections() == 6 } 'and do not connect';
 my $names = join ' ', sort map { (split /:/)[1] }
     @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };

@@ -139,6 +139,11 @@ sub draining {
     return $self->_worker_pids(qr/worker process is shutting down/);
 }
 
+sub cache_processes {
+    my ($self) = @_;
+    return $self->_worker_pids(qr/cache (?:manager|loader) process/);
+}
+
 # Memory of a worker, in bytes.
 sub resident {
     my ($self, $pid) = @_;
@@ -204,9 +209,17 @@ sub kill {
     my @workers = keys %{ { $self->_children } };
     $self->{killed}{$_} = 1 for @workers;
     CORE::kill 'STOP', $self->{pid};
+    # it shall not live to see its workers die
+    wait_for { _stopped($self->{pid}) } 15, "$self->{name} to stop";
     CORE::kill 'KILL', @workers, $self->{pid};
     wait_for { !$self->alive } 15, "$self->{name} to die";
     return $self;
+}
+
+sub _stopped {
+    my ($pid) = @_;
+    open my $fh, '<', "/proc/$pid/stat" or return 1;
+    return <$fh> =~ /\) [TZ] /;
 }
 
 sub kill_worker {
@@ -238,9 +251,11 @@ sub thaw {
 
 sub error_log { $_[0]->_slurp('error.log') }
 
+# What the directory is called is no matter.
 sub grep_log {
     my ($self, $re) = @_;
-    return grep { $_ =~ $re } split /\n/, $self->error_log;
+    my $dir = $self->{t}->dir;
+    return grep { $_ =~ $re } split /\n/, $self->error_log =~ s/\Q$dir\E//gr;
 }
 
 sub access_log {
