@@ -16,7 +16,8 @@ use Dsem::Test;
 
 my $NAMES = $ENV{DSEM_LONG} ? 1_000_000 : 20_000;
 my $ROUNDS = 4;
-my $FLAT = 256;     # KB, in all rounds after the first
+# KB, in all rounds after the first; sanitizers need more
+my $FLAT = 256 * ($ENV{DSEM_TIME_FACTOR} || 1);
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
