@@ -17,7 +17,7 @@ CPPFLAGS = $(shell dpkg-buildflags --get CPPFLAGS 2>/dev/null)
 LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 
 T = t/*.t
-J = 1
+J = 2
 LONG =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
@@ -69,7 +69,7 @@ help:
 	@echo '                     CONFIGURE="--with-..." says how it is built'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
 	@echo 'make test            every test; T=t/name.t one, LONG=1 the long way,'
-	@echo '                     J=2 two at once'
+	@echo '                     J=1 one at a time'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make run             a small fleet on this machine, to play with'

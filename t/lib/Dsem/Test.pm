@@ -97,11 +97,11 @@ use Carp qw(croak);
 use Cwd qw(abs_path);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path remove_tree);
-use IO::Socket::INET;
 
 use Dsem::Client;
 use Dsem::Load;
 use Dsem::Node;
+use Dsem::Ports;
 use Dsem::Process;
 use Dsem::Proxy;
 use Dsem::Redis;
@@ -269,19 +269,6 @@ sub script {
     return $text;
 }
 
-# Below the range that outgoing connections take theirs from, so that no
-# client sits on a port before its server comes back.
-my $next_port = 10_000 + $$ * 37 % 20_000;
-
-sub free_port {
-    for (1 .. 2000) {
-        my $port = 10_000 + ($next_port++ - 10_000) % 22_000;
-        my $sock = IO::Socket::INET->new(
-            LocalAddr => '127.0.0.1', LocalPort => $port, Proto => 'tcp',
-            Listen => 1, ReuseAddr => 1);
-        return $port if $sock;
-    }
-    croak 'no free port';
-}
+sub free_port { return Dsem::Ports::free_port() }
 
 1;
