@@ -18,7 +18,7 @@
 
 
 /* tickets in one call: Redis is not kept busy for long */
-#define NGX_HTTP_DSEM_MAX_DECLARED  256
+#define NGX_HTTP_DSEM_MAX_DECLARED  128
 
 
 /* a command that is under way; freed when it is answered or given up */

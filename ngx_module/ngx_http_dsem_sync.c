@@ -27,7 +27,7 @@
 #define NGX_HTTP_DSEM_MAX_BATCH       128
 
 /* tickets that one check looks at, the oldest */
-#define NGX_HTTP_DSEM_MAX_CHECKED     1024
+#define NGX_HTTP_DSEM_MAX_CHECKED     256
 
 /* what the session may do, as a sum, as in lua/sync.lua */
 #define NGX_HTTP_DSEM_MAY_SET_LIMIT   1
