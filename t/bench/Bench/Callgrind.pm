@@ -23,7 +23,7 @@ sub new {
     my $self = bless { dir => $stage->dir, stage => $stage }, $class;
     $self->{nginx} = "$self->{dir}/valgrind-nginx";
     open my $fh, '>', $self->{nginx} or croak "$self->{nginx}: $!";
-    print $fh "#!/bin/sh\nexec valgrind -q --tool=callgrind --compress-strings=no ",
+    print $fh "#!/bin/sh\nexec valgrind -q --tool=callgrind ",
         "--callgrind-out-file=$self->{dir}/callgrind.%p nginx \"\$@\"\n";
     close $fh;
     chmod 0755, $self->{nginx};
