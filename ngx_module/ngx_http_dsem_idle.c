@@ -63,7 +63,12 @@ ngx_http_dsem_idle_keeps(ngx_http_dsem_account_t *account)
 }
 
 
-/* a permit comes free: true when it stays, else it has to go back */
+/*
+ * A permit comes free: true when it stays, else it has to go back.  Asks
+ * whose answer is under way are no reason to give it back: that would take
+ * from each request what the next one needs, and so on for ever.  If it is
+ * wanted the answer will say so.
+ */
 
 ngx_uint_t
 ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
@@ -71,8 +76,6 @@ ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
     if (!account->told_keep
         || !account->may_keep
         || !account->synced
-        || account->nasks
-        || account->ntickets
         || account->idle + weight > account->share
         || ngx_exiting)
     {
@@ -84,6 +87,11 @@ ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
     if (!account->tick.timer_set) {
         account->idle_low = account->idle;
         ngx_add_timer(&account->tick, ngx_max(account->reuse / 2, 1));
+    }
+
+    if (account->nasks) {
+        /* see ngx_http_dsem_idle_serve() */
+        ngx_http_dsem_account_post(account);
     }
 
     return 1;
@@ -102,23 +110,18 @@ ngx_http_dsem_idle_asked(ngx_http_dsem_account_t *account,
 
 
 /*
- * Somebody asks: true when idle permits serve it.  Else they go back with
- * its ask, so that nobody waits for what lies here.
+ * Somebody wants permits: true when idle ones serve it.  Else they go back
+ * with its ask, so that nobody waits for what lies here.
  */
 
 ngx_uint_t
-ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_ask_t *ask)
+ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account, ngx_int_t weight)
 {
-    ngx_http_dsem_idle_asked(account, ask);
-
     if (account->idle == 0) {
         return 0;
     }
 
-    if (account->idle < ask->weight
-        || account->nasks
-        || account->ntickets
+    if (account->idle < weight
         || account->reuse == 0
         || account->strict
         || !ngx_http_dsem_session_ready()
@@ -128,10 +131,31 @@ ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    ngx_http_dsem_idle_set(account, account->idle - ask->weight);
+    ngx_http_dsem_idle_set(account, account->idle - weight);
     account->reused = 1;
 
     return 1;
+}
+
+
+/* what came free in this turn serves who asks in it, before Redis is asked */
+
+void
+ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
+{
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    while (account->idle && account->nasks) {
+        q = ngx_queue_head(&account->asks);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        if (!ngx_http_dsem_idle_take(account, ticket->weight)) {
+            return;
+        }
+
+        ngx_http_dsem_ticket_grant_idle(ticket);
+    }
 }
 
 
@@ -195,7 +219,7 @@ ngx_http_dsem_idle_forget(ngx_http_dsem_account_t *account)
 {
     account->idle = 0;
     account->told_keep = 0;
-    account->may_keep = 1;
+    account->may_keep = (account->ntickets == 0);
     account->refresh = 0;
 
     if (account->tick.timer_set) {

@@ -19,7 +19,8 @@ ngx_uint_t ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account,
 void ngx_http_dsem_idle_asked(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 ngx_uint_t ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_ask_t *ask);
+    ngx_int_t weight);
+void ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_idle_told(ngx_http_dsem_account_t *account,
     ngx_uint_t may_keep);
 void ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account);

@@ -69,6 +69,8 @@ ngx_http_dsem_sync_send(ngx_http_dsem_account_t *account)
         return NGX_OK;
     }
 
+    ngx_http_dsem_idle_serve(account);
+
     if (account->recovering
         && (ngx_msec_int_t) (ngx_current_msec - account->ask_after) >= 0)
     {

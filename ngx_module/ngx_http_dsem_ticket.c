@@ -38,6 +38,8 @@ typedef struct {
 
 
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
+    ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_ticket_e state);
 static void ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket);
@@ -119,7 +121,9 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
 {
     ngx_http_dsem_ticket_t  *ticket;
 
-    if (!ngx_http_dsem_idle_take(account, ask)) {
+    ngx_http_dsem_idle_asked(account, ask);
+
+    if (!ngx_http_dsem_idle_take(account, ask->weight)) {
         return NULL;
     }
 
@@ -313,10 +317,6 @@ ngx_int_t
 ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_int_t limit)
 {
-    ngx_http_dsem_account_t  *account;
-
-    account = ticket->account;
-
     if (ticket->handler == NULL) {
 
         /* a cancel that is under way will be told that it was too late */
@@ -332,17 +332,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
         return NGX_DECLINED;
     }
 
-    ngx_http_dsem_ticket_unlink(ticket);
-    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
-
-    account->held += ticket->weight;
-
-    ticket->granted = ngx_current_msec;
-    ticket->answer.verdict = NGX_HTTP_DSEM_GRANTED;
-    ticket->answer.in_use = in_use;
-    ticket->answer.limit = limit;
-
-    ngx_http_dsem_tell(ticket);
+    ngx_http_dsem_ticket_hold(ticket, in_use, limit);
 
     return NGX_OK;
 }
@@ -354,19 +344,38 @@ void
 ngx_http_dsem_ticket_grant_local(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t limit)
 {
-    ngx_http_dsem_account_t  *account;
+    ticket->answer.local = 1;
 
-    account = ticket->account;
+    ngx_http_dsem_ticket_hold(ticket, ticket->account->held + ticket->weight,
+                              limit);
+}
 
+
+/* nor was it asked here: the permits were idle in this worker */
+
+void
+ngx_http_dsem_ticket_grant_idle(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_stand_t  *stand;
+
+    stand = &ticket->account->stand;
+
+    ngx_http_dsem_ticket_hold(ticket, stand->in_use, stand->limit);
+}
+
+
+static void
+ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
+    ngx_int_t limit)
+{
     ngx_http_dsem_ticket_unlink(ticket);
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
 
-    account->held += ticket->weight;
+    ticket->account->held += ticket->weight;
 
     ticket->granted = ngx_current_msec;
     ticket->answer.verdict = NGX_HTTP_DSEM_GRANTED;
-    ticket->answer.local = 1;
-    ticket->answer.in_use = account->held;
+    ticket->answer.in_use = in_use;
     ticket->answer.limit = limit;
 
     ngx_http_dsem_tell(ticket);
