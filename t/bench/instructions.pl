@@ -21,9 +21,13 @@ use Bench::Stage;
 use Bench::Subject;
 use Dsem::Load;
 
-my %QUIET = (name => 'quiet', limit => 1000, queue => 100);
-my %QUEUED = (name => 'queued', limit => 1, queue => 100);
-my %REFUSED = (name => 'refused', limit => 0, queue => 100);
+my %QUIET = (name => 'quiet', limit => 1000, queue => 100,
+    path => '/quick');
+# long enough for every client to be back in the queue
+my %QUEUED = (name => 'queued', limit => 1, queue => 100,
+    path => '/sleep/5');
+my %REFUSED = (name => 'refused', limit => 0, queue => 100,
+    path => '/quick');
 my @LINES = (
     ['not capped', plain => %QUIET],
     ['free', limit_conn => %QUIET],
@@ -54,7 +58,7 @@ printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", @$_ for
     ['request', '', 'all', 'first', @OWNERS];
 for (@LINES) {
     my ($request, $key, %case) = @$_;
-    my ($name, %n) = count($key, { %case, path => '/quick' });
+    my ($name, %n) = count($key, \%case);
     $first //= \%n;
     printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", $request, $name,
         grouped($n{all}), map { grouped($n{$_} - $first->{$_}) }

@@ -57,7 +57,7 @@ sub cases { @{ CASES() } }
 sub round {
     my ($self) = @_;
     for my $case ($self->cases) {
-        for my $subject (grep { $_->running } $self->subjects) {
+        for my $subject ($self->subjects) {
             my %seen = $self->load($case, $subject);
             my $all = $self->{seen}{ $case->{name} }{ $subject->key } //= {};
             push @{ $all->{$_} }, $seen{$_} for keys %seen;

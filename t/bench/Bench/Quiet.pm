@@ -50,7 +50,7 @@ sub pin {
     my ($self) = @_;
     my ($first, @others) = Bench::Proc::cpus();
     Bench::Proc::pin($_, $first)
-        for map { $_->pids } grep { $_->running } $self->subjects;
+        for map { $_->pids } $self->subjects;
     Bench::Proc::pin($_, @others)
         for $self->{stage}->redis->pid, $self->{backend}->pids;
     $self->{wrk_cpus} = \@others;
@@ -58,7 +58,7 @@ sub pin {
 
 sub round {
     my ($self) = @_;
-    for my $subject (grep { $_->running } $self->subjects) {
+    for my $subject ($self->subjects) {
         $self->load($subject, $self->{seconds} / 10);
         my %seen = $self->load($subject, $self->{seconds});
         push @{ $self->{seen}{ $subject->key }{$_} }, $seen{$_}

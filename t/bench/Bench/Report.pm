@@ -22,7 +22,6 @@ sub quiet {
         ['', qw(req/s ratio ms ms us us calls calls)];
     for my $subject ($quiet->subjects) {
         printf '%-22s', $subject->title;
-        print "not there\n" and next unless $subject->running;
         my %m = $quiet->medians($subject);
         my ($ratio) = against_limit_conn($quiet, $subject->key, 'rate');
         printf "%8s%7s%7.2f%7.2f%8.1f%7.1f%7.3f%7.3f\n", grouped($m{rate}),
@@ -63,8 +62,7 @@ sub contended {
             printf '%-19s', $subject->capped ? $subject->title
                 : sprintf 'no cap, %d client%s', $case->{limit},
                     $case->{limit} == 1 ? '' : 's';
-            print "not there\n" and next unless $subject->running;
-            my %m = $contended->medians($case, $subject);
+                my %m = $contended->medians($case, $subject);
             printf "%4s%8s%8s%7s%6s%6s%6s%6s%5s%5s\n", $m{peak} // '-',
                 number('%.1f', $m{goodput} && 100 * $m{goodput}),
                 number('%.1f', $m{refused}),
@@ -88,23 +86,19 @@ EOF_LEGEND
 sub targets {
     my ($quiet, $contended) = @_;
     title('What is aimed at, and what came out (smallest .. largest round)');
-    my $dsem = (grep { $_->key eq 'reuse' } $quiet->subjects)[0]->running
-        ? 'reuse' : 'no_reuse';
-    print "There is no reuse yet: its targets are tried without it.\n"
-        if $dsem eq 'no_reuse';
     noise($quiet);
-    my $sent = $quiet->seen($dsem, 'sent');
+    my $sent = $quiet->seen('reuse', 'sent');
     target('throughput / limit_conn', '>=', 0.95,
-        against_limit_conn($quiet, $dsem, 'rate'));
+        against_limit_conn($quiet, 'reuse', 'rate'));
     target('p99 / limit_conn', '<=', 1.10,
-        against_limit_conn($quiet, $dsem, 'p99'));
+        against_limit_conn($quiet, 'reuse', 'p99'));
     target('Redis commands per request', '<=', 0.1, middle(@$sent));
     target('throughput, no reuse / Lua', '>=', 2.0,
         against(map { $quiet->seen($_, 'rate') } qw(no_reuse lua)));
     target('Redis CPU per request, no reuse / Lua', '<=', 0.33,
         against(map { $quiet->seen($_, 'redis') } qw(no_reuse lua)));
     for my $case (grep { $_->{limit} > 1 } $contended->cases) {
-        my %seen = map { $_ => $contended->seen($case->{name}, $dsem, $_) }
+        my %seen = map { $_ => $contended->seen($case->{name}, 'reuse', $_) }
             qw(goodput max ideal);
         target("goodput, limit $case->{limit}", '>=', 0.98,
             middle(@{ $seen{goodput} // [] }));

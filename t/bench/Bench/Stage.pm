@@ -34,30 +34,14 @@ sub redis {
         args => \@args);
 }
 
-sub node_of {
+sub node {
     my ($self, $name, $conf, %token) = @_;
     my $dir = "$self->{dir}/$name";
     my $start = join "\n", "error_log $dir/error.log warn;",
         "pid $dir/nginx.pid;", $self->{start} // (),
         $> == 0 ? 'user root;' : ();
-    return Dsem::Node->new($self, $name, $conf, START => $start, %token);
-}
-
-sub node {
-    my ($self, @arg) = @_;
-    return $self->node_of(@arg)->start;
-}
-
-# Whether nginx accepts such a line in http {}.
-sub knows {
-    my ($self, $line) = @_;
-    my ($status) = $self->node_of('knows', <<"EOF_CONF")->test;
-load_module @{[ Dsem::Node::Conf::module() ]};
-%%START%%
-events { }
-http { $line }
-EOF_CONF
-    return $status == 0;
+    return Dsem::Node->new($self, $name, $conf, START => $start, %token)
+        ->start;
 }
 
 sub end {

@@ -12,6 +12,7 @@ use warnings;
 use FindBin;
 
 use Bench::HAProxy;
+use Dsem::Wait qw(wait_for);
 
 # in http {}, and in the location of a case
 my %NGINX = (
@@ -23,10 +24,12 @@ my %NGINX = (
     },
     reuse => {
         title => 'dsem, reuse',
-        needs => 'dsem_reuse 100ms;',
         http => 'dsem_reuse 100ms;',
     },
-    no_reuse => { title => 'dsem, no reuse' },
+    no_reuse => {
+        title => 'dsem, no reuse',
+        http => 'dsem_reuse off;',
+    },
     lua => {
         title => 'Lua, ZSET per call',
         modules => [qw(ndk_http_module ngx_http_lua_module)],
@@ -42,9 +45,12 @@ my %NGINX = (
     },
 );
 
+# what is served without Redis shows as refused, and is not measured
 for (@NGINX{qw(reuse no_reuse)}) {
     $_->{dsem} = 1;
     $_->{http} .= ' dsem_redis %%REDIS%%; dsem_node %%NODE%%;'
+        . ' dsem_redis_connect_timeout 10s; dsem_redis_timeout 10s;'
+        . ' dsem_on_error reject; dsem_status 503 error=500;'
         . ' dsem_prefix bench-%%SUBJECT%%;';
     $_->{location} = 'dsem %%NAME%% limit=%%LIMIT%% queue=%%QUEUE%%'
         . ' timeout=30s;';
@@ -75,22 +81,30 @@ http {
 }
 EOF_CONF
 
-# twice => 1: a name of its own for a second one that is the same. Nothing
-# where the module does not know what it needs.
+# "..._again" is a second one that is the same.
 sub start {
     my ($class, $stage, $key, %opt) = @_;
     my ($kind) = $key =~ /^(\w+?)(?:_again)?$/;
     my $self = bless { key => $key, stage => $stage, %opt,
         title => 'HAProxy maxconn', %{ $NGINX{$kind} // {} } }, $class;
     $self->{title} .= ', again' if $kind ne $key;
-    return $self if $self->{needs} && !$stage->knows($self->{needs});
-    $self->{running} = 1;
     if ($kind eq 'haproxy') {
         $self->{haproxy} = Bench::HAProxy->new($stage, %opt);
     } else {
         $self->{servers} = [ map { $self->node("$key$_") } 1 .. $opt{nodes} ];
     }
+    $self->wait_for_sessions if $self->{dsem};
     return $self;
+}
+
+# Until Redis knows all workers, and has forgotten those of another round.
+sub wait_for_sessions {
+    my ($self) = @_;
+    my $redis = $self->{stage}->redis;
+    my $n = $self->{nodes} * $self->{workers};
+    wait_for {
+        $redis->cmd('ZCARD', "bench-$self->{key}:{0}:sessions") == $n
+    } 30, "$self->{title}: $n sessions";
 }
 
 sub node {
@@ -100,14 +114,10 @@ sub node {
         NODE => $name, SUBJECT => $self->{key}, BENCH => $FindBin::Bin,
         REDIS => $redis->address, REDIS_PORT => $redis->port,
     );
-    my $http = $self->{http} // '';
-    # what the module would do by itself, once it can
-    $http .= ' dsem_reuse off;' if $self->{key} eq 'no_reuse'
-        && $self->{stage}->knows('dsem_reuse off;');
     my %of = (
         MODULES => join("\n", map { "load_module $_;" } $self->modules),
         WORKERS => $self->{workers}, BACKEND => $self->{backend}->address,
-        SUBJECT_HTTP => fill($http, %token),
+        SUBJECT_HTTP => fill($self->{http} // '', %token),
         LOCATIONS => join("\n        ", map {
             $self->location($_, %token)
         } @{ $self->{cases} }),
@@ -137,7 +147,6 @@ sub fill {
 
 sub key { $_[0]{key} }
 sub title { $_[0]{title} }
-sub running { $_[0]{running} }
 sub servers { @{ $_[0]{servers} } }
 sub sends { @{ $_[0]{sends} // [] } }
 sub capped { $_[0]{key} ne 'plain' }
