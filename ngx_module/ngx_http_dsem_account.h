@@ -28,11 +28,13 @@ struct ngx_http_dsem_account_s {
     ngx_str_t                  key;        /* of the semaphore's hash */
     ngx_str_t                  queue_key;
     ngx_int_t                  limit;      /* as last configured */
+    ngx_int_t                  told_limit;  /* to Redis, with an ask */
 
     ngx_int_t                  held;       /* by requests */
     ngx_int_t                  had;        /* when Redis was last told */
     ngx_queue_t                tickets;    /* asked or queued, oldest first */
     ngx_uint_t                 ntickets;
+    ngx_int_t                  wanted;     /* their weights */
 
     /* what the next sync says */
     ngx_int_t                  release;
@@ -56,7 +58,7 @@ struct ngx_http_dsem_account_s {
 
     unsigned                   check:1;    /* counts are to be compared */
     unsigned                   refresh:1;  /* a sync with nothing to say */
-    unsigned                   may_keep:1; /* nobody waits, it is said */
+    unsigned                   may_keep:1; /* nobody is known to wait */
     unsigned                   told_keep:1;  /* Redis was told that we do */
     unsigned                   strict:1;   /* somebody will not wait */
     unsigned                   reused:1;   /* since Redis was last asked */

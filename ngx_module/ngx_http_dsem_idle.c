@@ -3,16 +3,16 @@
  * Idle permits: kept for the next request ("dsem_reuse"), which then needs
  * no round trip.
  *
- * For Redis they are held.  They stay only while nobody waits, at most this
- * worker's fair share of the limit, and not for longer than "dsem_reuse";
- * they go back at once when somebody has to wait, which a message or any
- * answer tells.  While they are used again and again Redis is asked once in
- * that time how things stand, so that a message that is lost, an operator's
- * order or a new limit is seen as late as that.
+ * For Redis they are held.  They stay only while nobody is known to wait, at
+ * most this worker's fair share of the limit, and not for longer than
+ * "dsem_reuse"; they go back at once when somebody has to wait, which a
+ * message or any answer tells.  While they are used again and again Redis is
+ * asked once in that time how things stand, so that a message that is lost,
+ * an operator's order or a new limit is seen as late as that.
  *
  * Called by: ticket (somebody asks, a permit comes free), semaphore (a
- * message), sync (what to tell), sync_reply (an answer), account (a new
- * epoch).  Only this file changes account->idle.
+ * message), sync (who asks in this turn, what to tell), sync_reply (an
+ * answer), account (a new epoch).  Only this file changes account->idle.
  */
 
 
@@ -65,9 +65,9 @@ ngx_http_dsem_idle_keeps(ngx_http_dsem_account_t *account)
 
 /*
  * A permit comes free: true when it stays, else it has to go back.  Asks
- * whose answer is under way are no reason to give it back: that would take
- * from each request what the next one needs, and so on for ever.  If it is
- * wanted the answer will say so.
+ * whose answer is under way are no reason to give it back as long as there
+ * is room for them: that would take from each request what the next one
+ * needs, and so on for ever.  If they must wait the answer will say so.
  */
 
 ngx_uint_t
@@ -77,6 +77,9 @@ ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
         || !account->may_keep
         || !account->synced
         || account->idle + weight > account->share
+        || (account->wanted
+            && account->stand.in_use + account->wanted
+               > account->stand.limit)
         || ngx_exiting)
     {
         return 0;
@@ -104,6 +107,7 @@ void
 ngx_http_dsem_idle_asked(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
+    account->limit = ask->limit;
     account->reuse = ask->reuse;
     account->strict |= ask->strict;
 }
@@ -122,6 +126,7 @@ ngx_http_dsem_idle_take(ngx_http_dsem_account_t *account, ngx_int_t weight)
     }
 
     if (account->idle < weight
+        || account->limit != account->told_limit
         || account->reuse == 0
         || account->strict
         || !ngx_http_dsem_session_ready()

@@ -220,6 +220,10 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         return ngx_http_dsem_sync_lost(sync);
     }
 
+    if (nasks) {
+        account->told_limit = account->limit;
+    }
+
     redis = ngx_http_dsem_session_redis();
     told = sync->tickets;
 

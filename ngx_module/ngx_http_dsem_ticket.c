@@ -105,7 +105,6 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     account->nasks++;
     tickets->waiting++;
 
-    account->limit = ask->limit;
     ngx_http_dsem_idle_asked(account, ask);
     ngx_http_dsem_account_post(account);
 
@@ -123,7 +122,9 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
 
     ngx_http_dsem_idle_asked(account, ask);
 
-    if (!ngx_http_dsem_idle_take(account, ask->weight)) {
+    /* who has asked before in this turn comes first */
+
+    if (account->nasks || !ngx_http_dsem_idle_take(account, ask->weight)) {
         return NULL;
     }
 
@@ -244,6 +245,7 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
     case NGX_HTTP_DSEM_TICKET_ASKED:
     case NGX_HTTP_DSEM_TICKET_QUEUED:
         account->ntickets--;
+        account->wanted -= ticket->weight;
         break;
 
     default: /* NGX_HTTP_DSEM_TICKET_HELD, NGX_HTTP_DSEM_TICKET_ENDED */
@@ -300,6 +302,7 @@ ngx_http_dsem_ticket_asked(ngx_http_dsem_ticket_t *ticket, uint64_t epoch)
 
     ngx_queue_insert_tail(&account->tickets, &ticket->queue);
     account->ntickets++;
+    account->wanted += ticket->weight;
 
     ticket->epoch = epoch;
     ticket->place = 0;
@@ -351,7 +354,7 @@ ngx_http_dsem_ticket_grant_local(ngx_http_dsem_ticket_t *ticket,
 }
 
 
-/* nor was it asked here: the permits were idle in this worker */
+/* nor here: the permits were idle in this worker */
 
 void
 ngx_http_dsem_ticket_grant_idle(ngx_http_dsem_ticket_t *ticket)
@@ -502,6 +505,7 @@ ngx_http_dsem_ticket_again(ngx_http_dsem_ticket_t *ticket)
 
     ngx_queue_remove(&ticket->queue);
     account->ntickets--;
+    account->wanted -= ticket->weight;
 
     /* those that were asked for are older than most that were not */
 
