@@ -4,7 +4,7 @@
 # Rounds are interleaved (A B C, A B C, ...), and only ratios of the same run
 # mean anything elsewhere.
 #
-# Environment: ROUNDS (5), SECONDS for each measurement (3), WORKERS of the
+# Environment: ROUNDS (15), SECONDS for each measurement (1), WORKERS of the
 # node whose cap is not reached (1; then it has a CPU of its own). It takes
 # about as many seconds as 20 * ROUNDS * SECONDS. What is compared is the
 # distribution's nginx, not one of DSEM_NGINX.
@@ -32,7 +32,7 @@ $SIG{PIPE} = 'IGNORE';
 $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 END { local $?; $stage->end if $stage }
 
-my %opt = (rounds => $ENV{ROUNDS} || 5, seconds => $ENV{SECONDS} || 3,
+my %opt = (rounds => $ENV{ROUNDS} || 15, seconds => $ENV{SECONDS} || 1,
     workers => $ENV{WORKERS} || 1);
 for (sort keys %opt) {
     $opt{$_} =~ /^\d*\.?\d+$/ && $opt{$_} > 0 or die uc . " is no number\n";
