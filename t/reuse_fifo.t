@@ -27,6 +27,7 @@ http {
     %%HTTP%%
     dsem_redis %%PROXY%%;
     dsem_node %%NODE%%;
+    dsem_redis_timeout 10s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
