@@ -7,8 +7,9 @@
  * Redis knows nothing of it any more, whichever comes last.
  *
  * Called by: semaphore (ask), wants (leave), sync and sync_reply (asked,
- * answered), account (when a session begins anew).  Only this file changes
- * ticket->state and account->held.
+ * answered), idle and local (who is served without Redis), account (when a
+ * session begins anew).  Only this file changes ticket->state and
+ * account->held.
  */
 
 
@@ -38,6 +39,8 @@ typedef struct {
 
 
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static void ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket,
+    ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -135,17 +138,13 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
         return NULL;
     }
 
-    ticket->state = NGX_HTTP_DSEM_TICKET_HELD;
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->handler = ask->handler;
     ticket->data = ask->data;
-    ticket->granted = ngx_current_msec;
-    ticket->answer.verdict = NGX_HTTP_DSEM_GRANTED;
-    ticket->answer.in_use = account->stand.in_use;
-    ticket->answer.limit = account->stand.limit;
 
-    account->held += ticket->weight;
+    ngx_http_dsem_ticket_hold(ticket, account->stand.in_use,
+                              account->stand.limit);
 
     return ticket;
 }
@@ -335,7 +334,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
         return NGX_DECLINED;
     }
 
-    ngx_http_dsem_ticket_hold(ticket, in_use, limit);
+    ngx_http_dsem_ticket_admit(ticket, in_use, limit);
 
     return NGX_OK;
 }
@@ -349,8 +348,8 @@ ngx_http_dsem_ticket_grant_local(ngx_http_dsem_ticket_t *ticket,
 {
     ticket->answer.local = 1;
 
-    ngx_http_dsem_ticket_hold(ticket, ticket->account->held + ticket->weight,
-                              limit);
+    ngx_http_dsem_ticket_admit(ticket, ticket->account->held + ticket->weight,
+                               limit);
 }
 
 
@@ -363,7 +362,19 @@ ngx_http_dsem_ticket_grant_idle(ngx_http_dsem_ticket_t *ticket)
 
     stand = &ticket->account->stand;
 
-    ngx_http_dsem_ticket_hold(ticket, stand->in_use, stand->limit);
+    ngx_http_dsem_ticket_admit(ticket, stand->in_use, stand->limit);
+}
+
+
+/* it has waited, and its owner is told */
+
+static void
+ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
+    ngx_int_t limit)
+{
+    ngx_http_dsem_ticket_unlink(ticket);
+    ngx_http_dsem_ticket_hold(ticket, in_use, limit);
+    ngx_http_dsem_tell(ticket);
 }
 
 
@@ -371,7 +382,6 @@ static void
 ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_int_t limit)
 {
-    ngx_http_dsem_ticket_unlink(ticket);
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
 
     ticket->account->held += ticket->weight;
@@ -380,8 +390,6 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ticket->answer.verdict = NGX_HTTP_DSEM_GRANTED;
     ticket->answer.in_use = in_use;
     ticket->answer.limit = limit;
-
-    ngx_http_dsem_tell(ticket);
 }
 
 

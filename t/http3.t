@@ -139,10 +139,13 @@ sub h3 {
 sub streams {
     my ($reached, @request) = @_;
     my $before = state();
-    for my $try (1 .. 20) {
+    for (1 .. 20) {
         my $curl = h3(@request);
-        wait_for { state() eq $reached || !$curl->{process}->alive } 15;
-        if (state() eq $reached) {
+        my $there;
+        wait_for {
+            ($there = state() eq $reached) || !$curl->{process}->alive
+        } 15;
+        if ($there) {
             pass "streams wait: $reached";
             return $curl;
         }

@@ -6,7 +6,7 @@
 #
 # Environment: ROUNDS (15), SECONDS for each measurement (1), WORKERS of the
 # node whose cap is not reached (1; then it has a CPU of its own). It takes
-# about as many seconds as 20 * ROUNDS * SECONDS. What is compared is the
+# nine minutes, half of which clients come and go. What is compared is the
 # distribution's nginx, not one of DSEM_NGINX.
 #
 # Exit status: 0 when everything was measured, whatever came out.

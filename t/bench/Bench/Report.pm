@@ -62,7 +62,7 @@ sub contended {
             printf '%-19s', $subject->capped ? $subject->title
                 : sprintf 'no cap, %d client%s', $case->{limit},
                     $case->{limit} == 1 ? '' : 's';
-                my %m = $contended->medians($case, $subject);
+            my %m = $contended->medians($case, $subject);
             printf "%4s%8s%8s%7s%6s%6s%6s%6s%5s%5s\n", $m{peak} // '-',
                 number('%.1f', $m{goodput} && 100 * $m{goodput}),
                 number('%.1f', $m{refused}),
