@@ -91,7 +91,7 @@ ngx_http_dsem_breaker_close(ngx_http_dsem_breaker_t *breaker)
 
     if (breaker->lost) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: redis %V is back after %M ms",
+                      "dsem: redis %V available again after %M ms",
                       &breaker->settings->addr.name,
                       ngx_current_msec - breaker->down_since);
     }
@@ -163,7 +163,7 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
         breaker->lost = 1;
 
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: lost redis %V (%s), connecting again",
+                      "dsem: connection to redis %V lost (%s), reconnecting",
                       &breaker->settings->addr.name, breaker->reason);
     }
 }
@@ -245,11 +245,11 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
     ngx_http_dsem_breaker_stop(breaker);
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: redis %V is away (%s), until it is back requests "
-                  "are handled by \"dsem_on_error\"",
+                  "dsem: redis %V unavailable (%s), requests are handled by "
+                  "\"dsem_on_error\"",
                   &breaker->settings->addr.name,
                   breaker->reason[0] ? (char *) breaker->reason
-                                     : "no answer yet");
+                                     : "no reply yet");
 
     breaker->handler(breaker->data);
 }

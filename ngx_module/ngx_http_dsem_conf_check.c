@@ -282,14 +282,16 @@ ngx_http_dsem_check_ring(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
         order = ngx_http_dsem_check_order_of(check, second, later[i]);
 
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "semaphore \"%V\" before \"%V\" closes a ring: "
+                           "semaphore \"%V\" before \"%V\" makes a cycle: "
                            "\"%V\" is taken before \"%V\" in %V:%ui, and "
-                           "that one before the first, by way of others",
+                           "\"%V\" before \"%V\" by other lines",
                            ngx_http_dsem_conf_word(cf, &first->sn.str),
                            ngx_http_dsem_conf_word(cf, &second->sn.str),
                            ngx_http_dsem_conf_word(cf, &second->sn.str),
                            ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
-                           &order->file, order->line);
+                           &order->file, order->line,
+                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
+                           ngx_http_dsem_conf_word(cf, &first->sn.str));
         return NGX_ERROR;
     }
 

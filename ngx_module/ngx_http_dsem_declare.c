@@ -180,7 +180,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
 
     if (reply->nvalues < 1 + declare->n) {
         ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
-                                 "a reply too short");
+                                 "reply too short");
         return NGX_ERROR;
     }
 

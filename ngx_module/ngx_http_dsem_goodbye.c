@@ -91,8 +91,8 @@ ngx_http_dsem_goodbye_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     if (reply) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: said good-bye for the dead worker %V, what it "
-                      "held is free", &goodbye->session);
+                      "dsem: removed session %V of a dead worker, its permits "
+                      "are released", &goodbye->session);
 
         ngx_http_dsem_zone_leave(goodbye->shm_zone, &goodbye->session);
     }

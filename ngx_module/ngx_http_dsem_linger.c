@@ -72,6 +72,6 @@ static void
 ngx_http_dsem_linger_handler(ngx_event_t *ev)
 {
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: exiting before redis was told what is free, "
-                  "the end of the lease will tell");
+                  "dsem: exiting without a session in redis, permits are "
+                  "released when the lease expires");
 }

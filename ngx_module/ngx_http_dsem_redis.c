@@ -328,7 +328,8 @@ static void
 ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis)
 {
     if (ngx_http_dsem_breaker_flushed(&redis->breaker) != NGX_OK) {
-        ngx_http_dsem_redis_failed(redis, "scripts are lost again and again",
+        ngx_http_dsem_redis_failed(redis, "scripts are missing repeatedly "
+                                   "(several servers behind one address?)",
                                    1);
         return;
     }
@@ -464,7 +465,7 @@ ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_dsem_redis_down(redis, "no answer in time", 0);
+    ngx_http_dsem_redis_down(redis, "no reply in time", 0);
     ngx_http_dsem_breaker_open(&redis->breaker);
 }
 
@@ -583,7 +584,7 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
         break;
 
     case NGX_ERROR:
-        ngx_http_dsem_redis_failed(redis, "a reply that fits no call", 1);
+        ngx_http_dsem_redis_failed(redis, "unexpected reply", 1);
         break;
     }
 }
@@ -626,7 +627,7 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
         && ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_refusals))
     {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: redis %V refuses commands: %s",
+                      "dsem: redis %V rejects commands (%s)",
                       &redis->settings.addr.name, reply->str);
     }
 

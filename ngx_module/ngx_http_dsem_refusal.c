@@ -182,7 +182,7 @@ ngx_http_dsem_refusal_log(ngx_http_dsem_record_t *record)
 
         ngx_log_error(record->conf->log_level,
                       record->request->connection->log, 0,
-                      "dsem error%s: semaphore \"%V\" could not be asked",
+                      "dsem error%s: redis unavailable for semaphore \"%V\"",
                       dry, &record->name);
         break;
     }
@@ -200,24 +200,23 @@ ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_record_t *record, char *dry)
 
     if (record->crowded) {
         ngx_log_error(level, log, 0,
-                      "dsem rejected%s: as many requests as "
-                      "\"dsem_max_waiting\" allows wait in this worker, "
-                      "semaphore \"%V\" was not asked",
+                      "dsem rejected%s: \"dsem_max_waiting\" reached in this "
+                      "worker, semaphore \"%V\"",
                       dry, &record->name);
         return;
     }
 
     if (record->weight > record->limit) {
         ngx_log_error(level, log, 0,
-                      "dsem rejected%s: %i permits are wanted, the limit of "
-                      "semaphore \"%V\" is %i",
-                      dry, record->weight, &record->name, record->limit);
+                      "dsem rejected%s: weight %i exceeds limit %i of "
+                      "semaphore \"%V\"",
+                      dry, record->weight, record->limit, &record->name);
         return;
     }
 
     ngx_log_error(level, log, 0,
                   "dsem rejected%s: semaphore \"%V\" has %i of %i permits "
-                  "in use and no place in its queue",
+                  "in use and its queue is full",
                   dry, &record->name, record->in_use, record->limit);
 }
 
@@ -233,15 +232,15 @@ ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_record_t *record, char *dry)
 
     if (record->position == 0) {
         ngx_log_error(level, log, 0,
-                      "dsem timeout%s: no permit of semaphore \"%V\" in "
-                      "%M ms, redis has not put it into the queue",
+                      "dsem timeout%s: no permit of semaphore \"%V\" within "
+                      "%M ms, not queued by redis",
                       dry, &record->name, record->wait_time);
         return;
     }
 
     ngx_log_error(level, log, 0,
-                  "dsem timeout%s: no permit of semaphore \"%V\" in %M ms, "
-                  "%i of %i in use when it was queued",
+                  "dsem timeout%s: no permit of semaphore \"%V\" within %M "
+                  "ms, %i of %i in use when queued",
                   dry, &record->name, record->wait_time, record->in_use,
                   record->limit);
 }

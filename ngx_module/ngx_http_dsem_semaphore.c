@@ -310,7 +310,7 @@ ngx_http_dsem_semaphore_granted(ngx_str_t *text)
         if (ticket
             && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
         {
-            ngx_http_dsem_session_resync("the lease may be over", 0);
+            ngx_http_dsem_session_resync("lease may have expired", 0);
             return;
         }
     }

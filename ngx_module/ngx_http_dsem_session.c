@@ -346,7 +346,7 @@ ngx_http_dsem_session_resync(const char *reason, ngx_uint_t lost)
     session->doubt = lost;
 
     ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                  "dsem: declaring anew to redis: %s", reason);
+                  "dsem: resynchronizing with redis (%s)", reason);
 
     if (++session->resyncs > NGX_HTTP_DSEM_MAX_RESYNCS) {
         ngx_http_dsem_redis_drop(session->redis, reason);
@@ -384,7 +384,7 @@ void
 ngx_http_dsem_session_answered(ngx_http_dsem_reply_t *reply)
 {
     if (reply->status == NGX_HTTP_DSEM_RESYNC) {
-        ngx_http_dsem_session_resync("the session is not known", 0);
+        ngx_http_dsem_session_resync("session unknown to redis", 0);
         return;
     }
 
@@ -407,13 +407,13 @@ ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess)
 
     if (ngx_http_dsem_session.reaped) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: overage of %i permits of \"%V\": the lease of "
-                      "this worker had ended while its requests ran",
+                      "dsem: overage of %i permits of \"%V\" (the lease of "
+                      "this worker expired while its requests were running)",
                       excess, name);
 
     } else if (ngx_http_dsem_session.stripped) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: overage of %i permits of \"%V\": its keys in "
-                      "redis were lost while requests ran", excess, name);
+                      "dsem: overage of %i permits of \"%V\" (its keys in "
+                      "redis were lost while requests were running)", excess, name);
     }
 }

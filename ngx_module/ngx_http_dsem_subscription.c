@@ -235,7 +235,7 @@ ngx_http_dsem_subscription_refused(
         subscription->refused = 1;
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: redis %V refuses commands: SUBSCRIBE to \"%V\"",
+                      "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
                       &subscription->settings->addr.name,
                       &subscription->channel);
     }

@@ -96,7 +96,7 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
         break;
 
     default:
-        ngx_http_dsem_session_resync("the session is not known", 1);
+        ngx_http_dsem_session_resync("session unknown to redis", 1);
         rc = NGX_ERROR;
         break;
     }
@@ -124,13 +124,13 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
 
     if (reply->nvalues < n) {
         ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
-                                 "a reply too short");
+                                 "reply too short");
         return NGX_ERROR;
     }
 
     if (sync->account->broken) {
         /* somebody has cleared the keys, and with them our permits */
-        ngx_http_dsem_session_resync("a semaphore's keys are back", 0);
+        ngx_http_dsem_session_resync("semaphore keys usable again", 0);
         return NGX_ERROR;
     }
 
@@ -342,7 +342,7 @@ ngx_http_dsem_sync_grant(uint64_t number, int64_t *values)
                                       values[NGX_HTTP_DSEM_SYNC_LIMIT])
            != NGX_OK)
     {
-        ngx_http_dsem_session_resync("the lease may be over", 0);
+        ngx_http_dsem_session_resync("lease may have expired", 0);
         return NGX_ERROR;
     }
 
@@ -363,8 +363,8 @@ ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account)
         said = ngx_current_msec;
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: semaphore \"%V\" cannot be used: key \"%V\" or "
-                      "\"%V\" in redis holds something else, delete it",
+                      "dsem: semaphore \"%V\" unusable (key \"%V\" or \"%V\" "
+                      "in redis is of another type), delete the key",
                       &account->node.str, &account->key,
                       &account->queue_key);
     }

@@ -166,19 +166,19 @@ ngx_http_dsem_talk_expected(ngx_http_dsem_talk_call_t *call,
             return 1;
         }
 
-        ngx_http_dsem_redis_drop(session->redis, "a reply too short");
+        ngx_http_dsem_redis_drop(session->redis, "reply too short");
         return 0;
 
     case NGX_HTTP_DSEM_GONE:
         /* somebody has said good-bye for us; calls carry the old name */
         ngx_http_dsem_redis_reconnect(session->redis,
-                                      "the session was ended");
+                                      "session removed");
 
         if (ngx_http_dsem_identity_name(&session->node, &session->name)
             != NGX_OK)
         {
             ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
-                          "dsem: no new session name");
+                          "dsem: session name not renewed");
         }
 
         session->epoch = 0;
@@ -186,7 +186,7 @@ ngx_http_dsem_talk_expected(ngx_http_dsem_talk_call_t *call,
         return 0;
 
     default:
-        ngx_http_dsem_session_resync("the session is not known", 0);
+        ngx_http_dsem_session_resync("session unknown to redis", 0);
         return 0;
     }
 }
@@ -212,7 +212,7 @@ ngx_http_dsem_talk_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     if (lost) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: redis has lost its state, recovering for %L ms",
+                      "dsem: redis lost its state, recovering for %L ms",
                       reply->values[2]);
     }
 
@@ -362,8 +362,8 @@ ngx_http_dsem_talk_beat_answered(void *data, ngx_http_dsem_reply_t *reply)
 
     if (reply->values[1] > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: the lease of %L sessions has ended, their "
-                      "permits are free, %L sessions are left",
+                      "dsem: lease of %L sessions expired, their permits are "
+                      "released, %L sessions remain",
                       reply->values[1], reply->values[0]);
     }
 }

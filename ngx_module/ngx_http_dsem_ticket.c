@@ -548,7 +548,7 @@ ngx_http_dsem_ticket_unexpected(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
-                  "dsem: ticket %uL in state %d has an answer",
+                  "dsem: unexpected reply for ticket %uL in state %d",
                   ticket->number, (int) ticket->state);
 
     return 1;

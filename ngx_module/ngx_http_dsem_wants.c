@@ -214,7 +214,7 @@ ngx_http_dsem_wants_refuse(ngx_http_request_t *r, ngx_str_t *name,
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "dsem error%s: value \"%V\" of \"%s\" of semaphore "
-                  "\"%V\" is no number from %i to %i",
+                  "\"%V\" is not a number between %i and %i",
                   dlcf->dry_run ? ", dry run" : "", &shown, range->what,
                   name, range->min, range->max);
 
