@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_call.h"
+#include "ngx_http_dsem_guard.h"
 
 
 /* EVALSHA, its digest, the number of keys; session, epoch, number */
@@ -62,8 +63,6 @@ static ngx_int_t ngx_http_dsem_calls_error(ngx_http_dsem_calls_t *calls,
 static ngx_int_t ngx_http_dsem_calls_decode(ngx_http_dsem_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply,
     ngx_http_dsem_reply_t *decoded);
-static ngx_int_t ngx_http_dsem_calls_values(ngx_http_dsem_calls_t *calls,
-    ngx_uint_t n);
 
 
 /* key is the shard's, "<prefix>:{0}"; NGX_ERROR: no memory, free it all */
@@ -122,7 +121,6 @@ ngx_http_dsem_calls_free(ngx_http_dsem_calls_t *calls)
     ngx_free(calls->argv);
     ngx_free(calls->argvlen);
     ngx_free(calls->digits);
-    ngx_free(calls->values);
 }
 
 
@@ -494,8 +492,8 @@ ngx_http_dsem_calls_decode(ngx_http_dsem_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply,
     ngx_http_dsem_reply_t *decoded)
 {
-    ngx_uint_t    i, n;
-    redisReply  **e;
+    int64_t                 *v;
+    ngx_http_dsem_values_t  *values;
 
     if (reply->type != REDIS_REPLY_ARRAY
         || reply->elements < NGX_HTTP_DSEM_REPLY_HEAD)
@@ -503,65 +501,22 @@ ngx_http_dsem_calls_decode(ngx_http_dsem_calls_t *calls,
         return NGX_ERROR;
     }
 
-    n = reply->elements;
-    e = reply->element;
+    values = (ngx_http_dsem_values_t *) reply;
+    v = values->values;
 
-    if (e[0]->type != REDIS_REPLY_STRING
-        || (size_t) e[0]->len != calls->session.len
-        || ngx_memcmp(e[0]->str, calls->session.data, e[0]->len) != 0)
+    if (values->len != calls->session.len
+        || ngx_memcmp(values->name, calls->session.data, values->len) != 0
+        || (uint64_t) v[1] != call->epoch
+        || (uint64_t) v[2] != call->number
+        || v[3] < 0
+        || v[3] >= NGX_HTTP_DSEM_NSTATUSES)
     {
         return NGX_ERROR;
     }
 
-    for (i = 1; i < n; i++) {
-        if (e[i]->type != REDIS_REPLY_INTEGER) {
-            return NGX_ERROR;
-        }
-    }
-
-    if ((uint64_t) e[1]->integer != call->epoch
-        || (uint64_t) e[2]->integer != call->number
-        || e[3]->integer < 0
-        || e[3]->integer >= NGX_HTTP_DSEM_NSTATUSES)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_calls_values(calls, n) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    for (i = NGX_HTTP_DSEM_REPLY_HEAD; i < n; i++) {
-        calls->values[i - NGX_HTTP_DSEM_REPLY_HEAD] = e[i]->integer;
-    }
-
-    decoded->status = e[3]->integer;
-    decoded->nvalues = n - NGX_HTTP_DSEM_REPLY_HEAD;
-    decoded->values = calls->values;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_calls_values(ngx_http_dsem_calls_t *calls, ngx_uint_t n)
-{
-    if (n <= calls->nvalues) {
-        return NGX_OK;
-    }
-
-    ngx_free(calls->values);
-
-    n *= 2;
-
-    calls->nvalues = 0;
-    calls->values = ngx_alloc(n * sizeof(int64_t), ngx_cycle->log);
-
-    if (calls->values == NULL) {
-        return NGX_ERROR;
-    }
-
-    calls->nvalues = n;
+    decoded->status = v[3];
+    decoded->nvalues = reply->elements - NGX_HTTP_DSEM_REPLY_HEAD;
+    decoded->values = v + NGX_HTTP_DSEM_REPLY_HEAD;
 
     return NGX_OK;
 }

@@ -46,10 +46,6 @@ typedef struct {
     u_char                      *digits_last;
     ngx_uint_t                   argc;
     ngx_uint_t                   nargs;    /* room for so many */
-
-    /* the reply that is being read */
-    int64_t                     *values;
-    ngx_uint_t                   nvalues;
 } ngx_http_dsem_calls_t;
 
 

@@ -33,8 +33,10 @@ ngx_http_dsem_hiredis_t *ngx_http_dsem_hiredis_connect(ngx_addr_t *addr,
     void *data);
 ngx_int_t ngx_http_dsem_hiredis_send(ngx_http_dsem_hiredis_t *hiredis,
     ngx_uint_t argc, const char **argv, size_t *argvlen);
+ngx_int_t ngx_http_dsem_hiredis_subscribe(ngx_http_dsem_hiredis_t *hiredis,
+    ngx_str_t *channel);
 ngx_int_t ngx_http_dsem_hiredis_drain(ngx_http_dsem_hiredis_t *hiredis,
-    ngx_uint_t replies, ngx_msec_t timeout);
+    ngx_msec_t timeout);
 void ngx_http_dsem_hiredis_close(ngx_http_dsem_hiredis_t *hiredis);
 
 

@@ -17,9 +17,6 @@
 
 #define NGX_HTTP_DSEM_OUTPUT_SIZE  4096
 
-/* a buffer that a burst has grown beyond this is given back */
-#define NGX_HTTP_DSEM_KEEP_OUTPUT  (64 * 1024)
-
 /* a type, a number and CRLF */
 #define NGX_HTTP_DSEM_LENGTH_LEN   (1 + NGX_SIZE_T_LEN + 2)
 
@@ -40,7 +37,7 @@ ngx_http_dsem_output_command(ngx_http_dsem_output_t *output, ngx_uint_t argc,
     size_t       len;
     ngx_uint_t   i;
 
-    len = NGX_HTTP_DSEM_LENGTH_LEN;
+    len = NGX_HTTP_DSEM_LENGTH_LEN + 1;
 
     for (i = 0; i < argc; i++) {
         len += NGX_HTTP_DSEM_LENGTH_LEN + argvlen[i] + 2;
@@ -59,6 +56,9 @@ ngx_http_dsem_output_command(ngx_http_dsem_output_t *output, ngx_uint_t argc,
     }
 
     output->len = p - output->data;
+
+    /* hiredis looks for the end of the arguments of SUBSCRIBE with strchr() */
+    *p = '\0';
 
     return NGX_OK;
 }
@@ -111,26 +111,6 @@ ngx_http_dsem_output_length(u_char *p, u_char type, size_t len)
     *p++ = CR; *p++ = LF;
 
     return p;
-}
-
-
-/* the first n bytes of what is left have been sent */
-
-void
-ngx_http_dsem_output_sent(ngx_http_dsem_output_t *output, size_t n)
-{
-    output->pos += n;
-
-    if (output->pos < output->len) {
-        return;
-    }
-
-    output->pos = 0;
-    output->len = 0;
-
-    if (output->size > NGX_HTTP_DSEM_KEEP_OUTPUT) {
-        ngx_http_dsem_output_free(output);
-    }
 }
 
 

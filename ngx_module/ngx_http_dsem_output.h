@@ -15,18 +15,13 @@
 /* all zero: nothing to send, no memory */
 typedef struct {
     u_char  *data;
-    size_t   pos;       /* sent up to here */
     size_t   len;
     size_t   size;
 } ngx_http_dsem_output_t;
 
 
-#define ngx_http_dsem_output_left(output)  ((output)->len - (output)->pos)
-
-
 ngx_int_t ngx_http_dsem_output_command(ngx_http_dsem_output_t *output,
     ngx_uint_t argc, const char **argv, size_t *argvlen);
-void ngx_http_dsem_output_sent(ngx_http_dsem_output_t *output, size_t n);
 void ngx_http_dsem_output_free(ngx_http_dsem_output_t *output);
 
 

@@ -184,8 +184,7 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
     rc = NGX_DECLINED;
 
     if (drain && redis->state == NGX_HTTP_DSEM_REDIS_UP) {
-        rc = ngx_http_dsem_hiredis_drain(redis->hiredis, redis->calls.n,
-                                         drain);
+        rc = ngx_http_dsem_hiredis_drain(redis->hiredis, drain);
     }
 
     ngx_http_dsem_redis_forget(redis);

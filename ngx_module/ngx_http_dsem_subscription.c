@@ -43,7 +43,7 @@ static void ngx_http_dsem_subscription_connect(
 static void ngx_http_dsem_subscription_connected(void *data);
 static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_subscription_refused(
-    ngx_http_dsem_subscription_t *subscription, redisReply *reply);
+    ngx_http_dsem_subscription_t *subscription, const char *reason);
 static void ngx_http_dsem_subscription_failed(void *data,
     const char *reason, ngx_uint_t garbled);
 static void ngx_http_dsem_subscription_close(
@@ -116,6 +116,8 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_subscription_close(subscription);
+
     if (subscription->channel.data) {
         ngx_free(subscription->channel.data);
     }
@@ -128,7 +130,6 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
 
     subscription->channel.len = p - subscription->channel.data;
 
-    ngx_http_dsem_subscription_close(subscription);
     ngx_http_dsem_subscription_connect(subscription);
 
     return NGX_OK;
@@ -158,15 +159,8 @@ ngx_http_dsem_subscription_connected(void *data)
 {
     ngx_http_dsem_subscription_t  *subscription = data;
 
-    size_t       len[2];
-    const char  *argv[2];
-
-    argv[0] = "SUBSCRIBE";
-    len[0] = sizeof("SUBSCRIBE") - 1;
-    argv[1] = (const char *) subscription->channel.data;
-    len[1] = subscription->channel.len;
-
-    if (ngx_http_dsem_hiredis_send(subscription->hiredis, 2, argv, len)
+    if (ngx_http_dsem_hiredis_subscribe(subscription->hiredis,
+                                        &subscription->channel)
         != NGX_OK)
     {
         ngx_http_dsem_subscription_failed(subscription, "no memory", 0);
@@ -186,20 +180,7 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
     ngx_str_t    text;
     redisReply **element;
 
-    if (reply->type == REDIS_REPLY_ERROR) {
-        ngx_http_dsem_subscription_refused(subscription, reply);
-        return;
-    }
-
     element = reply->element;
-
-    if (reply->type != REDIS_REPLY_ARRAY
-        || reply->elements != 3
-        || element[0]->type != REDIS_REPLY_STRING)
-    {
-        ngx_http_dsem_subscription_failed(subscription, "not a message", 1);
-        return;
-    }
 
     subscription->failures = 0;
     subscription->refused = 0;
@@ -225,12 +206,12 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
 
 static void
 ngx_http_dsem_subscription_refused(
-    ngx_http_dsem_subscription_t *subscription, redisReply *reply)
+    ngx_http_dsem_subscription_t *subscription, const char *reason)
 {
     static char  prefix[] = "NOPERM ";
 
     if (!subscription->refused
-        && ngx_strncmp(reply->str, prefix, sizeof(prefix) - 1) == 0)
+        && ngx_strncmp(reason, prefix, sizeof(prefix) - 1) == 0)
     {
         subscription->refused = 1;
 
@@ -239,8 +220,6 @@ ngx_http_dsem_subscription_refused(
                       &subscription->settings->addr.name,
                       &subscription->channel);
     }
-
-    ngx_http_dsem_subscription_failed(subscription, "refused", 1);
 }
 
 
@@ -254,6 +233,10 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
 
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem subscription lost: %s", reason);
+
+    if (garbled) {
+        ngx_http_dsem_subscription_refused(subscription, reason);
+    }
 
     ngx_http_dsem_subscription_close(subscription);
 
