@@ -5,7 +5,7 @@
  * Neither pids nor clocks tell processes apart: containers share the first,
  * and a copied machine the second.
  *
- * Called by: session, talk.
+ * Called by: session, handshake.
  */
 
 

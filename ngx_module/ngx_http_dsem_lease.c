@@ -7,7 +7,7 @@
  * that the worker stops before Redis, whose clock may be a little faster,
  * gives to others what was its.
  *
- * Called by: session, talk (renewal), ticket (before anybody is admitted),
+ * Called by: session, handshake (renewal), ticket (before anybody is admitted),
  * idle, local.
  */
 

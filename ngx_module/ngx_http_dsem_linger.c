@@ -7,7 +7,7 @@
  * lease to end; but not for ever.
  *
  * Called by: account (something is to be told, something was told), session,
- * talk (all is declared).
+ * handshake (all is declared).
  */
 
 

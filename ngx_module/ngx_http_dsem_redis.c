@@ -11,7 +11,7 @@
  * had forgotten, leaves open is settled by the session, which says hello
  * again.
  *
- * Called by: session and talk; declare, sync and goodbye, to make calls.
+ * Called by: session and handshake; declare, sync and bye, to make calls.
  * Knows neither sessions' rules nor permits.
  */
 

@@ -3,7 +3,7 @@
  * The session: this worker process as Redis knows it.
  *
  * Owns the name, the epoch and the connection, and says when an epoch
- * begins; what is said in it is in talk.  Every doubt is settled the same
+ * begins; what is said in it is in handshake.  Every doubt is settled the same
  * way: a higher epoch and a new declaration, never a guess.  The conversation
  * of an older epoch means nothing any more, whatever of it is still under way.
  *
@@ -16,12 +16,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_goodbye.h"
+#include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_identity.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_linger.h"
 #include "ngx_http_dsem_session.h"
-#include "ngx_http_dsem_talk.h"
+#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -75,7 +75,7 @@ ngx_http_dsem_session_start(ngx_http_dsem_session_settings_t *settings,
     session->handlers = handlers;
     session->data = data;
 
-    session->beat.handler = ngx_http_dsem_talk_beat_handler;
+    session->beat.handler = ngx_http_dsem_handshake_beat_handler;
     session->beat.data = session;
     session->beat.log = ngx_cycle->log;
     session->beat.cancelable = 1;
@@ -167,7 +167,7 @@ ngx_http_dsem_session_stop(void)
     if (session->redis) {
         drain = 0;
 
-        if (ngx_http_dsem_goodbye(session->redis, &session->name, NULL, NULL)
+        if (ngx_http_dsem_bye(session->redis, &session->name, NULL, NULL)
             == NGX_OK)
         {
             drain = NGX_HTTP_DSEM_BYE_TIMEOUT;
@@ -298,7 +298,7 @@ ngx_http_dsem_session_down(void *data)
 {
     ngx_http_dsem_session_t  *session = data;
 
-    ngx_http_dsem_talk_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
+    ngx_http_dsem_handshake_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
 
     if (session->beat.timer_set) {
         ngx_del_timer(&session->beat);
@@ -366,7 +366,7 @@ ngx_http_dsem_session_begin(ngx_http_dsem_session_t *session)
     session->declaring = 0;
     session->declared_all = 0;
 
-    ngx_http_dsem_talk_set_state(session, NGX_HTTP_DSEM_SESSION_HELLO);
+    ngx_http_dsem_handshake_set_state(session, NGX_HTTP_DSEM_SESSION_HELLO);
 
     if (session->beat.timer_set) {
         ngx_del_timer(&session->beat);
@@ -374,7 +374,7 @@ ngx_http_dsem_session_begin(ngx_http_dsem_session_t *session)
 
     session->handlers->reset(session->data);
 
-    ngx_http_dsem_talk_hello(session);
+    ngx_http_dsem_handshake_hello(session);
 }
 
 
@@ -389,7 +389,7 @@ ngx_http_dsem_session_answered(ngx_http_dsem_reply_t *reply)
     }
 
     ngx_http_dsem_session.declaring--;
-    ngx_http_dsem_talk_declare(&ngx_http_dsem_session);
+    ngx_http_dsem_handshake_declare(&ngx_http_dsem_session);
 }
 
 

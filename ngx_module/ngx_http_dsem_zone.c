@@ -10,7 +10,7 @@
  * has another start time.  The entry of a predecessor that still drains is
  * that of a living process, and stays.
  *
- * Called by: session, talk.  Without a zone (single process) nothing is known.
+ * Called by: session, handshake.  Without a zone (single process) nothing is known.
  */
 
 

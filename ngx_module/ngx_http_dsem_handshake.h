@@ -4,8 +4,8 @@
  */
 
 
-#ifndef _NGX_HTTP_DSEM_TALK_H_INCLUDED_
-#define _NGX_HTTP_DSEM_TALK_H_INCLUDED_
+#ifndef _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_
 
 
 #include <ngx_config.h>
@@ -54,11 +54,11 @@ typedef struct {
 } ngx_http_dsem_session_t;
 
 
-void ngx_http_dsem_talk_set_state(ngx_http_dsem_session_t *session,
+void ngx_http_dsem_handshake_set_state(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_state_e state);
-void ngx_http_dsem_talk_hello(ngx_http_dsem_session_t *session);
-void ngx_http_dsem_talk_declare(ngx_http_dsem_session_t *session);
-void ngx_http_dsem_talk_beat_handler(ngx_event_t *ev);
+void ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_handshake_beat_handler(ngx_event_t *ev);
 
 
-#endif /* _NGX_HTTP_DSEM_TALK_H_INCLUDED_ */
+#endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

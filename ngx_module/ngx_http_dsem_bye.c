@@ -5,13 +5,13 @@
  * A worker says good-bye for itself when it exits, and for those of its
  * node whose process has died, so that nobody waits for a lease to end.
  *
- * Called by: session (its own), talk (those of the dead).
+ * Called by: session (its own), handshake (those of the dead).
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_goodbye.h"
+#include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_zone.h"
 
@@ -21,17 +21,17 @@ typedef struct {
     ngx_shm_zone_t  *shm_zone;
     ngx_str_t        session;
     u_char           name[NGX_HTTP_DSEM_SESSION_LEN];
-} ngx_http_dsem_goodbye_t;
+} ngx_http_dsem_bye_t;
 
 
-static void ngx_http_dsem_goodbye_handler(void *data,
+static void ngx_http_dsem_bye_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 
 
 /* handler may be NULL; NGX_ERROR: no memory, or Redis is not there */
 
 ngx_int_t
-ngx_http_dsem_goodbye(ngx_http_dsem_redis_t *redis, ngx_str_t *session,
+ngx_http_dsem_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *session,
     ngx_http_dsem_reply_pt handler, void *data)
 {
     if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_BYE, NULL, 0, 2)
@@ -54,30 +54,30 @@ ngx_http_dsem_goodbye(ngx_http_dsem_redis_t *redis, ngx_str_t *session,
  */
 
 void
-ngx_http_dsem_goodbye_dead(ngx_http_dsem_redis_t *redis,
+ngx_http_dsem_bye_dead(ngx_http_dsem_redis_t *redis,
     ngx_shm_zone_t *shm_zone)
 {
     uint64_t                  after;
-    ngx_http_dsem_goodbye_t  *goodbye;
+    ngx_http_dsem_bye_t  *bye;
 
     after = 0;
 
     for ( ;; ) {
-        goodbye = ngx_alloc(sizeof(ngx_http_dsem_goodbye_t), ngx_cycle->log);
-        if (goodbye == NULL) {
+        bye = ngx_alloc(sizeof(ngx_http_dsem_bye_t), ngx_cycle->log);
+        if (bye == NULL) {
             return;
         }
 
-        goodbye->shm_zone = shm_zone;
-        goodbye->session.data = goodbye->name;
+        bye->shm_zone = shm_zone;
+        bye->session.data = bye->name;
 
-        if (ngx_http_dsem_zone_dead(shm_zone, &after, &goodbye->session)
+        if (ngx_http_dsem_zone_dead(shm_zone, &after, &bye->session)
                != NGX_OK
-            || ngx_http_dsem_goodbye(redis, &goodbye->session,
-                                     ngx_http_dsem_goodbye_handler, goodbye)
+            || ngx_http_dsem_bye(redis, &bye->session,
+                                     ngx_http_dsem_bye_handler, bye)
                != NGX_OK)
         {
-            ngx_free(goodbye);
+            ngx_free(bye);
             return;
         }
     }
@@ -85,17 +85,17 @@ ngx_http_dsem_goodbye_dead(ngx_http_dsem_redis_t *redis,
 
 
 static void
-ngx_http_dsem_goodbye_handler(void *data, ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_bye_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_goodbye_t *goodbye = data;
+    ngx_http_dsem_bye_t *bye = data;
 
     if (reply) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: removed session %V of a dead worker, its permits "
-                      "are released", &goodbye->session);
+                      "are released", &bye->session);
 
-        ngx_http_dsem_zone_leave(goodbye->shm_zone, &goodbye->session);
+        ngx_http_dsem_zone_leave(bye->shm_zone, &bye->session);
     }
 
-    ngx_free(goodbye);
+    ngx_free(bye);
 }

@@ -15,11 +15,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_goodbye.h"
+#include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_identity.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_linger.h"
-#include "ngx_http_dsem_talk.h"
+#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -38,28 +38,28 @@ typedef struct {
     ngx_http_dsem_session_t  *session;
     uint64_t                  epoch;
     uint64_t                  sent;        /* ms, monotonic */
-} ngx_http_dsem_talk_call_t;
+} ngx_http_dsem_handshake_call_t;
 
 
-static ngx_http_dsem_talk_call_t *ngx_http_dsem_talk_call(
+static ngx_http_dsem_handshake_call_t *ngx_http_dsem_handshake_call(
     ngx_http_dsem_session_t *session);
-static ngx_uint_t ngx_http_dsem_talk_expected(
-    ngx_http_dsem_talk_call_t *call, ngx_http_dsem_reply_t *reply,
+static ngx_uint_t ngx_http_dsem_handshake_expected(
+    ngx_http_dsem_handshake_call_t *call, ngx_http_dsem_reply_t *reply,
     ngx_uint_t nvalues);
-static void ngx_http_dsem_talk_hello_handler(void *data,
+static void ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_talk_declared_handler(void *data,
+static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_talk_beat_answered(void *data,
+static void ngx_http_dsem_handshake_beat_answered(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_talk_renew(ngx_http_dsem_session_t *session,
+static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
     uint64_t sent, ngx_uint_t fleet);
 
 
 /* the one place where the state changes */
 
 void
-ngx_http_dsem_talk_set_state(ngx_http_dsem_session_t *session,
+ngx_http_dsem_handshake_set_state(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_state_e state)
 {
     ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
@@ -70,12 +70,12 @@ ngx_http_dsem_talk_set_state(ngx_http_dsem_session_t *session,
 }
 
 
-static ngx_http_dsem_talk_call_t *
-ngx_http_dsem_talk_call(ngx_http_dsem_session_t *session)
+static ngx_http_dsem_handshake_call_t *
+ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_talk_call_t  *call;
+    ngx_http_dsem_handshake_call_t  *call;
 
-    call = ngx_alloc(sizeof(ngx_http_dsem_talk_call_t), ngx_cycle->log);
+    call = ngx_alloc(sizeof(ngx_http_dsem_handshake_call_t), ngx_cycle->log);
 
     if (call) {
         call->session = session;
@@ -90,12 +90,12 @@ ngx_http_dsem_talk_call(ngx_http_dsem_session_t *session)
 /* begins the conversation of an epoch */
 
 void
-ngx_http_dsem_talk_hello(ngx_http_dsem_session_t *session)
+ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 {
     int64_t                     fresh, known;
-    ngx_http_dsem_talk_call_t  *call;
+    ngx_http_dsem_handshake_call_t  *call;
 
-    call = ngx_http_dsem_talk_call(session);
+    call = ngx_http_dsem_handshake_call(session);
 
     if (call == NULL
         || ngx_http_dsem_identity_random(&fresh, sizeof(fresh)) != NGX_OK
@@ -129,7 +129,7 @@ ngx_http_dsem_talk_hello(ngx_http_dsem_session_t *session)
                                ngx_http_dsem_redis_run_id(session->redis));
 
     if (ngx_http_dsem_redis_call(session->redis,
-                                 ngx_http_dsem_talk_hello_handler, call)
+                                 ngx_http_dsem_handshake_hello_handler, call)
         != NGX_OK)
     {
         ngx_free(call);
@@ -144,7 +144,7 @@ ngx_http_dsem_talk_hello(ngx_http_dsem_session_t *session)
  */
 
 static ngx_uint_t
-ngx_http_dsem_talk_expected(ngx_http_dsem_talk_call_t *call,
+ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
     ngx_http_dsem_reply_t *reply, ngx_uint_t nvalues)
 {
     uint64_t                  epoch;
@@ -193,9 +193,9 @@ ngx_http_dsem_talk_expected(ngx_http_dsem_talk_call_t *call,
 
 
 static void
-ngx_http_dsem_talk_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_handshake_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_talk_call_t *call = data;
+    ngx_http_dsem_handshake_call_t *call = data;
 
     uint64_t                  sent;
     ngx_uint_t                lost;
@@ -204,7 +204,7 @@ ngx_http_dsem_talk_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_talk_expected(call, reply, 4)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
         return;
     }
 
@@ -225,24 +225,24 @@ ngx_http_dsem_talk_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
     session->doubt = 0;
 
     ngx_http_dsem_zone_enter(session->zone, &session->name);
-    ngx_http_dsem_talk_renew(session, sent, reply->values[1]);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
 
     ngx_http_dsem_redis_heard(session->redis);
     ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
 
-    ngx_http_dsem_talk_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
-    ngx_http_dsem_talk_declare(session);
+    ngx_http_dsem_handshake_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
+    ngx_http_dsem_handshake_declare(session);
 }
 
 
 /* goes on where the answers leave room, and ends with "declared" */
 
 void
-ngx_http_dsem_talk_declare(ngx_http_dsem_session_t *session)
+ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
 {
     ngx_int_t                   rc;
     ngx_uint_t                  calls;
-    ngx_http_dsem_talk_call_t  *call;
+    ngx_http_dsem_handshake_call_t  *call;
 
     if (!session->declared_all
         && session->declaring < NGX_HTTP_DSEM_DECLARE_WINDOW)
@@ -264,16 +264,16 @@ ngx_http_dsem_talk_declare(ngx_http_dsem_session_t *session)
         return;
     }
 
-    ngx_http_dsem_talk_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARED);
+    ngx_http_dsem_handshake_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARED);
 
-    call = ngx_http_dsem_talk_call(session);
+    call = ngx_http_dsem_handshake_call(session);
 
     if (call == NULL
         || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_DECLARED,
                                      NULL, 0, 0)
            != NGX_OK
         || ngx_http_dsem_redis_call(session->redis,
-                                    ngx_http_dsem_talk_declared_handler, call)
+                                    ngx_http_dsem_handshake_declared_handler, call)
            != NGX_OK)
     {
         ngx_free(call);
@@ -283,21 +283,21 @@ ngx_http_dsem_talk_declare(ngx_http_dsem_session_t *session)
 
 
 static void
-ngx_http_dsem_talk_declared_handler(void *data, ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_handshake_declared_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_talk_call_t *call = data;
+    ngx_http_dsem_handshake_call_t *call = data;
 
     ngx_http_dsem_session_t  *session;
 
     session = call->session;
 
-    if (!ngx_http_dsem_talk_expected(call, reply, 0)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 0)) {
         return;
     }
 
     session->resyncs = 0;
 
-    ngx_http_dsem_talk_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
+    ngx_http_dsem_handshake_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
     ngx_http_dsem_redis_ready(session->redis);
 
     session->handlers->ready(session->data);
@@ -307,14 +307,14 @@ ngx_http_dsem_talk_declared_handler(void *data, ngx_http_dsem_reply_t *reply)
 
 
 void
-ngx_http_dsem_talk_beat_handler(ngx_event_t *ev)
+ngx_http_dsem_handshake_beat_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_session_t    *session;
-    ngx_http_dsem_talk_call_t  *call;
+    ngx_http_dsem_handshake_call_t  *call;
 
     session = ev->data;
 
-    call = ngx_http_dsem_talk_call(session);
+    call = ngx_http_dsem_handshake_call(session);
 
     if (call == NULL
         || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_BEAT,
@@ -331,7 +331,7 @@ ngx_http_dsem_talk_beat_handler(ngx_event_t *ev)
                                ngx_http_dsem_lease_length());
 
     if (ngx_http_dsem_redis_call(session->redis,
-                                 ngx_http_dsem_talk_beat_answered, call)
+                                 ngx_http_dsem_handshake_beat_answered, call)
         != NGX_OK)
     {
         ngx_free(call);
@@ -344,9 +344,9 @@ ngx_http_dsem_talk_beat_handler(ngx_event_t *ev)
 
 
 static void
-ngx_http_dsem_talk_beat_answered(void *data, ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_handshake_beat_answered(void *data, ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_talk_call_t *call = data;
+    ngx_http_dsem_handshake_call_t *call = data;
 
     uint64_t                  sent;
     ngx_http_dsem_session_t  *session;
@@ -354,11 +354,11 @@ ngx_http_dsem_talk_beat_answered(void *data, ngx_http_dsem_reply_t *reply)
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_talk_expected(call, reply, 2)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 2)) {
         return;
     }
 
-    ngx_http_dsem_talk_renew(session, sent, reply->values[0]);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
 
     if (reply->values[1] > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
@@ -372,7 +372,7 @@ ngx_http_dsem_talk_beat_answered(void *data, ngx_http_dsem_reply_t *reply)
 /* the lease runs on from when it was asked for */
 
 static void
-ngx_http_dsem_talk_renew(ngx_http_dsem_session_t *session, uint64_t sent,
+ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_uint_t fleet)
 {
     session->fleet = fleet;
@@ -380,5 +380,5 @@ ngx_http_dsem_talk_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_http_dsem_lease_renew(sent);
     ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
                                 sent);
-    ngx_http_dsem_goodbye_dead(session->redis, session->zone);
+    ngx_http_dsem_bye_dead(session->redis, session->zone);
 }
