@@ -20,7 +20,7 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_pace.h"
-#include "ngx_http_dsem_tell.h"
+#include "ngx_http_dsem_notify.h"
 
 
 /* tickets kept for the next requests instead of being freed */
@@ -67,7 +67,7 @@ ngx_http_dsem_ticket_init(void)
 
     ngx_queue_init(&tickets->spare);
 
-    ngx_http_dsem_tell_init();
+    ngx_http_dsem_notify_init();
 }
 
 
@@ -275,7 +275,7 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
 
     ngx_http_dsem_ticket_unlink(ticket);
 
-    ngx_http_dsem_tell_forget(ticket);
+    ngx_http_dsem_notify_forget(ticket);
 
     if (tickets->nspare == NGX_HTTP_DSEM_SPARE_TICKETS) {
         ngx_free(ticket);
@@ -374,7 +374,7 @@ ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
 {
     ngx_http_dsem_ticket_unlink(ticket);
     ngx_http_dsem_ticket_hold(ticket, in_use, limit);
-    ngx_http_dsem_tell(ticket);
+    ngx_http_dsem_notify(ticket);
 }
 
 
@@ -424,7 +424,7 @@ ngx_http_dsem_ticket_give_up(ngx_http_dsem_ticket_t *ticket)
     *place = *ticket;
 
     place->handler = NULL;
-    place->telling = 0;
+    place->notifying = 0;
 
     /* in the ticket's stead in the tree and in the list */
 
@@ -469,7 +469,7 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
     ticket->answer.limit = limit;
 
     if (ticket->early && ticket->handler) {
-        ngx_http_dsem_tell(ticket);
+        ngx_http_dsem_notify(ticket);
     }
 }
 
@@ -573,7 +573,7 @@ ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
     ticket->account = NULL;
     ticket->answer.verdict = verdict;
 
-    ngx_http_dsem_tell(ticket);
+    ngx_http_dsem_notify(ticket);
 }
 
 
@@ -615,7 +615,7 @@ ngx_http_dsem_ticket_leave(ngx_http_dsem_ticket_t *ticket)
             break;
         }
 
-        ngx_http_dsem_tell_forget(ticket);
+        ngx_http_dsem_notify_forget(ticket);
 
         ticket->handler = NULL;
         ngx_http_dsem_tickets.waiting--;

@@ -34,7 +34,7 @@ struct ngx_http_dsem_ticket_s {
     ngx_rbtree_node_t          node;       /* by number, until held or ended */
     ngx_queue_t                queue;      /* in account->asks or ->tickets */
     ngx_queue_t                cancel;     /* in account->cancels */
-    ngx_queue_t                told;       /* in the list of verdicts */
+    ngx_queue_t                notify;       /* in the list of verdicts */
 
     ngx_http_dsem_account_t   *account;
     ngx_http_dsem_ticket_e     state;
@@ -53,7 +53,7 @@ struct ngx_http_dsem_ticket_s {
 
     unsigned                   early:1;
     unsigned                   local:1;    /* may be admitted without Redis */
-    unsigned                   telling:1;  /* in the list of verdicts */
+    unsigned                   notifying:1;  /* in the list of verdicts */
     unsigned                   canceling:1;  /* in account->cancels */
 };
 
