@@ -17,7 +17,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_idle.h"
-#include "ngx_http_dsem_linger.h"
+#include "ngx_http_dsem_drain.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_sync.h"
 
@@ -256,7 +256,7 @@ ngx_http_dsem_account_post(ngx_http_dsem_account_t *account)
     }
 
     if (ngx_exiting) {
-        ngx_http_dsem_linger_start();
+        ngx_http_dsem_drain_start();
     }
 
     account->posted = 1;
@@ -310,7 +310,7 @@ ngx_http_dsem_account_flush_handler(ngx_event_t *ev)
     }
 
     if (ngx_exiting) {
-        ngx_http_dsem_linger_settle(ngx_http_dsem_session_ready()
+        ngx_http_dsem_drain_settle(ngx_http_dsem_session_ready()
                                     && !ngx_http_dsem_accounts_busy());
     }
 }

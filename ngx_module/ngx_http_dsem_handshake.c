@@ -18,7 +18,7 @@
 #include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_identity.h"
 #include "ngx_http_dsem_lease.h"
-#include "ngx_http_dsem_linger.h"
+#include "ngx_http_dsem_drain.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_zone.h"
 
@@ -302,7 +302,7 @@ ngx_http_dsem_handshake_declared_handler(void *data, ngx_http_dsem_reply_t *repl
 
     session->handlers->ready(session->data);
 
-    ngx_http_dsem_linger_settle(!session->handlers->busy(session->data));
+    ngx_http_dsem_drain_settle(!session->handlers->busy(session->data));
 }
 
 

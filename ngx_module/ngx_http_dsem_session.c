@@ -19,7 +19,7 @@
 #include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_identity.h"
 #include "ngx_http_dsem_lease.h"
-#include "ngx_http_dsem_linger.h"
+#include "ngx_http_dsem_drain.h"
 #include "ngx_http_dsem_session.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_zone.h"
@@ -80,7 +80,7 @@ ngx_http_dsem_session_start(ngx_http_dsem_session_settings_t *settings,
     session->beat.log = ngx_cycle->log;
     session->beat.cancelable = 1;
 
-    ngx_http_dsem_linger_init();
+    ngx_http_dsem_drain_init();
 
     session->zone = settings->zone;
     session->workers = settings->workers;
@@ -182,7 +182,7 @@ ngx_http_dsem_session_stop(void)
         ngx_del_timer(&session->beat);
     }
 
-    ngx_http_dsem_linger_stop();
+    ngx_http_dsem_drain_stop();
 
     ngx_free(session->node.data);
     ngx_free(session->name.data);

@@ -14,36 +14,36 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_linger.h"
+#include "ngx_http_dsem_drain.h"
 
 
-#define NGX_HTTP_DSEM_LINGER  2000
+#define NGX_HTTP_DSEM_DRAIN  2000
 
 
-static void ngx_http_dsem_linger_handler(ngx_event_t *ev);
+static void ngx_http_dsem_drain_handler(ngx_event_t *ev);
 
 
-static ngx_event_t  ngx_http_dsem_linger;
+static ngx_event_t  ngx_http_dsem_drain;
 
 
 void
-ngx_http_dsem_linger_init(void)
+ngx_http_dsem_drain_init(void)
 {
-    ngx_memzero(&ngx_http_dsem_linger, sizeof(ngx_event_t));
+    ngx_memzero(&ngx_http_dsem_drain, sizeof(ngx_event_t));
 
-    ngx_http_dsem_linger.handler = ngx_http_dsem_linger_handler;
-    ngx_http_dsem_linger.data = &ngx_http_dsem_linger;
-    ngx_http_dsem_linger.log = ngx_cycle->log;
+    ngx_http_dsem_drain.handler = ngx_http_dsem_drain_handler;
+    ngx_http_dsem_drain.data = &ngx_http_dsem_drain;
+    ngx_http_dsem_drain.log = ngx_cycle->log;
 }
 
 
 /* an exiting worker has something to tell */
 
 void
-ngx_http_dsem_linger_start(void)
+ngx_http_dsem_drain_start(void)
 {
-    if (!ngx_http_dsem_linger.timer_set) {
-        ngx_add_timer(&ngx_http_dsem_linger, NGX_HTTP_DSEM_LINGER);
+    if (!ngx_http_dsem_drain.timer_set) {
+        ngx_add_timer(&ngx_http_dsem_drain, NGX_HTTP_DSEM_DRAIN);
     }
 }
 
@@ -51,25 +51,25 @@ ngx_http_dsem_linger_start(void)
 /* "settled": all has been told, and acknowledged */
 
 void
-ngx_http_dsem_linger_settle(ngx_uint_t settled)
+ngx_http_dsem_drain_settle(ngx_uint_t settled)
 {
     if (settled) {
-        ngx_http_dsem_linger_stop();
+        ngx_http_dsem_drain_stop();
     }
 }
 
 
 void
-ngx_http_dsem_linger_stop(void)
+ngx_http_dsem_drain_stop(void)
 {
-    if (ngx_http_dsem_linger.timer_set) {
-        ngx_del_timer(&ngx_http_dsem_linger);
+    if (ngx_http_dsem_drain.timer_set) {
+        ngx_del_timer(&ngx_http_dsem_drain);
     }
 }
 
 
 static void
-ngx_http_dsem_linger_handler(ngx_event_t *ev)
+ngx_http_dsem_drain_handler(ngx_event_t *ev)
 {
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: exiting without a session in redis, permits are "
