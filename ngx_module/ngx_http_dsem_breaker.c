@@ -16,7 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_breaker.h"
-#include "ngx_http_dsem_patience.h"
+#include "ngx_http_dsem_deadline.h"
 
 
 /* ms, the shortest of the longest pauses between two attempts */
@@ -57,7 +57,7 @@ ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
 void
 ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker)
 {
-    ngx_http_dsem_patience(&breaker->event, &breaker->due,
+    ngx_http_dsem_deadline_set(&breaker->event, &breaker->due,
                            breaker->settings->connect_timeout);
 }
 
@@ -224,7 +224,7 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_breaker_t  *breaker = ev->data;
 
-    if (!ngx_http_dsem_patience_late(ev, &breaker->due)) {
+    if (!ngx_http_dsem_deadline_late(ev, &breaker->due)) {
         ngx_http_dsem_breaker_open(breaker);
     }
 }

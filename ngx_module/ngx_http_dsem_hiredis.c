@@ -27,7 +27,7 @@
 #include "ngx_http_dsem_guard.h"
 #include "ngx_http_dsem_hiredis.h"
 #include "ngx_http_dsem_output.h"
-#include "ngx_http_dsem_patience.h"
+#include "ngx_http_dsem_deadline.h"
 
 
 /* our scripts answer far less; more is not Redis or not for us */
@@ -131,7 +131,7 @@ ngx_http_dsem_hiredis_connect(ngx_addr_t *addr, ngx_msec_t timeout,
         return NULL;
     }
 
-    ngx_http_dsem_patience(hiredis->connection->write, &hiredis->due,
+    ngx_http_dsem_deadline_set(hiredis->connection->write, &hiredis->due,
                            timeout);
 
     return hiredis;
@@ -372,7 +372,7 @@ ngx_http_dsem_hiredis_write_handler(ngx_event_t *wev)
 
     if (!hiredis->connected && wev->timedout) {
 
-        if (!ngx_http_dsem_patience_late(wev, &hiredis->due)) {
+        if (!ngx_http_dsem_deadline_late(wev, &hiredis->due)) {
             ngx_http_dsem_hiredis_fail(hiredis, "connect timed out", 0);
         }
 

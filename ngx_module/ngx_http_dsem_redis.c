@@ -22,7 +22,7 @@
 #include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_call.h"
 #include "ngx_http_dsem_hiredis.h"
-#include "ngx_http_dsem_patience.h"
+#include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_subscription.h"
 
@@ -456,11 +456,11 @@ ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
     left = redis->answered + redis->settings.timeout - ngx_current_msec;
 
     if (left > 0) {
-        ngx_http_dsem_patience(&redis->deadline, &redis->due, left);
+        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due, left);
         return;
     }
 
-    if (ngx_http_dsem_patience_late(ev, &redis->due)) {
+    if (ngx_http_dsem_deadline_late(ev, &redis->due)) {
         return;
     }
 
@@ -531,7 +531,7 @@ ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 {
     if (!redis->deadline.timer_set) {
         redis->answered = ngx_current_msec;
-        ngx_http_dsem_patience(&redis->deadline, &redis->due,
+        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due,
                                redis->settings.timeout);
     }
 }

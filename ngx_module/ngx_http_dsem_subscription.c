@@ -17,7 +17,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_hiredis.h"
-#include "ngx_http_dsem_patience.h"
+#include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_subscription.h"
 
 
@@ -167,7 +167,7 @@ ngx_http_dsem_subscription_connected(void *data)
         return;
     }
 
-    ngx_http_dsem_patience(&subscription->silence, &subscription->due,
+    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
                            subscription->settings->timeout);
 }
 
@@ -185,7 +185,7 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
     subscription->failures = 0;
     subscription->refused = 0;
 
-    ngx_http_dsem_patience(&subscription->silence, &subscription->due,
+    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
                            subscription->settings->heartbeat
                            + subscription->settings->timeout);
 
@@ -276,7 +276,7 @@ ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_subscription_t  *subscription = ev->data;
 
-    if (!ngx_http_dsem_patience_late(ev, &subscription->due)) {
+    if (!ngx_http_dsem_deadline_late(ev, &subscription->due)) {
         ngx_http_dsem_subscription_failed(subscription, "silent", 0);
     }
 }

@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_patience.h"
+#include "ngx_http_dsem_deadline.h"
 
 
 /* ms: no worker that runs is so late */
@@ -23,7 +23,7 @@
 /* sets the timer; due belongs to it, and remembers for when */
 
 void
-ngx_http_dsem_patience(ngx_event_t *timer, ngx_msec_t *due, ngx_msec_t time)
+ngx_http_dsem_deadline_set(ngx_event_t *timer, ngx_msec_t *due, ngx_msec_t time)
 {
     *due = ngx_current_msec + time;
     ngx_add_timer(timer, time);
@@ -33,7 +33,7 @@ ngx_http_dsem_patience(ngx_event_t *timer, ngx_msec_t *due, ngx_msec_t time)
 /* a timer has come: true when it came late, and will come again */
 
 ngx_uint_t
-ngx_http_dsem_patience_late(ngx_event_t *timer, ngx_msec_t *due)
+ngx_http_dsem_deadline_late(ngx_event_t *timer, ngx_msec_t *due)
 {
     if ((ngx_msec_int_t) (ngx_current_msec - *due)
         < NGX_HTTP_DSEM_STOOD_STILL)
@@ -42,7 +42,7 @@ ngx_http_dsem_patience_late(ngx_event_t *timer, ngx_msec_t *due)
     }
 
     timer->timedout = 0;
-    ngx_http_dsem_patience(timer, due, NGX_HTTP_DSEM_STOOD_STILL);
+    ngx_http_dsem_deadline_set(timer, due, NGX_HTTP_DSEM_STOOD_STILL);
 
     return 1;
 }
