@@ -32,7 +32,7 @@ ngx_http_dsem_body_awaited(ngx_http_dsem_record_t *record)
     r = record->request;
 
     return record->conf->wait_body
-           && record->current < record->nwants
+           && record->current < record->nclaims
            && r == r->main
            && r->headers_in.content_length_n > 0
            && !r->headers_in.chunked

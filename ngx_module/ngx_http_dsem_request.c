@@ -32,7 +32,7 @@ static ngx_http_dsem_record_t *ngx_http_dsem_request_create(
 static void ngx_http_dsem_request_cleanup(void *data);
 static ngx_int_t ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record);
 static void ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *wants, ngx_uint_t nwants);
+    ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 
 
 /*
@@ -257,11 +257,11 @@ static ngx_int_t
 ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
 {
     ngx_int_t              rc;
-    ngx_uint_t             nwants;
-    ngx_http_dsem_want_t  *wants;
+    ngx_uint_t             nclaims;
+    ngx_http_dsem_claim_t  *claims;
 
-    rc = ngx_http_dsem_wants_evaluate(record->request, record->conf, &wants,
-                                      &nwants);
+    rc = ngx_http_dsem_claims_evaluate(record->request, record->conf, &claims,
+                                      &nclaims);
 
     if (rc == NGX_ERROR) {
         return NGX_ERROR;
@@ -271,17 +271,17 @@ ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
     record->started = ngx_current_msec - record->wait_time;
 
     if (rc == NGX_DECLINED) {
-        ngx_http_dsem_verdict_invalid(record, &wants[nwants]);
+        ngx_http_dsem_verdict_invalid(record, &claims[nclaims]);
         return NGX_OK;
     }
 
     if (record->request != record->request->main) {
-        ngx_http_dsem_subrequest_share(record, wants, &nwants);
+        ngx_http_dsem_subrequest_share(record, claims, &nclaims);
     }
 
-    ngx_http_dsem_request_keep(record, wants, nwants);
+    ngx_http_dsem_request_keep(record, claims, nclaims);
 
-    if (nwants && record->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
+    if (nclaims && record->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
         record->status = NGX_HTTP_DSEM_STATUS_PASSED;
     }
 
@@ -291,33 +291,33 @@ ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
 
 static void
 ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *wants, ngx_uint_t nwants)
+    ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
 {
     ngx_uint_t             i, n;
-    ngx_http_dsem_want_t  *has;
+    ngx_http_dsem_claim_t  *has;
 
-    n = ngx_min(nwants, record->nwants);
+    n = ngx_min(nclaims, record->nclaims);
 
     for (i = 0; i < n; i++) {
-        has = &record->wants[i];
+        has = &record->claims[i];
 
         if (has->ticket == NULL
             || ngx_http_dsem_ticket_answer(has->ticket)->verdict
                != NGX_HTTP_DSEM_GRANTED
-            || !ngx_http_dsem_want_same(has, &wants[i])
-            || has->ask.weight < wants[i].ask.weight)
+            || !ngx_http_dsem_claim_same(has, &claims[i])
+            || has->ask.weight < claims[i].ask.weight)
         {
             break;
         }
 
-        wants[i].ticket = has->ticket;
+        claims[i].ticket = has->ticket;
         has->ticket = NULL;
     }
 
     ngx_http_dsem_request_leave_all(record);
 
-    record->wants = wants;
-    record->nwants = nwants;
+    record->claims = claims;
+    record->nclaims = nclaims;
     record->current = i;
 }
 
@@ -333,7 +333,7 @@ ngx_http_dsem_request_leave_all(ngx_http_dsem_record_t *record)
         ngx_del_timer(&record->timer);
     }
 
-    for (i = record->nwants; i > 0; i--) {
-        ngx_http_dsem_want_leave(&record->wants[i - 1]);
+    for (i = record->nclaims; i > 0; i--) {
+        ngx_http_dsem_claim_leave(&record->claims[i - 1]);
     }
 }

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
-#include "ngx_http_dsem_wants.h"
+#include "ngx_http_dsem_claim.h"
 
 
 /* in the order of the table of words in variables */
@@ -35,8 +35,8 @@ typedef struct {
     ngx_http_request_t               *request;
     ngx_http_dsem_loc_conf_t         *conf;
 
-    ngx_http_dsem_want_t             *wants;
-    ngx_uint_t                        nwants;
+    ngx_http_dsem_claim_t             *claims;
+    ngx_uint_t                        nclaims;
     ngx_uint_t                        current;    /* is being asked for */
 
     ngx_event_t                       timer;

@@ -20,7 +20,7 @@
 static ngx_int_t ngx_http_dsem_subrequest_done(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 static ngx_uint_t ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
-    ngx_http_dsem_want_t *want);
+    ngx_http_dsem_claim_t *claim);
 static ngx_uint_t ngx_http_dsem_subrequest_awaited(
     ngx_http_dsem_record_t *record);
 
@@ -77,28 +77,28 @@ ngx_http_dsem_subrequest_done(ngx_http_request_t *r, void *data,
 
 void
 ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *wants, ngx_uint_t *nwants)
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims)
 {
     ngx_uint_t  i, n;
 
     n = 0;
 
-    for (i = 0; i < *nwants; i++) {
-        if (!ngx_http_dsem_subrequest_shared(record->request, &wants[i])) {
-            wants[n++] = wants[i];
+    for (i = 0; i < *nclaims; i++) {
+        if (!ngx_http_dsem_subrequest_shared(record->request, &claims[i])) {
+            claims[n++] = claims[i];
         }
     }
 
-    *nwants = n;
+    *nclaims = n;
 }
 
 
 static ngx_uint_t
 ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
-    ngx_http_dsem_want_t *want)
+    ngx_http_dsem_claim_t *claim)
 {
     ngx_uint_t               i;
-    ngx_http_dsem_want_t    *has;
+    ngx_http_dsem_claim_t    *has;
     ngx_http_dsem_record_t  *record;
 
     for (r = r->parent; r; r = r->parent) {
@@ -108,10 +108,10 @@ ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
             continue;
         }
 
-        for (i = 0; i < record->nwants; i++) {
-            has = &record->wants[i];
+        for (i = 0; i < record->nclaims; i++) {
+            has = &record->claims[i];
 
-            if (has->ticket && ngx_http_dsem_want_same(has, want)) {
+            if (has->ticket && ngx_http_dsem_claim_same(has, claim)) {
                 record->lent = 1;
                 return 1;
             }

@@ -15,7 +15,7 @@
 
 ngx_int_t ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record);
 void ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *wants, ngx_uint_t *nwants);
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims);
 
 
 #endif /* _NGX_HTTP_DSEM_SUBREQUEST_H_INCLUDED_ */

@@ -22,9 +22,9 @@
 
 static void ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record);
 static void ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *want, ngx_http_dsem_answer_t *answer);
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_verdict_note(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *want, ngx_http_dsem_answer_t *answer);
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_verdict_refuse(ngx_http_dsem_record_t *record,
     ngx_http_dsem_request_status_e status);
 static void ngx_http_dsem_verdict_decide(ngx_http_dsem_record_t *record,
@@ -32,7 +32,7 @@ static void ngx_http_dsem_verdict_decide(ngx_http_dsem_record_t *record,
 static void ngx_http_dsem_verdict_handler(void *data);
 static void ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record);
 static void ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev);
-static ngx_http_dsem_want_t *ngx_http_dsem_verdict_waiting(
+static ngx_http_dsem_claim_t *ngx_http_dsem_verdict_waiting(
     ngx_http_dsem_record_t *record);
 
 
@@ -50,9 +50,9 @@ ngx_http_dsem_verdict_init(ngx_http_dsem_record_t *record)
 
 void
 ngx_http_dsem_verdict_invalid(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *want)
+    ngx_http_dsem_claim_t *claim)
 {
-    record->name = want->ask.name;
+    record->name = claim->ask.name;
     record->invalid = 1;
     record->position = 0;
     record->limit = -1;
@@ -69,18 +69,18 @@ void
 ngx_http_dsem_verdict_foresee(ngx_http_dsem_record_t *record)
 {
     ngx_uint_t               i;
-    ngx_http_dsem_want_t    *want;
+    ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
     if (record->conf->dry_run) {
         return;
     }
 
-    for (i = record->current; i < record->nwants; i++) {
-        want = &record->wants[i];
+    for (i = record->current; i < record->nclaims; i++) {
+        claim = &record->claims[i];
 
-        if (ngx_http_dsem_semaphore_full(&want->ask, &answer)) {
-            ngx_http_dsem_verdict_answered(record, want, &answer);
+        if (ngx_http_dsem_semaphore_full(&claim->ask, &answer)) {
+            ngx_http_dsem_verdict_answered(record, claim, &answer);
             return;
         }
     }
@@ -115,29 +115,29 @@ ngx_http_dsem_verdict_ask(ngx_http_dsem_record_t *record)
 static void
 ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
 {
-    ngx_http_dsem_want_t    *want;
+    ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
     while (!record->decided) {
 
-        if (record->current == record->nwants) {
+        if (record->current == record->nclaims) {
             ngx_http_dsem_verdict_decide(record, NGX_DECLINED);
             return;
         }
 
-        want = &record->wants[record->current];
+        claim = &record->claims[record->current];
 
-        want->ask.handler = ngx_http_dsem_verdict_handler;
-        want->ask.data = record;
-        want->ask.early = record->conf->dry_run;
-        want->ask.reuse = record->conf->reuse;
-        want->ask.local = (record->conf->on_error
+        claim->ask.handler = ngx_http_dsem_verdict_handler;
+        claim->ask.data = record;
+        claim->ask.early = record->conf->dry_run;
+        claim->ask.reuse = record->conf->reuse;
+        claim->ask.local = (record->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
 
-        want->ticket = ngx_http_dsem_semaphore_ask(&want->ask, &answer);
+        claim->ticket = ngx_http_dsem_semaphore_ask(&claim->ask, &answer);
 
-        if (want->ticket) {
-            answer = *ngx_http_dsem_ticket_answer(want->ticket);
+        if (claim->ticket) {
+            answer = *ngx_http_dsem_ticket_answer(claim->ticket);
         }
 
         if (answer.verdict == NGX_HTTP_DSEM_WAITING) {
@@ -148,11 +148,11 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
                 ngx_del_timer(&record->timer);
             }
 
-            ngx_add_timer(&record->timer, want->timeout);
+            ngx_add_timer(&record->timer, claim->timeout);
             return;
         }
 
-        ngx_http_dsem_verdict_answered(record, want, &answer);
+        ngx_http_dsem_verdict_answered(record, claim, &answer);
     }
 }
 
@@ -161,9 +161,9 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
 
 static void
 ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *want, ngx_http_dsem_answer_t *answer)
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
-    ngx_http_dsem_verdict_note(record, want, answer);
+    ngx_http_dsem_verdict_note(record, claim, answer);
 
     switch (answer->verdict) {
 
@@ -193,7 +193,7 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
         return;
 
     case NGX_HTTP_DSEM_FAILED:
-        ngx_http_dsem_want_leave(want);
+        ngx_http_dsem_claim_leave(claim);
 
         if (record->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
             ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_ERROR);
@@ -210,7 +210,7 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
 
 static void
 ngx_http_dsem_verdict_note(ngx_http_dsem_record_t *record,
-    ngx_http_dsem_want_t *want, ngx_http_dsem_answer_t *answer)
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     /* of several semaphores, the one that made it wait is of interest */
 
@@ -221,11 +221,11 @@ ngx_http_dsem_verdict_note(ngx_http_dsem_record_t *record,
         return;
     }
 
-    record->name = want->ask.name;
+    record->name = claim->ask.name;
     record->position = answer->position;
     record->limit = answer->limit;
     record->in_use = answer->in_use;
-    record->weight = want->ask.weight;
+    record->weight = claim->ask.weight;
 }
 
 
@@ -275,7 +275,7 @@ ngx_http_dsem_verdict_handler(void *data)
 {
     ngx_http_dsem_record_t  *record = data;
 
-    ngx_http_dsem_want_t    *want;
+    ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
     ngx_http_set_log_request(record->request->connection->log,
@@ -286,15 +286,15 @@ ngx_http_dsem_verdict_handler(void *data)
         return;
     }
 
-    want = &record->wants[record->current];
-    answer = *ngx_http_dsem_ticket_answer(want->ticket);
+    claim = &record->claims[record->current];
+    answer = *ngx_http_dsem_ticket_answer(claim->ticket);
 
     if (answer.verdict == NGX_HTTP_DSEM_WAITING && answer.position == 0) {
         /* in a dry run, the verdict on a line before this one */
         return;
     }
 
-    ngx_http_dsem_verdict_answered(record, want, &answer);
+    ngx_http_dsem_verdict_answered(record, claim, &answer);
     ngx_http_dsem_verdict_advance(record);
 
     if (record->decided) {
@@ -309,16 +309,16 @@ static void
 ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record)
 {
     ngx_uint_t             i;
-    ngx_http_dsem_want_t  *want;
+    ngx_http_dsem_claim_t  *claim;
 
-    for (i = 0; i < record->nwants; i++) {
-        want = &record->wants[i];
+    for (i = 0; i < record->nclaims; i++) {
+        claim = &record->claims[i];
 
-        if (want->ticket == NULL) {
+        if (claim->ticket == NULL) {
             continue;
         }
 
-        switch (ngx_http_dsem_ticket_answer(want->ticket)->verdict) {
+        switch (ngx_http_dsem_ticket_answer(claim->ticket)->verdict) {
 
         case NGX_HTTP_DSEM_WAITING:
             return;
@@ -327,7 +327,7 @@ ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record)
             break;
 
         default:
-            ngx_http_dsem_want_leave(want);
+            ngx_http_dsem_claim_leave(claim);
             break;
         }
     }
@@ -342,7 +342,7 @@ static void
 ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev)
 {
     ngx_uint_t               decided;
-    ngx_http_dsem_want_t    *want;
+    ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_record_t  *record;
 
     record = ev->data;
@@ -351,14 +351,14 @@ ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev)
                              record->request);
 
     decided = record->decided;
-    want = ngx_http_dsem_verdict_waiting(record);
+    claim = ngx_http_dsem_verdict_waiting(record);
 
-    if (want == NULL) {
+    if (claim == NULL) {
         return;
     }
 
-    ngx_http_dsem_verdict_note(record, want,
-                               ngx_http_dsem_ticket_answer(want->ticket));
+    ngx_http_dsem_verdict_note(record, claim,
+                               ngx_http_dsem_ticket_answer(claim->ticket));
     ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
     if (!decided) {
@@ -369,20 +369,20 @@ ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev)
 
 /* what the request waits for, in a dry run beside being served; or NULL */
 
-static ngx_http_dsem_want_t *
+static ngx_http_dsem_claim_t *
 ngx_http_dsem_verdict_waiting(ngx_http_dsem_record_t *record)
 {
     ngx_uint_t             i;
-    ngx_http_dsem_want_t  *want;
+    ngx_http_dsem_claim_t  *claim;
 
-    for (i = 0; i < record->nwants; i++) {
-        want = &record->wants[i];
+    for (i = 0; i < record->nclaims; i++) {
+        claim = &record->claims[i];
 
-        if (want->ticket
-            && ngx_http_dsem_ticket_answer(want->ticket)->verdict
+        if (claim->ticket
+            && ngx_http_dsem_ticket_answer(claim->ticket)->verdict
                == NGX_HTTP_DSEM_WAITING)
         {
-            return want;
+            return claim;
         }
     }
 

@@ -15,7 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_name.h"
-#include "ngx_http_dsem_wants.h"
+#include "ngx_http_dsem_claim.h"
 
 
 /* what a number may be */
@@ -26,24 +26,24 @@ typedef struct {
 } ngx_http_dsem_range_t;
 
 
-static ngx_int_t ngx_http_dsem_wants_line(ngx_http_request_t *r,
-    ngx_http_dsem_line_t *line, ngx_http_dsem_want_t *want);
-static ngx_int_t ngx_http_dsem_wants_number(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_claim_line(ngx_http_request_t *r,
+    ngx_http_dsem_line_t *line, ngx_http_dsem_claim_t *claim);
+static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
     ngx_str_t *name, ngx_http_complex_value_t *cv,
     ngx_http_dsem_range_t *range, ngx_int_t *number);
-static ngx_int_t ngx_http_dsem_wants_refuse(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_claim_refuse(ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *value, ngx_http_dsem_range_t *range);
-static ngx_uint_t ngx_http_dsem_wants_merge(ngx_http_dsem_want_t *wants,
-    ngx_uint_t n, ngx_http_dsem_want_t *want);
+static ngx_uint_t ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims,
+    ngx_uint_t n, ngx_http_dsem_claim_t *claim);
 
 
-static ngx_http_dsem_range_t  ngx_http_dsem_wants_limit =
+static ngx_http_dsem_range_t  ngx_http_dsem_claim_limit =
     { "limit", 0, NGX_HTTP_DSEM_MAX_LIMIT };
 
-static ngx_http_dsem_range_t  ngx_http_dsem_wants_weight =
+static ngx_http_dsem_range_t  ngx_http_dsem_claim_weight =
     { "weight", 1, NGX_HTTP_DSEM_MAX_LIMIT };
 
-static ngx_http_dsem_range_t  ngx_http_dsem_wants_priority =
+static ngx_http_dsem_range_t  ngx_http_dsem_claim_priority =
     { "priority", NGX_HTTP_DSEM_MIN_PRIORITY, NGX_HTTP_DSEM_MAX_PRIORITY };
 
 
@@ -55,16 +55,16 @@ static ngx_http_dsem_range_t  ngx_http_dsem_wants_priority =
  */
 
 ngx_int_t
-ngx_http_dsem_wants_evaluate(ngx_http_request_t *r,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_want_t **wants,
-    ngx_uint_t *nwants)
+ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_claim_t **claims,
+    ngx_uint_t *nclaims)
 {
     ngx_int_t              rc;
     ngx_uint_t             i, n;
     ngx_http_dsem_line_t  *line;
 
-    *wants = NULL;
-    *nwants = 0;
+    *claims = NULL;
+    *nclaims = 0;
 
     if (dlcf->lines == NULL) {
         return NGX_OK;
@@ -73,13 +73,13 @@ ngx_http_dsem_wants_evaluate(ngx_http_request_t *r,
     line = dlcf->lines->elts;
     n = dlcf->lines->nelts;
 
-    *wants = ngx_pcalloc(r->pool, n * sizeof(ngx_http_dsem_want_t));
-    if (*wants == NULL) {
+    *claims = ngx_pcalloc(r->pool, n * sizeof(ngx_http_dsem_claim_t));
+    if (*claims == NULL) {
         return NGX_ERROR;
     }
 
     for (i = 0; i < n; i++) {
-        rc = ngx_http_dsem_wants_line(r, &line[i], &(*wants)[*nwants]);
+        rc = ngx_http_dsem_claim_line(r, &line[i], &(*claims)[*nclaims]);
 
         if (rc == NGX_DONE) {
             /* not limited by this line */
@@ -90,9 +90,9 @@ ngx_http_dsem_wants_evaluate(ngx_http_request_t *r,
             return rc;
         }
 
-        if (!ngx_http_dsem_wants_merge(*wants, *nwants, &(*wants)[*nwants]))
+        if (!ngx_http_dsem_claim_merge(*claims, *nclaims, &(*claims)[*nclaims]))
         {
-            (*nwants)++;
+            (*nclaims)++;
         }
     }
 
@@ -101,14 +101,14 @@ ngx_http_dsem_wants_evaluate(ngx_http_request_t *r,
 
 
 static ngx_int_t
-ngx_http_dsem_wants_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
-    ngx_http_dsem_want_t *want)
+ngx_http_dsem_claim_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
+    ngx_http_dsem_claim_t *claim)
 {
     ngx_int_t             rc;
     ngx_str_t             name;
     ngx_http_dsem_ask_t  *ask;
 
-    ask = &want->ask;
+    ask = &claim->ask;
     ngx_memzero(ask, sizeof(ngx_http_dsem_ask_t));
 
     if (ngx_http_complex_value(r, &line->name, &name) != NGX_OK) {
@@ -126,17 +126,17 @@ ngx_http_dsem_wants_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
     ask->weight = 1;
     ask->queue = line->queue;
     ask->strict = line->strict ? *line->strict : (line->queue == 0);
-    want->timeout = line->timeout;
+    claim->timeout = line->timeout;
 
-    rc = ngx_http_dsem_wants_number(r, &ask->name, &line->limit,
-                                    &ngx_http_dsem_wants_limit, &ask->limit);
+    rc = ngx_http_dsem_claim_number(r, &ask->name, &line->limit,
+                                    &ngx_http_dsem_claim_limit, &ask->limit);
     if (rc != NGX_OK) {
         return rc;
     }
 
     if (line->weight) {
-        rc = ngx_http_dsem_wants_number(r, &ask->name, line->weight,
-                                        &ngx_http_dsem_wants_weight,
+        rc = ngx_http_dsem_claim_number(r, &ask->name, line->weight,
+                                        &ngx_http_dsem_claim_weight,
                                         &ask->weight);
         if (rc != NGX_OK && rc != NGX_DONE) {
             return rc;
@@ -144,8 +144,8 @@ ngx_http_dsem_wants_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
     }
 
     if (line->priority) {
-        rc = ngx_http_dsem_wants_number(r, &ask->name, line->priority,
-                                        &ngx_http_dsem_wants_priority,
+        rc = ngx_http_dsem_claim_number(r, &ask->name, line->priority,
+                                        &ngx_http_dsem_claim_priority,
                                         &ask->class);
         if (rc != NGX_OK && rc != NGX_DONE) {
             return rc;
@@ -159,7 +159,7 @@ ngx_http_dsem_wants_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
 /* NGX_DONE: the value is empty, number is left as it is */
 
 static ngx_int_t
-ngx_http_dsem_wants_number(ngx_http_request_t *r, ngx_str_t *name,
+ngx_http_dsem_claim_number(ngx_http_request_t *r, ngx_str_t *name,
     ngx_http_complex_value_t *cv, ngx_http_dsem_range_t *range,
     ngx_int_t *number)
 {
@@ -180,7 +180,7 @@ ngx_http_dsem_wants_number(ngx_http_request_t *r, ngx_str_t *name,
     n = ngx_atoi(value.data + negative, value.len - negative);
 
     if (n == NGX_ERROR) {
-        return ngx_http_dsem_wants_refuse(r, name, &value, range);
+        return ngx_http_dsem_claim_refuse(r, name, &value, range);
     }
 
     if (negative) {
@@ -188,7 +188,7 @@ ngx_http_dsem_wants_number(ngx_http_request_t *r, ngx_str_t *name,
     }
 
     if (n < range->min || n > range->max) {
-        return ngx_http_dsem_wants_refuse(r, name, &value, range);
+        return ngx_http_dsem_claim_refuse(r, name, &value, range);
     }
 
     *number = n;
@@ -200,7 +200,7 @@ ngx_http_dsem_wants_number(ngx_http_request_t *r, ngx_str_t *name,
 /* says what is wrong with the value, which a client may have written */
 
 static ngx_int_t
-ngx_http_dsem_wants_refuse(ngx_http_request_t *r, ngx_str_t *name,
+ngx_http_dsem_claim_refuse(ngx_http_request_t *r, ngx_str_t *name,
     ngx_str_t *value, ngx_http_dsem_range_t *range)
 {
     ngx_str_t                  shown;
@@ -223,15 +223,15 @@ ngx_http_dsem_wants_refuse(ngx_http_request_t *r, ngx_str_t *name,
 
 
 static ngx_uint_t
-ngx_http_dsem_wants_merge(ngx_http_dsem_want_t *wants, ngx_uint_t n,
-    ngx_http_dsem_want_t *want)
+ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims, ngx_uint_t n,
+    ngx_http_dsem_claim_t *claim)
 {
     ngx_uint_t  i;
 
     for (i = 0; i < n; i++) {
-        if (ngx_http_dsem_want_same(&wants[i], want)) {
-            wants[i].ask.weight = ngx_max(wants[i].ask.weight,
-                                          want->ask.weight);
+        if (ngx_http_dsem_claim_same(&claims[i], claim)) {
+            claims[i].ask.weight = ngx_max(claims[i].ask.weight,
+                                          claim->ask.weight);
             return 1;
         }
     }
@@ -243,8 +243,8 @@ ngx_http_dsem_wants_merge(ngx_http_dsem_want_t *wants, ngx_uint_t n,
 /* whether both are of the same semaphore */
 
 ngx_uint_t
-ngx_http_dsem_want_same(ngx_http_dsem_want_t *one,
-    ngx_http_dsem_want_t *other)
+ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
+    ngx_http_dsem_claim_t *other)
 {
     return one->ask.name.len == other->ask.name.len
            && ngx_memcmp(one->ask.name.data, other->ask.name.data,
@@ -255,14 +255,14 @@ ngx_http_dsem_want_same(ngx_http_dsem_want_t *one,
 /* gives back what it has, or gives up what it waits for; idempotent */
 
 void
-ngx_http_dsem_want_leave(ngx_http_dsem_want_t *want)
+ngx_http_dsem_claim_leave(ngx_http_dsem_claim_t *claim)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
-    ticket = want->ticket;
+    ticket = claim->ticket;
 
     if (ticket) {
-        want->ticket = NULL;
+        claim->ticket = NULL;
         ngx_http_dsem_ticket_leave(ticket);
     }
 }
