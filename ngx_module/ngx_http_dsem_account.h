@@ -12,7 +12,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_ticket.h"
 
 
@@ -50,7 +50,7 @@ struct ngx_http_dsem_account_s {
     ngx_msec_t                 reuse;      /* for so long, 0: never */
     ngx_event_t                tick;
 
-    ngx_http_dsem_stand_t      stand;      /* as last answered */
+    ngx_http_dsem_usage_t      usage;      /* as last answered */
     ngx_uint_t                 inflight;   /* unanswered syncs */
     ngx_msec_t                 spoken;     /* when the last sync was sent */
     ngx_msec_t                 checked;    /* when counts were compared */

@@ -7,7 +7,7 @@
  * most this worker's fair share of the limit, and not for longer than
  * "dsem_reuse"; they go back at once when somebody has to wait, which a
  * message or any answer tells.  While they are used again and again Redis is
- * asked once in that time how things stand, so that a message that is lost,
+ * asked once in that time how things usage, so that a message that is lost,
  * an operator's order or a new limit is seen as late as that.
  *
  * Called by: ticket (somebody asks, a permit comes free), semaphore (a
@@ -21,7 +21,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_lease.h"
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 
 
 /* so long nothing is kept after somebody had to wait, ms: no thrashing */
@@ -41,7 +41,7 @@ ngx_http_dsem_idle_init(ngx_http_dsem_account_t *account)
     account->tick.data = account;
     account->tick.log = ngx_cycle->log;
 
-    account->may_keep = !ngx_http_dsem_pace_held_off(&account->node.str,
+    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                     account->node.node.key);
 }
 
@@ -78,8 +78,8 @@ ngx_http_dsem_idle_keep(ngx_http_dsem_account_t *account, ngx_int_t weight)
         || !account->synced
         || account->idle + weight > account->share
         || (account->wanted
-            && account->stand.in_use + account->wanted
-               > account->stand.limit)
+            && account->usage.in_use + account->wanted
+               > account->usage.limit)
         || ngx_exiting)
     {
         return 0;
@@ -170,11 +170,11 @@ void
 ngx_http_dsem_idle_told(ngx_http_dsem_account_t *account,
     ngx_uint_t may_keep)
 {
-    account->share = account->stand.limit
+    account->share = account->usage.limit
                      / (ngx_int_t) ngx_max(ngx_http_dsem_session_fleet(), 1);
 
     if (!may_keep) {
-        ngx_http_dsem_pace_hold_off(&account->node.str,
+        ngx_http_dsem_hint_hold_off(&account->node.str,
                                     account->node.node.key,
                                     NGX_HTTP_DSEM_HOLD_OFF);
         account->may_keep = 0;
@@ -182,7 +182,7 @@ ngx_http_dsem_idle_told(ngx_http_dsem_account_t *account,
         return;
     }
 
-    account->may_keep = !ngx_http_dsem_pace_held_off(&account->node.str,
+    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                     account->node.node.key);
 }
 
@@ -192,7 +192,7 @@ ngx_http_dsem_idle_told(ngx_http_dsem_account_t *account,
 void
 ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account)
 {
-    ngx_http_dsem_pace_hold_off(&account->node.str, account->node.node.key,
+    ngx_http_dsem_hint_hold_off(&account->node.str, account->node.node.key,
                                 NGX_HTTP_DSEM_HOLD_OFF);
 
     account->may_keep = 0;

@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_refusal.h"
 
 
@@ -117,7 +117,7 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_record_t *record)
         return seconds;
     }
 
-    msec = ngx_http_dsem_pace_wait(&record->name);
+    msec = ngx_http_dsem_hint_wait(&record->name);
     msec = ngx_min(msec, NGX_HTTP_DSEM_RETRY_MAX * 1000);
     msec = msec * (75 + ngx_random() % 51) / 100;
 

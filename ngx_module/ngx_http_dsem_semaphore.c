@@ -17,7 +17,7 @@
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_local.h"
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 
 
 static void ngx_http_dsem_semaphore_reset(void *data);
@@ -150,24 +150,24 @@ ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
 
 /*
  * Whether Redis has said just now that there is neither a permit nor a place
- * for such an ask; then answer says how things stand.
+ * for such an ask; then answer says how things usage.
  */
 
 ngx_uint_t
 ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer)
 {
-    ngx_http_dsem_stand_t  *stand;
+    ngx_http_dsem_usage_t  *usage;
 
     if (ngx_http_dsem_session_away()) {
         return 0;
     }
 
-    stand = ngx_http_dsem_pace_last(&ask->name);
+    usage = ngx_http_dsem_hint_last(&ask->name);
 
-    if (stand == NULL
-        || stand->in_use + ask->weight <= stand->limit
-        || stand->waiting < ask->queue)
+    if (usage == NULL
+        || usage->in_use + ask->weight <= usage->limit
+        || usage->waiting < ask->queue)
     {
         return 0;
     }
@@ -175,8 +175,8 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
 
     answer->verdict = NGX_HTTP_DSEM_REFUSED;
-    answer->in_use = stand->in_use;
-    answer->limit = stand->limit;
+    answer->in_use = usage->in_use;
+    answer->limit = usage->limit;
 
     return 1;
 }

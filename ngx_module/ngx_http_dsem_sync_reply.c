@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_idle.h"
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_sync_reply.h"
 
 
@@ -56,7 +56,7 @@ static void ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync,
     int64_t *value);
 static ngx_int_t ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_reply_t *reply, int64_t *value);
-static void ngx_http_dsem_sync_stand(ngx_http_dsem_account_t *account,
+static void ngx_http_dsem_sync_usage(ngx_http_dsem_account_t *account,
     int64_t *values);
 static void ngx_http_dsem_sync_contended(ngx_http_dsem_account_t *account,
     ngx_uint_t full);
@@ -136,7 +136,7 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
 
     value = reply->values + NGX_HTTP_DSEM_SYNC_VALUES;
 
-    ngx_http_dsem_sync_stand(sync->account, reply->values);
+    ngx_http_dsem_sync_usage(sync->account, reply->values);
 
     ngx_http_dsem_sync_read_cancels(sync, value);
     value += sync->ncancels;
@@ -250,11 +250,11 @@ ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
 
 
 static void
-ngx_http_dsem_sync_stand(ngx_http_dsem_account_t *account, int64_t *values)
+ngx_http_dsem_sync_usage(ngx_http_dsem_account_t *account, int64_t *values)
 {
-    account->stand.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
-    account->stand.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
-    account->stand.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
+    account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
+    account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
+    account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
 
     ngx_http_dsem_idle_told(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 }
@@ -266,8 +266,8 @@ static void
 ngx_http_dsem_sync_contended(ngx_http_dsem_account_t *account,
     ngx_uint_t full)
 {
-    ngx_http_dsem_pace_stand(&account->node.str, account->node.node.key,
-                             &account->stand, full);
+    ngx_http_dsem_hint_usage(&account->node.str, account->node.node.key,
+                             &account->usage, full);
 }
 
 

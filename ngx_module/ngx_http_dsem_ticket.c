@@ -19,7 +19,7 @@
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_lease.h"
-#include "ngx_http_dsem_pace.h"
+#include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_notify.h"
 
 
@@ -143,8 +143,8 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
     ticket->handler = ask->handler;
     ticket->data = ask->data;
 
-    ngx_http_dsem_ticket_hold(ticket, account->stand.in_use,
-                              account->stand.limit);
+    ngx_http_dsem_ticket_hold(ticket, account->usage.in_use,
+                              account->usage.limit);
 
     return ticket;
 }
@@ -358,11 +358,11 @@ ngx_http_dsem_ticket_grant_local(ngx_http_dsem_ticket_t *ticket,
 void
 ngx_http_dsem_ticket_grant_idle(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_http_dsem_stand_t  *stand;
+    ngx_http_dsem_usage_t  *usage;
 
-    stand = &ticket->account->stand;
+    usage = &ticket->account->usage;
 
-    ngx_http_dsem_ticket_admit(ticket, stand->in_use, stand->limit);
+    ngx_http_dsem_ticket_admit(ticket, usage->in_use, usage->limit);
 }
 
 
@@ -631,7 +631,7 @@ ngx_http_dsem_ticket_leave(ngx_http_dsem_ticket_t *ticket)
 
         account->held -= ticket->weight;
 
-        ngx_http_dsem_pace_held(&account->node.str, account->node.node.key,
+        ngx_http_dsem_hint_held(&account->node.str, account->node.node.key,
                                 ngx_current_msec - ticket->granted);
 
         if (ngx_http_dsem_idle_keep(account, ticket->weight)) {
