@@ -230,7 +230,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->idle
         || account->ntickets
         || account->nasks
-        || account->release
+        || account->pending_release
         || account->inflight
         || account->posted)
     {
@@ -354,7 +354,7 @@ ngx_http_dsem_account_poll(ngx_http_dsem_account_t *account)
         account->check = 1;
     }
 
-    if (account->check || account->nasks || account->release) {
+    if (account->check || account->nasks || account->pending_release) {
         ngx_http_dsem_account_post(account);
     }
 
@@ -422,12 +422,12 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
 
     if (account->synced) {
         /* what Redis may believe to be here, until the lease ends */
-        account->had = account->held + account->idle + account->release;
+        account->last_reported = account->held + account->idle + account->pending_release;
     }
 
     ngx_http_dsem_idle_forget(account);
 
-    account->release = 0;
+    account->pending_release = 0;
     account->inflight = 0;
     account->check = 0;
     account->synced = 0;
@@ -578,7 +578,7 @@ ngx_http_dsem_accounts_busy(void)
         account = ngx_queue_data(q, ngx_http_dsem_account_t, queue);
 
         if (account->idle
-            || account->release
+            || account->pending_release
             || account->ncancels
             || account->inflight)
         {

@@ -31,13 +31,13 @@ struct ngx_http_dsem_account_s {
     ngx_int_t                  told_limit;  /* to Redis, with an ask */
 
     ngx_int_t                  held;       /* by requests */
-    ngx_int_t                  had;        /* when Redis was last told */
+    ngx_int_t                  last_reported;        /* when Redis was last told */
     ngx_queue_t                tickets;    /* asked or queued, oldest first */
     ngx_uint_t                 ntickets;
     ngx_int_t                  wanted;     /* their weights */
 
     /* what the next sync says */
-    ngx_int_t                  release;
+    ngx_int_t          pending_release;
     ngx_queue_t                asks;
     ngx_uint_t                 nasks;
     ngx_queue_t                cancels;

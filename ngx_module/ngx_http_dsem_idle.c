@@ -210,7 +210,7 @@ ngx_http_dsem_idle_return(ngx_http_dsem_account_t *account)
         return;
     }
 
-    account->release += account->idle;
+    account->pending_release += account->idle;
     ngx_http_dsem_idle_set(account, 0);
 
     ngx_http_dsem_account_post(account);
@@ -257,7 +257,7 @@ ngx_http_dsem_idle_timer_handler(ngx_event_t *ev)
     low = ngx_exiting ? account->idle : account->idle_low;
 
     if (low) {
-        account->release += low;
+        account->pending_release += low;
         account->idle -= low;
     }
 

@@ -123,7 +123,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
 static ngx_int_t
 ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
 {
-    return ngx_http_dsem_fallback_limit(account->limit, account->had,
+    return ngx_http_dsem_fallback_limit(account->limit, account->last_reported,
                                         ngx_http_dsem_session_fleet(),
                                         ngx_http_dsem_lease_over());
 }
@@ -187,13 +187,13 @@ ngx_http_dsem_local_hand_over(ngx_http_dsem_account_t *account)
 
         if (ticket == NULL
             || !ticket->local
-            || ticket->weight > account->release
+            || ticket->weight > account->pending_release
             || ngx_http_dsem_ticket_give_up(ticket) != NGX_OK)
         {
             return;
         }
 
-        account->release -= ticket->weight;
+        account->pending_release -= ticket->weight;
         ngx_http_dsem_ticket_grant_local(ticket, account->limit);
     }
 }

@@ -133,7 +133,7 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
 
     sync->account = account;
     sync->epoch = ngx_http_dsem_session_epoch();
-    sync->held = account->held + account->idle + account->release
+    sync->held = account->held + account->idle + account->pending_release
                  - ngx_http_dsem_sync_release(account);
     sync->ncancels = ncancels;
     sync->nasks = nasks;
@@ -261,7 +261,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
 static ngx_int_t
 ngx_http_dsem_sync_release(ngx_http_dsem_account_t *account)
 {
-    return (account->recovering && !ngx_exiting) ? 0 : account->release;
+    return (account->recovering && !ngx_exiting) ? 0 : account->pending_release;
 }
 
 
@@ -313,7 +313,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     account->refresh = 0;
 
     release = ngx_http_dsem_sync_release(account);
-    account->release -= release;
+    account->pending_release -= release;
 
     ngx_http_dsem_redis_number(redis, release);
     ngx_http_dsem_redis_number(redis, sync->ncancels);

@@ -372,7 +372,7 @@ ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account)
     ngx_http_dsem_idle_forget(account);
 
     account->broken = (account->held != 0);
-    account->release = 0;
+    account->pending_release = 0;
 
     ngx_http_dsem_account_fail(account);
 }

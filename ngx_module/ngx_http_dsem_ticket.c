@@ -133,7 +133,7 @@ ngx_http_dsem_ticket_reuse(ngx_http_dsem_account_t *account,
 
     ticket = ngx_http_dsem_ticket_alloc();
     if (ticket == NULL) {
-        account->release += ask->weight;
+        account->pending_release += ask->weight;
         ngx_http_dsem_account_post(account);
         return NULL;
     }
@@ -586,7 +586,7 @@ ngx_http_dsem_ticket_too_late(ngx_http_dsem_ticket_t *ticket)
 
     account = ticket->account;
 
-    account->release += ticket->weight;
+    account->pending_release += ticket->weight;
     ngx_http_dsem_account_post(account);
 
     ngx_http_dsem_ticket_free(ticket);
@@ -640,7 +640,7 @@ ngx_http_dsem_ticket_leave(ngx_http_dsem_ticket_t *ticket)
         }
 
         if (account->synced) {
-            account->release += ticket->weight;
+            account->pending_release += ticket->weight;
         }
 
         break;
