@@ -84,7 +84,7 @@ ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
                 continue;
             }
 
-            places = ngx_http_dsem_fallback_queue(ticket->limit,
+            places = ngx_http_dsem_fallback_queue(ticket->queue_limit,
                                                ngx_http_dsem_session_fleet());
 
             if ((ngx_int_t) account->nasks <= places) {

@@ -198,7 +198,7 @@ ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_record_t *record, char *dry)
     log = record->request->connection->log;
     level = record->conf->log_level;
 
-    if (record->crowded) {
+    if (record->worker_full) {
         ngx_log_error(level, log, 0,
                       "dsem rejected%s: \"dsem_max_waiting\" reached in this "
                       "worker, semaphore \"%V\"",

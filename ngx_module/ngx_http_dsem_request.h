@@ -61,7 +61,7 @@ typedef struct {
     unsigned                          decided:1;
     unsigned                          refused:1;  /* for good, really */
     unsigned                          dry_run:1;  /* nothing was enforced */
-    unsigned                          crowded:1;  /* by dsem_max_waiting */
+    unsigned                          worker_full:1;  /* by dsem_max_waiting */
     unsigned                          invalid:1;  /* a value is no number */
     unsigned                          updating:1; /* a subrequest updates the
                                                      cache for it */

@@ -120,7 +120,7 @@ ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
     if (ngx_http_dsem_tickets_waiting()
         >= ngx_http_dsem_semaphore_max_waiting)
     {
-        answer->verdict = NGX_HTTP_DSEM_CROWDED;
+        answer->verdict = NGX_HTTP_DSEM_WORKER_FULL;
         return NULL;
     }
 

@@ -24,7 +24,7 @@ typedef enum {
     NGX_HTTP_DSEM_WAITING = 0,     /* nothing yet */
     NGX_HTTP_DSEM_GRANTED,
     NGX_HTTP_DSEM_REFUSED,         /* neither a permit nor a place */
-    NGX_HTTP_DSEM_CROWDED,         /* this worker has no place for it */
+    NGX_HTTP_DSEM_WORKER_FULL,         /* this worker has no place for it */
     NGX_HTTP_DSEM_FAILED           /* Redis cannot be asked */
 } ngx_http_dsem_verdict_e;
 

@@ -244,7 +244,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
 
         ngx_http_dsem_sync_ticket(told++, ticket);
         ngx_http_dsem_redis_number(redis, ticket->class);
-        ngx_http_dsem_redis_number(redis, ticket->limit);
+        ngx_http_dsem_redis_number(redis, ticket->queue_limit);
 
         ngx_http_dsem_ticket_asked(ticket, sync->epoch);
     }

@@ -95,7 +95,7 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->class = ask->class;
-    ticket->limit = ask->queue;
+    ticket->queue_limit = ask->queue;
     ticket->handler = ask->handler;
     ticket->data = ask->data;
     ticket->early = ask->early;

@@ -44,7 +44,7 @@ struct ngx_http_dsem_ticket_s {
     int64_t                    place;      /* 0: unknown */
     ngx_int_t                  weight;
     ngx_int_t                  class;
-    ngx_int_t                  limit;      /* of the queue */
+    ngx_int_t                  queue_limit;      /* of the queue */
 
     ngx_http_dsem_verdict_pt   handler;    /* NULL: the owner has left */
     void                      *data;

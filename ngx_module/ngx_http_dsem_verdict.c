@@ -184,8 +184,8 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
 
         break;
 
-    case NGX_HTTP_DSEM_CROWDED:
-        record->crowded = 1;
+    case NGX_HTTP_DSEM_WORKER_FULL:
+        record->worker_full = 1;
         /* fall through */
 
     case NGX_HTTP_DSEM_REFUSED:
