@@ -219,10 +219,10 @@ ngx_http_dsem_handshake_hello_handler(void *data, ngx_http_dsem_reply_t *reply)
     session->generation = reply->values[0];
     session->recovery = reply->values[2];
 
-    session->reaped = session->entered && !lost && reply->values[3] == 0;
-    session->stripped = session->doubt && !lost && reply->values[3];
+    session->lease_expired = session->entered && !lost && reply->values[3] == 0;
+    session->keys_lost = session->verify && !lost && reply->values[3];
     session->entered = 1;
-    session->doubt = 0;
+    session->verify = 0;
 
     ngx_http_dsem_zone_enter(session->zone, &session->name);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);

@@ -48,9 +48,9 @@ typedef struct {
 
     unsigned                           declared_all:1;
     unsigned                           entered:1;  /* has been ready */
-    unsigned                           doubt:1;    /* keys may be lost */
-    unsigned                           reaped:1;   /* its lease had ended */
-    unsigned                           stripped:1; /* its keys were lost */
+    unsigned                           verify:1;    /* keys may be lost */
+    unsigned                           lease_expired:1;   /* its lease had ended */
+    unsigned                           keys_lost:1; /* its keys were lost */
 } ngx_http_dsem_session_t;
 
 

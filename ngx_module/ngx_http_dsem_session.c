@@ -343,7 +343,7 @@ ngx_http_dsem_session_resync(const char *reason, ngx_uint_t lost)
         return;
     }
 
-    session->doubt = lost;
+    session->verify = lost;
 
     ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
                   "dsem: resynchronizing with redis (%s)", reason);
@@ -405,13 +405,13 @@ ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess)
         return;
     }
 
-    if (ngx_http_dsem_session.reaped) {
+    if (ngx_http_dsem_session.lease_expired) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (the lease of "
                       "this worker expired while its requests were running)",
                       excess, name);
 
-    } else if (ngx_http_dsem_session.stripped) {
+    } else if (ngx_http_dsem_session.keys_lost) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (its keys in "
                       "redis were lost while requests were running)", excess, name);
