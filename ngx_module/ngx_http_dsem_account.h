@@ -52,7 +52,7 @@ struct ngx_http_dsem_account_s {
 
     ngx_http_dsem_usage_t      usage;      /* as last answered */
     ngx_uint_t                 inflight;   /* unanswered syncs */
-    ngx_msec_t                 spoken;     /* when the last sync was sent */
+    ngx_msec_t                 last_sync;     /* when the last sync was sent */
     ngx_msec_t                 checked;    /* when counts were compared */
     ngx_msec_t                 ask_after;  /* recovery: not before */
 

@@ -176,7 +176,7 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 
 ngx_msec_t
 ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
-    ngx_uint_t garbled)
+    ngx_uint_t protocol_error)
 {
     ngx_uint_t  failures;
 
@@ -188,7 +188,7 @@ ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
 
     failures = breaker->failures++;
 
-    if (garbled) {
+    if (protocol_error) {
         breaker->faults++;
         failures = ngx_max(failures, breaker->faults);
     }

@@ -56,7 +56,7 @@ void ngx_http_dsem_breaker_loaded(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up);
 ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
-    ngx_uint_t garbled);
+    ngx_uint_t protocol_error);
 void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
 
 ngx_msec_t ngx_http_dsem_breaker_backoff(

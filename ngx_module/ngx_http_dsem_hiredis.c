@@ -52,7 +52,7 @@ struct ngx_http_dsem_hiredis_s {
     char                               reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                           connected:1;
-    unsigned                           garbled:1;
+    unsigned                           protocol_error:1;
     unsigned                           busy:1;     /* do not free */
     unsigned                           closed:1;   /* owner has let go */
     unsigned                           writing:1;
@@ -78,7 +78,7 @@ static void ngx_http_dsem_hiredis_connected(
 static void ngx_http_dsem_hiredis_reply(redisAsyncContext *ac, void *reply,
     void *data);
 static void ngx_http_dsem_hiredis_fail(ngx_http_dsem_hiredis_t *hiredis,
-    const char *reason, ngx_uint_t garbled);
+    const char *reason, ngx_uint_t protocol_error);
 static void ngx_http_dsem_hiredis_report(ngx_http_dsem_hiredis_t *hiredis);
 static void ngx_http_dsem_hiredis_free(ngx_http_dsem_hiredis_t *hiredis);
 static u_char *ngx_http_dsem_hiredis_log_error(ngx_log_t *log, u_char *buf,
@@ -277,7 +277,7 @@ ngx_http_dsem_hiredis_cleanup(void *data)
     c = &hiredis->ac->c;
 
     if (c->err && hiredis->reason[0] == '\0') {
-        hiredis->garbled = (c->err != REDIS_ERR_IO && c->err != REDIS_ERR_EOF);
+        hiredis->protocol_error = (c->err != REDIS_ERR_IO && c->err != REDIS_ERR_EOF);
         (void) ngx_cpystrn((u_char *) hiredis->reason, (u_char *) c->errstr,
                            NGX_HTTP_DSEM_REASON_LEN);
     }
@@ -496,11 +496,11 @@ ngx_http_dsem_hiredis_reply(redisAsyncContext *ac, void *data, void *unused)
 
 static void
 ngx_http_dsem_hiredis_fail(ngx_http_dsem_hiredis_t *hiredis,
-    const char *reason, ngx_uint_t garbled)
+    const char *reason, ngx_uint_t protocol_error)
 {
     (void) ngx_cpystrn((u_char *) hiredis->reason, (u_char *) reason,
                        NGX_HTTP_DSEM_REASON_LEN);
-    hiredis->garbled = garbled;
+    hiredis->protocol_error = protocol_error;
 
     redisAsyncFree(hiredis->ac);
 
@@ -513,7 +513,7 @@ ngx_http_dsem_hiredis_report(ngx_http_dsem_hiredis_t *hiredis)
 {
     hiredis->busy = 1;
     hiredis->handlers->failed(hiredis->data, hiredis->reason,
-                              hiredis->garbled);
+                              hiredis->protocol_error);
     hiredis->busy = 0;
 
     if (hiredis->closed) {

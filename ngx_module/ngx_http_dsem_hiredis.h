@@ -18,13 +18,13 @@ typedef struct ngx_http_dsem_hiredis_s  ngx_http_dsem_hiredis_t;
 
 /*
  * What the owner is told.  "reason" is a static or connection-owned text;
- * "garbled": the connection is there, but what came is not RESP
+ * "protocol_error": the connection is there, but what came is not RESP
  */
 typedef struct {
     void             (*connected)(void *data);
     void             (*reply)(void *data, redisReply *reply);
     void             (*failed)(void *data, const char *reason,
-                               ngx_uint_t garbled);
+                               ngx_uint_t protocol_error);
 } ngx_http_dsem_hiredis_handlers_t;
 
 

@@ -264,7 +264,7 @@ ngx_http_dsem_idle_timer_handler(ngx_event_t *ev)
     account->idle_low = account->idle;
 
     if (account->reused
-        && ngx_current_msec - account->spoken >= account->reuse)
+        && ngx_current_msec - account->last_sync >= account->reuse)
     {
         account->reused = 0;
         account->refresh = 1;

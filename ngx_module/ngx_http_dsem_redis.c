@@ -59,9 +59,9 @@ static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
 static void ngx_http_dsem_redis_connect(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_failed(void *data, const char *reason,
-    ngx_uint_t garbled);
+    ngx_uint_t protocol_error);
 static void ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis,
-    const char *reason, ngx_uint_t garbled);
+    const char *reason, ngx_uint_t protocol_error);
 static void ngx_http_dsem_redis_forget(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
@@ -361,13 +361,13 @@ ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis)
 
 static void
 ngx_http_dsem_redis_failed(void *data, const char *reason,
-    ngx_uint_t garbled)
+    ngx_uint_t protocol_error)
 {
     ngx_http_dsem_redis_t  *redis = data;
 
     ngx_uint_t  relapse;
 
-    if (!garbled) {
+    if (!protocol_error) {
         ngx_http_dsem_redis_down(redis, reason, 0);
         return;
     }
@@ -390,7 +390,7 @@ ngx_http_dsem_redis_failed(void *data, const char *reason,
 
 static void
 ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason,
-    ngx_uint_t garbled)
+    ngx_uint_t protocol_error)
 {
     ngx_uint_t  was_up;
 
@@ -403,7 +403,7 @@ ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason,
     ngx_http_dsem_redis_forget(redis);
 
     ngx_add_timer(&redis->retry,
-                  ngx_http_dsem_breaker_pause(&redis->breaker, garbled));
+                  ngx_http_dsem_breaker_pause(&redis->breaker, protocol_error));
 
     if (was_up) {
         redis->handlers->down(redis->data);

@@ -138,7 +138,7 @@ ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
 
     if (!record->decided && ngx_http_dsem_body_awaited(record)) {
 
-        ngx_http_dsem_verdict_foresee(record);
+        ngx_http_dsem_verdict_reject_early(record);
 
         if (!record->decided) {
             return ngx_http_dsem_body_read(record);

@@ -45,7 +45,7 @@ static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_subscription_refused(
     ngx_http_dsem_subscription_t *subscription, const char *reason);
 static void ngx_http_dsem_subscription_failed(void *data,
-    const char *reason, ngx_uint_t garbled);
+    const char *reason, ngx_uint_t protocol_error);
 static void ngx_http_dsem_subscription_close(
     ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_retry_handler(ngx_event_t *ev);
@@ -225,7 +225,7 @@ ngx_http_dsem_subscription_refused(
 
 static void
 ngx_http_dsem_subscription_failed(void *data, const char *reason,
-    ngx_uint_t garbled)
+    ngx_uint_t protocol_error)
 {
     ngx_http_dsem_subscription_t  *subscription = data;
 
@@ -234,7 +234,7 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem subscription lost: %s", reason);
 
-    if (garbled) {
+    if (protocol_error) {
         ngx_http_dsem_subscription_refused(subscription, reason);
     }
 

@@ -309,7 +309,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 
     ngx_http_dsem_redis_number(redis, may);
 
-    account->spoken = ngx_current_msec;
+    account->last_sync = ngx_current_msec;
     account->refresh = 0;
 
     release = ngx_http_dsem_sync_release(account);

@@ -66,7 +66,7 @@ ngx_http_dsem_verdict_invalid(ngx_http_dsem_record_t *record,
 /* what has no room for it now need not read its body first */
 
 void
-ngx_http_dsem_verdict_foresee(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_reject_early(ngx_http_dsem_record_t *record)
 {
     ngx_uint_t               i;
     ngx_http_dsem_claim_t    *claim;

@@ -16,7 +16,7 @@
 void ngx_http_dsem_verdict_init(ngx_http_dsem_record_t *record);
 void ngx_http_dsem_verdict_invalid(ngx_http_dsem_record_t *record,
     ngx_http_dsem_claim_t *claim);
-void ngx_http_dsem_verdict_foresee(ngx_http_dsem_record_t *record);
+void ngx_http_dsem_verdict_reject_early(ngx_http_dsem_record_t *record);
 ngx_int_t ngx_http_dsem_verdict_ask(ngx_http_dsem_record_t *record);
 
 
