@@ -25,14 +25,14 @@ static void ngx_http_dsem_body_handler(ngx_http_request_t *r);
 /* whether there is a body to be read before this request asks */
 
 ngx_uint_t
-ngx_http_dsem_body_awaited(ngx_http_dsem_record_t *record)
+ngx_http_dsem_body_awaited(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_request_t  *r;
 
-    r = record->request;
+    r = ctx->request;
 
-    return record->conf->wait_body
-           && record->current < record->nclaims
+    return ctx->conf->wait_body
+           && ctx->current < ctx->nclaims
            && r == r->main
            && r->headers_in.content_length_n > 0
            && !r->headers_in.chunked
@@ -47,12 +47,12 @@ ngx_http_dsem_body_awaited(ngx_http_dsem_record_t *record)
  */
 
 ngx_int_t
-ngx_http_dsem_body_read(ngx_http_dsem_record_t *record)
+ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t            rc;
     ngx_http_request_t  *r;
 
-    r = record->request;
+    r = ctx->request;
 
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem reads the body first");
@@ -72,11 +72,11 @@ ngx_http_dsem_body_read(ngx_http_dsem_record_t *record)
 static void
 ngx_http_dsem_body_handler(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_verdict_ask(record) == NGX_AGAIN) {
+    if (ngx_http_dsem_verdict_ask(ctx) == NGX_AGAIN) {
         return;
     }
 

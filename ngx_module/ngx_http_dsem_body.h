@@ -13,8 +13,8 @@
 #include "ngx_http_dsem_request.h"
 
 
-ngx_uint_t ngx_http_dsem_body_awaited(ngx_http_dsem_record_t *record);
-ngx_int_t ngx_http_dsem_body_read(ngx_http_dsem_record_t *record);
+ngx_uint_t ngx_http_dsem_body_awaited(ngx_http_dsem_ctx_t *ctx);
+ngx_int_t ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_BODY_H_INCLUDED_ */

@@ -23,29 +23,29 @@
 
 
 static ngx_int_t ngx_http_dsem_refusal_seconds(
-    ngx_http_dsem_record_t *record);
+    ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_refusal_has_header(ngx_http_request_t *r);
 static void ngx_http_dsem_refusal_log_rejected(
-    ngx_http_dsem_record_t *record, char *dry);
+    ngx_http_dsem_ctx_t *ctx, char *dry);
 static void ngx_http_dsem_refusal_log_timeout(
-    ngx_http_dsem_record_t *record, char *dry);
+    ngx_http_dsem_ctx_t *ctx, char *dry);
 
 
 /* the status code for this reason, as "dsem_status" says */
 
 ngx_int_t
-ngx_http_dsem_refusal_code(ngx_http_dsem_record_t *record)
+ngx_http_dsem_refusal_code(ngx_http_dsem_ctx_t *ctx)
 {
-    switch (record->status) {
+    switch (ctx->status) {
 
     case NGX_HTTP_DSEM_STATUS_REJECTED:
-        return record->conf->status_full;
+        return ctx->conf->status_full;
 
     case NGX_HTTP_DSEM_STATUS_TIMEOUT:
-        return record->conf->status_timeout;
+        return ctx->conf->status_timeout;
 
     default: /* NGX_HTTP_DSEM_STATUS_ERROR */
-        return record->conf->status_error;
+        return ctx->conf->status_error;
     }
 }
 
@@ -56,15 +56,15 @@ ngx_http_dsem_refusal_code(ngx_http_dsem_record_t *record)
  */
 
 ngx_int_t
-ngx_http_dsem_refusal_header(ngx_http_dsem_record_t *record)
+ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
 {
     u_char              *p;
     ngx_int_t            seconds;
     ngx_table_elt_t     *h;
     ngx_http_request_t  *r;
 
-    r = record->request;
-    seconds = ngx_http_dsem_refusal_seconds(record);
+    r = ctx->request;
+    seconds = ngx_http_dsem_refusal_seconds(ctx);
 
     if (seconds == 0
         || r->headers_out.status < NGX_HTTP_BAD_REQUEST
@@ -100,15 +100,15 @@ ngx_http_dsem_refusal_header(ngx_http_dsem_record_t *record)
  */
 
 static ngx_int_t
-ngx_http_dsem_refusal_seconds(ngx_http_dsem_record_t *record)
+ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t  msec, seconds;
 
-    seconds = record->conf->retry_after;
+    seconds = ctx->conf->retry_after;
 
     if (seconds == NGX_HTTP_DSEM_RETRY_OFF
-        || record->status == NGX_HTTP_DSEM_STATUS_ERROR
-        || record->weight > record->limit)
+        || ctx->status == NGX_HTTP_DSEM_STATUS_ERROR
+        || ctx->weight > ctx->limit)
     {
         return 0;
     }
@@ -117,7 +117,7 @@ ngx_http_dsem_refusal_seconds(ngx_http_dsem_record_t *record)
         return seconds;
     }
 
-    msec = ngx_http_dsem_hint_wait(&record->name);
+    msec = ngx_http_dsem_hint_wait(&ctx->name);
     msec = ngx_min(msec, NGX_HTTP_DSEM_RETRY_MAX * 1000);
     msec = msec * (75 + ngx_random() % 51) / 100;
 
@@ -157,90 +157,90 @@ ngx_http_dsem_refusal_has_header(ngx_http_request_t *r)
 
 
 void
-ngx_http_dsem_refusal_log(ngx_http_dsem_record_t *record)
+ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
 {
     char  *dry;
 
-    dry = record->conf->dry_run ? ", dry run" : "";
+    dry = ctx->conf->dry_run ? ", dry run" : "";
 
-    switch (record->status) {
+    switch (ctx->status) {
 
     case NGX_HTTP_DSEM_STATUS_REJECTED:
-        ngx_http_dsem_refusal_log_rejected(record, dry);
+        ngx_http_dsem_refusal_log_rejected(ctx, dry);
         break;
 
     case NGX_HTTP_DSEM_STATUS_TIMEOUT:
-        ngx_http_dsem_refusal_log_timeout(record, dry);
+        ngx_http_dsem_refusal_log_timeout(ctx, dry);
         break;
 
     default: /* NGX_HTTP_DSEM_STATUS_ERROR */
 
-        if (record->invalid) {
+        if (ctx->invalid) {
             /* what is wrong has been said */
             break;
         }
 
-        ngx_log_error(record->conf->log_level,
-                      record->request->connection->log, 0,
+        ngx_log_error(ctx->conf->log_level,
+                      ctx->request->connection->log, 0,
                       "dsem error%s: redis unavailable for semaphore \"%V\"",
-                      dry, &record->name);
+                      dry, &ctx->name);
         break;
     }
 }
 
 
 static void
-ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_record_t *record, char *dry)
+ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_ctx_t *ctx, char *dry)
 {
     ngx_log_t   *log;
     ngx_uint_t   level;
 
-    log = record->request->connection->log;
-    level = record->conf->log_level;
+    log = ctx->request->connection->log;
+    level = ctx->conf->log_level;
 
-    if (record->worker_full) {
+    if (ctx->worker_full) {
         ngx_log_error(level, log, 0,
                       "dsem rejected%s: \"dsem_max_waiting\" reached in this "
                       "worker, semaphore \"%V\"",
-                      dry, &record->name);
+                      dry, &ctx->name);
         return;
     }
 
-    if (record->weight > record->limit) {
+    if (ctx->weight > ctx->limit) {
         ngx_log_error(level, log, 0,
                       "dsem rejected%s: weight %i exceeds limit %i of "
                       "semaphore \"%V\"",
-                      dry, record->weight, record->limit, &record->name);
+                      dry, ctx->weight, ctx->limit, &ctx->name);
         return;
     }
 
     ngx_log_error(level, log, 0,
                   "dsem rejected%s: semaphore \"%V\" has %i of %i permits "
                   "in use and its queue is full",
-                  dry, &record->name, record->in_use, record->limit);
+                  dry, &ctx->name, ctx->in_use, ctx->limit);
 }
 
 
 static void
-ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_record_t *record, char *dry)
+ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_ctx_t *ctx, char *dry)
 {
     ngx_log_t   *log;
     ngx_uint_t   level;
 
-    log = record->request->connection->log;
-    level = record->conf->log_level;
+    log = ctx->request->connection->log;
+    level = ctx->conf->log_level;
 
-    if (record->position == 0) {
+    if (ctx->position == 0) {
         ngx_log_error(level, log, 0,
                       "dsem timeout%s: no permit of semaphore \"%V\" within "
                       "%M ms, not queued by redis",
-                      dry, &record->name, record->wait_time);
+                      dry, &ctx->name, ctx->wait_time);
         return;
     }
 
     ngx_log_error(level, log, 0,
                   "dsem timeout%s: no permit of semaphore \"%V\" within %M "
                   "ms, %i of %i in use when queued",
-                  dry, &record->name, record->wait_time, record->in_use,
-                  record->limit);
+                  dry, &ctx->name, ctx->wait_time, ctx->in_use,
+                  ctx->limit);
 }

@@ -13,9 +13,9 @@
 #include "ngx_http_dsem_request.h"
 
 
-ngx_int_t ngx_http_dsem_refusal_code(ngx_http_dsem_record_t *record);
-ngx_int_t ngx_http_dsem_refusal_header(ngx_http_dsem_record_t *record);
-void ngx_http_dsem_refusal_log(ngx_http_dsem_record_t *record);
+ngx_int_t ngx_http_dsem_refusal_code(ngx_http_dsem_ctx_t *ctx);
+ngx_int_t ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx);
+void ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_REFUSAL_H_INCLUDED_ */

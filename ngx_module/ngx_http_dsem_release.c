@@ -22,12 +22,12 @@
 
 
 static ngx_int_t ngx_http_dsem_header_filter(ngx_http_request_t *r);
-static void ngx_http_dsem_release_watch(ngx_http_dsem_record_t *record,
+static void ngx_http_dsem_release_watch(ngx_http_dsem_ctx_t *ctx,
     ngx_http_request_t *r);
 static void ngx_http_dsem_release_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
-static void ngx_http_dsem_release_answered(ngx_http_dsem_record_t *record);
-static ngx_http_dsem_record_t *ngx_http_dsem_release_record(
+static void ngx_http_dsem_release_answered(ngx_http_dsem_ctx_t *ctx);
+static ngx_http_dsem_ctx_t *ngx_http_dsem_release_ctx(
     ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_release_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_release_updating(ngx_http_request_t *r);
@@ -63,23 +63,23 @@ ngx_http_dsem_release_init(ngx_conf_t *cf)
 static ngx_int_t
 ngx_http_dsem_header_filter(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_release_record(r);
+    ctx = ngx_http_dsem_release_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
         return ngx_http_next_header_filter(r);
     }
 
-    if (record->refused && r == r->main) {
-        if (ngx_http_dsem_refusal_header(record) != NGX_OK) {
+    if (ctx->refused && r == r->main) {
+        if (ngx_http_dsem_refusal_header(ctx) != NGX_OK) {
             return NGX_ERROR;
         }
 
-    } else if (ngx_http_dsem_release_expected(record)
-               || r != record->request)
+    } else if (ngx_http_dsem_release_expected(ctx)
+               || r != ctx->request)
     {
-        ngx_http_dsem_release_watch(record, r);
+        ngx_http_dsem_release_watch(ctx, r);
     }
 
     return ngx_http_next_header_filter(r);
@@ -89,7 +89,7 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
 /* r is the request itself, or one that updates the cache in its place */
 
 static void
-ngx_http_dsem_release_watch(ngx_http_dsem_record_t *record,
+ngx_http_dsem_release_watch(ngx_http_dsem_ctx_t *ctx,
     ngx_http_request_t *r)
 {
     ngx_http_upstream_t  *u;
@@ -97,18 +97,18 @@ ngx_http_dsem_release_watch(ngx_http_dsem_record_t *record,
     u = r->upstream;
 
     if (ngx_http_dsem_release_updating(r)) {
-        record->updating = 1;
+        ctx->updating = 1;
         return;
     }
 
     if (u == NULL || u->peer.connection == NULL) {
         /* the cache has answered, or nginx in the place of the upstream */
-        ngx_http_dsem_release_answered(record);
+        ngx_http_dsem_release_answered(ctx);
         return;
     }
 
     if (u->finalize_request != ngx_http_dsem_release_finalize) {
-        record->finalize_request = u->finalize_request;
+        ctx->finalize_request = u->finalize_request;
         u->finalize_request = ngx_http_dsem_release_finalize;
     }
 }
@@ -119,14 +119,14 @@ ngx_http_dsem_release_watch(ngx_http_dsem_record_t *record,
 static void
 ngx_http_dsem_release_finalize(ngx_http_request_t *r, ngx_int_t rc)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_release_record(r);
+    ctx = ngx_http_dsem_release_ctx(r);
 
-    r->upstream->finalize_request = record->finalize_request;
+    r->upstream->finalize_request = ctx->finalize_request;
     r->upstream->finalize_request(r, rc);
 
-    if (r->upstream == record->upstream) {
+    if (r->upstream == ctx->upstream) {
         /* it is of an earlier location, what there is now is not its own */
         return;
     }
@@ -134,39 +134,39 @@ ngx_http_dsem_release_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem upstream answered");
 
-    ngx_http_dsem_release_answered(record);
+    ngx_http_dsem_release_answered(ctx);
 }
 
 
 /* not yet where a subrequest relies on it: then when all of it is done */
 
 static void
-ngx_http_dsem_release_answered(ngx_http_dsem_record_t *record)
+ngx_http_dsem_release_answered(ngx_http_dsem_ctx_t *ctx)
 {
-    if (!record->lent) {
-        ngx_http_dsem_request_leave_all(record);
+    if (!ctx->lent) {
+        ngx_http_dsem_request_leave_all(ctx);
     }
 }
 
 
 /* the record whose permits this request's upstream uses, or NULL */
 
-static ngx_http_dsem_record_t *
-ngx_http_dsem_release_record(ngx_http_request_t *r)
+static ngx_http_dsem_ctx_t *
+ngx_http_dsem_release_ctx(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_request_record(r);
+    ctx = ngx_http_dsem_request_ctx(r);
 
-    if (record || !r->background || r->uri.data != r->parent->uri.data) {
-        return record;
+    if (ctx || !r->background || r->uri.data != r->parent->uri.data) {
+        return ctx;
     }
 
     /* an update of the cache runs on after what it was started by */
 
-    record = ngx_http_dsem_request_record(r->parent);
+    ctx = ngx_http_dsem_request_ctx(r->parent);
 
-    return (record && record->updating) ? record : NULL;
+    return (ctx && ctx->updating) ? ctx : NULL;
 }
 
 
@@ -176,18 +176,18 @@ ngx_http_dsem_release_record(ngx_http_request_t *r)
  */
 
 ngx_uint_t
-ngx_http_dsem_release_expected(ngx_http_dsem_record_t *record)
+ngx_http_dsem_release_expected(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_upstream_t  *u;
 
-    u = record->request->upstream;
+    u = ctx->request->upstream;
 
     /* an upstream may be left over from before a redirect */
 
-    return record->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
+    return ctx->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
            && u
-           && u != record->upstream
-           && !ngx_http_dsem_release_sliced(record->request);
+           && u != ctx->upstream
+           && !ngx_http_dsem_release_sliced(ctx->request);
 }
 
 

@@ -15,7 +15,7 @@
 
 
 void ngx_http_dsem_release_init(ngx_conf_t *cf);
-ngx_uint_t ngx_http_dsem_release_expected(ngx_http_dsem_record_t *record);
+ngx_uint_t ngx_http_dsem_release_expected(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_RELEASE_H_INCLUDED_ */

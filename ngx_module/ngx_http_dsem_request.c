@@ -24,14 +24,14 @@
 
 
 static ngx_int_t ngx_http_dsem_request_handler(ngx_http_request_t *r);
-static ngx_int_t ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
+static ngx_int_t ngx_http_dsem_request_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
 static void ngx_http_dsem_request_abandon(ngx_http_request_t *r);
-static ngx_http_dsem_record_t *ngx_http_dsem_request_create(
+static ngx_http_dsem_ctx_t *ngx_http_dsem_request_create(
     ngx_http_request_t *r);
 static void ngx_http_dsem_request_cleanup(void *data);
-static ngx_int_t ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record);
-static void ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
+static ngx_int_t ngx_http_dsem_request_enter(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_request_keep(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 
 
@@ -73,7 +73,7 @@ ngx_http_dsem_precontent_handler(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_dsem_request_handler(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t    *record;
+    ngx_http_dsem_ctx_t    *ctx;
     ngx_http_dsem_loc_conf_t  *dlcf;
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
@@ -87,65 +87,65 @@ ngx_http_dsem_request_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    record = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
 
-    if (record) {
+    if (ctx) {
         /* the other phase has seen to it, or the request goes on */
-        return record->decided ? record->rc : NGX_AGAIN;
+        return ctx->decided ? ctx->rc : NGX_AGAIN;
     }
 
-    record = ngx_http_dsem_request_record(r);
+    ctx = ngx_http_dsem_request_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
 
         if (dlcf->lines == NULL) {
             return NGX_DECLINED;
         }
 
-        record = ngx_http_dsem_request_create(r);
-        if (record == NULL) {
+        ctx = ngx_http_dsem_request_create(r);
+        if (ctx == NULL) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
     }
 
-    ngx_http_set_ctx(r, record, ngx_http_dsem_module);
+    ngx_http_set_ctx(r, ctx, ngx_http_dsem_module);
 
-    if (record->refused) {
+    if (ctx->refused) {
         /* its error page is not limited once more */
-        record->rc = NGX_DECLINED;
+        ctx->rc = NGX_DECLINED;
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_request_limit(record, dlcf);
+    return ngx_http_dsem_request_limit(ctx, dlcf);
 }
 
 
 /* the first time in this location */
 
 static ngx_int_t
-ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
+ngx_http_dsem_request_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf)
 {
-    record->conf = dlcf;
-    record->upstream = record->request->upstream;
-    record->decided = 0;
-    record->dry_run = 0;
+    ctx->conf = dlcf;
+    ctx->upstream = ctx->request->upstream;
+    ctx->decided = 0;
+    ctx->dry_run = 0;
 
-    if (ngx_http_dsem_request_enter(record) != NGX_OK) {
-        ngx_http_dsem_request_leave_all(record);
+    if (ngx_http_dsem_request_enter(ctx) != NGX_OK) {
+        ngx_http_dsem_request_leave_all(ctx);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (!record->decided && ngx_http_dsem_body_awaited(record)) {
+    if (!ctx->decided && ngx_http_dsem_body_awaited(ctx)) {
 
-        ngx_http_dsem_verdict_reject_early(record);
+        ngx_http_dsem_verdict_reject_early(ctx);
 
-        if (!record->decided) {
-            return ngx_http_dsem_body_read(record);
+        if (!ctx->decided) {
+            return ngx_http_dsem_body_read(ctx);
         }
     }
 
-    return ngx_http_dsem_verdict_ask(record);
+    return ngx_http_dsem_verdict_ask(ctx);
 }
 
 
@@ -154,26 +154,26 @@ ngx_http_dsem_request_limit(ngx_http_dsem_record_t *record,
 static void
 ngx_http_dsem_request_abandon(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_request_record(r);
+    ctx = ngx_http_dsem_request_ctx(r);
 
-    if (record && !record->decided) {
-        ngx_http_dsem_request_leave_all(record);
-        record->status = NGX_HTTP_DSEM_STATUS_NONE;
-        record->rc = NGX_DECLINED;
-        record->decided = 1;
+    if (ctx && !ctx->decided) {
+        ngx_http_dsem_request_leave_all(ctx);
+        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
+        ctx->rc = NGX_DECLINED;
+        ctx->decided = 1;
     }
 }
 
 
 /* the record of this request, wherever it has been redirected; or NULL */
 
-ngx_http_dsem_record_t *
-ngx_http_dsem_request_record(ngx_http_request_t *r)
+ngx_http_dsem_ctx_t *
+ngx_http_dsem_request_ctx(ngx_http_request_t *r)
 {
     ngx_pool_cleanup_t      *cln;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
     /* subrequests share the pool */
 
@@ -183,10 +183,10 @@ ngx_http_dsem_request_record(ngx_http_request_t *r)
             continue;
         }
 
-        record = cln->data;
+        ctx = cln->data;
 
-        if (record->request == r) {
-            return record;
+        if (ctx->request == r) {
+            return ctx;
         }
     }
 
@@ -194,30 +194,30 @@ ngx_http_dsem_request_record(ngx_http_request_t *r)
 }
 
 
-static ngx_http_dsem_record_t *
+static ngx_http_dsem_ctx_t *
 ngx_http_dsem_request_create(ngx_http_request_t *r)
 {
     ngx_pool_cleanup_t      *cln;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_record_t));
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_ctx_t));
     if (cln == NULL) {
         return NULL;
     }
 
-    record = cln->data;
-    ngx_memzero(record, sizeof(ngx_http_dsem_record_t));
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_dsem_ctx_t));
 
-    record->request = r;
-    ngx_http_dsem_verdict_init(record);
+    ctx->request = r;
+    ngx_http_dsem_verdict_init(ctx);
 
     cln->handler = ngx_http_dsem_request_cleanup;
 
-    if (r != r->main && ngx_http_dsem_subrequest_watch(record) != NGX_OK) {
+    if (r != r->main && ngx_http_dsem_subrequest_watch(ctx) != NGX_OK) {
         return NULL;
     }
 
-    return record;
+    return ctx;
 }
 
 
@@ -233,13 +233,13 @@ ngx_http_dsem_request_cleanup(void *data)
 ngx_int_t
 ngx_http_dsem_log_handler(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
     if (r == r->main) {
-        record = ngx_http_dsem_request_record(r);
+        ctx = ngx_http_dsem_request_ctx(r);
 
-        if (record) {
-            ngx_http_dsem_request_leave_all(record);
+        if (ctx) {
+            ngx_http_dsem_request_leave_all(ctx);
         }
     }
 
@@ -254,13 +254,13 @@ ngx_http_dsem_log_handler(ngx_http_request_t *r)
  */
 
 static ngx_int_t
-ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
+ngx_http_dsem_request_enter(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t              rc;
     ngx_uint_t             nclaims;
     ngx_http_dsem_claim_t  *claims;
 
-    rc = ngx_http_dsem_claims_evaluate(record->request, record->conf, &claims,
+    rc = ngx_http_dsem_claims_evaluate(ctx->request, ctx->conf, &claims,
                                       &nclaims);
 
     if (rc == NGX_ERROR) {
@@ -268,21 +268,21 @@ ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
     }
 
     /* what it has waited before it was redirected counts */
-    record->started = ngx_current_msec - record->wait_time;
+    ctx->started = ngx_current_msec - ctx->wait_time;
 
     if (rc == NGX_DECLINED) {
-        ngx_http_dsem_verdict_invalid(record, &claims[nclaims]);
+        ngx_http_dsem_verdict_invalid(ctx, &claims[nclaims]);
         return NGX_OK;
     }
 
-    if (record->request != record->request->main) {
-        ngx_http_dsem_subrequest_share(record, claims, &nclaims);
+    if (ctx->request != ctx->request->main) {
+        ngx_http_dsem_subrequest_share(ctx, claims, &nclaims);
     }
 
-    ngx_http_dsem_request_keep(record, claims, nclaims);
+    ngx_http_dsem_request_keep(ctx, claims, nclaims);
 
-    if (nclaims && record->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
-        record->status = NGX_HTTP_DSEM_STATUS_PASSED;
+    if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
+        ctx->status = NGX_HTTP_DSEM_STATUS_PASSED;
     }
 
     return NGX_OK;
@@ -290,16 +290,16 @@ ngx_http_dsem_request_enter(ngx_http_dsem_record_t *record)
 
 
 static void
-ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
+ngx_http_dsem_request_keep(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
 {
     ngx_uint_t             i, n;
     ngx_http_dsem_claim_t  *has;
 
-    n = ngx_min(nclaims, record->nclaims);
+    n = ngx_min(nclaims, ctx->nclaims);
 
     for (i = 0; i < n; i++) {
-        has = &record->claims[i];
+        has = &ctx->claims[i];
 
         if (has->ticket == NULL
             || ngx_http_dsem_ticket_answer(has->ticket)->verdict
@@ -314,26 +314,26 @@ ngx_http_dsem_request_keep(ngx_http_dsem_record_t *record,
         has->ticket = NULL;
     }
 
-    ngx_http_dsem_request_leave_all(record);
+    ngx_http_dsem_request_leave_all(ctx);
 
-    record->claims = claims;
-    record->nclaims = nclaims;
-    record->current = i;
+    ctx->claims = claims;
+    ctx->nclaims = nclaims;
+    ctx->current = i;
 }
 
 
 /* gives back whatever there is, the last taken first; idempotent */
 
 void
-ngx_http_dsem_request_leave_all(ngx_http_dsem_record_t *record)
+ngx_http_dsem_request_leave_all(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t  i;
 
-    if (record->timer.timer_set) {
-        ngx_del_timer(&record->timer);
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
     }
 
-    for (i = record->nclaims; i > 0; i--) {
-        ngx_http_dsem_claim_leave(&record->claims[i - 1]);
+    for (i = ctx->nclaims; i > 0; i--) {
+        ngx_http_dsem_claim_leave(&ctx->claims[i - 1]);
     }
 }

@@ -22,18 +22,18 @@ static ngx_int_t ngx_http_dsem_subrequest_done(ngx_http_request_t *r,
 static ngx_uint_t ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claim);
 static ngx_uint_t ngx_http_dsem_subrequest_awaited(
-    ngx_http_dsem_record_t *record);
+    ngx_http_dsem_ctx_t *ctx);
 
 
 /* gives back what it has when it is done; NGX_ERROR: no memory */
 
 ngx_int_t
-ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record)
+ngx_http_dsem_subrequest_watch(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_request_t          *r;
     ngx_http_post_subrequest_t  *ps;
 
-    r = record->request;
+    r = ctx->request;
 
     ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
     if (ps == NULL) {
@@ -41,9 +41,9 @@ ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record)
     }
 
     ps->handler = ngx_http_dsem_subrequest_done;
-    ps->data = record;
+    ps->data = ctx;
 
-    record->post_subrequest = r->post_subrequest;
+    ctx->post_subrequest = r->post_subrequest;
     r->post_subrequest = ps;
 
     return NGX_OK;
@@ -54,17 +54,17 @@ static ngx_int_t
 ngx_http_dsem_subrequest_done(ngx_http_request_t *r, void *data,
     ngx_int_t rc)
 {
-    ngx_http_dsem_record_t *record = data;
+    ngx_http_dsem_ctx_t *ctx = data;
 
     ngx_http_post_subrequest_t  *ps;
 
     /* it is called again when those that rely on it are done */
 
-    if (!record->lent || r->postponed == NULL) {
-        ngx_http_dsem_request_leave_all(record);
+    if (!ctx->lent || r->postponed == NULL) {
+        ngx_http_dsem_request_leave_all(ctx);
     }
 
-    ps = record->post_subrequest;
+    ps = ctx->post_subrequest;
 
     return ps ? ps->handler(r, ps->data, rc) : rc;
 }
@@ -76,7 +76,7 @@ ngx_http_dsem_subrequest_done(ngx_http_request_t *r, void *data,
  */
 
 void
-ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
+ngx_http_dsem_subrequest_share(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims)
 {
     ngx_uint_t  i, n;
@@ -84,7 +84,7 @@ ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
     n = 0;
 
     for (i = 0; i < *nclaims; i++) {
-        if (!ngx_http_dsem_subrequest_shared(record->request, &claims[i])) {
+        if (!ngx_http_dsem_subrequest_shared(ctx->request, &claims[i])) {
             claims[n++] = claims[i];
         }
     }
@@ -99,20 +99,20 @@ ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
 {
     ngx_uint_t               i;
     ngx_http_dsem_claim_t    *has;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
     for (r = r->parent; r; r = r->parent) {
-        record = ngx_http_dsem_request_record(r);
+        ctx = ngx_http_dsem_request_ctx(r);
 
-        if (record == NULL || !ngx_http_dsem_subrequest_awaited(record)) {
+        if (ctx == NULL || !ngx_http_dsem_subrequest_awaited(ctx)) {
             continue;
         }
 
-        for (i = 0; i < record->nclaims; i++) {
-            has = &record->claims[i];
+        for (i = 0; i < ctx->nclaims; i++) {
+            has = &ctx->claims[i];
 
             if (has->ticket && ngx_http_dsem_claim_same(has, claim)) {
-                record->lent = 1;
+                ctx->lent = 1;
                 return 1;
             }
         }
@@ -128,13 +128,13 @@ ngx_http_dsem_subrequest_shared(ngx_http_request_t *r,
  */
 
 static ngx_uint_t
-ngx_http_dsem_subrequest_awaited(ngx_http_dsem_record_t *record)
+ngx_http_dsem_subrequest_awaited(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_upstream_t  *u;
 
-    u = record->request->upstream;
+    u = ctx->request->upstream;
 
-    return !ngx_http_dsem_release_expected(record)
+    return !ngx_http_dsem_release_expected(ctx)
            || !u->buffering
            || u->conf->max_temp_file_size == 0;
 }

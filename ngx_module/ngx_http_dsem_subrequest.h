@@ -13,8 +13,8 @@
 #include "ngx_http_dsem_request.h"
 
 
-ngx_int_t ngx_http_dsem_subrequest_watch(ngx_http_dsem_record_t *record);
-void ngx_http_dsem_subrequest_share(ngx_http_dsem_record_t *record,
+ngx_int_t ngx_http_dsem_subrequest_watch(ngx_http_dsem_ctx_t *ctx);
+void ngx_http_dsem_subrequest_share(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims);
 
 

@@ -2,7 +2,7 @@
 /*
  * Variables: what a request was told, for logs and headers.
  *
- * They read the request's record and change nothing; without a record, or
+ * They read the request's record and change nothing; without a ctx, or
  * before the verdict, they are not found, which shows as empty.
  *
  * Called by: module.
@@ -24,7 +24,7 @@ static ngx_int_t ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_http_dsem_record_t *ngx_http_dsem_variables_record(
+static ngx_http_dsem_ctx_t *ngx_http_dsem_variables_ctx(
     ngx_http_request_t *r);
 static void ngx_http_dsem_variables_set(ngx_http_variable_value_t *v,
     u_char *data, size_t len);
@@ -42,15 +42,15 @@ static ngx_http_variable_t  ngx_http_dsem_vars[] = {
       0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
     { ngx_string("dsem_queue_position"), NULL, ngx_http_dsem_number_variable,
-      offsetof(ngx_http_dsem_record_t, position),
+      offsetof(ngx_http_dsem_ctx_t, position),
       NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
     { ngx_string("dsem_limit"), NULL, ngx_http_dsem_number_variable,
-      offsetof(ngx_http_dsem_record_t, limit),
+      offsetof(ngx_http_dsem_ctx_t, limit),
       NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
     { ngx_string("dsem_in_use"), NULL, ngx_http_dsem_number_variable,
-      offsetof(ngx_http_dsem_record_t, in_use),
+      offsetof(ngx_http_dsem_ctx_t, in_use),
       NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
       ngx_http_null_variable
@@ -90,25 +90,25 @@ ngx_http_dsem_add_variables(ngx_conf_t *cf)
 
 /* NULL: not limited, or not decided yet */
 
-static ngx_http_dsem_record_t *
-ngx_http_dsem_variables_record(ngx_http_request_t *r)
+static ngx_http_dsem_ctx_t *
+ngx_http_dsem_variables_ctx(ngx_http_request_t *r)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_request_record(r);
+    ctx = ngx_http_dsem_request_ctx(r);
 
-    if (record == NULL && r != r->main) {
-        record = ngx_http_dsem_request_record(r->main);
+    if (ctx == NULL && r != r->main) {
+        ctx = ngx_http_dsem_request_ctx(r->main);
     }
 
-    if (record == NULL
-        || !record->decided
-        || record->status == NGX_HTTP_DSEM_STATUS_NONE)
+    if (ctx == NULL
+        || !ctx->decided
+        || ctx->status == NGX_HTTP_DSEM_STATUS_NONE)
     {
         return NULL;
     }
 
-    return record;
+    return ctx;
 }
 
 
@@ -129,16 +129,16 @@ ngx_http_dsem_status_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     ngx_str_t               *word;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_variables_record(r);
+    ctx = ngx_http_dsem_variables_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    word = &ngx_http_dsem_statuses[record->status][record->dry_run];
+    word = &ngx_http_dsem_statuses[ctx->status][ctx->dry_run];
     ngx_http_dsem_variables_set(v, word->data, word->len);
 
     return NGX_OK;
@@ -149,16 +149,16 @@ static ngx_int_t
 ngx_http_dsem_name_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_variables_record(r);
+    ctx = ngx_http_dsem_variables_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    ngx_http_dsem_variables_set(v, record->name.data, record->name.len);
+    ngx_http_dsem_variables_set(v, ctx->name.data, ctx->name.len);
 
     return NGX_OK;
 }
@@ -169,11 +169,11 @@ ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     u_char                  *p, *last;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_variables_record(r);
+    ctx = ngx_http_dsem_variables_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
@@ -183,8 +183,8 @@ ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    last = ngx_sprintf(p, "%T.%03M", (time_t) record->wait_time / 1000,
-                       record->wait_time % 1000);
+    last = ngx_sprintf(p, "%T.%03M", (time_t) ctx->wait_time / 1000,
+                       ctx->wait_time % 1000);
     ngx_http_dsem_variables_set(v, p, last - p);
 
     return NGX_OK;
@@ -199,20 +199,20 @@ ngx_http_dsem_number_variable(ngx_http_request_t *r,
 {
     u_char                  *p, *last;
     ngx_int_t                number;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ngx_http_dsem_variables_record(r);
+    ctx = ngx_http_dsem_variables_ctx(r);
 
-    if (record == NULL) {
+    if (ctx == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    number = *(ngx_int_t *) ((u_char *) record + data);
+    number = *(ngx_int_t *) ((u_char *) ctx + data);
 
     if (number < 0
         || (number == 0
-            && data == offsetof(ngx_http_dsem_record_t, position)))
+            && data == offsetof(ngx_http_dsem_ctx_t, position)))
     {
         v->not_found = 1;
         return NGX_OK;

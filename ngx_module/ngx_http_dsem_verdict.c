@@ -20,67 +20,67 @@
 #include "ngx_http_dsem_verdict.h"
 
 
-static void ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record);
-static void ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
+static void ngx_http_dsem_verdict_advance(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_verdict_answered(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
-static void ngx_http_dsem_verdict_note(ngx_http_dsem_record_t *record,
+static void ngx_http_dsem_verdict_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
-static void ngx_http_dsem_verdict_refuse(ngx_http_dsem_record_t *record,
+static void ngx_http_dsem_verdict_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_request_status_e status);
-static void ngx_http_dsem_verdict_decide(ngx_http_dsem_record_t *record,
+static void ngx_http_dsem_verdict_decide(ngx_http_dsem_ctx_t *ctx,
     ngx_int_t rc);
 static void ngx_http_dsem_verdict_handler(void *data);
-static void ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record);
+static void ngx_http_dsem_verdict_dry_run(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev);
 static ngx_http_dsem_claim_t *ngx_http_dsem_verdict_waiting(
-    ngx_http_dsem_record_t *record);
+    ngx_http_dsem_ctx_t *ctx);
 
 
 void
-ngx_http_dsem_verdict_init(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_init(ngx_http_dsem_ctx_t *ctx)
 {
     /* not cancelable: a worker that exits serves those who wait */
-    record->timer.handler = ngx_http_dsem_verdict_timer_handler;
-    record->timer.data = record;
-    record->timer.log = record->request->connection->log;
+    ctx->timer.handler = ngx_http_dsem_verdict_timer_handler;
+    ctx->timer.data = ctx;
+    ctx->timer.log = ctx->request->connection->log;
 }
 
 
 /* a value that is no number: what it asks for cannot be known */
 
 void
-ngx_http_dsem_verdict_invalid(ngx_http_dsem_record_t *record,
+ngx_http_dsem_verdict_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)
 {
-    record->name = claim->ask.name;
-    record->invalid = 1;
-    record->position = 0;
-    record->limit = -1;
-    record->in_use = -1;
+    ctx->name = claim->ask.name;
+    ctx->invalid = 1;
+    ctx->position = 0;
+    ctx->limit = -1;
+    ctx->in_use = -1;
 
-    ngx_http_dsem_request_leave_all(record);
-    ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_ERROR);
+    ngx_http_dsem_request_leave_all(ctx);
+    ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
 }
 
 
 /* what has no room for it now need not read its body first */
 
 void
-ngx_http_dsem_verdict_reject_early(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_reject_early(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t               i;
     ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
-    if (record->conf->dry_run) {
+    if (ctx->conf->dry_run) {
         return;
     }
 
-    for (i = record->current; i < record->nclaims; i++) {
-        claim = &record->claims[i];
+    for (i = ctx->current; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
 
         if (ngx_http_dsem_semaphore_full(&claim->ask, &answer)) {
-            ngx_http_dsem_verdict_answered(record, claim, &answer);
+            ngx_http_dsem_verdict_answered(ctx, claim, &answer);
             return;
         }
     }
@@ -94,44 +94,44 @@ ngx_http_dsem_verdict_reject_early(ngx_http_dsem_record_t *record)
  */
 
 ngx_int_t
-ngx_http_dsem_verdict_ask(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_ask(ngx_http_dsem_ctx_t *ctx)
 {
-    if (!record->decided) {
-        record->started = ngx_current_msec - record->wait_time;
-        ngx_http_dsem_verdict_advance(record);
+    if (!ctx->decided) {
+        ctx->started = ngx_current_msec - ctx->wait_time;
+        ngx_http_dsem_verdict_advance(ctx);
     }
 
-    if (!record->decided && ngx_http_dsem_suspend(record->request) != NGX_OK) {
-        ngx_http_dsem_request_leave_all(record);
-        ngx_http_dsem_verdict_decide(record, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    if (!ctx->decided && ngx_http_dsem_suspend(ctx->request) != NGX_OK) {
+        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_verdict_decide(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    return record->decided ? record->rc : NGX_AGAIN;
+    return ctx->decided ? ctx->rc : NGX_AGAIN;
 }
 
 
 /* asks for one after the other, until one has to be waited for */
 
 static void
-ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_advance(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
-    while (!record->decided) {
+    while (!ctx->decided) {
 
-        if (record->current == record->nclaims) {
-            ngx_http_dsem_verdict_decide(record, NGX_DECLINED);
+        if (ctx->current == ctx->nclaims) {
+            ngx_http_dsem_verdict_decide(ctx, NGX_DECLINED);
             return;
         }
 
-        claim = &record->claims[record->current];
+        claim = &ctx->claims[ctx->current];
 
         claim->ask.handler = ngx_http_dsem_verdict_handler;
-        claim->ask.data = record;
-        claim->ask.early = record->conf->dry_run;
-        claim->ask.reuse = record->conf->reuse;
-        claim->ask.local = (record->conf->on_error
+        claim->ask.data = ctx;
+        claim->ask.early = ctx->conf->dry_run;
+        claim->ask.reuse = ctx->conf->reuse;
+        claim->ask.local = (ctx->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
 
         claim->ticket = ngx_http_dsem_semaphore_ask(&claim->ask, &answer);
@@ -144,15 +144,15 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
 
             /* nginx moves a timer by less than 300 ms not at all */
 
-            if (record->timer.timer_set) {
-                ngx_del_timer(&record->timer);
+            if (ctx->timer.timer_set) {
+                ngx_del_timer(&ctx->timer);
             }
 
-            ngx_add_timer(&record->timer, claim->timeout);
+            ngx_add_timer(&ctx->timer, claim->timeout);
             return;
         }
 
-        ngx_http_dsem_verdict_answered(record, claim, &answer);
+        ngx_http_dsem_verdict_answered(ctx, claim, &answer);
     }
 }
 
@@ -160,112 +160,112 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_record_t *record)
 /* one verdict of one semaphore */
 
 static void
-ngx_http_dsem_verdict_answered(ngx_http_dsem_record_t *record,
+ngx_http_dsem_verdict_answered(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
-    ngx_http_dsem_verdict_note(record, claim, answer);
+    ngx_http_dsem_verdict_note(ctx, claim, answer);
 
     switch (answer->verdict) {
 
     case NGX_HTTP_DSEM_WAITING:
     case NGX_HTTP_DSEM_GRANTED:
         if (answer->local) {
-            record->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
+            ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
 
         } else if (answer->position
-                   && record->status == NGX_HTTP_DSEM_STATUS_PASSED)
+                   && ctx->status == NGX_HTTP_DSEM_STATUS_PASSED)
         {
-            record->status = NGX_HTTP_DSEM_STATUS_QUEUED;
+            ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
         }
 
         if (answer->verdict == NGX_HTTP_DSEM_WAITING) {
-            record->dry_run = 1;
+            ctx->dry_run = 1;
         }
 
         break;
 
     case NGX_HTTP_DSEM_WORKER_FULL:
-        record->worker_full = 1;
+        ctx->worker_full = 1;
         /* fall through */
 
     case NGX_HTTP_DSEM_REFUSED:
-        ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_REJECTED);
+        ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
         return;
 
     case NGX_HTTP_DSEM_FAILED:
         ngx_http_dsem_claim_leave(claim);
 
-        if (record->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
-            ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_ERROR);
+        if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
+            ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
             return;
         }
 
-        record->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
+        ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
         break;
     }
 
-    record->current++;
+    ctx->current++;
 }
 
 
 static void
-ngx_http_dsem_verdict_note(ngx_http_dsem_record_t *record,
+ngx_http_dsem_verdict_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     /* of several semaphores, the one that made it wait is of interest */
 
     if (answer->verdict == NGX_HTTP_DSEM_GRANTED
         && answer->position == 0
-        && record->status == NGX_HTTP_DSEM_STATUS_QUEUED)
+        && ctx->status == NGX_HTTP_DSEM_STATUS_QUEUED)
     {
         return;
     }
 
-    record->name = claim->ask.name;
-    record->position = answer->position;
-    record->limit = answer->limit;
-    record->in_use = answer->in_use;
-    record->weight = claim->ask.weight;
+    ctx->name = claim->ask.name;
+    ctx->position = answer->position;
+    ctx->limit = answer->limit;
+    ctx->in_use = answer->in_use;
+    ctx->weight = claim->ask.weight;
 }
 
 
 static void
-ngx_http_dsem_verdict_refuse(ngx_http_dsem_record_t *record,
+ngx_http_dsem_verdict_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_request_status_e status)
 {
-    record->status = status;
-    record->wait_time = ngx_current_msec - record->started;
+    ctx->status = status;
+    ctx->wait_time = ngx_current_msec - ctx->started;
 
-    ngx_http_dsem_request_leave_all(record);
-    ngx_http_dsem_refusal_log(record);
+    ngx_http_dsem_request_leave_all(ctx);
+    ngx_http_dsem_refusal_log(ctx);
 
-    if (record->conf->dry_run) {
-        record->dry_run = 1;
-        ngx_http_dsem_verdict_decide(record, NGX_DECLINED);
+    if (ctx->conf->dry_run) {
+        ctx->dry_run = 1;
+        ngx_http_dsem_verdict_decide(ctx, NGX_DECLINED);
         return;
     }
 
-    record->refused = 1;
-    ngx_http_dsem_verdict_decide(record, ngx_http_dsem_refusal_code(record));
+    ctx->refused = 1;
+    ngx_http_dsem_verdict_decide(ctx, ngx_http_dsem_refusal_code(ctx));
 }
 
 
 static void
-ngx_http_dsem_verdict_decide(ngx_http_dsem_record_t *record, ngx_int_t rc)
+ngx_http_dsem_verdict_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
 {
-    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, record->request->connection->log, 0,
+    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
                    "dsem decided: %i, status:%d, waited:%M", rc,
-                   (int) record->status,
-                   ngx_current_msec - record->started);
+                   (int) ctx->status,
+                   ngx_current_msec - ctx->started);
 
-    record->decided = 1;
-    record->rc = rc;
-    record->wait_time = ngx_current_msec - record->started;
+    ctx->decided = 1;
+    ctx->rc = rc;
+    ctx->wait_time = ngx_current_msec - ctx->started;
 
     /* in a dry run the wait goes on beside the request */
 
-    if (record->timer.timer_set && !record->dry_run) {
-        ngx_del_timer(&record->timer);
+    if (ctx->timer.timer_set && !ctx->dry_run) {
+        ngx_del_timer(&ctx->timer);
     }
 }
 
@@ -273,20 +273,20 @@ ngx_http_dsem_verdict_decide(ngx_http_dsem_record_t *record, ngx_int_t rc)
 static void
 ngx_http_dsem_verdict_handler(void *data)
 {
-    ngx_http_dsem_record_t  *record = data;
+    ngx_http_dsem_ctx_t  *ctx = data;
 
     ngx_http_dsem_claim_t    *claim;
     ngx_http_dsem_answer_t   answer;
 
-    ngx_http_set_log_request(record->request->connection->log,
-                             record->request);
+    ngx_http_set_log_request(ctx->request->connection->log,
+                             ctx->request);
 
-    if (record->decided) {
-        ngx_http_dsem_verdict_dry_run(record);
+    if (ctx->decided) {
+        ngx_http_dsem_verdict_dry_run(ctx);
         return;
     }
 
-    claim = &record->claims[record->current];
+    claim = &ctx->claims[ctx->current];
     answer = *ngx_http_dsem_ticket_answer(claim->ticket);
 
     if (answer.verdict == NGX_HTTP_DSEM_WAITING && answer.position == 0) {
@@ -294,11 +294,11 @@ ngx_http_dsem_verdict_handler(void *data)
         return;
     }
 
-    ngx_http_dsem_verdict_answered(record, claim, &answer);
-    ngx_http_dsem_verdict_advance(record);
+    ngx_http_dsem_verdict_answered(ctx, claim, &answer);
+    ngx_http_dsem_verdict_advance(ctx);
 
-    if (record->decided) {
-        ngx_http_dsem_resume(record->request);
+    if (ctx->decided) {
+        ngx_http_dsem_resume(ctx->request);
     }
 }
 
@@ -306,13 +306,13 @@ ngx_http_dsem_verdict_handler(void *data)
 /* a dry run: the request is being served while its ticket waits */
 
 static void
-ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_dry_run(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t             i;
     ngx_http_dsem_claim_t  *claim;
 
-    for (i = 0; i < record->nclaims; i++) {
-        claim = &record->claims[i];
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
 
         if (claim->ticket == NULL) {
             continue;
@@ -332,8 +332,8 @@ ngx_http_dsem_verdict_dry_run(ngx_http_dsem_record_t *record)
         }
     }
 
-    if (record->timer.timer_set) {
-        ngx_del_timer(&record->timer);
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
     }
 }
 
@@ -343,26 +343,26 @@ ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev)
 {
     ngx_uint_t               decided;
     ngx_http_dsem_claim_t    *claim;
-    ngx_http_dsem_record_t  *record;
+    ngx_http_dsem_ctx_t  *ctx;
 
-    record = ev->data;
+    ctx = ev->data;
 
-    ngx_http_set_log_request(record->request->connection->log,
-                             record->request);
+    ngx_http_set_log_request(ctx->request->connection->log,
+                             ctx->request);
 
-    decided = record->decided;
-    claim = ngx_http_dsem_verdict_waiting(record);
+    decided = ctx->decided;
+    claim = ngx_http_dsem_verdict_waiting(ctx);
 
     if (claim == NULL) {
         return;
     }
 
-    ngx_http_dsem_verdict_note(record, claim,
+    ngx_http_dsem_verdict_note(ctx, claim,
                                ngx_http_dsem_ticket_answer(claim->ticket));
-    ngx_http_dsem_verdict_refuse(record, NGX_HTTP_DSEM_STATUS_TIMEOUT);
+    ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
     if (!decided) {
-        ngx_http_dsem_resume(record->request);
+        ngx_http_dsem_resume(ctx->request);
     }
 }
 
@@ -370,13 +370,13 @@ ngx_http_dsem_verdict_timer_handler(ngx_event_t *ev)
 /* what the request waits for, in a dry run beside being served; or NULL */
 
 static ngx_http_dsem_claim_t *
-ngx_http_dsem_verdict_waiting(ngx_http_dsem_record_t *record)
+ngx_http_dsem_verdict_waiting(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t             i;
     ngx_http_dsem_claim_t  *claim;
 
-    for (i = 0; i < record->nclaims; i++) {
-        claim = &record->claims[i];
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
 
         if (claim->ticket
             && ngx_http_dsem_ticket_answer(claim->ticket)->verdict
