@@ -27,7 +27,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_claim_line(ngx_http_request_t *r,
-    ngx_http_dsem_line_t *line, ngx_http_dsem_claim_t *claim);
+    ngx_http_dsem_limit_t *line, ngx_http_dsem_claim_t *claim);
 static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
     ngx_str_t *name, ngx_http_complex_value_t *cv,
     ngx_http_dsem_range_t *range, ngx_int_t *number);
@@ -61,17 +61,17 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
 {
     ngx_int_t              rc;
     ngx_uint_t             i, n;
-    ngx_http_dsem_line_t  *line;
+    ngx_http_dsem_limit_t  *line;
 
     *claims = NULL;
     *nclaims = 0;
 
-    if (dlcf->lines == NULL) {
+    if (dlcf->limits == NULL) {
         return NGX_OK;
     }
 
-    line = dlcf->lines->elts;
-    n = dlcf->lines->nelts;
+    line = dlcf->limits->elts;
+    n = dlcf->limits->nelts;
 
     *claims = ngx_pcalloc(r->pool, n * sizeof(ngx_http_dsem_claim_t));
     if (*claims == NULL) {
@@ -101,7 +101,7 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
 
 
 static ngx_int_t
-ngx_http_dsem_claim_line(ngx_http_request_t *r, ngx_http_dsem_line_t *line,
+ngx_http_dsem_claim_line(ngx_http_request_t *r, ngx_http_dsem_limit_t *line,
     ngx_http_dsem_claim_t *claim)
 {
     ngx_int_t             rc;

@@ -7,7 +7,7 @@
  * conf_value.  Whatever can be known when the configuration is read is refused
  * then, and never at run time.
  *
- * After a merge dlcf->lines is NULL where nothing is limited.  A level's own
+ * After a merge dlcf->limits is NULL where nothing is limited.  A level's own
  * lines are one array, shared by the levels that inherit it: nobody changes a
  * line after that.
  *
@@ -375,7 +375,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
         return NULL;
     }
 
-    dlcf->lines = NGX_CONF_UNSET_PTR;
+    dlcf->limits = NGX_CONF_UNSET_PTR;
 
     dlcf->status = NGX_CONF_UNSET_UINT;
     dlcf->status_full = NGX_CONF_UNSET_UINT;
@@ -403,7 +403,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_dsem_loc_conf_t *prev = parent;
     ngx_http_dsem_loc_conf_t *conf = child;
 
-    ngx_conf_merge_ptr_value(conf->lines, prev->lines, NULL);
+    ngx_conf_merge_ptr_value(conf->limits, prev->limits, NULL);
 
     /* the four are set together or not at all */
 

@@ -53,11 +53,11 @@ typedef struct {
     ngx_msec_t                 timeout;
     ngx_flag_t                *strict;      /* some line of this literal name
                                                has no queue; or NULL */
-} ngx_http_dsem_line_t;
+} ngx_http_dsem_limit_t;
 
 
 typedef struct {
-    ngx_array_t               *lines;       /* ngx_http_dsem_line_t;
+    ngx_array_t               *limits;       /* ngx_http_dsem_limit_t;
                                                NULL: not limited */
 
     ngx_uint_t                 status;

@@ -49,7 +49,7 @@ struct ngx_http_dsem_check_s {
 
 
 static ngx_int_t ngx_http_dsem_check_strict(ngx_conf_t *cf,
-    ngx_http_dsem_seen_t *seen, ngx_http_dsem_line_t *line);
+    ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *line);
 static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen, ngx_int_t limit);
 static ngx_int_t ngx_http_dsem_check_order(ngx_conf_t *cf,
@@ -108,11 +108,11 @@ ngx_http_dsem_check_create(ngx_conf_t *cf)
 
 ngx_int_t
 ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *lines,
-    ngx_http_dsem_line_t *line, ngx_int_t limit)
+    ngx_http_dsem_limit_t *line, ngx_int_t limit)
 {
     ngx_uint_t                  i;
     ngx_http_dsem_seen_t       *seen, *other;
-    ngx_http_dsem_line_t       *before;
+    ngx_http_dsem_limit_t       *before;
     ngx_http_dsem_check_t      *check;
     ngx_http_dsem_main_conf_t  *dmcf;
 
@@ -160,7 +160,7 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *lines,
 
 static ngx_int_t
 ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
-    ngx_http_dsem_line_t *line)
+    ngx_http_dsem_limit_t *line)
 {
     if (seen->strict == NULL) {
         seen->strict = ngx_pcalloc(cf->pool, sizeof(ngx_flag_t));

@@ -16,7 +16,7 @@
 
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);
 ngx_int_t ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *lines,
-    ngx_http_dsem_line_t *line, ngx_int_t limit);
+    ngx_http_dsem_limit_t *line, ngx_int_t limit);
 
 
 #endif /* _NGX_HTTP_DSEM_CONF_CHECK_H_INCLUDED_ */

@@ -22,7 +22,7 @@ static char *ngx_http_dsem_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_line_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_line_make(ngx_conf_t *cf,
-    ngx_http_dsem_line_t *line, ngx_str_t *name, ngx_http_dsem_arg_t *args);
+    ngx_http_dsem_limit_t *line, ngx_str_t *name, ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_line_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
 static ngx_int_t ngx_http_dsem_line_compile_optional(ngx_conf_t *cf,
@@ -68,7 +68,7 @@ ngx_http_dsem_line(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_str_t                  *value;
     ngx_http_dsem_arg_t         args[NGX_HTTP_DSEM_NPARAMS];
-    ngx_http_dsem_line_t        made, *line;
+    ngx_http_dsem_limit_t        made, *line;
     ngx_http_dsem_main_conf_t  *dmcf;
 
     value = cf->args->elts;
@@ -81,7 +81,7 @@ ngx_http_dsem_line(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "has an empty name";
     }
 
-    if (dlcf->lines == NULL) {
+    if (dlcf->limits == NULL) {
         return "may not stand beside \"dsem off\" of the same level";
     }
 
@@ -89,10 +89,10 @@ ngx_http_dsem_line(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    if (dlcf->lines == NGX_CONF_UNSET_PTR) {
-        dlcf->lines = ngx_array_create(cf->pool, 1,
-                                       sizeof(ngx_http_dsem_line_t));
-        if (dlcf->lines == NULL) {
+    if (dlcf->limits == NGX_CONF_UNSET_PTR) {
+        dlcf->limits = ngx_array_create(cf->pool, 1,
+                                       sizeof(ngx_http_dsem_limit_t));
+        if (dlcf->limits == NULL) {
             return NGX_CONF_ERROR;
         }
     }
@@ -102,14 +102,14 @@ ngx_http_dsem_line(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     if (made.name.lengths == NULL
-        && ngx_http_dsem_check_literal(cf, dlcf->lines, &made,
+        && ngx_http_dsem_check_literal(cf, dlcf->limits, &made,
                                        args[NGX_HTTP_DSEM_LIMIT].number)
            != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
 
-    line = ngx_array_push(dlcf->lines);
+    line = ngx_array_push(dlcf->limits);
     if (line == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -138,15 +138,15 @@ ngx_http_dsem_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
         return NGX_CONF_ERROR;
     }
 
-    if (dlcf->lines == NULL) {
+    if (dlcf->limits == NULL) {
         return "is duplicate";
     }
 
-    if (dlcf->lines != NGX_CONF_UNSET_PTR) {
+    if (dlcf->limits != NGX_CONF_UNSET_PTR) {
         return "with \"off\" may not stand beside others of the same level";
     }
 
-    dlcf->lines = NULL;
+    dlcf->limits = NULL;
 
     return NGX_CONF_OK;
 }
@@ -193,10 +193,10 @@ ngx_http_dsem_line_params(ngx_conf_t *cf, ngx_command_t *cmd,
 /* a line of what is written: the texts are good */
 
 static ngx_int_t
-ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_line_t *line,
+ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *line,
     ngx_str_t *name, ngx_http_dsem_arg_t *args)
 {
-    ngx_memzero(line, sizeof(ngx_http_dsem_line_t));
+    ngx_memzero(line, sizeof(ngx_http_dsem_limit_t));
 
     if (ngx_http_dsem_line_compile(cf, name, &line->name) != NGX_OK) {
         return NGX_ERROR;

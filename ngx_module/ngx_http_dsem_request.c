@@ -98,7 +98,7 @@ ngx_http_dsem_request_handler(ngx_http_request_t *r)
 
     if (ctx == NULL) {
 
-        if (dlcf->lines == NULL) {
+        if (dlcf->limits == NULL) {
             return NGX_DECLINED;
         }
 
