@@ -606,7 +606,7 @@ ngx_http_dsem_account_fail(ngx_http_dsem_account_t *account)
             q = ngx_queue_head(lists[i]);
             ngx_http_dsem_ticket_end(
                              ngx_queue_data(q, ngx_http_dsem_ticket_t, queue),
-                             NGX_HTTP_DSEM_FAILED);
+                             NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
         }
     }
 

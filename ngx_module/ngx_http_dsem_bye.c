@@ -34,7 +34,7 @@ ngx_int_t
 ngx_http_dsem_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *session,
     ngx_http_dsem_reply_pt handler, void *data)
 {
-    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_BYE, NULL, 0, 2)
+    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_BYE, NULL, 0, 2)
         != NGX_OK)
     {
         return NGX_ERROR;

@@ -509,7 +509,7 @@ ngx_http_dsem_calls_decode(ngx_http_dsem_calls_t *calls,
         || (uint64_t) v[1] != call->epoch
         || (uint64_t) v[2] != call->number
         || v[3] < 0
-        || v[3] >= NGX_HTTP_DSEM_NSTATUSES)
+        || v[3] >= NGX_HTTP_DSEM_NREPLIES)
     {
         return NGX_ERROR;
     }

@@ -45,9 +45,9 @@ static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
 /* indices of the parameters of "dsem_status" */
 enum {
-    NGX_HTTP_DSEM_FULL = 0,
-    NGX_HTTP_DSEM_TIMED_OUT,
-    NGX_HTTP_DSEM_ERROR,
+    NGX_HTTP_DSEM_REASON_FULL = 0,
+    NGX_HTTP_DSEM_REASON_TIMED_OUT,
+    NGX_HTTP_DSEM_REASON_ERROR,
     NGX_HTTP_DSEM_NREASONS
 };
 
@@ -462,9 +462,9 @@ ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     dlcf->status = code.number;
-    dlcf->status_full = args[NGX_HTTP_DSEM_FULL].number;
-    dlcf->status_timeout = args[NGX_HTTP_DSEM_TIMED_OUT].number;
-    dlcf->status_error = args[NGX_HTTP_DSEM_ERROR].number;
+    dlcf->status_full = args[NGX_HTTP_DSEM_REASON_FULL].number;
+    dlcf->status_timeout = args[NGX_HTTP_DSEM_REASON_TIMED_OUT].number;
+    dlcf->status_error = args[NGX_HTTP_DSEM_REASON_ERROR].number;
 
     return NGX_CONF_OK;
 }

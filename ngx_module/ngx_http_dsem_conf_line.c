@@ -31,11 +31,11 @@ static ngx_int_t ngx_http_dsem_line_compile_optional(ngx_conf_t *cf,
 
 /* indices of the parameters of "dsem" */
 enum {
-    NGX_HTTP_DSEM_LIMIT = 0,
-    NGX_HTTP_DSEM_QUEUE,
-    NGX_HTTP_DSEM_TIMEOUT,
-    NGX_HTTP_DSEM_WEIGHT,
-    NGX_HTTP_DSEM_PRIORITY,
+    NGX_HTTP_DSEM_PARAM_LIMIT = 0,
+    NGX_HTTP_DSEM_PARAM_QUEUE,
+    NGX_HTTP_DSEM_PARAM_TIMEOUT,
+    NGX_HTTP_DSEM_PARAM_WEIGHT,
+    NGX_HTTP_DSEM_PARAM_PRIORITY,
     NGX_HTTP_DSEM_NPARAMS
 };
 
@@ -103,7 +103,7 @@ ngx_http_dsem_line(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (made.name.lengths == NULL
         && ngx_http_dsem_check_literal(cf, dlcf->limits, &made,
-                                       args[NGX_HTTP_DSEM_LIMIT].number)
+                                       args[NGX_HTTP_DSEM_PARAM_LIMIT].number)
            != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -166,8 +166,8 @@ ngx_http_dsem_line_params(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
-    limit = &args[NGX_HTTP_DSEM_LIMIT];
-    weight = &args[NGX_HTTP_DSEM_WEIGHT];
+    limit = &args[NGX_HTTP_DSEM_PARAM_LIMIT];
+    weight = &args[NGX_HTTP_DSEM_PARAM_WEIGHT];
 
     if (limit->text.data == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -202,7 +202,7 @@ ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *line,
         return NGX_ERROR;
     }
 
-    if (ngx_http_dsem_line_compile(cf, &args[NGX_HTTP_DSEM_LIMIT].text,
+    if (ngx_http_dsem_line_compile(cf, &args[NGX_HTTP_DSEM_PARAM_LIMIT].text,
                                    &line->limit)
         != NGX_OK)
     {
@@ -210,7 +210,7 @@ ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *line,
     }
 
     if (ngx_http_dsem_line_compile_optional(cf,
-                                            &args[NGX_HTTP_DSEM_WEIGHT].text,
+                                            &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
                                             &line->weight)
         != NGX_OK)
     {
@@ -218,7 +218,7 @@ ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *line,
     }
 
     if (ngx_http_dsem_line_compile_optional(cf,
-                                            &args[NGX_HTTP_DSEM_PRIORITY].text,
+                                            &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
                                             &line->priority)
         != NGX_OK)
     {
@@ -228,12 +228,12 @@ ngx_http_dsem_line_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *line,
     line->queue = 0;
     line->timeout = 5000;
 
-    if (args[NGX_HTTP_DSEM_QUEUE].text.data) {
-        line->queue = args[NGX_HTTP_DSEM_QUEUE].number;
+    if (args[NGX_HTTP_DSEM_PARAM_QUEUE].text.data) {
+        line->queue = args[NGX_HTTP_DSEM_PARAM_QUEUE].number;
     }
 
-    if (args[NGX_HTTP_DSEM_TIMEOUT].text.data) {
-        line->timeout = args[NGX_HTTP_DSEM_TIMEOUT].number;
+    if (args[NGX_HTTP_DSEM_PARAM_TIMEOUT].text.data) {
+        line->timeout = args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number;
     }
 
     return NGX_OK;

@@ -107,7 +107,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
     keys[0] = account->key;
     keys[1] = account->queue_key;
 
-    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_DECLARE, keys, 2,
+    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_DECLARE, keys, 2,
                                   4 + 4 * declare->n)
         != NGX_OK)
     {
@@ -168,12 +168,12 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
 
-    if (reply->status == NGX_HTTP_DSEM_BROKEN) {
+    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         ngx_http_dsem_sync_broken(declare->account);
         return NGX_OK;
     }
 
-    if (reply->status != NGX_HTTP_DSEM_OK) {
+    if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
         /* the session sees to it */
         return NGX_OK;
     }

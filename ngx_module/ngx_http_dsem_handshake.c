@@ -102,7 +102,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
         || ngx_http_dsem_redis_identify(session->redis, &session->name,
                                         session->epoch)
            != NGX_OK
-        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_HELLO,
+        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_SCRIPT_HELLO,
                                      NULL, 0, 4)
            != NGX_OK)
     {
@@ -161,7 +161,7 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
 
     switch (reply->status) {
 
-    case NGX_HTTP_DSEM_OK:
+    case NGX_HTTP_DSEM_REPLY_OK:
         if (reply->nvalues >= nvalues) {
             return 1;
         }
@@ -169,7 +169,7 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
         ngx_http_dsem_redis_drop(session->redis, "reply too short");
         return 0;
 
-    case NGX_HTTP_DSEM_GONE:
+    case NGX_HTTP_DSEM_REPLY_GONE:
         /* somebody has said good-bye for us; calls carry the old name */
         ngx_http_dsem_redis_reconnect(session->redis,
                                       "session removed");
@@ -269,7 +269,7 @@ ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
     call = ngx_http_dsem_handshake_call(session);
 
     if (call == NULL
-        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_DECLARED,
+        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_SCRIPT_DECLARED,
                                      NULL, 0, 0)
            != NGX_OK
         || ngx_http_dsem_redis_call(session->redis,
@@ -317,7 +317,7 @@ ngx_http_dsem_handshake_beat_handler(ngx_event_t *ev)
     call = ngx_http_dsem_handshake_call(session);
 
     if (call == NULL
-        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_BEAT,
+        || ngx_http_dsem_redis_begin(session->redis, NGX_HTTP_DSEM_SCRIPT_BEAT,
                                      NULL, 0, 2)
            != NGX_OK)
     {

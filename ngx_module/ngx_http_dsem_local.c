@@ -51,7 +51,7 @@ ngx_http_dsem_local_away(ngx_http_dsem_account_t *account)
         q = ngx_queue_next(q);
 
         if (!ticket->local) {
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_FAILED);
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
         }
     }
 
@@ -91,7 +91,7 @@ ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
                 return;
             }
 
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_REFUSED);
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
         }
     }
 }

@@ -23,12 +23,12 @@ typedef struct ngx_http_dsem_redis_s  ngx_http_dsem_redis_t;
 
 /* how a command ended; the same table as in lua/include/status.lua */
 typedef enum {
-    NGX_HTTP_DSEM_OK = 0,
-    NGX_HTTP_DSEM_RESYNC,
-    NGX_HTTP_DSEM_STALE,
-    NGX_HTTP_DSEM_GONE,
-    NGX_HTTP_DSEM_BROKEN,
-    NGX_HTTP_DSEM_NSTATUSES
+    NGX_HTTP_DSEM_REPLY_OK = 0,
+    NGX_HTTP_DSEM_REPLY_RESYNC,
+    NGX_HTTP_DSEM_REPLY_STALE,
+    NGX_HTTP_DSEM_REPLY_GONE,
+    NGX_HTTP_DSEM_REPLY_BROKEN,
+    NGX_HTTP_DSEM_NREPLIES
 } ngx_http_dsem_status_e;
 
 

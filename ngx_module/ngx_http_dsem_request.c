@@ -303,7 +303,7 @@ ngx_http_dsem_request_keep(ngx_http_dsem_ctx_t *ctx,
 
         if (has->ticket == NULL
             || ngx_http_dsem_ticket_answer(has->ticket)->verdict
-               != NGX_HTTP_DSEM_GRANTED
+               != NGX_HTTP_DSEM_VERDICT_GRANTED
             || !ngx_http_dsem_claim_same(has, &claims[i])
             || has->ask.weight < claims[i].ask.weight)
         {

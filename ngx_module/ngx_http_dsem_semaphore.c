@@ -113,25 +113,25 @@ ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
     away = ngx_http_dsem_session_away();
 
     if (away && !ask->local) {
-        answer->verdict = NGX_HTTP_DSEM_FAILED;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
         return NULL;
     }
 
     if (ngx_http_dsem_tickets_waiting()
         >= ngx_http_dsem_semaphore_max_waiting)
     {
-        answer->verdict = NGX_HTTP_DSEM_WORKER_FULL;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_WORKER_FULL;
         return NULL;
     }
 
     account = ngx_http_dsem_account_get(&ask->name);
     if (account == NULL) {
-        answer->verdict = NGX_HTTP_DSEM_FAILED;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
         return NULL;
     }
 
     if (away && !ngx_http_dsem_local_room(account, ask)) {
-        answer->verdict = NGX_HTTP_DSEM_REFUSED;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
         answer->in_use = account->held;
         ngx_http_dsem_account_done(account);
         return NULL;
@@ -140,7 +140,7 @@ ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
     ticket = ngx_http_dsem_ticket_create(account, ask);
     if (ticket == NULL) {
         ngx_http_dsem_account_done(account);
-        answer->verdict = NGX_HTTP_DSEM_FAILED;
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
         return NULL;
     }
 
@@ -174,7 +174,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 
     ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
 
-    answer->verdict = NGX_HTTP_DSEM_REFUSED;
+    answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
     answer->in_use = usage->in_use;
     answer->limit = usage->limit;
 

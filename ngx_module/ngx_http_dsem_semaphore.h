@@ -21,11 +21,11 @@
 
 /* what an ask is told */
 typedef enum {
-    NGX_HTTP_DSEM_WAITING = 0,     /* nothing yet */
-    NGX_HTTP_DSEM_GRANTED,
-    NGX_HTTP_DSEM_REFUSED,         /* neither a permit nor a place */
-    NGX_HTTP_DSEM_WORKER_FULL,         /* this worker has no place for it */
-    NGX_HTTP_DSEM_FAILED           /* Redis cannot be asked */
+    NGX_HTTP_DSEM_VERDICT_WAITING = 0,     /* nothing yet */
+    NGX_HTTP_DSEM_VERDICT_GRANTED,
+    NGX_HTTP_DSEM_VERDICT_REJECTED,         /* neither a permit nor a place */
+    NGX_HTTP_DSEM_VERDICT_WORKER_FULL,         /* this worker has no place for it */
+    NGX_HTTP_DSEM_VERDICT_UNAVAILABLE           /* Redis cannot be asked */
 } ngx_http_dsem_verdict_e;
 
 

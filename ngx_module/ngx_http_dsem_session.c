@@ -383,7 +383,7 @@ ngx_http_dsem_session_begin(ngx_http_dsem_session_t *session)
 void
 ngx_http_dsem_session_answered(ngx_http_dsem_reply_t *reply)
 {
-    if (reply->status == NGX_HTTP_DSEM_RESYNC) {
+    if (reply->status == NGX_HTTP_DSEM_REPLY_RESYNC) {
         ngx_http_dsem_session_resync("session unknown to redis", 0);
         return;
     }

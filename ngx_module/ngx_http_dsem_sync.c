@@ -289,7 +289,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     keys[1] = account->key;
     keys[2] = account->queue_key;
 
-    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SYNC, keys, 3,
+    if (ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_SYNC, keys, 3,
                                   8 + 2 * sync->ncancels + 4 * sync->nasks
                                   + 2 * sync->nchecks)
         != NGX_OK)

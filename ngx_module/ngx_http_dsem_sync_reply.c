@@ -86,11 +86,11 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     switch (reply->status) {
 
-    case NGX_HTTP_DSEM_OK:
+    case NGX_HTTP_DSEM_REPLY_OK:
         rc = ngx_http_dsem_sync_read(sync, reply);
         break;
 
-    case NGX_HTTP_DSEM_BROKEN:
+    case NGX_HTTP_DSEM_REPLY_BROKEN:
         ngx_http_dsem_sync_broken(account);
         rc = NGX_OK;
         break;
@@ -180,7 +180,7 @@ ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
         }
 
         if (value[i]) {
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_REFUSED);
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
 
         } else {
             ngx_http_dsem_ticket_too_late(ticket);
@@ -240,7 +240,7 @@ ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
             ngx_http_dsem_sync_contended(account, 1);
             ticket->answer.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
             ticket->answer.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_REFUSED);
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
             break;
         }
     }
@@ -318,7 +318,7 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
             ticket = ngx_http_dsem_ticket_find(told->number);
 
             if (ticket) {
-                ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_REFUSED);
+                ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
             }
         }
     }

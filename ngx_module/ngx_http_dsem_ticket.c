@@ -387,7 +387,7 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ticket->account->held += ticket->weight;
 
     ticket->granted = ngx_current_msec;
-    ticket->answer.verdict = NGX_HTTP_DSEM_GRANTED;
+    ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
     ticket->answer.in_use = in_use;
     ticket->answer.limit = limit;
 }

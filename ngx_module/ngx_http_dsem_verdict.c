@@ -140,7 +140,7 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_ctx_t *ctx)
             answer = *ngx_http_dsem_ticket_answer(claim->ticket);
         }
 
-        if (answer.verdict == NGX_HTTP_DSEM_WAITING) {
+        if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
 
             /* nginx moves a timer by less than 300 ms not at all */
 
@@ -167,8 +167,8 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_ctx_t *ctx,
 
     switch (answer->verdict) {
 
-    case NGX_HTTP_DSEM_WAITING:
-    case NGX_HTTP_DSEM_GRANTED:
+    case NGX_HTTP_DSEM_VERDICT_WAITING:
+    case NGX_HTTP_DSEM_VERDICT_GRANTED:
         if (answer->local) {
             ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
 
@@ -178,21 +178,21 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_ctx_t *ctx,
             ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
         }
 
-        if (answer->verdict == NGX_HTTP_DSEM_WAITING) {
+        if (answer->verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
             ctx->dry_run = 1;
         }
 
         break;
 
-    case NGX_HTTP_DSEM_WORKER_FULL:
+    case NGX_HTTP_DSEM_VERDICT_WORKER_FULL:
         ctx->worker_full = 1;
         /* fall through */
 
-    case NGX_HTTP_DSEM_REFUSED:
+    case NGX_HTTP_DSEM_VERDICT_REJECTED:
         ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
         return;
 
-    case NGX_HTTP_DSEM_FAILED:
+    case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
         ngx_http_dsem_claim_leave(claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
@@ -214,7 +214,7 @@ ngx_http_dsem_verdict_note(ngx_http_dsem_ctx_t *ctx,
 {
     /* of several semaphores, the one that made it wait is of interest */
 
-    if (answer->verdict == NGX_HTTP_DSEM_GRANTED
+    if (answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
         && answer->position == 0
         && ctx->status == NGX_HTTP_DSEM_STATUS_QUEUED)
     {
@@ -289,7 +289,7 @@ ngx_http_dsem_verdict_handler(void *data)
     claim = &ctx->claims[ctx->current];
     answer = *ngx_http_dsem_ticket_answer(claim->ticket);
 
-    if (answer.verdict == NGX_HTTP_DSEM_WAITING && answer.position == 0) {
+    if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING && answer.position == 0) {
         /* in a dry run, the verdict on a line before this one */
         return;
     }
@@ -320,10 +320,10 @@ ngx_http_dsem_verdict_dry_run(ngx_http_dsem_ctx_t *ctx)
 
         switch (ngx_http_dsem_ticket_answer(claim->ticket)->verdict) {
 
-        case NGX_HTTP_DSEM_WAITING:
+        case NGX_HTTP_DSEM_VERDICT_WAITING:
             return;
 
-        case NGX_HTTP_DSEM_GRANTED:
+        case NGX_HTTP_DSEM_VERDICT_GRANTED:
             break;
 
         default:
@@ -380,7 +380,7 @@ ngx_http_dsem_verdict_waiting(ngx_http_dsem_ctx_t *ctx)
 
         if (claim->ticket
             && ngx_http_dsem_ticket_answer(claim->ticket)->verdict
-               == NGX_HTTP_DSEM_WAITING)
+               == NGX_HTTP_DSEM_VERDICT_WAITING)
         {
             return claim;
         }
