@@ -76,7 +76,7 @@ ngx_http_dsem_body_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_verdict_ask(ctx) == NGX_AGAIN) {
+    if (ngx_http_dsem_verdict_acquire(ctx) == NGX_AGAIN) {
         return;
     }
 

@@ -255,7 +255,7 @@ ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
 /* gives back what it has, or gives up what it waits for; idempotent */
 
 void
-ngx_http_dsem_claim_leave(ngx_http_dsem_claim_t *claim)
+ngx_http_dsem_claim_release(ngx_http_dsem_claim_t *claim)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -263,6 +263,6 @@ ngx_http_dsem_claim_leave(ngx_http_dsem_claim_t *claim)
 
     if (ticket) {
         claim->ticket = NULL;
-        ngx_http_dsem_ticket_leave(ticket);
+        ngx_http_dsem_ticket_release(ticket);
     }
 }

@@ -27,7 +27,7 @@ ngx_int_t ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
     ngx_uint_t *nclaims);
 ngx_uint_t ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other);
-void ngx_http_dsem_claim_leave(ngx_http_dsem_claim_t *claim);
+void ngx_http_dsem_claim_release(ngx_http_dsem_claim_t *claim);
 
 
 #endif /* _NGX_HTTP_DSEM_CLAIM_H_INCLUDED_ */

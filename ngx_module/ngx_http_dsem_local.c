@@ -188,7 +188,7 @@ ngx_http_dsem_local_hand_over(ngx_http_dsem_account_t *account)
         if (ticket == NULL
             || !ticket->local
             || ticket->weight > account->pending_release
-            || ngx_http_dsem_ticket_give_up(ticket) != NGX_OK)
+            || ngx_http_dsem_ticket_requeue(ticket) != NGX_OK)
         {
             return;
         }

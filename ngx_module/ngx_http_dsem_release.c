@@ -144,7 +144,7 @@ static void
 ngx_http_dsem_release_answered(ngx_http_dsem_ctx_t *ctx)
 {
     if (!ctx->lent) {
-        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_request_release_all(ctx);
     }
 }
 

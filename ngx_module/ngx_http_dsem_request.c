@@ -132,7 +132,7 @@ ngx_http_dsem_request_limit(ngx_http_dsem_ctx_t *ctx,
     ctx->dry_run = 0;
 
     if (ngx_http_dsem_request_enter(ctx) != NGX_OK) {
-        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_request_release_all(ctx);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -145,7 +145,7 @@ ngx_http_dsem_request_limit(ngx_http_dsem_ctx_t *ctx,
         }
     }
 
-    return ngx_http_dsem_verdict_ask(ctx);
+    return ngx_http_dsem_verdict_acquire(ctx);
 }
 
 
@@ -159,7 +159,7 @@ ngx_http_dsem_request_abandon(ngx_http_request_t *r)
     ctx = ngx_http_dsem_request_ctx(r);
 
     if (ctx && !ctx->decided) {
-        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_request_release_all(ctx);
         ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
         ctx->rc = NGX_DECLINED;
         ctx->decided = 1;
@@ -224,7 +224,7 @@ ngx_http_dsem_request_create(ngx_http_request_t *r)
 static void
 ngx_http_dsem_request_cleanup(void *data)
 {
-    ngx_http_dsem_request_leave_all(data);
+    ngx_http_dsem_request_release_all(data);
 }
 
 
@@ -239,7 +239,7 @@ ngx_http_dsem_log_handler(ngx_http_request_t *r)
         ctx = ngx_http_dsem_request_ctx(r);
 
         if (ctx) {
-            ngx_http_dsem_request_leave_all(ctx);
+            ngx_http_dsem_request_release_all(ctx);
         }
     }
 
@@ -314,7 +314,7 @@ ngx_http_dsem_request_keep(ngx_http_dsem_ctx_t *ctx,
         has->ticket = NULL;
     }
 
-    ngx_http_dsem_request_leave_all(ctx);
+    ngx_http_dsem_request_release_all(ctx);
 
     ctx->claims = claims;
     ctx->nclaims = nclaims;
@@ -325,7 +325,7 @@ ngx_http_dsem_request_keep(ngx_http_dsem_ctx_t *ctx,
 /* gives back whatever there is, the last taken first; idempotent */
 
 void
-ngx_http_dsem_request_leave_all(ngx_http_dsem_ctx_t *ctx)
+ngx_http_dsem_request_release_all(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t  i;
 
@@ -334,6 +334,6 @@ ngx_http_dsem_request_leave_all(ngx_http_dsem_ctx_t *ctx)
     }
 
     for (i = ctx->nclaims; i > 0; i--) {
-        ngx_http_dsem_claim_leave(&ctx->claims[i - 1]);
+        ngx_http_dsem_claim_release(&ctx->claims[i - 1]);
     }
 }

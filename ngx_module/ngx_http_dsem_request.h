@@ -75,7 +75,7 @@ ngx_int_t ngx_http_dsem_precontent_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_log_handler(ngx_http_request_t *r);
 
 ngx_http_dsem_ctx_t *ngx_http_dsem_request_ctx(ngx_http_request_t *r);
-void ngx_http_dsem_request_leave_all(ngx_http_dsem_ctx_t *ctx);
+void ngx_http_dsem_request_release_all(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_REQUEST_H_INCLUDED_ */

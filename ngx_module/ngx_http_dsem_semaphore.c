@@ -89,7 +89,7 @@ ngx_http_dsem_semaphore_exit(void)
  */
 
 ngx_http_dsem_ticket_t *
-ngx_http_dsem_semaphore_ask(ngx_http_dsem_ask_t *ask,
+ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer)
 {
     ngx_uint_t                away;

@@ -68,11 +68,11 @@ ngx_int_t ngx_http_dsem_semaphore_init(
     ngx_http_dsem_session_settings_t *settings, ngx_uint_t max_waiting);
 void ngx_http_dsem_semaphore_exit(void);
 
-ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_ask(
+ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_acquire(
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer);
 ngx_uint_t ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer);
-void ngx_http_dsem_ticket_leave(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_ticket_release(ngx_http_dsem_ticket_t *ticket);
 ngx_http_dsem_answer_t *ngx_http_dsem_ticket_answer(
     ngx_http_dsem_ticket_t *ticket);
 

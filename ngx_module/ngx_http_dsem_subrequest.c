@@ -61,7 +61,7 @@ ngx_http_dsem_subrequest_done(ngx_http_request_t *r, void *data,
     /* it is called again when those that rely on it are done */
 
     if (!ctx->lent || r->postponed == NULL) {
-        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_request_release_all(ctx);
     }
 
     ps = ctx->post_subrequest;

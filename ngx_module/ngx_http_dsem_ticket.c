@@ -401,7 +401,7 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
  */
 
 ngx_int_t
-ngx_http_dsem_ticket_give_up(ngx_http_dsem_ticket_t *ticket)
+ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
 {
     ngx_http_dsem_ticket_t   *place;
     ngx_http_dsem_account_t  *account;
@@ -599,7 +599,7 @@ ngx_http_dsem_ticket_too_late(ngx_http_dsem_ticket_t *ticket)
  */
 
 void
-ngx_http_dsem_ticket_leave(ngx_http_dsem_ticket_t *ticket)
+ngx_http_dsem_ticket_release(ngx_http_dsem_ticket_t *ticket)
 {
     ngx_http_dsem_account_t  *account;
 

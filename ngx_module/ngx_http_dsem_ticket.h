@@ -72,7 +72,7 @@ ngx_int_t ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket,
 void ngx_http_dsem_ticket_grant_local(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t limit);
 void ngx_http_dsem_ticket_grant_idle(ngx_http_dsem_ticket_t *ticket);
-ngx_int_t ngx_http_dsem_ticket_give_up(ngx_http_dsem_ticket_t *ticket);
+ngx_int_t ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket,
     int64_t place, ngx_int_t position, ngx_int_t in_use, ngx_int_t limit);
 void ngx_http_dsem_ticket_placed(ngx_http_dsem_ticket_t *ticket,

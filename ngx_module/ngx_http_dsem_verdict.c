@@ -58,7 +58,7 @@ ngx_http_dsem_verdict_invalid(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = -1;
     ctx->in_use = -1;
 
-    ngx_http_dsem_request_leave_all(ctx);
+    ngx_http_dsem_request_release_all(ctx);
     ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
 }
 
@@ -94,7 +94,7 @@ ngx_http_dsem_verdict_reject_early(ngx_http_dsem_ctx_t *ctx)
  */
 
 ngx_int_t
-ngx_http_dsem_verdict_ask(ngx_http_dsem_ctx_t *ctx)
+ngx_http_dsem_verdict_acquire(ngx_http_dsem_ctx_t *ctx)
 {
     if (!ctx->decided) {
         ctx->started = ngx_current_msec - ctx->wait_time;
@@ -102,7 +102,7 @@ ngx_http_dsem_verdict_ask(ngx_http_dsem_ctx_t *ctx)
     }
 
     if (!ctx->decided && ngx_http_dsem_suspend(ctx->request) != NGX_OK) {
-        ngx_http_dsem_request_leave_all(ctx);
+        ngx_http_dsem_request_release_all(ctx);
         ngx_http_dsem_verdict_decide(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
@@ -134,7 +134,7 @@ ngx_http_dsem_verdict_advance(ngx_http_dsem_ctx_t *ctx)
         claim->ask.local = (ctx->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
 
-        claim->ticket = ngx_http_dsem_semaphore_ask(&claim->ask, &answer);
+        claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);
 
         if (claim->ticket) {
             answer = *ngx_http_dsem_ticket_answer(claim->ticket);
@@ -193,7 +193,7 @@ ngx_http_dsem_verdict_answered(ngx_http_dsem_ctx_t *ctx,
         return;
 
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
-        ngx_http_dsem_claim_leave(claim);
+        ngx_http_dsem_claim_release(claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
             ngx_http_dsem_verdict_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
@@ -236,7 +236,7 @@ ngx_http_dsem_verdict_refuse(ngx_http_dsem_ctx_t *ctx,
     ctx->status = status;
     ctx->wait_time = ngx_current_msec - ctx->started;
 
-    ngx_http_dsem_request_leave_all(ctx);
+    ngx_http_dsem_request_release_all(ctx);
     ngx_http_dsem_refusal_log(ctx);
 
     if (ctx->conf->dry_run) {
@@ -327,7 +327,7 @@ ngx_http_dsem_verdict_dry_run(ngx_http_dsem_ctx_t *ctx)
             break;
 
         default:
-            ngx_http_dsem_claim_leave(claim);
+            ngx_http_dsem_claim_release(claim);
             break;
         }
     }

@@ -17,7 +17,7 @@ void ngx_http_dsem_verdict_init(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_verdict_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_verdict_reject_early(ngx_http_dsem_ctx_t *ctx);
-ngx_int_t ngx_http_dsem_verdict_ask(ngx_http_dsem_ctx_t *ctx);
+ngx_int_t ngx_http_dsem_verdict_acquire(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_VERDICT_H_INCLUDED_ */
