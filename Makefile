@@ -118,7 +118,7 @@ build/settings: build-needs FORCE
 	@mkdir -p build
 	@printf '%s\n' '$(CC)' '$(SOURCE)' '$(CONFIGURE)' '$(CFLAGS)' \
 	    '$(CPPFLAGS)' '$(LDFLAGS)' '$(ASAN_FLAGS)' "$$(ls -l --full-time -d $(SOURCE)/src)" \
-	    "$$(ls ngx_module)" > $@.new
+	    "$$(ls -R ngx_module)" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # conf_flags (Debian's way to tell how nginx was built) is a bash array; a

@@ -11,9 +11,11 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_filter.h"
+#include "ngx_http_dsem_handler.h"
+#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_module.h"
-#include "ngx_http_dsem_release.h"
-#include "ngx_http_dsem_request.h"
+#include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_variables.h"
 
 
@@ -59,8 +61,8 @@ ngx_module_t  ngx_http_dsem_module = {
 
 /*
  * Handlers of a phase run in the reverse order of their registration, and
- * third-party modules register last.  Access control must have spoken
- * before a permit is taken, so our handler goes to the front.
+ * third-party modules register last.  No permit may be acquired before access
+ * control has decided, so our handler goes to the front.
  */
 
 static ngx_int_t
@@ -112,13 +114,13 @@ ngx_http_dsem_init(ngx_conf_t *cf)
 
     *h = ngx_http_dsem_log_handler;
 
-    ngx_http_dsem_release_init(cf);
+    ngx_http_dsem_filter_init(cf);
 
     return NGX_OK;
 }
 
 
-/* a configuration is in force; its workers inherit the count */
+/* a configuration is in force; its workers inherit the number */
 
 static ngx_int_t
 ngx_http_dsem_init_module(ngx_cycle_t *cycle)
@@ -129,7 +131,7 @@ ngx_http_dsem_init_module(ngx_cycle_t *cycle)
 }
 
 
-/* the cache manager and loader run this too, but serve nobody */
+/* the cache manager and loader run this too, but serve no requests */
 
 static ngx_int_t
 ngx_http_dsem_init_process(ngx_cycle_t *cycle)
@@ -150,9 +152,9 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    settings.addr = &dmcf->redis->addrs[0];
-    settings.connect_timeout = dmcf->connect_timeout;
-    settings.timeout = dmcf->timeout;
+    settings.redis.addr = dmcf->redis->addrs[0];
+    settings.redis.connect_timeout = dmcf->connect_timeout;
+    settings.redis.timeout = dmcf->timeout;
     settings.lease = dmcf->lease;
     settings.node = dmcf->node;
     settings.prefix = dmcf->prefix;
@@ -182,5 +184,5 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
 static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
-    ngx_http_dsem_semaphore_exit();
+    ngx_http_dsem_handshake_stop();
 }

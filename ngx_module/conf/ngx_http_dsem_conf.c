@@ -1,0 +1,624 @@
+
+/*
+ * The configuration: directives, their defaults, inheritance and bounds.
+ *
+ * Owns the table of directives.  "dsem" itself is in conf_limit, the reading
+ * of single values in conf_param.  Everything wrong that can be known when
+ * the configuration is read is refused then, and never at run time.
+ *
+ * After a merge dlcf->limits is NULL where nothing is limited.  The limits of
+ * a level are one array, shared by the levels that inherit it, and do not
+ * change after that.
+ *
+ * Called by: nginx, through the tables of the module.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_conf_limit.h"
+#include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_zone.h"
+
+
+#define NGX_HTTP_DSEM_REDIS_PORT  6379
+
+
+static char *ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static ngx_int_t ngx_http_dsem_conf_address(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf, ngx_str_t *address);
+static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
+
+
+/* indices of the parameters of "dsem_status" */
+enum {
+    NGX_HTTP_DSEM_REASON_FULL = 0,
+    NGX_HTTP_DSEM_REASON_TIMED_OUT,
+    NGX_HTTP_DSEM_REASON_ERROR,
+    NGX_HTTP_DSEM_NREASONS
+};
+
+
+static ngx_http_dsem_param_t  ngx_http_dsem_reasons[] = {
+    ngx_http_dsem_number("full", 400, 599, 0),
+    ngx_http_dsem_number("timeout", 400, 599, 0),
+    ngx_http_dsem_number("error", 400, 599, 0),
+    ngx_http_dsem_null_param
+};
+
+
+static ngx_http_dsem_param_t  ngx_http_dsem_code =
+    ngx_http_dsem_number("", 400, 599, 0);
+
+static ngx_http_dsem_param_t  ngx_http_dsem_redis_timeouts =
+    ngx_http_dsem_time("", 1, NGX_HTTP_DSEM_MAX_TIME);
+
+static ngx_http_dsem_param_t  ngx_http_dsem_retry =
+    ngx_http_dsem_time_or("", 1000, NGX_HTTP_DSEM_MAX_TIME,
+                          ", \"auto\" or \"off\"");
+
+static ngx_http_dsem_param_t  ngx_http_dsem_reuse_time =
+    ngx_http_dsem_time_or("", 1, 60000, " or \"off\"");
+
+static ngx_http_dsem_param_t  ngx_http_dsem_lease =
+    ngx_http_dsem_time("", 1000, 3600000);
+
+/* some pages for the slab allocator, then an entry per worker */
+static ngx_http_dsem_param_t  ngx_http_dsem_zone_size =
+    ngx_http_dsem_size("", 65536, 1073741824);
+
+static ngx_http_dsem_param_t  ngx_http_dsem_max_waiting =
+    ngx_http_dsem_number("", 1, NGX_HTTP_DSEM_MAX_QUEUE, 0);
+
+
+static ngx_http_dsem_string_t  ngx_http_dsem_prefix = {
+    '\0', "1 to 64 characters of A-Z, a-z, 0-9, \".\", \"_\", \":\", \"-\""
+};
+
+/* sessions are written as node:worker:number */
+static ngx_http_dsem_string_t  ngx_http_dsem_node = {
+    ':', "1 to 64 characters of A-Z, a-z, 0-9, \".\", \"_\", \"-\""
+};
+
+
+static ngx_conf_enum_t  ngx_http_dsem_flag[] = {
+    { ngx_string("on"), 1 },
+    { ngx_string("off"), 0 },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_dsem_on_error[] = {
+    { ngx_string("local"), NGX_HTTP_DSEM_ON_ERROR_LOCAL },
+    { ngx_string("pass"), NGX_HTTP_DSEM_ON_ERROR_PASS },
+    { ngx_string("reject"), NGX_HTTP_DSEM_ON_ERROR_REJECT },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_dsem_releases[] = {
+    { ngx_string("response"), NGX_HTTP_DSEM_RELEASE_RESPONSE },
+    { ngx_string("log"), NGX_HTTP_DSEM_RELEASE_LOG },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_dsem_log_levels[] = {
+    { ngx_string("info"), NGX_LOG_INFO },
+    { ngx_string("notice"), NGX_LOG_NOTICE },
+    { ngx_string("warn"), NGX_LOG_WARN },
+    { ngx_string("error"), NGX_LOG_ERR },
+    { ngx_null_string, 0 }
+};
+
+
+ngx_command_t  ngx_http_dsem_commands[] = {
+
+    { ngx_string("dsem"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_dsem_limit,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("dsem_status"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_dsem_status,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("dsem_log_level"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, log_level),
+      &ngx_http_dsem_log_levels },
+
+    { ngx_string("dsem_on_error"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, on_error),
+      &ngx_http_dsem_on_error },
+
+    { ngx_string("dsem_retry_after"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_retry_after,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("dsem_release"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, release),
+      &ngx_http_dsem_releases },
+
+    { ngx_string("dsem_reuse"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_reuse,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, reuse),
+      &ngx_http_dsem_reuse_time },
+
+    { ngx_string("dsem_wait_body"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, wait_body),
+      &ngx_http_dsem_flag },
+
+    { ngx_string("dsem_subrequests"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, subrequests),
+      &ngx_http_dsem_flag },
+
+    { ngx_string("dsem_dry_run"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_enum,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, dry_run),
+      &ngx_http_dsem_flag },
+
+    { ngx_string("dsem_redis"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
+      ngx_http_dsem_redis,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("dsem_redis_connect_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_number,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, connect_timeout),
+      &ngx_http_dsem_redis_timeouts },
+
+    { ngx_string("dsem_redis_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_number,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, timeout),
+      &ngx_http_dsem_redis_timeouts },
+
+    { ngx_string("dsem_lease"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_number,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, lease),
+      &ngx_http_dsem_lease },
+
+    { ngx_string("dsem_max_waiting"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_number,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, max_waiting),
+      &ngx_http_dsem_max_waiting },
+
+    { ngx_string("dsem_zone_size"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_number,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, zone_size),
+      &ngx_http_dsem_zone_size },
+
+    { ngx_string("dsem_prefix"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_string,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, prefix),
+      &ngx_http_dsem_prefix },
+
+    { ngx_string("dsem_node"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_conf_string,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_dsem_main_conf_t, node),
+      &ngx_http_dsem_node },
+
+      ngx_null_command
+};
+
+
+static ngx_str_t  ngx_http_dsem_default_address =
+    ngx_string("127.0.0.1:6379");
+
+
+/* the http level's configuration, nothing set; NULL: no memory */
+
+void *
+ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
+{
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_dsem_main_conf_t));
+    if (dmcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     dmcf->redis = NULL;
+     *     dmcf->prefix = { 0, NULL };
+     *     dmcf->node = { 0, NULL };
+     *     dmcf->zone = NULL;
+     *     dmcf->enabled = 0;
+     */
+
+    dmcf->connect_timeout = NGX_CONF_UNSET_MSEC;
+    dmcf->timeout = NGX_CONF_UNSET_MSEC;
+    dmcf->lease = NGX_CONF_UNSET_MSEC;
+    dmcf->max_waiting = NGX_CONF_UNSET;
+    dmcf->zone_size = NGX_CONF_UNSET_SIZE;
+
+    dmcf->check = ngx_http_dsem_limit_check_create(cf);
+    if (dmcf->check == NULL) {
+        return NULL;
+    }
+
+    return dmcf;
+}
+
+
+/*
+ * Sets the defaults, once the http level is read.  max_waiting stays
+ * NGX_CONF_UNSET: its default is a part of worker_connections, which may be
+ * set further down, so that it is known when a worker starts.
+ *
+ * Returns NGX_CONF_OK, or NGX_CONF_ERROR when there is no memory.
+ */
+
+char *
+ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
+{
+    ngx_http_dsem_main_conf_t *dmcf = conf;
+
+    /* its memory goes when the configuration is read */
+
+    dmcf->check = NULL;
+
+    ngx_conf_init_msec_value(dmcf->connect_timeout, 500);
+    ngx_conf_init_msec_value(dmcf->timeout, 1000);
+    ngx_conf_init_msec_value(dmcf->lease, 5000);
+    ngx_conf_init_size_value(dmcf->zone_size, 1024 * 1024);
+
+    if (dmcf->prefix.data == NULL) {
+        ngx_str_set(&dmcf->prefix, "dsem");
+    }
+
+    if (dmcf->node.data == NULL
+        && ngx_http_dsem_conf_node(cf, &dmcf->node) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    if (dmcf->redis == NULL
+        && ngx_http_dsem_conf_address(cf, dmcf, &ngx_http_dsem_default_address)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * Adds the zone, once it is known that something is limited.  NGX_ERROR:
+ * no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+{
+    static ngx_str_t  name = ngx_string("dsem");
+
+    dmcf->zone = ngx_shared_memory_add(cf, &name, dmcf->zone_size,
+                                       &ngx_http_dsem_module);
+    if (dmcf->zone == NULL) {
+        return NGX_ERROR;
+    }
+
+    dmcf->zone->init = ngx_http_dsem_zone_init;
+
+    return NGX_OK;
+}
+
+
+/* a level's configuration, nothing set; NULL: no memory */
+
+void *
+ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    dlcf = ngx_palloc(cf->pool, sizeof(ngx_http_dsem_loc_conf_t));
+    if (dlcf == NULL) {
+        return NULL;
+    }
+
+    dlcf->limits = NGX_CONF_UNSET_PTR;
+
+    dlcf->status = NGX_CONF_UNSET_UINT;
+    dlcf->status_full = NGX_CONF_UNSET_UINT;
+    dlcf->status_timeout = NGX_CONF_UNSET_UINT;
+    dlcf->status_error = NGX_CONF_UNSET_UINT;
+
+    dlcf->log_level = NGX_CONF_UNSET_UINT;
+    dlcf->on_error = NGX_CONF_UNSET_UINT;
+    dlcf->release = NGX_CONF_UNSET_UINT;
+    dlcf->reuse = NGX_CONF_UNSET_MSEC;
+    dlcf->retry_after = NGX_CONF_UNSET;
+    dlcf->wait_body = NGX_CONF_UNSET;
+    dlcf->subrequests = NGX_CONF_UNSET;
+    dlcf->dry_run = NGX_CONF_UNSET;
+
+    return dlcf;
+}
+
+
+/* inherits all that the level has not set; cannot fail */
+
+char *
+ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_dsem_loc_conf_t *prev = parent;
+    ngx_http_dsem_loc_conf_t *conf = child;
+
+    ngx_conf_merge_ptr_value(conf->limits, prev->limits, NULL);
+
+    /* the four are set together or not at all */
+
+    ngx_conf_merge_uint_value(conf->status, prev->status,
+                              NGX_HTTP_SERVICE_UNAVAILABLE);
+    ngx_conf_merge_uint_value(conf->status_full, prev->status_full,
+                              NGX_HTTP_SERVICE_UNAVAILABLE);
+    ngx_conf_merge_uint_value(conf->status_timeout, prev->status_timeout,
+                              NGX_HTTP_SERVICE_UNAVAILABLE);
+    ngx_conf_merge_uint_value(conf->status_error, prev->status_error,
+                              NGX_HTTP_SERVICE_UNAVAILABLE);
+
+    ngx_conf_merge_uint_value(conf->log_level, prev->log_level, NGX_LOG_ERR);
+    ngx_conf_merge_uint_value(conf->on_error, prev->on_error,
+                              NGX_HTTP_DSEM_ON_ERROR_LOCAL);
+    ngx_conf_merge_uint_value(conf->release, prev->release,
+                              NGX_HTTP_DSEM_RELEASE_RESPONSE);
+    ngx_conf_merge_msec_value(conf->reuse, prev->reuse, 100);
+    ngx_conf_merge_value(conf->retry_after, prev->retry_after,
+                         NGX_HTTP_DSEM_RETRY_AUTO);
+    ngx_conf_merge_value(conf->wait_body, prev->wait_body, 1);
+    ngx_conf_merge_value(conf->subrequests, prev->subrequests, 0);
+    ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_loc_conf_t *dlcf = conf;
+
+    ngx_str_t            *value;
+    ngx_uint_t            i;
+    ngx_http_dsem_arg_t   code, args[NGX_HTTP_DSEM_NREASONS];
+
+    if (dlcf->status != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+    code.text = value[1];
+
+    if (ngx_http_dsem_conf_arg(cf, cmd, &ngx_http_dsem_code, &code) != NGX_OK
+        || ngx_http_dsem_conf_params(cf, cmd, ngx_http_dsem_reasons, args)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_NREASONS; i++) {
+        if (args[i].text.data == NULL) {
+            args[i].number = code.number;
+        }
+    }
+
+    dlcf->status = code.number;
+    dlcf->status_full = args[NGX_HTTP_DSEM_REASON_FULL].number;
+    dlcf->status_timeout = args[NGX_HTTP_DSEM_REASON_TIMED_OUT].number;
+    dlcf->status_error = args[NGX_HTTP_DSEM_REASON_ERROR].number;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_loc_conf_t *dlcf = conf;
+
+    ngx_str_t            *value;
+    ngx_http_dsem_arg_t   arg;
+
+    if (dlcf->retry_after != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "auto") == 0) {
+        dlcf->retry_after = NGX_HTTP_DSEM_RETRY_AUTO;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        dlcf->retry_after = NGX_HTTP_DSEM_RETRY_OFF;
+        return NGX_CONF_OK;
+    }
+
+    arg.text = value[1];
+
+    if (ngx_http_dsem_conf_arg(cf, cmd, &ngx_http_dsem_retry, &arg)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    /* the header has whole seconds */
+
+    dlcf->retry_after = (arg.number + 999) / 1000;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_loc_conf_t *dlcf = conf;
+
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (dlcf->reuse == NGX_CONF_UNSET_MSEC
+        && ngx_strcmp(value[1].data, "off") == 0)
+    {
+        dlcf->reuse = 0;
+        return NGX_CONF_OK;
+    }
+
+    return ngx_http_dsem_conf_number(cf, cmd, conf);
+}
+
+
+static char *
+ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_main_conf_t *dmcf = conf;
+
+    ngx_str_t  *value;
+
+    if (dmcf->redis) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (cf->args->nelts > 2) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" in \"%V\" directive, "
+                           "it takes one address",
+                           ngx_http_dsem_conf_word(cf, &value[2]), &cmd->name);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_http_dsem_conf_address(cf, dmcf, &value[1]) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* names are resolved here, as nothing may block while serving */
+
+static ngx_int_t
+ngx_http_dsem_conf_address(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
+    ngx_str_t *address)
+{
+    ngx_url_t  *u;
+
+    u = ngx_pcalloc(cf->pool, sizeof(ngx_url_t));
+    if (u == NULL) {
+        return NGX_ERROR;
+    }
+
+    u->url = *address;
+    u->default_port = NGX_HTTP_DSEM_REDIS_PORT;
+
+    if (ngx_parse_url(cf->pool, u) != NGX_OK) {
+        if (u->err) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "%s in address \"%V\" "
+                               "of \"dsem_redis\" directive",
+                               u->err, ngx_http_dsem_conf_word(cf, address));
+        }
+
+        return NGX_ERROR;
+    }
+
+    dmcf->redis = u;
+
+    return NGX_OK;
+}
+
+
+/* the hostname, with "-" for characters that a node must not have */
+
+static ngx_int_t
+ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node)
+{
+    size_t      i;
+    ngx_str_t  *hostname;
+
+    hostname = &cf->cycle->hostname;
+
+    if (hostname->len == 0) {
+        ngx_str_set(node, "-");
+        return NGX_OK;
+    }
+
+    node->data = ngx_pstrdup(cf->pool, hostname);
+    if (node->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    node->len = ngx_min(hostname->len, NGX_HTTP_DSEM_MAX_STRING);
+
+    for (i = 0; i < node->len; i++) {
+        if (!ngx_http_dsem_key_plain(node->data[i])
+            || node->data[i] == ngx_http_dsem_node.refused)
+        {
+            node->data[i] = '-';
+        }
+    }
+
+    return NGX_OK;
+}

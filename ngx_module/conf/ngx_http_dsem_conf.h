@@ -1,0 +1,111 @@
+
+/*
+ * The configuration: directives, their defaults, inheritance and checks.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_CONF_H_INCLUDED_
+#define _NGX_HTTP_DSEM_CONF_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+#define NGX_HTTP_DSEM_MIN_PRIORITY   -8
+#define NGX_HTTP_DSEM_MAX_PRIORITY   7
+
+/* weights and limits are summed up in Redis, far below 2^53 */
+#define NGX_HTTP_DSEM_MAX_LIMIT      1000000000
+#define NGX_HTTP_DSEM_MAX_QUEUE      1000000000
+
+
+typedef enum {
+    NGX_HTTP_DSEM_ON_ERROR_LOCAL = 0,
+    NGX_HTTP_DSEM_ON_ERROR_PASS,
+    NGX_HTTP_DSEM_ON_ERROR_REJECT
+} ngx_http_dsem_on_error_e;
+
+
+typedef enum {
+    NGX_HTTP_DSEM_RELEASE_RESPONSE = 0,
+    NGX_HTTP_DSEM_RELEASE_LOG
+} ngx_http_dsem_release_e;
+
+
+/* of "dsem_retry_after"; otherwise a number of seconds */
+#define NGX_HTTP_DSEM_RETRY_AUTO     0
+#define NGX_HTTP_DSEM_RETRY_OFF      -2
+
+
+/* the literal names seen so far, while the configuration is read */
+typedef struct ngx_http_dsem_check_s  ngx_http_dsem_check_t;
+
+
+/* one "dsem name limit=n ..." directive */
+typedef struct {
+    ngx_http_complex_value_t   name;
+    ngx_str_t                  encoded;     /* a literal name's; or null */
+    ngx_http_complex_value_t   limit;
+    ngx_http_complex_value_t  *weight;      /* NULL: 1 */
+    ngx_http_complex_value_t  *priority;    /* NULL: 0 */
+    ngx_int_t                  queue;
+    ngx_msec_t                 timeout;
+    ngx_flag_t                *strict;      /* any limit of this literal name
+                                               has no queue; or NULL */
+} ngx_http_dsem_limit_t;
+
+
+typedef struct {
+    ngx_array_t               *limits;      /* ngx_http_dsem_limit_t;
+                                               NULL: not limited */
+
+    ngx_uint_t                 status;
+    ngx_uint_t                 status_full;
+    ngx_uint_t                 status_timeout;
+    ngx_uint_t                 status_error;
+
+    ngx_uint_t                 log_level;
+    ngx_uint_t                 on_error;
+    ngx_uint_t                 release;
+    ngx_msec_t                 reuse;       /* 0: off */
+    ngx_int_t                  retry_after;
+    ngx_flag_t                 wait_body;
+    ngx_flag_t                 subrequests;
+    ngx_flag_t                 dry_run;
+} ngx_http_dsem_loc_conf_t;
+
+
+typedef struct {
+    ngx_url_t                 *redis;       /* resolved, addrs[0] is used */
+    ngx_msec_t                 connect_timeout;
+    ngx_msec_t                 timeout;
+    ngx_msec_t                 lease;
+    ngx_str_t                  prefix;
+    ngx_str_t                  node;
+    ngx_int_t                  max_waiting; /* NGX_CONF_UNSET: a part of
+                                               worker_connections */
+
+    size_t                     zone_size;
+    ngx_shm_zone_t            *zone;        /* NULL: nothing is limited */
+
+    ngx_uint_t                 enabled;     /* unsigned:1, any limit */
+
+    ngx_http_dsem_check_t     *check;       /* NULL: all is read */
+} ngx_http_dsem_main_conf_t;
+
+
+extern ngx_command_t  ngx_http_dsem_commands[];
+
+
+void *ngx_http_dsem_create_main_conf(ngx_conf_t *cf);
+char *ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf);
+void *ngx_http_dsem_create_loc_conf(ngx_conf_t *cf);
+char *ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
+
+ngx_int_t ngx_http_dsem_conf_zone(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
+
+
+#endif /* _NGX_HTTP_DSEM_CONF_H_INCLUDED_ */

@@ -1,0 +1,490 @@
+
+/*
+ * Acquiring: claim after claim, wait, decide.
+ *
+ * Owns the way of a request to its one verdict, the suspended request and
+ * its timer, and the figures for logs and variables.  A request passes by
+ * NGX_DECLINED, never by NGX_OK: this module grants no access.  In a dry run
+ * the request never waits: its ticket does, and a refusal is only logged.
+ *
+ * Called by: handler (it enters a location, its body is read), ticket (a
+ * verdict, from a posted event).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_refusal.h"
+
+
+/* whether streams can be of QUIC, also for an nginx that was built apart */
+#define NGX_HTTP_DSEM_QUIC                                                    \
+    (nginx_version >= 1025000 && (NGX_QUIC || NGX_COMPAT))
+
+
+static void ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_status_e status);
+static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
+    ngx_int_t rc);
+static void ngx_http_dsem_acquire_handler(void *data);
+static void ngx_http_dsem_acquire_dry_run(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
+    ngx_msec_t timeout);
+static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
+static ngx_http_dsem_claim_t *ngx_http_dsem_acquire_waiting(
+    ngx_http_dsem_ctx_t *ctx);
+static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_request_t *r);
+static void ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r);
+static void ngx_http_dsem_acquire_resume(ngx_http_request_t *r);
+
+
+/*
+ * Acquires all claims that have no permit yet.  NGX_AGAIN: the request waits,
+ * and runs its phases when there is a verdict; any other result is for the
+ * phase engine.
+ */
+
+ngx_int_t
+ngx_http_dsem_acquire(ngx_http_dsem_ctx_t *ctx)
+{
+    if (!ctx->decided) {
+        ctx->started = ngx_current_msec - ctx->wait_time;
+        ngx_http_dsem_acquire_claims(ctx);
+    }
+
+    if (!ctx->decided
+        && ngx_http_dsem_acquire_suspend(ctx->request) != NGX_OK)
+    {
+        ngx_http_dsem_ctx_release_all(ctx);
+        ngx_http_dsem_acquire_decide(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+
+    return ctx->decided ? ctx->rc : NGX_AGAIN;
+}
+
+
+/* a request that has no chance now need not send its body first */
+
+void
+ngx_http_dsem_acquire_reject_early(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_claim_t   *claim;
+    ngx_http_dsem_answer_t   answer;
+
+    if (ctx->conf->dry_run) {
+        return;
+    }
+
+    for (i = ctx->current; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (ngx_http_dsem_semaphore_full(&claim->ask, &answer)) {
+            ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
+            return;
+        }
+    }
+}
+
+
+/* a value is not a number: nothing can be acquired */
+
+void
+ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
+{
+    ctx->name = claim->ask.name;
+    ctx->invalid = 1;
+    ctx->position = 0;
+    ctx->limit = -1;
+    ctx->in_use = -1;
+
+    ngx_http_dsem_ctx_release_all(ctx);
+    ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
+}
+
+
+/* one after the other, until a verdict has to be waited for */
+
+static void
+ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_claim_t   *claim;
+    ngx_http_dsem_answer_t   answer;
+
+    while (!ctx->decided) {
+
+        if (ctx->current == ctx->nclaims) {
+            ngx_http_dsem_acquire_decide(ctx, NGX_DECLINED);
+            return;
+        }
+
+        claim = &ctx->claims[ctx->current];
+
+        claim->ask.handler = ngx_http_dsem_acquire_handler;
+        claim->ask.data = ctx;
+        claim->ask.early = ctx->conf->dry_run;
+        claim->ask.reuse = ctx->conf->reuse;
+        claim->ask.local = (ctx->conf->on_error
+                            == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
+
+        claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);
+
+        if (claim->ticket) {
+            answer = claim->ticket->answer;
+        }
+
+        if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
+            ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
+            return;
+        }
+
+        ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
+    }
+}
+
+
+/* the verdict of one semaphore */
+
+static void
+ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
+{
+    ngx_http_dsem_acquire_note(ctx, claim, answer);
+
+    switch (answer->verdict) {
+
+    case NGX_HTTP_DSEM_VERDICT_WAITING:
+    case NGX_HTTP_DSEM_VERDICT_GRANTED:
+        if (answer->local) {
+            ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
+
+        } else if (answer->position
+                   && ctx->status == NGX_HTTP_DSEM_STATUS_PASSED)
+        {
+            ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
+        }
+
+        if (answer->verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
+            ctx->dry_run = 1;
+        }
+
+        break;
+
+    case NGX_HTTP_DSEM_VERDICT_WORKER_FULL:
+        ctx->worker_full = 1;
+        /* fall through */
+
+    case NGX_HTTP_DSEM_VERDICT_REJECTED:
+        ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
+        return;
+
+    case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
+        ngx_http_dsem_ctx_release(claim);
+
+        if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
+            ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
+            return;
+        }
+
+        ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
+        break;
+    }
+
+    ctx->current++;
+}
+
+
+static void
+ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
+{
+    /* of several semaphores, the one that queued the request is noted */
+
+    if (answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
+        && answer->position == 0
+        && ctx->status == NGX_HTTP_DSEM_STATUS_QUEUED)
+    {
+        return;
+    }
+
+    ctx->name = claim->ask.name;
+    ctx->position = answer->position;
+    ctx->limit = answer->limit;
+    ctx->in_use = answer->in_use;
+    ctx->weight = claim->ask.weight;
+}
+
+
+static void
+ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_status_e status)
+{
+    ctx->status = status;
+    ctx->wait_time = ngx_current_msec - ctx->started;
+
+    ngx_http_dsem_ctx_release_all(ctx);
+    ngx_http_dsem_refusal_log(ctx);
+
+    if (ctx->conf->dry_run) {
+        ctx->dry_run = 1;
+        ngx_http_dsem_acquire_decide(ctx, NGX_DECLINED);
+        return;
+    }
+
+    ctx->refused = 1;
+    ngx_http_dsem_acquire_decide(ctx, ngx_http_dsem_refusal_code(ctx));
+}
+
+
+static void
+ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
+{
+    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ctx->request->connection->log, 0,
+                   "dsem decided: %i, status:%d, waited:%M", rc,
+                   (int) ctx->status, ngx_current_msec - ctx->started);
+
+    ctx->decided = 1;
+    ctx->rc = rc;
+    ctx->wait_time = ngx_current_msec - ctx->started;
+
+    /* in a dry run a ticket may go on waiting */
+
+    if (ctx->timer.timer_set && !ctx->dry_run) {
+        ngx_del_timer(&ctx->timer);
+    }
+}
+
+
+static void
+ngx_http_dsem_acquire_handler(void *data)
+{
+    ngx_http_dsem_ctx_t *ctx = data;
+
+    ngx_http_dsem_claim_t   *claim;
+    ngx_http_dsem_answer_t   answer;
+
+    ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
+
+    if (ctx->decided) {
+        ngx_http_dsem_acquire_dry_run(ctx);
+        return;
+    }
+
+    claim = &ctx->claims[ctx->current];
+    answer = claim->ticket->answer;
+
+    if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING
+        && answer.position == 0)
+    {
+        /* in a dry run, the verdict of an earlier claim */
+        return;
+    }
+
+    ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
+    ngx_http_dsem_acquire_claims(ctx);
+
+    if (ctx->decided) {
+        ngx_http_dsem_acquire_resume(ctx->request);
+    }
+}
+
+
+/* a dry run: the request is being served while its ticket waits */
+
+static void
+ngx_http_dsem_acquire_dry_run(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_claim_t  *claim;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (claim->ticket == NULL) {
+            continue;
+        }
+
+        switch (claim->ticket->answer.verdict) {
+
+        case NGX_HTTP_DSEM_VERDICT_WAITING:
+            return;
+
+        case NGX_HTTP_DSEM_VERDICT_GRANTED:
+            break;
+
+        default:
+            ngx_http_dsem_ctx_release(claim);
+            break;
+        }
+    }
+
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
+    }
+}
+
+
+static void
+ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
+    ngx_msec_t timeout)
+{
+    /* not cancelable: an exiting worker serves its waiting requests */
+
+    ctx->timer.handler = ngx_http_dsem_acquire_timer_handler;
+    ctx->timer.data = ctx;
+    ctx->timer.log = ctx->request->connection->log;
+
+    /* nginx does not move a timer by less than 300 ms */
+
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
+    }
+
+    ngx_add_timer(&ctx->timer, timeout);
+}
+
+
+static void
+ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
+{
+    ngx_uint_t              decided;
+    ngx_http_dsem_ctx_t    *ctx;
+    ngx_http_dsem_claim_t  *claim;
+
+    ctx = ev->data;
+
+    ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
+
+    decided = ctx->decided;
+    claim = ngx_http_dsem_acquire_waiting(ctx);
+
+    if (claim == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
+    ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
+
+    if (!decided) {
+        ngx_http_dsem_acquire_resume(ctx->request);
+    }
+}
+
+
+/* the claim that waits, in a dry run while the request is served; or NULL */
+
+static ngx_http_dsem_claim_t *
+ngx_http_dsem_acquire_waiting(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_claim_t  *claim;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (claim->ticket
+            && claim->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING)
+        {
+            return claim;
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Until it is resumed.  A client that leaves is seen at once, and ends the
+ * request, as it would during an upstream response.  NGX_ERROR: the request
+ * cannot wait.
+ */
+
+static ngx_int_t
+ngx_http_dsem_acquire_suspend(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, c->log, 0, "dsem request suspended");
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_dsem_acquire_write_handler;
+
+#if (NGX_HTTP_DSEM_QUIC)
+
+    if (c->quic && c->write->error) {
+        ngx_post_event(c->write, &ngx_posted_events);
+    }
+
+#endif
+
+    /* a close that came before gives no further event */
+
+    if (c->read->ready) {
+        ngx_post_event(c->read, &ngx_posted_events);
+
+    } else if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* a suspended request has nothing to write */
+
+static void
+ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+#if (NGX_HTTP_DSEM_QUIC)
+
+    /* no read event tells that a stream was reset */
+
+    if (c->quic && c->write->error) {
+        c->error = 1;
+
+        ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                      "client prematurely closed stream");
+
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+
+#endif
+
+    if (ngx_handle_write_event(c->write, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
+
+
+/* runs its phases again; the request may be gone afterwards */
+
+static void
+ngx_http_dsem_acquire_resume(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, c->log, 0, "dsem request resumed");
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
+    ngx_http_run_posted_requests(c);
+}

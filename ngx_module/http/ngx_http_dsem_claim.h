@@ -1,0 +1,32 @@
+
+/*
+ * Claims: what the limits of a location ask for, for one request.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_CLAIM_H_INCLUDED_
+#define _NGX_HTTP_DSEM_CLAIM_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_semaphore.h"
+
+
+typedef struct {
+    ngx_http_dsem_ask_t        ask;
+    ngx_msec_t                 timeout;
+    ngx_http_dsem_ticket_t    *ticket;     /* NULL: none */
+} ngx_http_dsem_claim_t;
+
+
+ngx_int_t ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_claim_t **claims,
+    ngx_uint_t *nclaims);
+ngx_uint_t ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
+    ngx_http_dsem_claim_t *other);
+
+
+#endif /* _NGX_HTTP_DSEM_CLAIM_H_INCLUDED_ */

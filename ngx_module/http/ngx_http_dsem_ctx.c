@@ -1,0 +1,148 @@
+
+/*
+ * The context of a request: what it claims, what it holds, its verdict.
+ *
+ * Owns the tickets of the request.  The cleanup of the pool is registered
+ * before anything is acquired, and releasing is idempotent: every way in
+ * which a request can end releases once.
+ *
+ * Called by: handler, acquire, filter, subrequest and variables.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_ctx.h"
+
+
+static void ngx_http_dsem_ctx_cleanup(void *data);
+
+
+/* the context of this request, wherever it has been redirected; or NULL */
+
+ngx_http_dsem_ctx_t *
+ngx_http_dsem_ctx_find(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    /* subrequests share the pool */
+
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+
+        if (cln->handler != ngx_http_dsem_ctx_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+
+        if (ctx->request == r) {
+            return ctx;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* NULL: no memory */
+
+ngx_http_dsem_ctx_t *
+ngx_http_dsem_ctx_create(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t   *cln;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_dsem_ctx_t));
+
+    ctx->request = r;
+
+    cln->handler = ngx_http_dsem_ctx_cleanup;
+
+    return ctx;
+}
+
+
+static void
+ngx_http_dsem_ctx_cleanup(void *data)
+{
+    ngx_http_dsem_ctx_release_all(data);
+}
+
+
+/*
+ * Into a location with these claims: keeps the permits that the list begins
+ * with and releases all others, before the rest is acquired.  A redirected
+ * request never holds permits that it does not need while it waits.
+ */
+
+void
+ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
+{
+    ngx_uint_t              i, n;
+    ngx_http_dsem_claim_t  *held;
+
+    n = ngx_min(nclaims, ctx->nclaims);
+
+    for (i = 0; i < n; i++) {
+        held = &ctx->claims[i];
+
+        if (held->ticket == NULL
+            || held->ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_GRANTED
+            || !ngx_http_dsem_claim_same(held, &claims[i])
+            || held->ask.weight < claims[i].ask.weight)
+        {
+            break;
+        }
+
+        claims[i].ticket = held->ticket;
+        held->ticket = NULL;
+    }
+
+    ngx_http_dsem_ctx_release_all(ctx);
+
+    ctx->claims = claims;
+    ctx->nclaims = nclaims;
+    ctx->current = i;
+}
+
+
+/* its permits, or its place in the queue; idempotent */
+
+void
+ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = claim->ticket;
+
+    if (ticket) {
+        claim->ticket = NULL;
+        ngx_http_dsem_semaphore_release(ticket);
+    }
+}
+
+
+/* the last acquired first; idempotent */
+
+void
+ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t  i;
+
+    if (ctx->timer.timer_set) {
+        ngx_del_timer(&ctx->timer);
+    }
+
+    for (i = ctx->nclaims; i > 0; i--) {
+        ngx_http_dsem_ctx_release(&ctx->claims[i - 1]);
+    }
+}

@@ -1,0 +1,80 @@
+
+/*
+ * The context of a request: what it claims, what it holds, its verdict.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_CTX_H_INCLUDED_
+#define _NGX_HTTP_DSEM_CTX_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_claim.h"
+#include "ngx_http_dsem_conf.h"
+
+
+/* in the order of the words of $dsem_status */
+typedef enum {
+    NGX_HTTP_DSEM_STATUS_NONE = 0,      /* not limited */
+    NGX_HTTP_DSEM_STATUS_PASSED,
+    NGX_HTTP_DSEM_STATUS_QUEUED,        /* waited and passed */
+    NGX_HTTP_DSEM_STATUS_REJECTED,
+    NGX_HTTP_DSEM_STATUS_TIMEOUT,
+    NGX_HTTP_DSEM_STATUS_DEGRADED,
+    NGX_HTTP_DSEM_STATUS_ERROR
+} ngx_http_dsem_status_e;
+
+
+/*
+ * One per request, and per subrequest that is counted; found through the
+ * pool's cleanups, because an internal redirect clears the contexts.
+ */
+typedef struct {
+    ngx_http_request_t         *request;
+    ngx_http_dsem_loc_conf_t   *conf;
+
+    ngx_http_dsem_claim_t      *claims;
+    ngx_uint_t                  nclaims;
+    ngx_uint_t                  current;    /* the next to be acquired */
+
+    ngx_event_t                 timer;
+    ngx_msec_t                  started;
+
+    ngx_int_t                   rc;         /* for the phase engine */
+
+    ngx_http_dsem_status_e      status;
+    ngx_str_t                   name;       /* of the deciding semaphore */
+    ngx_msec_t                  wait_time;
+    ngx_int_t                   position;   /* 0: never queued */
+    ngx_int_t                   limit;      /* -1: unknown */
+    ngx_int_t                   in_use;     /* -1: unknown */
+    ngx_int_t                   weight;
+
+    ngx_http_upstream_t        *upstream;   /* of an earlier location */
+    void                      (*finalize_request)(ngx_http_request_t *r,
+                                                  ngx_int_t rc);
+    ngx_http_post_subrequest_t *post_subrequest;
+
+    unsigned                    decided:1;
+    unsigned                    refused:1;  /* its answer is a refusal */
+    unsigned                    dry_run:1;  /* nothing was enforced */
+    unsigned                    worker_full:1;  /* "dsem_max_waiting" */
+    unsigned                    invalid:1;  /* a value is not a number */
+    unsigned                    updating:1; /* a subrequest updates the cache
+                                               for it */
+    unsigned                    lent:1;     /* a subrequest relies on its
+                                               permits */
+} ngx_http_dsem_ctx_t;
+
+
+ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_find(ngx_http_request_t *r);
+ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_create(ngx_http_request_t *r);
+void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
+void ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim);
+void ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx);
+
+
+#endif /* _NGX_HTTP_DSEM_CTX_H_INCLUDED_ */

@@ -1,0 +1,21 @@
+
+/*
+ * The header filter, and the end of the upstream.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_FILTER_H_INCLUDED_
+#define _NGX_HTTP_DSEM_FILTER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_ctx.h"
+
+
+void ngx_http_dsem_filter_init(ngx_conf_t *cf);
+ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
+
+
+#endif /* _NGX_HTTP_DSEM_FILTER_H_INCLUDED_ */

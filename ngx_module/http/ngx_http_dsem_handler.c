@@ -1,0 +1,298 @@
+
+/*
+ * The phase handlers: a request comes into a location, and ends.
+ *
+ * The access handler acts only where it has the last word on access, the
+ * precontent handler everywhere else; whichever comes first acquires, once
+ * per location.  A body of known length is read before that, so that a slow
+ * upload holds no permit ("dsem_wait_body").
+ *
+ * Called by: nginx, through the phases that module registers.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_handler.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_subrequest.h"
+
+
+static ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
+static ngx_http_dsem_ctx_t *ngx_http_dsem_handler_ctx(ngx_http_request_t *r,
+    ngx_http_dsem_loc_conf_t *dlcf);
+static void ngx_http_dsem_handler_abandon(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_loc_conf_t *dlcf);
+static ngx_int_t ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx);
+static ngx_uint_t ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx);
+static ngx_int_t ngx_http_dsem_handler_read_body(ngx_http_request_t *r);
+static void ngx_http_dsem_handler_body_read(ngx_http_request_t *r);
+
+
+/*
+ * Acts only if it is the last handler of the phase and all must agree: then
+ * access has been granted.
+ */
+
+ngx_int_t
+ngx_http_dsem_access_handler(ngx_http_request_t *r)
+{
+    ngx_http_phase_handler_t   *next;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+
+    next = &cmcf->phase_engine.handlers[r->phase_handler + 1];
+
+    if (clcf->satisfy != NGX_HTTP_SATISFY_ALL
+        || next->checker != ngx_http_core_post_access_phase)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_handler(r);
+}
+
+
+/* for "satisfy any", a late access handler of lua, and subrequests */
+
+ngx_int_t
+ngx_http_dsem_precontent_handler(ngx_http_request_t *r)
+{
+    return ngx_http_dsem_handler(r);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_handler(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t       *ctx;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+    if (r != r->main && !dlcf->subrequests) {
+        return NGX_DECLINED;
+    }
+
+    if (r->post_action) {
+        ngx_http_dsem_handler_abandon(r);
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ctx) {
+        /* the other phase has decided, or the request was resumed */
+        return ctx->decided ? ctx->rc : NGX_AGAIN;
+    }
+
+    ctx = ngx_http_dsem_ctx_find(r);
+
+    if (ctx == NULL) {
+
+        if (dlcf->limits == NULL) {
+            return NGX_DECLINED;
+        }
+
+        ctx = ngx_http_dsem_handler_ctx(r, dlcf);
+        if (ctx == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    ngx_http_set_ctx(r, ctx, ngx_http_dsem_module);
+
+    if (ctx->refused) {
+        /* its error page is not limited once more */
+        ctx->rc = NGX_DECLINED;
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_handler_limit(ctx, dlcf);
+}
+
+
+static ngx_http_dsem_ctx_t *
+ngx_http_dsem_handler_ctx(ngx_http_request_t *r,
+    ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_dsem_ctx_create(r);
+
+    if (ctx == NULL
+        || (r != r->main && ngx_http_dsem_subrequest_watch(ctx) != NGX_OK))
+    {
+        return NULL;
+    }
+
+    return ctx;
+}
+
+
+/* the client has left while the request waited: post_action is not for it */
+
+static void
+ngx_http_dsem_handler_abandon(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_dsem_ctx_find(r);
+
+    if (ctx && !ctx->decided) {
+        ngx_http_dsem_ctx_release_all(ctx);
+        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
+        ctx->rc = NGX_DECLINED;
+        ctx->decided = 1;
+    }
+}
+
+
+/* once per location */
+
+static ngx_int_t
+ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ctx->conf = dlcf;
+    ctx->upstream = ctx->request->upstream;
+    ctx->decided = 0;
+    ctx->dry_run = 0;
+
+    if (ngx_http_dsem_handler_claim(ctx) != NGX_OK) {
+        ngx_http_dsem_ctx_release_all(ctx);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (!ctx->decided && ngx_http_dsem_handler_wait_body(ctx)) {
+
+        ngx_http_dsem_acquire_reject_early(ctx);
+
+        if (!ctx->decided) {
+            return ngx_http_dsem_handler_read_body(ctx->request);
+        }
+    }
+
+    return ngx_http_dsem_acquire(ctx);
+}
+
+
+/* NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_int_t               rc;
+    ngx_uint_t              nclaims;
+    ngx_http_dsem_claim_t  *claims;
+
+    rc = ngx_http_dsem_claims_evaluate(ctx->request, ctx->conf, &claims,
+                                       &nclaims);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    /* the time waited before a redirect counts */
+    ctx->started = ngx_current_msec - ctx->wait_time;
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_dsem_acquire_invalid(ctx, &claims[nclaims]);
+        return NGX_OK;
+    }
+
+    if (ctx->request != ctx->request->main) {
+        ngx_http_dsem_subrequest_share(ctx, claims, &nclaims);
+    }
+
+    ngx_http_dsem_ctx_enter(ctx, claims, nclaims);
+
+    if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
+        ctx->status = NGX_HTTP_DSEM_STATUS_PASSED;
+    }
+
+    return NGX_OK;
+}
+
+
+/* a streamed body may never end, and is passed on while it comes */
+
+static ngx_uint_t
+ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    return ctx->conf->wait_body
+           && ctx->current < ctx->nclaims
+           && r == r->main
+           && r->headers_in.content_length_n > 0
+           && !r->headers_in.chunked
+           && r->request_body == NULL
+           && !r->discard_body;
+}
+
+
+/* as the mirror module of nginx does; the result is for the phase engine */
+
+static ngx_int_t
+ngx_http_dsem_handler_read_body(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "dsem reads the body first");
+
+    rc = ngx_http_read_client_request_body(r,
+                                           ngx_http_dsem_handler_body_read);
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    ngx_http_finalize_request(r, NGX_DONE);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_dsem_handler_body_read(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
+        return;
+    }
+
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+}
+
+
+/* the latest moment; the cleanup is for requests that never get here */
+
+ngx_int_t
+ngx_http_dsem_log_handler(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    if (r == r->main) {
+        ctx = ngx_http_dsem_ctx_find(r);
+
+        if (ctx) {
+            ngx_http_dsem_ctx_release_all(ctx);
+        }
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,21 @@
+
+/*
+ * The phase handlers.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_HANDLER_H_INCLUDED_
+#define _NGX_HTTP_DSEM_HANDLER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+ngx_int_t ngx_http_dsem_access_handler(ngx_http_request_t *r);
+ngx_int_t ngx_http_dsem_precontent_handler(ngx_http_request_t *r);
+ngx_int_t ngx_http_dsem_log_handler(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_DSEM_HANDLER_H_INCLUDED_ */

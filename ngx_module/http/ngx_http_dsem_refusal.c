@@ -1,0 +1,247 @@
+
+/*
+ * Refusals: status code and headers for the client, a log line for the
+ * operator.
+ *
+ * One line per refusal, at "dsem_log_level", with its reason and the usage
+ * of the semaphore.  The README quotes them.
+ *
+ * Called by: acquire, once the context has its status; filter, when the
+ * header of the response is sent.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_hint.h"
+#include "ngx_http_dsem_refusal.h"
+
+
+/* seconds of "dsem_retry_after auto" */
+#define NGX_HTTP_DSEM_RETRY_MIN  1
+#define NGX_HTTP_DSEM_RETRY_MAX  30
+
+
+static ngx_int_t ngx_http_dsem_refusal_seconds(
+    ngx_http_dsem_ctx_t *ctx);
+static ngx_uint_t ngx_http_dsem_refusal_has_header(ngx_http_request_t *r);
+static void ngx_http_dsem_refusal_log_rejected(
+    ngx_http_dsem_ctx_t *ctx, char *dry);
+static void ngx_http_dsem_refusal_log_timeout(
+    ngx_http_dsem_ctx_t *ctx, char *dry);
+
+
+/* the status code for this reason, as "dsem_status" says */
+
+ngx_int_t
+ngx_http_dsem_refusal_code(ngx_http_dsem_ctx_t *ctx)
+{
+    switch (ctx->status) {
+
+    case NGX_HTTP_DSEM_STATUS_REJECTED:
+        return ctx->conf->status_full;
+
+    case NGX_HTTP_DSEM_STATUS_TIMEOUT:
+        return ctx->conf->status_timeout;
+
+    default: /* NGX_HTTP_DSEM_STATUS_ERROR */
+        return ctx->conf->status_error;
+    }
+}
+
+
+/*
+ * Adds Retry-After to the response of a refused request, as
+ * "dsem_retry_after" says.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
+{
+    u_char              *p;
+    ngx_int_t            seconds;
+    ngx_table_elt_t     *h;
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+    seconds = ngx_http_dsem_refusal_seconds(ctx);
+
+    if (seconds == 0
+        || r->headers_out.status < NGX_HTTP_BAD_REQUEST
+        || ngx_http_dsem_refusal_has_header(r))
+    {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    h->hash = 1;
+    ngx_str_set(&h->key, "Retry-After");
+    h->value.data = p;
+    h->value.len = ngx_sprintf(p, "%i", seconds) - p;
+
+    return NGX_OK;
+}
+
+
+/*
+ * 0: no header, as a retry is of no use, or the header is off.  A quarter of
+ * the time more or less spreads the retries of many clients.
+ */
+
+static ngx_int_t
+ngx_http_dsem_refusal_seconds(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_int_t  msec, seconds;
+
+    seconds = ctx->conf->retry_after;
+
+    if (seconds == NGX_HTTP_DSEM_RETRY_OFF
+        || ctx->status == NGX_HTTP_DSEM_STATUS_ERROR
+        || ctx->weight > ctx->limit)
+    {
+        return 0;
+    }
+
+    if (seconds != NGX_HTTP_DSEM_RETRY_AUTO) {
+        return seconds;
+    }
+
+    msec = ngx_http_dsem_hint_wait(&ctx->name);
+    msec = ngx_min(msec, NGX_HTTP_DSEM_RETRY_MAX * 1000);
+    msec = msec * (75 + ngx_random() % 51) / 100;
+
+    seconds = (msec + 999) / 1000;
+    seconds = ngx_max(seconds, NGX_HTTP_DSEM_RETRY_MIN);
+
+    return ngx_min(seconds, NGX_HTTP_DSEM_RETRY_MAX);
+}
+
+
+/* an error page that comes from elsewhere may have its own */
+
+static ngx_uint_t
+ngx_http_dsem_refusal_has_header(ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].hash
+                && h[i].key.len == sizeof("Retry-After") - 1
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "Retry-After",
+                                   h[i].key.len)
+                   == 0)
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
+void
+ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
+{
+    char  *dry;
+
+    dry = ctx->conf->dry_run ? ", dry run" : "";
+
+    switch (ctx->status) {
+
+    case NGX_HTTP_DSEM_STATUS_REJECTED:
+        ngx_http_dsem_refusal_log_rejected(ctx, dry);
+        break;
+
+    case NGX_HTTP_DSEM_STATUS_TIMEOUT:
+        ngx_http_dsem_refusal_log_timeout(ctx, dry);
+        break;
+
+    default: /* NGX_HTTP_DSEM_STATUS_ERROR */
+
+        if (ctx->invalid) {
+            /* the wrong value has been logged */
+            break;
+        }
+
+        ngx_log_error(ctx->conf->log_level,
+                      ctx->request->connection->log, 0,
+                      "dsem error%s: redis unavailable for semaphore \"%V\"",
+                      dry, &ctx->name);
+        break;
+    }
+}
+
+
+static void
+ngx_http_dsem_refusal_log_rejected(ngx_http_dsem_ctx_t *ctx, char *dry)
+{
+    ngx_log_t   *log;
+    ngx_uint_t   level;
+
+    log = ctx->request->connection->log;
+    level = ctx->conf->log_level;
+
+    if (ctx->worker_full) {
+        ngx_log_error(level, log, 0,
+                      "dsem rejected%s: \"dsem_max_waiting\" reached in this "
+                      "worker, semaphore \"%V\"",
+                      dry, &ctx->name);
+        return;
+    }
+
+    if (ctx->weight > ctx->limit) {
+        ngx_log_error(level, log, 0,
+                      "dsem rejected%s: weight %i exceeds limit %i of "
+                      "semaphore \"%V\"",
+                      dry, ctx->weight, ctx->limit, &ctx->name);
+        return;
+    }
+
+    ngx_log_error(level, log, 0,
+                  "dsem rejected%s: semaphore \"%V\" has %i of %i permits "
+                  "in use and its queue is full",
+                  dry, &ctx->name, ctx->in_use, ctx->limit);
+}
+
+
+static void
+ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_ctx_t *ctx, char *dry)
+{
+    ngx_log_t   *log;
+    ngx_uint_t   level;
+
+    log = ctx->request->connection->log;
+    level = ctx->conf->log_level;
+
+    if (ctx->position == 0) {
+        ngx_log_error(level, log, 0,
+                      "dsem timeout%s: no permit of semaphore \"%V\" within "
+                      "%M ms, not queued by redis",
+                      dry, &ctx->name, ctx->wait_time);
+        return;
+    }
+
+    ngx_log_error(level, log, 0,
+                  "dsem timeout%s: no permit of semaphore \"%V\" within %M "
+                  "ms, %i of %i in use when queued",
+                  dry, &ctx->name, ctx->wait_time, ctx->in_use,
+                  ctx->limit);
+}

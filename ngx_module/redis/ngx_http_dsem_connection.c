@@ -1,0 +1,605 @@
+
+/*
+ * A connection to Redis: hiredis's async API on nginx's events.
+ *
+ * hiredis opens the socket, writes, reads and matches replies with commands;
+ * nginx calls it when there is something to do.  The events are
+ * level-triggered, as hiredis reads once for each of them.
+ *
+ * hiredis frees its context whenever it likes, inside of each function that
+ * handles an event: "ac" is NULL from then on, and is looked at after each.
+ *
+ * Called by: redis and subscription.  The owner is the only one to close it.
+ * After "failed" nothing more is reported and the owner has to close it;
+ * after that nothing is reported at all.  It may be closed from inside a
+ * handler: the memory stays until the handler has returned.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <poll.h>
+#include <hiredis/sds.h>
+#include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_guard.h"
+
+
+/* bytes of one reply; those of our scripts are far smaller */
+#define NGX_HTTP_DSEM_MAX_REPLY   (4 * 1024 * 1024)
+
+#define NGX_HTTP_DSEM_REASON_LEN  128
+
+
+typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
+
+
+struct ngx_http_dsem_connection_s {
+    redisAsyncContext                    *ac;       /* NULL: freed */
+    ngx_connection_t                     *c;
+    ngx_log_t                             log;
+
+    ngx_http_dsem_connection_handlers_t  *handlers;
+    void                                 *data;
+
+    ngx_http_dsem_guard_t                 guard;
+    ngx_msec_t                            due;      /* of the connect */
+    char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
+
+    unsigned                              connected:1;
+    unsigned                              protocol_error:1;
+    unsigned                              busy:1;   /* in hiredis, handlers */
+    unsigned                              closed:1; /* by its owner */
+    unsigned                              writing:1;
+    unsigned                              draining:1;
+    unsigned                              error_reply:1;  /* the last one */
+};
+
+
+static ngx_int_t ngx_http_dsem_connection_open(
+    ngx_http_dsem_connection_t *conn, ngx_addr_t *addr);
+static ngx_int_t ngx_http_dsem_connection_attach(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_add_read(void *data);
+static void ngx_http_dsem_connection_add_write(void *data);
+static void ngx_http_dsem_connection_del_write(void *data);
+static void ngx_http_dsem_connection_cleanup(void *data);
+static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
+static void ngx_http_dsem_connection_connected(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
+static ngx_int_t ngx_http_dsem_connection_handle(
+    ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle);
+static void ngx_http_dsem_connection_reply(redisAsyncContext *ac,
+    void *reply, void *data);
+static void ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
+    const char *reason, ngx_uint_t protocol_error);
+static void ngx_http_dsem_connection_failed(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn);
+static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
+    size_t len);
+
+
+/*
+ * Begins to connect to addr (which must outlive the connection); after
+ * "timeout" ms without success it fails.  Returns NULL if that cannot even
+ * begin: no memory, no socket, refused at once.  Otherwise either
+ * "connected" or "failed" follows, never before this has returned.
+ */
+
+ngx_http_dsem_connection_t *
+ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
+    ngx_http_dsem_connection_handlers_t *handlers, void *data)
+{
+    ngx_http_dsem_connection_t  *conn;
+
+    conn = ngx_calloc(sizeof(ngx_http_dsem_connection_t), ngx_cycle->log);
+    if (conn == NULL) {
+        return NULL;
+    }
+
+    conn->handlers = handlers;
+    conn->data = data;
+
+    /*
+     * nginx would log every attempt; an operator needs one line per change
+     * of state, which the owner logs
+     */
+
+    conn->log = *ngx_cycle->log;
+    conn->log.handler = ngx_http_dsem_connection_log_error;
+    conn->log.data = addr;
+    conn->log.action = NULL;
+
+    if (!(conn->log.log_level & NGX_LOG_DEBUG_ALL)) {
+        conn->log.log_level = NGX_LOG_ALERT;
+    }
+
+    if (ngx_http_dsem_connection_open(conn, addr) != NGX_OK
+        || ngx_http_dsem_connection_attach(conn) != NGX_OK)
+    {
+        ngx_http_dsem_connection_close(conn);
+        return NULL;
+    }
+
+    ngx_http_dsem_deadline_set(conn->c->write, &conn->due, timeout);
+
+    return conn;
+}
+
+
+/* a numeric address or a path: hiredis never has to resolve a name */
+
+static ngx_int_t
+ngx_http_dsem_connection_open(ngx_http_dsem_connection_t *conn,
+    ngx_addr_t *addr)
+{
+    u_char               text[NGX_SOCKADDR_STRLEN + 1];
+    size_t               len;
+    struct sockaddr_un  *saun;
+
+    if (addr->sockaddr->sa_family == AF_UNIX) {
+        saun = (struct sockaddr_un *) addr->sockaddr;
+        conn->ac = redisAsyncConnectUnix(saun->sun_path);
+
+    } else {
+        len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
+                            NGX_SOCKADDR_STRLEN, 0);
+        text[len] = '\0';
+
+        conn->ac = redisAsyncConnect((char *) text,
+                                     ngx_inet_get_port(addr->sockaddr));
+    }
+
+    if (conn->ac == NULL || conn->ac->err) {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_connection_attach(ngx_http_dsem_connection_t *conn)
+{
+    ngx_connection_t   *c;
+    redisAsyncContext  *ac;
+
+    ac = conn->ac;
+
+    c = ngx_get_connection(ac->c.fd, &conn->log);
+    if (c == NULL) {
+        return NGX_ERROR;
+    }
+
+    conn->c = c;
+
+    c->data = conn;
+    c->log = &conn->log;
+    c->read->log = &conn->log;
+    c->write->log = &conn->log;
+    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
+    c->start_time = ngx_current_msec;
+
+    c->read->handler = ngx_http_dsem_connection_read_handler;
+    c->write->handler = ngx_http_dsem_connection_write_handler;
+
+    /* an exiting worker does not wait for a connection to be established */
+    c->write->cancelable = 1;
+
+    ac->data = conn;
+    ac->ev.data = conn;
+    ac->ev.addRead = ngx_http_dsem_connection_add_read;
+    ac->ev.addWrite = ngx_http_dsem_connection_add_write;
+    ac->ev.delWrite = ngx_http_dsem_connection_del_write;
+    ac->ev.cleanup = ngx_http_dsem_connection_cleanup;
+
+    ngx_http_dsem_guard_set(&conn->guard, ac);
+
+    if (ngx_add_event(c->read, NGX_READ_EVENT, NGX_LEVEL_EVENT) != NGX_OK
+        || ngx_add_event(c->write, NGX_WRITE_EVENT, NGX_LEVEL_EVENT)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_connection_add_read(void *data)
+{
+    ngx_http_dsem_connection_t *conn = data;
+
+    if (!conn->c->read->active) {
+        (void) ngx_add_event(conn->c->read, NGX_READ_EVENT, NGX_LEVEL_EVENT);
+    }
+}
+
+
+/* commands of one turn of the event loop are written together at its end */
+
+static void
+ngx_http_dsem_connection_add_write(void *data)
+{
+    ngx_http_dsem_connection_t *conn = data;
+
+    ngx_event_t  *wev;
+
+    wev = conn->c->write;
+
+    if (wev->active || conn->draining) {
+        return;
+    }
+
+    if (conn->writing) {
+        (void) ngx_add_event(wev, NGX_WRITE_EVENT, NGX_LEVEL_EVENT);
+
+    } else {
+        ngx_post_event(wev, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_http_dsem_connection_del_write(void *data)
+{
+    ngx_http_dsem_connection_t *conn = data;
+
+    if (conn->c->write->active && !conn->draining) {
+        (void) ngx_del_event(conn->c->write, NGX_WRITE_EVENT, 0);
+    }
+}
+
+
+/* hiredis frees the context; nginx closes the socket, which it knows */
+
+static void
+ngx_http_dsem_connection_cleanup(void *data)
+{
+    ngx_http_dsem_connection_t *conn = data;
+
+    redisContext  *rc;
+
+    rc = &conn->ac->c;
+
+    if (rc->err && conn->reason[0] == '\0') {
+        conn->protocol_error = (rc->err != REDIS_ERR_IO
+                                && rc->err != REDIS_ERR_EOF);
+
+        (void) ngx_cpystrn((u_char *) conn->reason,
+                           (u_char *) (conn->guard.rejected
+                                       ? "unexpected reply" : rc->errstr),
+                           NGX_HTTP_DSEM_REASON_LEN);
+    }
+
+    conn->ac = NULL;
+
+    if (conn->c) {
+        ngx_close_connection(conn->c);
+        conn->c = NULL;
+        rc->fd = -1;
+    }
+}
+
+
+/*
+ * Sends one command, which hiredis copies; it is written at the end of this
+ * turn of the event loop.  NGX_ERROR: no memory, or the connection has
+ * failed or is closed.
+ */
+
+ngx_int_t
+ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_resp_t *command)
+{
+    redisCallback      *last;
+    redisAsyncContext  *ac;
+
+    ac = conn->ac;
+
+    if (ac == NULL
+        || conn->closed
+        || ngx_http_dsem_resp_end(command) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    last = ac->replies.tail;
+
+    if (redisAsyncFormattedCommand(ac, ngx_http_dsem_connection_reply, NULL,
+                                   (char *) command->data, command->len)
+        != REDIS_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ac->c.err
+        || (ac->replies.tail == last && !(ac->c.flags & REDIS_SUBSCRIBED)))
+    {
+        /* no memory: hiredis 0.14 does not tell, and must not send it */
+        ac->c.err = REDIS_ERR_OOM;
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* the same for the only command of a subscription; channel must stay */
+
+ngx_int_t
+ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,
+    ngx_str_t *channel)
+{
+    ngx_int_t             rc;
+    ngx_http_dsem_resp_t  command;
+
+    conn->guard.channel = *channel;
+
+    ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
+
+    ngx_http_dsem_resp_begin(&command, 2);
+    ngx_http_dsem_resp_bytes(&command, "SUBSCRIBE", sizeof("SUBSCRIBE") - 1);
+    ngx_http_dsem_resp_string(&command, channel);
+
+    rc = ngx_http_dsem_connection_send(conn, &command);
+
+    ngx_http_dsem_resp_free(&command);
+
+    return rc;
+}
+
+
+static void
+ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
+{
+    ngx_int_t                    rc;
+    ngx_connection_t            *c;
+    ngx_http_dsem_connection_t  *conn;
+
+    c = wev->data;
+    conn = c->data;
+
+    if (!conn->connected && wev->timedout) {
+
+        if (!ngx_http_dsem_deadline_extend(wev, &conn->due)) {
+            ngx_http_dsem_connection_fail(conn, "connect timed out", 0);
+        }
+
+        return;
+    }
+
+    conn->writing = 1;
+    rc = ngx_http_dsem_connection_handle(conn, redisAsyncHandleWrite);
+
+    if (rc != NGX_OK) {
+        return;
+    }
+
+    conn->writing = 0;
+
+    if (!conn->connected && (conn->ac->c.flags & REDIS_CONNECTED)) {
+        ngx_http_dsem_connection_connected(conn);
+    }
+}
+
+
+static void
+ngx_http_dsem_connection_connected(ngx_http_dsem_connection_t *conn)
+{
+    if (conn->c->write->timer_set) {
+        ngx_del_timer(conn->c->write);
+    }
+
+    conn->connected = 1;
+
+    conn->busy = 1;
+    conn->handlers->connected(conn->data);
+    conn->busy = 0;
+
+    if (conn->closed) {
+        ngx_http_dsem_connection_free(conn);
+    }
+}
+
+
+static void
+ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
+{
+    redisReader                 *reader;
+    ngx_connection_t            *c;
+    ngx_http_dsem_connection_t  *conn;
+
+    c = rev->data;
+    conn = c->data;
+
+    /*
+     * nginx sets c->close on every connection when worker_shutdown_timeout
+     * expires; ours stays until all is acknowledged and the process exits.
+     * Not before the write event: hiredis 0.14 takes a socket that is not
+     * refused for a connected one.
+     */
+
+    if (!conn->connected
+        || ngx_http_dsem_connection_handle(conn, redisAsyncHandleRead)
+           != NGX_OK)
+    {
+        return;
+    }
+
+    reader = conn->ac->c.reader;
+
+    if (reader->len - reader->pos > NGX_HTTP_DSEM_MAX_REPLY) {
+        ngx_http_dsem_connection_fail(conn, "reply too long", 1);
+    }
+}
+
+
+/* NGX_DONE: it has failed or is closed, and must not be touched any more */
+
+static ngx_int_t
+ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle)
+{
+    conn->busy = 1;
+    handle(conn->ac);
+    conn->busy = 0;
+
+    if (conn->closed) {
+        ngx_http_dsem_connection_free(conn);
+        return NGX_DONE;
+    }
+
+    if (conn->ac == NULL) {
+        ngx_http_dsem_connection_failed(conn);
+        return NGX_DONE;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
+    void *unused)
+{
+    redisReply *reply = data;
+
+    ngx_http_dsem_connection_t  *conn;
+
+    conn = ac->data;
+
+    if (reply == NULL || conn->closed) {
+        /* a lost connection is reported once, not once per command */
+        return;
+    }
+
+    if (conn->draining) {
+        conn->error_reply = (reply->type == REDIS_REPLY_ERROR);
+        return;
+    }
+
+    conn->handlers->reply(conn->data, reply);
+}
+
+
+static void
+ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
+    const char *reason, ngx_uint_t protocol_error)
+{
+    (void) ngx_cpystrn((u_char *) conn->reason, (u_char *) reason,
+                       NGX_HTTP_DSEM_REASON_LEN);
+    conn->protocol_error = protocol_error;
+
+    redisAsyncFree(conn->ac);
+
+    ngx_http_dsem_connection_failed(conn);
+}
+
+
+static void
+ngx_http_dsem_connection_failed(ngx_http_dsem_connection_t *conn)
+{
+    conn->busy = 1;
+    conn->handlers->failed(conn->data, conn->reason, conn->protocol_error);
+    conn->busy = 0;
+
+    if (conn->closed) {
+        ngx_http_dsem_connection_free(conn);
+    }
+}
+
+
+/* for its owner only; unsent commands are lost */
+
+void
+ngx_http_dsem_connection_close(ngx_http_dsem_connection_t *conn)
+{
+    conn->closed = 1;
+
+    if (conn->ac) {
+        /* inside a callback hiredis does it when that has returned */
+        redisAsyncFree(conn->ac);
+    }
+
+    if (!conn->busy) {
+        ngx_http_dsem_connection_free(conn);
+    }
+}
+
+
+static void
+ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn)
+{
+    ngx_http_dsem_guard_free(&conn->guard);
+    ngx_free(conn);
+}
+
+
+/*
+ * Writes unsent commands and reads until all replies have come, for at most
+ * "timeout" ms: for an exiting process, which has no event loop any more.
+ * Reading matters: a socket closed with bytes unread is reset, and Redis may
+ * then not see the last command.  NGX_OK: all have come, and the last one
+ * is no error.
+ */
+
+ngx_int_t
+ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
+    ngx_msec_t timeout)
+{
+    ngx_msec_t          end;
+    struct pollfd       pfd;
+    redisAsyncContext  *ac;
+
+    ac = conn->ac;
+
+    if (ac == NULL || conn->closed || !conn->connected) {
+        return NGX_ERROR;
+    }
+
+    conn->draining = 1;
+
+    ngx_time_update();
+    end = ngx_current_msec + timeout;
+
+    pfd.fd = ac->c.fd;
+
+    while (conn->ac && ac->replies.head) {
+
+        pfd.events = sdslen(ac->c.obuf) ? POLLOUT : POLLIN;
+
+        ngx_time_update();
+
+        if ((ngx_msec_int_t) (end - ngx_current_msec) <= 0
+            || poll(&pfd, 1, (int) (end - ngx_current_msec)) != 1)
+        {
+            return NGX_ERROR;
+        }
+
+        if (pfd.events == POLLOUT) {
+            redisAsyncHandleWrite(ac);
+
+        } else {
+            redisAsyncHandleRead(ac);
+        }
+    }
+
+    return (conn->ac == NULL || conn->error_reply) ? NGX_ERROR : NGX_OK;
+}
+
+
+static u_char *
+ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
+{
+    ngx_addr_t  *addr;
+
+    addr = log->data;
+
+    return ngx_snprintf(buf, len, ", dsem redis: %V", &addr->name);
+}

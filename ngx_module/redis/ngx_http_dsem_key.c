@@ -1,0 +1,276 @@
+
+/*
+ * Names of semaphores, and every key and channel in Redis.
+ *
+ * A name may hold anything that a client sends.  Its encoded form holds only
+ * [A-Za-z0-9._:-], "%" and, where a digest replaces the rest, one "~": no
+ * brace, no blank, no control character.  Two names never have one encoded
+ * form (but for a collision of SHA-1): "%" and "~" of a name are themselves
+ * encoded.  The hash tag comes first in every key, so no name can touch it.
+ *
+ * Called by: claim (the name of a semaphore), conf (names that need no
+ * encoding), script, account and subscription (keys and channels).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_sha1.h>
+#include "ngx_http_dsem_key.h"
+
+
+/* what is left of a name that is too long, before "~" and the digest */
+#define NGX_HTTP_DSEM_KEY_HEAD  64
+
+#define NGX_HTTP_DSEM_SHA1_LEN   20
+
+
+static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
+    ngx_str_t *shard, const char *part, ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
+    ngx_str_t *encoded);
+static u_char *ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len);
+
+
+static uint32_t  ngx_http_dsem_key_plain_chars[] = {
+    0x00000000, /* 0000 0000 0000 0000  0000 0000 0000 0000 */
+
+                /* ?>=< ;:98 7654 3210  /.-, +*)( '&%$ #"!  */
+    0x07ff6000, /* 0000 0111 1111 1111  0110 0000 0000 0000 */
+
+                /* _^]\ [ZYX WVUT SRQP  ONML KJIH GFED CBA@ */
+    0x87fffffe, /* 1000 0111 1111 1111  1111 1111 1111 1110 */
+
+                /*  ~}| {zyx wvut srqp  onml kjih gfed cba` */
+    0x07fffffe, /* 0000 0111 1111 1111  1111 1111 1111 1110 */
+
+    0x00000000, /* 0000 0000 0000 0000  0000 0000 0000 0000 */
+    0x00000000, /* 0000 0000 0000 0000  0000 0000 0000 0000 */
+    0x00000000, /* 0000 0000 0000 0000  0000 0000 0000 0000 */
+    0x00000000  /* 0000 0000 0000 0000  0000 0000 0000 0000 */
+};
+
+
+/* the only shard on a single server; the tag keeps its keys in one slot */
+static char  ngx_http_dsem_key_tag[] = ":{0}";
+
+
+/*
+ * The keys that all scripts share.
+ *
+ * keys     result; ngx_http_dsem_keys_free() frees it
+ * prefix   "dsem_prefix"
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
+{
+    u_char     *p;
+    ngx_str_t   none;
+
+    ngx_str_null(&none);
+
+    keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
+
+    p = ngx_alloc(4 * keys->shard.len
+                  + sizeof(":sessions:epochs:orders") - 1, ngx_cycle->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    keys->shard.data = p;
+
+    p = ngx_cpymem(p, prefix->data, prefix->len);
+    p = ngx_cpymem(p, ngx_http_dsem_key_tag,
+                   sizeof(ngx_http_dsem_key_tag) - 1);
+
+    p = ngx_http_dsem_key_write(&keys->sessions, p, &keys->shard, ":sessions",
+                                &none);
+    p = ngx_http_dsem_key_write(&keys->epochs, p, &keys->shard, ":epochs",
+                                &none);
+    (void) ngx_http_dsem_key_write(&keys->orders, p, &keys->shard, ":orders",
+                                   &none);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_dsem_keys_free(ngx_http_dsem_keys_t *keys)
+{
+    ngx_free(keys->shard.data);
+}
+
+
+/* bytes of the key of a semaphore, of its queue, or of a channel */
+
+size_t
+ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
+{
+    return keys->shard.len + sizeof(":s:") - 1 + name->len;
+}
+
+
+/* the hash of a semaphore; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p)
+{
+    return ngx_http_dsem_key_write(key, p, &keys->shard, ":s:", name);
+}
+
+
+/* the queue of a semaphore; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p)
+{
+    return ngx_http_dsem_key_write(key, p, &keys->shard, ":q:", name);
+}
+
+
+/* the channel of a session; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_channel(ngx_http_dsem_keys_t *keys, ngx_str_t *session,
+    ngx_str_t *channel, u_char *p)
+{
+    return ngx_http_dsem_key_write(channel, p, &keys->shard, ":c:", session);
+}
+
+
+static u_char *
+ngx_http_dsem_key_write(ngx_str_t *key, u_char *p, ngx_str_t *shard,
+    const char *part, ngx_str_t *name)
+{
+    key->data = p;
+
+    p = ngx_cpymem(p, shard->data, shard->len);
+    p = ngx_cpymem(p, part, ngx_strlen(part));
+    p = ngx_cpymem(p, name->data, name->len);
+
+    key->len = p - key->data;
+
+    return p;
+}
+
+
+/*
+ * Gives the encoded form of a name.
+ *
+ * pool      where a form that differs from the name is allocated
+ * name      any bytes, any length
+ * encoded   result, at most NGX_HTTP_DSEM_MAX_NAME bytes, not terminated by
+ *           a zero; the name's own bytes where nothing needs encoding
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_key_encode(ngx_pool_t *pool, ngx_str_t *name,
+    ngx_str_t *encoded)
+{
+    size_t   len;
+    u_char  *p, *last;
+
+    len = name->len;
+    last = name->data + name->len;
+
+    for (p = name->data; p < last; p++) {
+        if (!ngx_http_dsem_key_plain(*p)) {
+            len += 2;
+        }
+    }
+
+    if (len > NGX_HTTP_DSEM_MAX_NAME) {
+        return ngx_http_dsem_key_digest(pool, name, encoded);
+    }
+
+    if (len == name->len) {
+        *encoded = *name;
+        return NGX_OK;
+    }
+
+    encoded->data = ngx_pnalloc(pool, len);
+    if (encoded->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) ngx_http_dsem_key_escape(encoded->data, name->data, name->len);
+
+    encoded->len = len;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Tells whether a byte of a name stands for itself in the encoded form, that
+ * is, whether it is one of [A-Za-z0-9._:-].  Returns zero or not zero.
+ */
+
+ngx_uint_t
+ngx_http_dsem_key_plain(u_char ch)
+{
+    return ngx_http_dsem_key_plain_chars[ch >> 5] & (1U << (ch & 0x1f));
+}
+
+
+static ngx_int_t
+ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
+    ngx_str_t *encoded)
+{
+    u_char      *p;
+    u_char       head[NGX_HTTP_DSEM_KEY_HEAD * 3];
+    u_char       sha1[NGX_HTTP_DSEM_SHA1_LEN];
+    ngx_sha1_t   ctx;
+
+    encoded->len = NGX_HTTP_DSEM_KEY_HEAD + 1 + 2 * NGX_HTTP_DSEM_SHA1_LEN;
+
+    encoded->data = ngx_pnalloc(pool, encoded->len);
+    if (encoded->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* no name this long has less than the head: a third of it is longer */
+
+    (void) ngx_http_dsem_key_escape(head, name->data,
+                                     NGX_HTTP_DSEM_KEY_HEAD);
+
+    ngx_sha1_init(&ctx);
+    ngx_sha1_update(&ctx, name->data, name->len);
+    ngx_sha1_final(sha1, &ctx);
+
+    p = ngx_cpymem(encoded->data, head, NGX_HTTP_DSEM_KEY_HEAD);
+    *p++ = '~';
+    (void) ngx_hex_dump(p, sha1, NGX_HTTP_DSEM_SHA1_LEN);
+
+    return NGX_OK;
+}
+
+
+/* writes up to three bytes for each one, returns the end of what is written */
+
+static u_char *
+ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len)
+{
+    static u_char  hex[] = "0123456789ABCDEF";
+
+    while (len--) {
+
+        if (ngx_http_dsem_key_plain(*src)) {
+            *dst++ = *src++;
+            continue;
+        }
+
+        *dst++ = '%';
+        *dst++ = hex[*src >> 4];
+        *dst++ = hex[*src++ & 0xf];
+    }
+
+    return dst;
+}

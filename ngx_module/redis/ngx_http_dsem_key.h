@@ -1,0 +1,45 @@
+
+/*
+ * Names of semaphores, and every key and channel in Redis.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_KEY_H_INCLUDED_
+#define _NGX_HTTP_DSEM_KEY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* the longest encoded name; longer ones are replaced by a digest */
+#define NGX_HTTP_DSEM_MAX_NAME  200
+
+
+/* of one shard, in one allocation */
+typedef struct {
+    ngx_str_t  shard;       /* "<prefix>:{0}" */
+    ngx_str_t  sessions;
+    ngx_str_t  epochs;
+    ngx_str_t  orders;
+} ngx_http_dsem_keys_t;
+
+
+ngx_int_t ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys,
+    ngx_str_t *prefix);
+void ngx_http_dsem_keys_free(ngx_http_dsem_keys_t *keys);
+
+size_t ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name);
+u_char *ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys,
+    ngx_str_t *name, ngx_str_t *key, u_char *p);
+u_char *ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p);
+u_char *ngx_http_dsem_key_channel(ngx_http_dsem_keys_t *keys,
+    ngx_str_t *session, ngx_str_t *channel, u_char *p);
+
+ngx_int_t ngx_http_dsem_key_encode(ngx_pool_t *pool, ngx_str_t *name,
+    ngx_str_t *encoded);
+ngx_uint_t ngx_http_dsem_key_plain(u_char ch);
+
+
+#endif /* _NGX_HTTP_DSEM_KEY_H_INCLUDED_ */

@@ -1,0 +1,593 @@
+
+/*
+ * Redis as the rest of the module sees it: a connection that comes and goes,
+ * scripts that can be called on it, messages that arrive.
+ *
+ * Owns the connection for commands and its calls.  The breaker decides how
+ * long to pause before the next attempt, and when requests stop waiting.  A
+ * reply that fits no call ends the connection and reaches no caller.
+ * Nothing is ever sent twice: commands that a lost connection, or a missing
+ * script, leaves open are settled by the session, which says hello again.
+ *
+ * Called by: handshake; declare and sync, to make calls.  Knows neither the
+ * rules of sessions nor permits.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_redis.h"
+#include "ngx_http_dsem_script.h"
+#include "ngx_http_dsem_subscription.h"
+
+
+typedef enum {
+    NGX_HTTP_DSEM_REDIS_DOWN = 0,
+    NGX_HTTP_DSEM_REDIS_CONNECTING,
+    NGX_HTTP_DSEM_REDIS_UP
+} ngx_http_dsem_redis_state_e;
+
+
+struct ngx_http_dsem_redis_s {
+    ngx_http_dsem_redis_settings_t    settings;
+    ngx_http_dsem_keys_t              keys;
+    ngx_http_dsem_redis_handlers_t   *handlers;
+    void                             *data;
+
+    ngx_sockaddr_t                    sockaddr;
+    ngx_http_dsem_redis_state_e       state;
+    ngx_http_dsem_connection_t       *conn;
+    ngx_http_dsem_subscription_t     *subscription;
+
+    ngx_http_dsem_script_calls_t      calls;
+    ngx_msec_t                        replied;  /* time of the last reply */
+    ngx_event_t                       deadline;
+    ngx_msec_t                        due;      /* of the deadline */
+
+    ngx_http_dsem_breaker_t           breaker;
+    ngx_event_t                       retry;
+};
+
+
+static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
+    ngx_event_t *ev, ngx_event_handler_pt handler);
+static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
+static void ngx_http_dsem_redis_connected(void *data);
+static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
+static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
+static void ngx_http_dsem_redis_reply(void *data, redisReply *reply);
+static void ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis);
+static void ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis,
+    redisReply *reply);
+static ngx_uint_t ngx_http_dsem_redis_error_is(redisReply *reply,
+    ngx_str_t *names);
+static void ngx_http_dsem_redis_failed(void *data, const char *reason,
+    ngx_uint_t protocol_error);
+static void ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis,
+    const char *reason, ngx_uint_t protocol_error);
+static void ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis);
+
+
+static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_redis_handlers = {
+    ngx_http_dsem_redis_connected,
+    ngx_http_dsem_redis_reply,
+    ngx_http_dsem_redis_failed
+};
+
+
+/* errors of a server that may soon be ready, or is no master any more */
+static ngx_str_t  ngx_http_dsem_redis_passing[] = {
+    ngx_string("LOADING "),
+    ngx_string("MASTERDOWN "),
+    ngx_string("READONLY "),
+    ngx_null_string
+};
+
+
+/* errors that last until a configuration is corrected */
+static ngx_str_t  ngx_http_dsem_redis_refusals[] = {
+    ngx_string("NOAUTH "),
+    ngx_string("WRONGPASS "),
+    ngx_string("NOPERM "),
+    /* the same for commands inside scripts, in redis 7.0 and later */
+    ngx_string("ERR The user executing the script can't "),
+    ngx_string("ERR ACL failure in script"),
+    ngx_null_string
+};
+
+
+/*
+ * Begins to connect, and retries until it is destroyed.  settings are
+ * copied, the name of the address and the identity are not.  NULL: no
+ * memory.
+ */
+
+ngx_http_dsem_redis_t *
+ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
+    ngx_str_t *prefix, ngx_http_dsem_identity_t *identity,
+    ngx_http_dsem_redis_handlers_t *handlers, void *data)
+{
+    ngx_http_dsem_redis_t  *redis;
+
+    redis = ngx_calloc(sizeof(ngx_http_dsem_redis_t), ngx_cycle->log);
+    if (redis == NULL) {
+        return NULL;
+    }
+
+    redis->settings = *settings;
+
+    ngx_memcpy(&redis->sockaddr, settings->addr.sockaddr,
+               settings->addr.socklen);
+    redis->settings.addr.sockaddr = &redis->sockaddr.sockaddr;
+
+    redis->handlers = handlers;
+    redis->data = data;
+
+    ngx_http_dsem_breaker_init(&redis->breaker, &redis->settings,
+                               handlers->unavailable, data);
+
+    ngx_http_dsem_redis_event(redis, &redis->retry,
+                              ngx_http_dsem_redis_retry_handler);
+    ngx_http_dsem_redis_event(redis, &redis->deadline,
+                              ngx_http_dsem_redis_deadline_handler);
+
+    ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
+
+    if (ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK) {
+        (void) ngx_http_dsem_redis_destroy(redis, 0);
+        return NULL;
+    }
+
+    redis->subscription = ngx_http_dsem_subscription_create(&redis->settings,
+                                                   handlers->message, data);
+    if (redis->subscription == NULL) {
+        (void) ngx_http_dsem_redis_destroy(redis, 0);
+        return NULL;
+    }
+
+    ngx_add_timer(&redis->retry, 1);
+    ngx_http_dsem_breaker_start(&redis->breaker);
+
+    return redis;
+}
+
+
+/* none keeps an exiting worker: the session decides how long it stays */
+
+static void
+ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis, ngx_event_t *ev,
+    ngx_event_handler_pt handler)
+{
+    ev->handler = handler;
+    ev->data = redis;
+    ev->log = ngx_cycle->log;
+    ev->cancelable = 1;
+}
+
+
+/*
+ * Ends everything; the handlers of open calls are called with NULL.  With
+ * drain > 0 all calls are written first and their replies awaited, for at
+ * most so many ms: only for an exiting process.  NGX_OK: all have come.
+ */
+
+ngx_int_t
+ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
+{
+    ngx_int_t  rc;
+
+    rc = NGX_DECLINED;
+
+    if (drain && redis->state == NGX_HTTP_DSEM_REDIS_UP) {
+        rc = ngx_http_dsem_connection_drain(redis->conn, drain);
+    }
+
+    ngx_http_dsem_redis_close(redis);
+
+    if (redis->retry.timer_set) {
+        ngx_del_timer(&redis->retry);
+    }
+
+    ngx_http_dsem_breaker_stop(&redis->breaker);
+
+    if (redis->subscription) {
+        ngx_http_dsem_subscription_destroy(redis->subscription);
+    }
+
+    ngx_http_dsem_script_free(&redis->calls);
+    ngx_http_dsem_keys_free(&redis->keys);
+    ngx_free(redis);
+
+    return rc;
+}
+
+
+/* to the channel of the session, whose name is new; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis)
+{
+    return ngx_http_dsem_subscription_start(redis->subscription, &redis->keys,
+                                            &redis->calls.identity->name);
+}
+
+
+/* the hello has its reply: later calls have a deadline of their own */
+
+void
+ngx_http_dsem_redis_greeted(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_breaker_stop(&redis->breaker);
+}
+
+
+/* the session is accepted: requests may wait for Redis again */
+
+void
+ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_breaker_accepted(&redis->breaker);
+}
+
+
+/* begins anew without a fault of Redis; comes back as "down" */
+
+void
+ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
+    const char *reason)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
+        ngx_http_dsem_redis_down(redis, reason, 0);
+    }
+}
+
+
+/* a fault that the caller has found; comes back as "down", "unavailable" */
+
+void
+ngx_http_dsem_redis_drop(ngx_http_dsem_redis_t *redis, const char *reason)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
+        ngx_http_dsem_redis_failed(redis, reason, 1);
+    }
+}
+
+
+/* true while the breaker is open: no request should wait for Redis */
+
+ngx_uint_t
+ngx_http_dsem_redis_unavailable(ngx_http_dsem_redis_t *redis)
+{
+    return redis->breaker.open;
+}
+
+
+/* the run id of the Redis process; another one may have missed writes */
+
+ngx_str_t *
+ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis)
+{
+    return &redis->calls.run_id;
+}
+
+
+ngx_http_dsem_keys_t *
+ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis)
+{
+    return &redis->keys;
+}
+
+
+/*
+ * Begins a call with the script's own keys; the caller writes exactly
+ * "nargs" arguments to what is returned.  NULL: not up.
+ */
+
+ngx_http_dsem_resp_t *
+ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    ngx_uint_t nargs)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+        return NULL;
+    }
+
+    return ngx_http_dsem_script_begin(&redis->calls, script, keys, nkeys,
+                                      nargs);
+}
+
+
+/*
+ * Makes the call that was begun.  NGX_OK: handler, if any, is called once;
+ * NGX_ERROR: no memory, it is not called.
+ */
+
+ngx_int_t
+ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_reply_pt handler, void *data)
+{
+    if (ngx_http_dsem_script_call(&redis->calls, redis->conn, handler, data)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_redis_t  *redis = ev->data;
+
+    redis->conn = ngx_http_dsem_connection_create(&redis->settings.addr,
+                                            redis->settings.connect_timeout,
+                                            &ngx_http_dsem_redis_handlers,
+                                            redis);
+
+    redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
+
+    if (redis->conn == NULL) {
+        ngx_http_dsem_redis_down(redis, "connect failed", 0);
+    }
+}
+
+
+/* "up" follows when the run id is known */
+
+static void
+ngx_http_dsem_redis_connected(void *data)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    redis->state = NGX_HTTP_DSEM_REDIS_UP;
+
+    ngx_http_dsem_breaker_connected(&redis->breaker);
+
+    if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK)
+    {
+        ngx_http_dsem_redis_down(redis, "no memory", 0);
+        return;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+}
+
+
+static void
+ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
+{
+    if (!redis->deadline.timer_set) {
+        redis->replied = ngx_current_msec;
+        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due,
+                                   redis->settings.timeout);
+    }
+}
+
+
+/* the timer is moved lazily, so it may be early: replied is what counts */
+
+static void
+ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
+{
+    ngx_msec_int_t          left;
+    ngx_http_dsem_redis_t  *redis;
+
+    redis = ev->data;
+
+    left = redis->replied + redis->settings.timeout - ngx_current_msec;
+
+    if (left > 0) {
+        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due, left);
+        return;
+    }
+
+    if (ngx_http_dsem_deadline_extend(ev, &redis->due)) {
+        return;
+    }
+
+    ngx_http_dsem_redis_down(redis, "no reply in time", 0);
+    ngx_http_dsem_breaker_open(&redis->breaker);
+}
+
+
+static void
+ngx_http_dsem_redis_reply(void *data, redisReply *reply)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    ngx_int_t  rc;
+
+    redis->replied = ngx_current_msec;
+
+    ngx_http_dsem_breaker_replied(&redis->breaker);
+
+    rc = ngx_http_dsem_script_reply(&redis->calls, reply);
+
+    if (redis->calls.n == 0 && redis->deadline.timer_set) {
+        ngx_del_timer(&redis->deadline);
+    }
+
+    switch (rc) {
+
+    case NGX_OK:
+        break;
+
+    case NGX_AGAIN:
+        ngx_http_dsem_redis_reload(redis);
+        break;
+
+    case NGX_DONE:
+        redis->handlers->up(redis->data);
+        break;
+
+    case NGX_DECLINED:
+        ngx_http_dsem_redis_error(redis, reply);
+        break;
+
+    default: /* NGX_ERROR */
+        ngx_http_dsem_redis_failed(redis, "unexpected reply", 1);
+        break;
+    }
+}
+
+
+/*
+ * The scripts are missing.  The call was not executed, but later ones may
+ * be: sending it again would change their order, so the session begins anew.
+ */
+
+static void
+ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
+{
+    if (ngx_http_dsem_breaker_reload(&redis->breaker) != NGX_OK) {
+        ngx_http_dsem_redis_failed(redis, "scripts are missing repeatedly "
+                                   "(several servers behind one address?)",
+                                   1);
+        return;
+    }
+
+    if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK) {
+        ngx_http_dsem_redis_down(redis, "no memory", 0);
+        return;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+
+    redis->handlers->up(redis->data);
+}
+
+
+static void
+ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
+{
+    char  *p;
+
+    for (p = reply->str; *p; p++) {
+        if (*p < 0x20 || *p == 0x7f) {
+            *p = '?';
+        }
+    }
+
+    if (ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_passing)) {
+        ngx_http_dsem_redis_down(redis, reply->str, 0);
+        return;
+    }
+
+    /* while it is open, the breaker has logged the reason */
+
+    if (!redis->breaker.open
+        && ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_refusals))
+    {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V rejects commands (%s)",
+                      &redis->settings.addr.name, reply->str);
+    }
+
+    ngx_http_dsem_redis_failed(redis, reply->str, 1);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_redis_error_is(redisReply *reply, ngx_str_t *names)
+{
+    for ( /* void */ ; names->len; names++) {
+        if (reply->len >= names->len
+            && ngx_strncmp(reply->str, names->data, names->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * A lost connection is opened again at once.  A peer that replies, but not
+ * as Redis does, would be asked in vain hundreds of times a second: then the
+ * breaker opens, and the pauses grow until a connection has been good.
+ */
+
+static void
+ngx_http_dsem_redis_failed(void *data, const char *reason,
+    ngx_uint_t protocol_error)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    ngx_uint_t  relapse;
+
+    if (!protocol_error) {
+        ngx_http_dsem_redis_down(redis, reason, 0);
+        return;
+    }
+
+    relapse = redis->breaker.accepted;
+
+    ngx_http_dsem_redis_down(redis, reason, 1);
+
+    if (relapse) {
+        /* it accepts sessions and fails later: not every few ms */
+        ngx_del_timer(&redis->retry);
+        ngx_add_timer(&redis->retry, redis->settings.heartbeat);
+    }
+
+    ngx_http_dsem_breaker_open(&redis->breaker);
+}
+
+
+/* the one way down, from every state */
+
+static void
+ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason,
+    ngx_uint_t protocol_error)
+{
+    ngx_uint_t  was_up;
+
+    was_up = (redis->state == NGX_HTTP_DSEM_REDIS_UP);
+
+    /* before the connection goes: the reason may live in it */
+    ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
+
+    ngx_http_dsem_redis_close(redis);
+
+    ngx_add_timer(&redis->retry,
+                  ngx_http_dsem_breaker_pause(&redis->breaker,
+                                              protocol_error));
+
+    if (was_up) {
+        redis->handlers->down(redis->data);
+    }
+
+    if (redis->breaker.open) {
+        /* requests may have begun to wait since the last hello */
+        redis->handlers->unavailable(redis->data);
+    }
+}
+
+
+/* open calls will have no reply */
+
+static void
+ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis)
+{
+    redis->state = NGX_HTTP_DSEM_REDIS_DOWN;
+
+    if (redis->conn) {
+        ngx_http_dsem_connection_close(redis->conn);
+        redis->conn = NULL;
+    }
+
+    if (redis->deadline.timer_set) {
+        ngx_del_timer(&redis->deadline);
+    }
+
+    ngx_http_dsem_script_forget(&redis->calls);
+}

@@ -1,0 +1,410 @@
+
+/*
+ * Calls of scripts on one connection, in a pipeline.
+ *
+ * Owns the queue of unanswered calls and the form of calls and replies.  A
+ * reply reaches its caller only if it carries the session, the epoch and the
+ * number of the call: a stray, late or foreign one never does.
+ *
+ * Called by: redis, which owns the connection and decides what an error
+ * means.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_sha1.h>
+#include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_script.h"
+
+
+/* shard, sessions, epochs: the first keys of every script */
+#define NGX_HTTP_DSEM_SCRIPT_KEYS  3
+
+/* EVALSHA, its digest, the number of keys; session, epoch, number */
+#define NGX_HTTP_DSEM_SCRIPT_ARGS  (NGX_HTTP_DSEM_SCRIPT_KEYS + 6)
+
+/* values of every reply: session, epoch, number, status */
+#define NGX_HTTP_DSEM_SCRIPT_EPOCH    1
+#define NGX_HTTP_DSEM_SCRIPT_NUMBER   2
+#define NGX_HTTP_DSEM_SCRIPT_STATUS   3
+#define NGX_HTTP_DSEM_SCRIPT_VALUES   4
+
+
+typedef enum {
+    NGX_HTTP_DSEM_CALL_LOAD = 0,
+    NGX_HTTP_DSEM_CALL_INFO,
+    NGX_HTTP_DSEM_CALL_SCRIPT
+} ngx_http_dsem_call_e;
+
+
+/* freed when its reply has come or never will */
+typedef struct {
+    ngx_queue_t               queue;
+    ngx_http_dsem_reply_pt    handler;     /* NULL: none */
+    void                     *data;
+    uint64_t                  epoch;
+    uint64_t                  number;
+    ngx_http_dsem_call_e      kind;
+} ngx_http_dsem_call_t;
+
+
+static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
+static ngx_int_t ngx_http_dsem_script_error(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply);
+static ngx_int_t ngx_http_dsem_script_run_id(
+    ngx_http_dsem_script_calls_t *calls, redisReply *reply);
+static ngx_int_t ngx_http_dsem_script_decode(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply, ngx_http_dsem_reply_t *decoded);
+
+
+/* calls must be zeroed; keys and identity must outlive it */
+
+void
+ngx_http_dsem_script_init(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_keys_t *keys, ngx_http_dsem_identity_t *identity)
+{
+    u_char       digest[20];
+    ngx_str_t   *text;
+    ngx_uint_t   i;
+    ngx_sha1_t   sha1;
+
+    ngx_queue_init(&calls->queue);
+
+    calls->keys = keys;
+    calls->identity = identity;
+
+    for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
+        text = &ngx_http_dsem_scripts[i].text;
+
+        ngx_sha1_init(&sha1);
+        ngx_sha1_update(&sha1, text->data, text->len);
+        ngx_sha1_final(digest, &sha1);
+
+        ngx_hex_dump(calls->sha[i], digest, sizeof(digest));
+    }
+}
+
+
+/* after ngx_http_dsem_script_forget() */
+
+void
+ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls)
+{
+    ngx_http_dsem_resp_free(&calls->command);
+}
+
+
+/* loads all scripts, before the calls that need them; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_uint_t             i;
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
+
+        ngx_http_dsem_resp_begin(command, 3);
+        ngx_http_dsem_resp_bytes(command, "SCRIPT", sizeof("SCRIPT") - 1);
+        ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
+        ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[i].text);
+
+        if (ngx_http_dsem_script_send(calls, conn) == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Asks for the run id of the Redis process: after a failover, or a restart
+ * from disk, it is another one, which may have missed the last writes.
+ * NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_http_dsem_call_t  *call;
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    ngx_http_dsem_resp_begin(command, 2);
+    ngx_http_dsem_resp_bytes(command, "INFO", sizeof("INFO") - 1);
+    ngx_http_dsem_resp_bytes(command, "server", sizeof("server") - 1);
+
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->kind = NGX_HTTP_DSEM_CALL_INFO;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Begins a call: the keys that all scripts share, "nkeys" more, the session,
+ * its epoch and the number of the call.  The caller writes exactly "nargs"
+ * arguments to what is returned; nothing can fail before the call is made.
+ */
+
+ngx_http_dsem_resp_t *
+ngx_http_dsem_script_begin(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    ngx_uint_t nargs)
+{
+    ngx_uint_t             i;
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    ngx_http_dsem_resp_begin(command,
+                             NGX_HTTP_DSEM_SCRIPT_ARGS + nkeys + nargs);
+
+    ngx_http_dsem_resp_bytes(command, "EVALSHA", sizeof("EVALSHA") - 1);
+    ngx_http_dsem_resp_bytes(command, calls->sha[script],
+                             NGX_HTTP_DSEM_SHA_LEN);
+    ngx_http_dsem_resp_number(command, NGX_HTTP_DSEM_SCRIPT_KEYS + nkeys);
+
+    ngx_http_dsem_resp_string(command, &calls->keys->shard);
+    ngx_http_dsem_resp_string(command, &calls->keys->sessions);
+    ngx_http_dsem_resp_string(command, &calls->keys->epochs);
+
+    for (i = 0; i < nkeys; i++) {
+        ngx_http_dsem_resp_string(command, &keys[i]);
+    }
+
+    ngx_http_dsem_resp_string(command, &calls->identity->name);
+    ngx_http_dsem_resp_number(command, calls->identity->epoch);
+    ngx_http_dsem_resp_number(command, ++calls->number);
+
+    return command;
+}
+
+
+/* NGX_OK: handler is called once; NGX_ERROR: no memory, it is not called */
+
+ngx_int_t
+ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
+    void *data)
+{
+    ngx_http_dsem_call_t  *call;
+
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->handler = handler;
+    call->data = data;
+    call->kind = NGX_HTTP_DSEM_CALL_SCRIPT;
+
+    return NGX_OK;
+}
+
+
+static ngx_http_dsem_call_t *
+ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_http_dsem_call_t  *call;
+
+    call = ngx_calloc(sizeof(ngx_http_dsem_call_t), ngx_cycle->log);
+    if (call == NULL) {
+        return NULL;
+    }
+
+    if (ngx_http_dsem_connection_send(conn, &calls->command) != NGX_OK) {
+        ngx_free(call);
+        return NULL;
+    }
+
+    call->epoch = calls->identity->epoch;
+    call->number = calls->number;
+
+    ngx_queue_insert_tail(&calls->queue, &call->queue);
+    calls->n++;
+
+    return call;
+}
+
+
+/*
+ * One reply to the oldest call.
+ *
+ * NGX_OK        the caller's handler has been called
+ * NGX_DONE      the run id of the Redis process is known
+ * NGX_AGAIN     the scripts are missing, the call was not executed
+ * NGX_DECLINED  an error reply; the handler has been called with NULL
+ * NGX_ERROR     it fits no call, which stays unanswered
+ */
+
+ngx_int_t
+ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
+    redisReply *reply)
+{
+    ngx_int_t               rc;
+    ngx_queue_t            *q;
+    ngx_http_dsem_call_t   *call;
+    ngx_http_dsem_reply_t   decoded;
+
+    if (ngx_queue_empty(&calls->queue)) {
+        return NGX_ERROR;
+    }
+
+    q = ngx_queue_head(&calls->queue);
+    call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
+
+    if (reply->type != REDIS_REPLY_ERROR
+        && call->kind == NGX_HTTP_DSEM_CALL_SCRIPT
+        && ngx_http_dsem_script_decode(calls, call, reply, &decoded)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_remove(q);
+    calls->n--;
+
+    rc = NGX_OK;
+
+    if (reply->type == REDIS_REPLY_ERROR) {
+        rc = ngx_http_dsem_script_error(calls, call, reply);
+
+    } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
+        rc = ngx_http_dsem_script_run_id(calls, reply);
+
+    } else if (call->handler) {
+        call->handler(call->data, &decoded);
+    }
+
+    ngx_free(call);
+
+    return rc;
+}
+
+
+/* later calls of the same epoch lack the scripts as well: said once */
+
+static ngx_int_t
+ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply)
+{
+    if (call->handler) {
+        call->handler(call->data, NULL);
+    }
+
+    if (ngx_strncmp(reply->str, "NOSCRIPT ", sizeof("NOSCRIPT ") - 1) != 0) {
+        return NGX_DECLINED;
+    }
+
+    return (call->epoch == calls->identity->epoch) ? NGX_AGAIN : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_script_run_id(ngx_http_dsem_script_calls_t *calls,
+    redisReply *reply)
+{
+    char  *p;
+
+    static char  field[] = "run_id:";
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_strstr(reply->str, field);
+
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    p += sizeof(field) - 1;
+
+    calls->run_id.data = calls->run_id_buf;
+    calls->run_id.len = ngx_min(strspn(p, "0123456789abcdef"),
+                                NGX_HTTP_DSEM_RUN_ID_LEN);
+    ngx_memcpy(calls->run_id.data, p, calls->run_id.len);
+
+    return calls->run_id.len ? NGX_DONE : NGX_ERROR;
+}
+
+
+/* decoded is valid until the next reply is read */
+
+static ngx_int_t
+ngx_http_dsem_script_decode(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply,
+    ngx_http_dsem_reply_t *decoded)
+{
+    int64_t                       *value;
+    ngx_str_t                     *session;
+    ngx_http_dsem_guard_values_t  *values;
+
+    if (reply->type != REDIS_REPLY_ARRAY
+        || reply->elements < NGX_HTTP_DSEM_SCRIPT_VALUES)
+    {
+        return NGX_ERROR;
+    }
+
+    /* the guard lets in no other array */
+
+    values = (ngx_http_dsem_guard_values_t *) reply;
+    value = values->values;
+    session = &calls->identity->name;
+
+    if (values->len != session->len
+        || ngx_memcmp(values->session, session->data, session->len) != 0
+        || (uint64_t) value[NGX_HTTP_DSEM_SCRIPT_EPOCH] != call->epoch
+        || (uint64_t) value[NGX_HTTP_DSEM_SCRIPT_NUMBER] != call->number
+        || value[NGX_HTTP_DSEM_SCRIPT_STATUS] < 0
+        || value[NGX_HTTP_DSEM_SCRIPT_STATUS] >= NGX_HTTP_DSEM_NREPLIES)
+    {
+        return NGX_ERROR;
+    }
+
+    decoded->status = value[NGX_HTTP_DSEM_SCRIPT_STATUS];
+    decoded->nvalues = reply->elements - NGX_HTTP_DSEM_SCRIPT_VALUES;
+    decoded->values = value + NGX_HTTP_DSEM_SCRIPT_VALUES;
+
+    return NGX_OK;
+}
+
+
+/* no more replies come on this connection: all handlers are called */
+
+void
+ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls)
+{
+    ngx_queue_t           *q;
+    ngx_http_dsem_call_t  *call;
+
+    while (!ngx_queue_empty(&calls->queue)) {
+        q = ngx_queue_head(&calls->queue);
+        ngx_queue_remove(q);
+        calls->n--;
+
+        call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
+
+        if (call->handler) {
+            call->handler(call->data, NULL);
+        }
+
+        ngx_free(call);
+    }
+}

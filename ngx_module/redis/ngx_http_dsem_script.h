@@ -1,0 +1,61 @@
+
+/*
+ * Calls of scripts on one connection, in a pipeline.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SCRIPT_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SCRIPT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_scripts.h"
+
+
+#define NGX_HTTP_DSEM_SHA_LEN     40
+#define NGX_HTTP_DSEM_RUN_ID_LEN  40
+
+
+typedef struct {
+    ngx_queue_t                  queue;    /* unanswered, oldest first */
+    ngx_uint_t                   n;
+
+    ngx_http_dsem_keys_t        *keys;
+    ngx_http_dsem_identity_t    *identity;
+    uint64_t                     number;   /* of the last call */
+
+    ngx_str_t                    run_id;   /* of the Redis process */
+    u_char                       run_id_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
+
+    u_char                       sha[NGX_HTTP_DSEM_NSCRIPTS]
+                                    [NGX_HTTP_DSEM_SHA_LEN];
+
+    ngx_http_dsem_resp_t         command;  /* being composed */
+} ngx_http_dsem_script_calls_t;
+
+
+void ngx_http_dsem_script_init(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_keys_t *keys, ngx_http_dsem_identity_t *identity);
+void ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls);
+
+ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn);
+ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn);
+ngx_http_dsem_resp_t *ngx_http_dsem_script_begin(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
+    ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
+ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
+    void *data);
+
+ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
+    redisReply *reply);
+void ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls);
+
+
+#endif /* _NGX_HTTP_DSEM_SCRIPT_H_INCLUDED_ */

@@ -1,0 +1,292 @@
+
+/*
+ * The subscription: a connection of its own for messages to this worker's
+ * session.
+ *
+ * Messages are hints: their content is in Redis as well, and a waiting
+ * worker asks once a second.  A broken subscription therefore costs time,
+ * never a permit, and is opened again without a log line.  A silent one
+ * counts as broken: every heartbeat sends the session a message of its own.
+ *
+ * Called by: redis, which owns it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_subscription.h"
+
+
+struct ngx_http_dsem_subscription_s {
+    ngx_http_dsem_redis_settings_t  *settings;
+    ngx_http_dsem_connection_t      *conn;      /* NULL: not connected */
+
+    ngx_event_t                      retry;
+    ngx_event_t                      silence;
+    ngx_msec_t                       due;       /* of the silence */
+    ngx_uint_t                       failures;
+    ngx_uint_t                       refused;   /* unsigned:1, logged */
+
+    ngx_str_t                        channel;
+
+    ngx_http_dsem_message_pt         handler;
+    void                            *data;
+};
+
+
+static void ngx_http_dsem_subscription_event(
+    ngx_http_dsem_subscription_t *subscription, ngx_event_t *ev,
+    ngx_event_handler_pt handler);
+static void ngx_http_dsem_subscription_connect(
+    ngx_http_dsem_subscription_t *subscription);
+static void ngx_http_dsem_subscription_connected(void *data);
+static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
+static void ngx_http_dsem_subscription_failed(void *data,
+    const char *reason, ngx_uint_t protocol_error);
+static void ngx_http_dsem_subscription_refused(
+    ngx_http_dsem_subscription_t *subscription, const char *reason);
+static void ngx_http_dsem_subscription_close(
+    ngx_http_dsem_subscription_t *subscription);
+static void ngx_http_dsem_subscription_retry_handler(ngx_event_t *ev);
+static void ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev);
+
+
+static ngx_http_dsem_connection_handlers_t
+    ngx_http_dsem_subscription_handlers =
+{
+    ngx_http_dsem_subscription_connected,
+    ngx_http_dsem_subscription_reply,
+    ngx_http_dsem_subscription_failed
+};
+
+
+/*
+ * settings must outlive the subscription.  handler is called for each
+ * message; it may not destroy the subscription.  NULL: no memory.
+ */
+
+ngx_http_dsem_subscription_t *
+ngx_http_dsem_subscription_create(ngx_http_dsem_redis_settings_t *settings,
+    ngx_http_dsem_message_pt handler, void *data)
+{
+    ngx_http_dsem_subscription_t  *subscription;
+
+    subscription = ngx_calloc(sizeof(ngx_http_dsem_subscription_t),
+                              ngx_cycle->log);
+    if (subscription == NULL) {
+        return NULL;
+    }
+
+    subscription->settings = settings;
+    subscription->handler = handler;
+    subscription->data = data;
+
+    ngx_http_dsem_subscription_event(subscription, &subscription->retry,
+                                  ngx_http_dsem_subscription_retry_handler);
+    ngx_http_dsem_subscription_event(subscription, &subscription->silence,
+                                ngx_http_dsem_subscription_silence_handler);
+
+    return subscription;
+}
+
+
+static void
+ngx_http_dsem_subscription_event(ngx_http_dsem_subscription_t *subscription,
+    ngx_event_t *ev, ngx_event_handler_pt handler)
+{
+    ev->handler = handler;
+    ev->data = subscription;
+    ev->log = ngx_cycle->log;
+    ev->cancelable = 1;
+}
+
+
+/*
+ * Subscribes to the channel of this session and to no other.  NGX_ERROR:
+ * no memory, nothing has changed.
+ */
+
+ngx_int_t
+ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
+    ngx_http_dsem_keys_t *keys, ngx_str_t *session)
+{
+    u_char  *p;
+
+    p = ngx_alloc(ngx_http_dsem_key_len(keys, session), ngx_cycle->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* the connection has the old channel until it is closed */
+    ngx_http_dsem_subscription_close(subscription);
+
+    ngx_free(subscription->channel.data);
+
+    (void) ngx_http_dsem_key_channel(keys, session, &subscription->channel,
+                                     p);
+
+    ngx_http_dsem_subscription_connect(subscription);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
+{
+    ngx_http_dsem_redis_settings_t  *settings;
+
+    settings = subscription->settings;
+
+    subscription->conn = ngx_http_dsem_connection_create(&settings->addr,
+                                   settings->connect_timeout,
+                                   &ngx_http_dsem_subscription_handlers,
+                                   subscription);
+
+    if (subscription->conn == NULL) {
+        ngx_http_dsem_subscription_failed(subscription, "connect failed", 0);
+    }
+}
+
+
+static void
+ngx_http_dsem_subscription_connected(void *data)
+{
+    ngx_http_dsem_subscription_t *subscription = data;
+
+    if (ngx_http_dsem_connection_subscribe(subscription->conn,
+                                           &subscription->channel)
+        != NGX_OK)
+    {
+        ngx_http_dsem_subscription_failed(subscription, "no memory", 0);
+        return;
+    }
+
+    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
+                               subscription->settings->timeout);
+}
+
+
+/* a message, as the guard lets in nothing else */
+
+static void
+ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
+{
+    ngx_http_dsem_subscription_t *subscription = data;
+
+    ngx_str_t    text;
+    redisReply  *content;
+
+    subscription->failures = 0;
+    subscription->refused = 0;
+
+    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
+                               subscription->settings->heartbeat
+                               + subscription->settings->timeout);
+
+    content = reply->element[2];
+
+    if (content->type == REDIS_REPLY_STRING) {
+        text.data = (u_char *) content->str;
+        text.len = content->len;
+
+    } else {
+        /* the reply to SUBSCRIBE: earlier messages have been missed */
+        ngx_str_set(&text, "subscribed");
+    }
+
+    subscription->handler(subscription->data, &text);
+}
+
+
+static void
+ngx_http_dsem_subscription_failed(void *data, const char *reason,
+    ngx_uint_t protocol_error)
+{
+    ngx_http_dsem_subscription_t *subscription = data;
+
+    ngx_msec_t  pause;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem subscription lost: %s", reason);
+
+    if (protocol_error) {
+        ngx_http_dsem_subscription_refused(subscription, reason);
+    }
+
+    ngx_http_dsem_subscription_close(subscription);
+
+    pause = ngx_http_dsem_breaker_backoff(subscription->settings,
+                                          subscription->failures++);
+    ngx_add_timer(&subscription->retry, pause);
+}
+
+
+/* an operator should know why waiting requests are served late */
+
+static void
+ngx_http_dsem_subscription_refused(
+    ngx_http_dsem_subscription_t *subscription, const char *reason)
+{
+    static char  prefix[] = "NOPERM ";
+
+    if (!subscription->refused
+        && ngx_strncmp(reason, prefix, sizeof(prefix) - 1) == 0)
+    {
+        subscription->refused = 1;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
+                      &subscription->settings->addr.name,
+                      &subscription->channel);
+    }
+}
+
+
+static void
+ngx_http_dsem_subscription_close(ngx_http_dsem_subscription_t *subscription)
+{
+    if (subscription->conn) {
+        ngx_http_dsem_connection_close(subscription->conn);
+        subscription->conn = NULL;
+    }
+
+    if (subscription->silence.timer_set) {
+        ngx_del_timer(&subscription->silence);
+    }
+
+    if (subscription->retry.timer_set) {
+        ngx_del_timer(&subscription->retry);
+    }
+}
+
+
+static void
+ngx_http_dsem_subscription_retry_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_subscription_connect(ev->data);
+}
+
+
+static void
+ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_subscription_t *subscription = ev->data;
+
+    if (!ngx_http_dsem_deadline_extend(ev, &subscription->due)) {
+        ngx_http_dsem_subscription_failed(subscription, "silent", 0);
+    }
+}
+
+
+void
+ngx_http_dsem_subscription_destroy(ngx_http_dsem_subscription_t *subscription)
+{
+    ngx_http_dsem_subscription_close(subscription);
+
+    ngx_free(subscription->channel.data);
+    ngx_free(subscription);
+}

@@ -1,0 +1,516 @@
+
+/*
+ * Accounts: what this worker has of each semaphore.
+ *
+ * Owns the accounts and their ledger: held, idle and pending release, whose
+ * sum is what Redis counts for this session.  Only the verbs of this file
+ * (hold, reuse, keep, give back, hand over, report, clear) change them.  An
+ * account exists only while there is something in it, so that names that
+ * clients invent leave nothing behind.
+ *
+ * Called by: all of this folder.  Knows neither tickets nor commands.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_account.h"
+#include "ngx_http_dsem_lease.h"
+
+
+typedef struct {
+    ngx_http_dsem_keys_t  *keys;
+    ngx_rbtree_t           names;
+    ngx_rbtree_node_t      sentinel;
+    ngx_queue_t            synced;      /* declared in this epoch */
+    ngx_queue_t            undeclared;
+
+    ngx_queue_t            dirty;
+    ngx_event_t            flush;
+} ngx_http_dsem_accounts_t;
+
+
+static ngx_http_dsem_account_t *ngx_http_dsem_account_lookup(ngx_str_t *name,
+    uint32_t hash);
+static ngx_http_dsem_account_t *ngx_http_dsem_account_create(ngx_str_t *name,
+    uint32_t hash);
+static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t idle);
+
+
+static ngx_http_dsem_accounts_t  ngx_http_dsem_accounts;
+
+
+/*
+ * keys stay valid as long as the worker; flush is called at the end of a
+ * turn of the event loop in which an account was posted.
+ */
+
+void
+ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
+    ngx_event_handler_pt flush)
+{
+    ngx_http_dsem_accounts_t  *accounts;
+
+    accounts = &ngx_http_dsem_accounts;
+
+    ngx_memzero(accounts, sizeof(ngx_http_dsem_accounts_t));
+
+    accounts->keys = keys;
+
+    ngx_rbtree_init(&accounts->names, &accounts->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    ngx_queue_init(&accounts->synced);
+    ngx_queue_init(&accounts->undeclared);
+    ngx_queue_init(&accounts->dirty);
+
+    accounts->flush.handler = flush;
+    accounts->flush.log = ngx_cycle->log;
+}
+
+
+/* the posted accounts, by "dirty"; the flush handler empties the list */
+
+ngx_queue_t *
+ngx_http_dsem_accounts_dirty(void)
+{
+    return &ngx_http_dsem_accounts.dirty;
+}
+
+
+/* the account of the semaphore with this encoded name, or NULL */
+
+ngx_http_dsem_account_t *
+ngx_http_dsem_account_find(ngx_str_t *name)
+{
+    return ngx_http_dsem_account_lookup(name, ngx_crc32_short(name->data,
+                                                              name->len));
+}
+
+
+/*
+ * The same, created if there is none; "synced": Redis knows this session,
+ * and an empty account need not be declared.  ngx_http_dsem_account_done()
+ * frees it.  NULL: no memory.
+ */
+
+ngx_http_dsem_account_t *
+ngx_http_dsem_account_get(ngx_str_t *name, ngx_uint_t synced)
+{
+    uint32_t                  hash;
+    ngx_http_dsem_account_t  *account;
+
+    hash = ngx_crc32_short(name->data, name->len);
+    account = ngx_http_dsem_account_lookup(name, hash);
+
+    if (account) {
+        return account;
+    }
+
+    account = ngx_http_dsem_account_create(name, hash);
+
+    if (account) {
+        account->synced = synced;
+        ngx_queue_insert_tail(synced ? &ngx_http_dsem_accounts.synced
+                                     : &ngx_http_dsem_accounts.undeclared,
+                              &account->queue);
+    }
+
+    return account;
+}
+
+
+static ngx_http_dsem_account_t *
+ngx_http_dsem_account_lookup(ngx_str_t *name, uint32_t hash)
+{
+    ngx_str_node_t  *node;
+
+    node = ngx_str_rbtree_lookup(&ngx_http_dsem_accounts.names, name, hash);
+
+    if (node == NULL) {
+        return NULL;
+    }
+
+    return (ngx_http_dsem_account_t *)
+                   ((u_char *) node - offsetof(ngx_http_dsem_account_t, node));
+}
+
+
+static ngx_http_dsem_account_t *
+ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
+{
+    size_t                     len;
+    u_char                    *p;
+    ngx_http_dsem_account_t   *account;
+    ngx_http_dsem_accounts_t  *accounts;
+
+    accounts = &ngx_http_dsem_accounts;
+
+    len = ngx_http_dsem_key_len(accounts->keys, name);
+
+    account = ngx_calloc(sizeof(ngx_http_dsem_account_t) + 2 * len,
+                         ngx_cycle->log);
+    if (account == NULL) {
+        return NULL;
+    }
+
+    p = (u_char *) account + sizeof(ngx_http_dsem_account_t);
+
+    p = ngx_http_dsem_key_semaphore(accounts->keys, name, &account->key, p);
+    (void) ngx_http_dsem_key_queue(accounts->keys, name, &account->queue_key,
+                                   p);
+
+    /* every key ends with the name */
+
+    account->node.str.data = p - name->len;
+    account->node.str.len = name->len;
+    account->node.node.key = hash;
+
+    ngx_queue_init(&account->tickets);
+    ngx_queue_init(&account->asks);
+    ngx_queue_init(&account->cancels);
+
+    account->last_check = ngx_current_msec;
+    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
+                                                     hash);
+
+    ngx_rbtree_insert(&accounts->names, &account->node.node);
+
+    return account;
+}
+
+
+/* all accounts: the one after this, or the first for NULL; NULL: no more */
+
+ngx_http_dsem_account_t *
+ngx_http_dsem_account_next(ngx_http_dsem_account_t *account)
+{
+    ngx_queue_t               *q;
+    ngx_http_dsem_accounts_t  *accounts;
+
+    accounts = &ngx_http_dsem_accounts;
+
+    q = account ? ngx_queue_next(&account->queue)
+                : ngx_queue_head(&accounts->synced);
+
+    if (q == ngx_queue_sentinel(&accounts->synced)) {
+        q = ngx_queue_head(&accounts->undeclared);
+    }
+
+    if (q == ngx_queue_sentinel(&accounts->undeclared)) {
+        return NULL;
+    }
+
+    return ngx_queue_data(q, ngx_http_dsem_account_t, queue);
+}
+
+
+/* the first account that is still to be declared, or NULL */
+
+ngx_http_dsem_account_t *
+ngx_http_dsem_account_undeclared(void)
+{
+    ngx_queue_t  *list;
+
+    list = &ngx_http_dsem_accounts.undeclared;
+
+    if (ngx_queue_empty(list)) {
+        return NULL;
+    }
+
+    return ngx_queue_data(ngx_queue_head(list), ngx_http_dsem_account_t,
+                          queue);
+}
+
+
+/* it is flushed at the end of this turn of the event loop */
+
+void
+ngx_http_dsem_account_post(ngx_http_dsem_account_t *account)
+{
+    if (account->posted) {
+        return;
+    }
+
+    account->posted = 1;
+    ngx_queue_insert_tail(&ngx_http_dsem_accounts.dirty, &account->dirty);
+
+    ngx_post_event(&ngx_http_dsem_accounts.flush, &ngx_posted_events);
+}
+
+
+/* Redis recovers its state, and grants nothing for so many ms */
+
+void
+ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
+    ngx_msec_t pause)
+{
+    account->ask_after = ngx_current_msec + pause;
+    account->recovering = 1;
+}
+
+
+/* frees the account if it is empty; to be called last */
+
+void
+ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
+{
+    if (account->held
+        || account->idle
+        || account->ntickets
+        || account->nasks
+        || account->pending_release
+        || account->inflight
+        || account->posted)
+    {
+        return;
+    }
+
+    if (account->tick.timer_set) {
+        ngx_del_timer(&account->tick);
+    }
+
+    ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
+    ngx_queue_remove(&account->queue);
+
+    ngx_free(account);
+}
+
+
+/* granted by Redis, or admitted without it */
+
+void
+ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    account->held += weight;
+}
+
+
+/*
+ * Idle permits for a request: true if they cover it.  Otherwise they go back
+ * with its ask, so that no request waits for permits that lie here.
+ */
+
+ngx_uint_t
+ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    if (account->idle == 0) {
+        return 0;
+    }
+
+    /* permits are idle only in a session that is ready */
+
+    if (account->idle < weight
+        || account->limit != account->sent_limit
+        || account->reuse == 0
+        || account->strict
+        || ngx_http_dsem_lease_fenced())
+    {
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+        return 0;
+    }
+
+    ngx_http_dsem_account_set_idle(account, account->idle - weight);
+    account->held += weight;
+    account->reused = 1;
+
+    return 1;
+}
+
+
+/*
+ * A request's permits come free: true if they stay for the next one.  Asks
+ * that await their reply are no reason to give permits back as long as there
+ * is room for them: every request would take away what the next one needs.
+ * If they must wait, the reply will recall idle permits.
+ */
+
+ngx_uint_t
+ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    if (!account->sent_keep
+        || !account->may_keep
+        || !account->synced
+        || account->idle + weight > account->share
+        || (account->demand
+            && account->usage.in_use + account->demand
+               > account->usage.limit)
+        || ngx_exiting)
+    {
+        return 0;
+    }
+
+    account->held -= weight;
+    ngx_http_dsem_account_set_idle(account, account->idle + weight);
+
+    if (!account->tick.timer_set) {
+        account->idle_low = account->idle;
+        ngx_add_timer(&account->tick, ngx_max(account->reuse / 2, 1));
+    }
+
+    if (account->nasks) {
+        /* they are served from the idle permits before they are sent */
+        ngx_http_dsem_account_post(account);
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t idle)
+{
+    account->idle = idle;
+    account->idle_low = ngx_min(account->idle_low, idle);
+}
+
+
+/* a request's permits come free and go back */
+
+void
+ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    account->held -= weight;
+
+    if (account->synced) {
+        account->pending_release += weight;
+    }
+
+    ngx_http_dsem_account_post(account);
+}
+
+
+/* granted after the request had left: no request ever held them */
+
+void
+ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    account->pending_release += weight;
+
+    ngx_http_dsem_account_post(account);
+}
+
+
+/* so many idle permits go back */
+
+void
+ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t idle)
+{
+    if (idle == 0) {
+        return;
+    }
+
+    account->pending_release += idle;
+    ngx_http_dsem_account_set_idle(account, account->idle - idle);
+
+    ngx_http_dsem_account_post(account);
+}
+
+
+/* permits that are about to go back pass to a request instead */
+
+void
+ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    account->pending_release -= weight;
+    account->held += weight;
+}
+
+
+/*
+ * The permits that the next sync gives back.  While Redis recovers they
+ * would lie idle there, and wait for the next request of this worker
+ * instead, unless it exits.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account)
+{
+    return (account->recovering && !ngx_exiting) ? 0
+                                                 : account->pending_release;
+}
+
+
+/* a sync is sent: returns the permits that it gives back */
+
+ngx_int_t
+ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
+{
+    ngx_int_t  weight;
+
+    weight = ngx_http_dsem_account_releasable(account);
+    account->pending_release -= weight;
+
+    return weight;
+}
+
+
+ngx_int_t
+ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
+{
+    return account->held + account->idle + account->pending_release;
+}
+
+
+/* Redis counts only permits that are held, or nothing at all */
+
+void
+ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
+{
+    account->idle = 0;
+    account->pending_release = 0;
+    account->sent_keep = 0;
+    account->may_keep = (account->ntickets == 0);
+    account->refresh = 0;
+
+    if (account->tick.timer_set) {
+        ngx_del_timer(&account->tick);
+    }
+}
+
+
+/* from now on differences are sent */
+
+void
+ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account)
+{
+    account->synced = 1;
+    account->last_check = ngx_current_msec;
+
+    ngx_queue_remove(&account->queue);
+    ngx_queue_insert_tail(&ngx_http_dsem_accounts.synced, &account->queue);
+}
+
+
+/* a new epoch: all commands so far are void, sent or not */
+
+void
+ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
+{
+    if (account->synced) {
+        /* Redis may count them until the lease ends */
+        account->last_reported = ngx_http_dsem_account_sum(account);
+
+        ngx_queue_remove(&account->queue);
+        ngx_queue_insert_tail(&ngx_http_dsem_accounts.undeclared,
+                              &account->queue);
+    }
+
+    ngx_http_dsem_account_clear(account);
+
+    account->inflight = 0;
+    account->check = 0;
+    account->synced = 0;
+    account->recovering = 0;
+    account->broken = 0;
+}

@@ -1,0 +1,115 @@
+
+/*
+ * Accounts: what this worker has of each semaphore.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_ACCOUNT_H_INCLUDED_
+#define _NGX_HTTP_DSEM_ACCOUNT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_hint.h"
+#include "ngx_http_dsem_key.h"
+
+
+/*
+ * Lives while anything in it does: permits, tickets, unsent commands or an
+ * awaited reply.
+ */
+typedef struct {
+    ngx_str_node_t             node;       /* str: the encoded name */
+    ngx_queue_t                queue;      /* synced, or undeclared */
+    ngx_queue_t                dirty;      /* with unsent commands */
+
+    ngx_str_t                  key;        /* of the semaphore's hash */
+    ngx_str_t                  queue_key;
+
+    /*
+     * the ledger, in permits; the sum is what Redis counts for this session
+     * once all that was sent is executed
+     */
+    ngx_int_t                  held;             /* by requests */
+    ngx_int_t                  idle;             /* kept for the next one */
+    ngx_int_t                  pending_release;  /* free, not yet sent */
+    ngx_int_t                  last_reported;    /* sum at the last loss */
+
+    ngx_queue_t                tickets;    /* sent or queued, oldest first */
+    ngx_uint_t                 ntickets;
+    ngx_int_t                  demand;     /* their weights */
+
+    /* for the next sync, beside pending_release */
+    ngx_queue_t                asks;       /* new tickets, oldest first */
+    ngx_uint_t                 nasks;
+    ngx_queue_t                cancels;
+    ngx_uint_t                 ncancels;
+
+    ngx_int_t                  limit;      /* as last configured */
+    ngx_int_t                  sent_limit; /* with the last ask */
+    ngx_http_dsem_usage_t      usage;      /* in the last reply */
+
+    ngx_int_t                  share;      /* idle permits at most */
+    ngx_int_t                  idle_low;   /* lowest since the last tick */
+    ngx_msec_t                 reuse;      /* "dsem_reuse", 0: off */
+    ngx_event_t                tick;       /* returns idle permits */
+
+    ngx_uint_t                 inflight;   /* unanswered commands */
+    ngx_msec_t                 last_sync;  /* when it was sent */
+    ngx_msec_t                 last_check; /* when counts were compared */
+    ngx_msec_t                 recovery;   /* ms left, in the last reply */
+    ngx_msec_t                 ask_after;  /* while recovering: not before */
+
+    unsigned                   posted:1;   /* in the list of dirty ones */
+    unsigned                   synced:1;   /* declared in this epoch */
+    unsigned                   recovering:1;  /* until ask_after */
+    unsigned                   broken:1;   /* its keys are of another type */
+    unsigned                   check:1;    /* counts are to be compared */
+    unsigned                   refresh:1;  /* a sync is due in any case */
+    unsigned                   may_keep:1; /* no ticket is known to wait */
+    unsigned                   sent_keep:1;   /* with the last sync */
+    unsigned                   strict:1;   /* a limit of it has no queue */
+    unsigned                   reused:1;   /* since the last sync */
+} ngx_http_dsem_account_t;
+
+
+void ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
+    ngx_event_handler_pt flush);
+ngx_queue_t *ngx_http_dsem_accounts_dirty(void);
+
+ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name);
+ngx_http_dsem_account_t *ngx_http_dsem_account_get(ngx_str_t *name,
+    ngx_uint_t synced);
+ngx_http_dsem_account_t *ngx_http_dsem_account_next(
+    ngx_http_dsem_account_t *account);
+ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);
+void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
+    ngx_msec_t pause);
+void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
+
+void ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+void ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t idle);
+void ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
+    ngx_int_t weight);
+ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
+
+void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account);
+
+
+#endif /* _NGX_HTTP_DSEM_ACCOUNT_H_INCLUDED_ */

@@ -1,0 +1,224 @@
+
+/*
+ * Declare: what an account has, sent to Redis in a new epoch.
+ *
+ * The figures are absolute and replace all that older epochs have sent: it
+ * does not matter any more what of that was lost or executed late.  A ticket
+ * keeps its place; one that Redis has never seen is asked for again.
+ *
+ * Called by: dispatch, when the session begins a new epoch.  The order of
+ * arguments and values is that of lua/declare.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_declare.h"
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_sync.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+/* tickets in one call: Redis is not kept busy for long */
+#define NGX_HTTP_DSEM_DECLARE_MAX_BATCH    128
+
+/* arguments of every declare, and for each ticket */
+#define NGX_HTTP_DSEM_DECLARE_ARGS         4
+#define NGX_HTTP_DSEM_DECLARE_TICKET_ARGS  4
+
+
+/* a command that is sent; freed when its reply has come or never will */
+typedef struct {
+    ngx_http_dsem_account_t  *account;     /* valid as long as the epoch */
+    uint64_t                  epoch;
+    ngx_uint_t                more;        /* unsigned:1, not the first */
+    ngx_uint_t                n;
+    uint64_t                  tickets[1];
+} ngx_http_dsem_declare_t;
+
+
+static ngx_int_t ngx_http_dsem_declare_send(
+    ngx_http_dsem_declare_t *declare, ngx_queue_t **q);
+static void ngx_http_dsem_declare_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static ngx_int_t ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
+    ngx_http_dsem_reply_t *reply);
+
+
+/*
+ * Declares an account, if there is anything in it; to be called once per
+ * account and epoch.  "calls" is raised by the number of calls, for each of
+ * which ngx_http_dsem_handshake_declared() is called.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
+{
+    ngx_uint_t                n, left;
+    ngx_msec_t                recovery;
+    ngx_queue_t              *q;
+    ngx_http_dsem_declare_t  *declare;
+
+    ngx_http_dsem_account_declared(account);
+
+    recovery = ngx_http_dsem_session_recovery();
+
+    if (recovery) {
+        ngx_http_dsem_account_pause(account, recovery + 1);
+    }
+
+    if (account->held == 0 && account->ntickets == 0) {
+        return NGX_OK;
+    }
+
+    q = ngx_queue_head(&account->tickets);
+    left = account->ntickets;
+
+    do {
+        n = ngx_min(left, NGX_HTTP_DSEM_DECLARE_MAX_BATCH);
+
+        declare = ngx_alloc(sizeof(ngx_http_dsem_declare_t)
+                            + n * sizeof(uint64_t), ngx_cycle->log);
+        if (declare == NULL) {
+            return NGX_ERROR;
+        }
+
+        declare->account = account;
+        declare->epoch = ngx_http_dsem_session_epoch();
+        declare->more = (left < account->ntickets);
+        declare->n = n;
+
+        if (ngx_http_dsem_declare_send(declare, &q) != NGX_OK) {
+            ngx_free(declare);
+            return NGX_ERROR;
+        }
+
+        account->inflight++;
+        (*calls)++;
+
+        left -= n;
+
+    } while (left);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
+{
+    ngx_str_t                 keys[2];
+    ngx_uint_t                i;
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_redis_t    *redis;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_account_t  *account;
+
+    account = declare->account;
+    redis = ngx_http_dsem_session_redis();
+
+    keys[0] = account->key;
+    keys[1] = account->queue_key;
+
+    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_DECLARE,
+                      keys, 2, NGX_HTTP_DSEM_DECLARE_ARGS
+                      + declare->n * NGX_HTTP_DSEM_DECLARE_TICKET_ARGS);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_resp_number(command, account->limit);
+    ngx_http_dsem_resp_number(command, account->held);
+    ngx_http_dsem_resp_number(command, declare->more);
+    ngx_http_dsem_resp_number(command, declare->n);
+
+    for (i = 0; i < declare->n; i++) {
+        ticket = ngx_queue_data(*q, ngx_http_dsem_ticket_t, queue);
+        *q = ngx_queue_next(*q);
+
+        declare->tickets[i] = ticket->number;
+
+        ngx_http_dsem_resp_number(command, ticket->number);
+        ngx_http_dsem_resp_number(command, ticket->weight);
+        ngx_http_dsem_resp_number(command, ticket->place);
+        ngx_http_dsem_resp_number(command, ticket->epoch);
+    }
+
+    return ngx_http_dsem_redis_call(redis, ngx_http_dsem_declare_handler,
+                                    declare);
+}
+
+
+static void
+ngx_http_dsem_declare_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_declare_t *declare = data;
+
+    ngx_int_t  rc;
+
+    if (reply == NULL || declare->epoch != ngx_http_dsem_session_epoch()) {
+        ngx_free(declare);
+        return;
+    }
+
+    declare->account->inflight--;
+
+    rc = ngx_http_dsem_declare_read(declare, reply);
+
+    ngx_free(declare);
+
+    if (rc == NGX_OK) {
+        ngx_http_dsem_handshake_declared(reply);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
+    ngx_http_dsem_reply_t *reply)
+{
+    int64_t                 *value;
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
+        ngx_http_dsem_sync_broken(declare->account);
+        return NGX_OK;
+    }
+
+    if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
+        /* the handshake handles it */
+        return NGX_OK;
+    }
+
+    if (reply->nvalues < 1 + declare->n) {
+        ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
+                                 "reply too short");
+        return NGX_ERROR;
+    }
+
+    if (!declare->more) {
+        ngx_http_dsem_session_overage(&declare->account->node.str,
+                                      ngx_min(reply->values[0],
+                                              declare->account->held));
+    }
+
+    value = reply->values + 1;
+
+    for (i = 0; i < declare->n; i++) {
+        ticket = ngx_http_dsem_ticket_find(declare->tickets[i]);
+
+        if (ticket == NULL) {
+            continue;
+        }
+
+        if (value[i]) {
+            ngx_http_dsem_ticket_placed(ticket, value[i], declare->epoch);
+
+        } else {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,496 @@
+
+/*
+ * Dispatch: when accounts speak to Redis, and what it tells them.
+ *
+ * Joins the session to the accounts.  A new epoch resets and declares them;
+ * in a ready session the posted ones are synced at the end of each turn of
+ * the event loop; while Redis is unavailable they are served without it.
+ * Messages are hints, which may be lost: waiting accounts are polled.
+ *
+ * Called by: semaphore (init); nginx and the session, through handlers.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_declare.h"
+#include "ngx_http_dsem_dispatch.h"
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_local.h"
+#include "ngx_http_dsem_sync.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+/* ms; what a lost message can cost a waiting request */
+#define NGX_HTTP_DSEM_POLL_INTERVAL   800
+
+/* unanswered syncs of one account */
+#define NGX_HTTP_DSEM_MAX_INFLIGHT    8
+
+
+static void ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev);
+static ngx_int_t ngx_http_dsem_dispatch_flush(
+    ngx_http_dsem_account_t *account);
+static ngx_uint_t ngx_http_dsem_dispatch_recovering(
+    ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_dispatch_sync(
+    ngx_http_dsem_account_t *account);
+static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
+static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
+static void ngx_http_dsem_dispatch_reset(void *data);
+static ngx_int_t ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
+    ngx_uint_t *calls);
+static void ngx_http_dsem_dispatch_ready(void *data);
+static void ngx_http_dsem_dispatch_unavailable(void *data);
+static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
+static void ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text);
+static void ngx_http_dsem_dispatch_check(void);
+static void ngx_http_dsem_dispatch_granted(ngx_str_t *text);
+static ngx_uint_t ngx_http_dsem_dispatch_is(ngx_str_t *word,
+    const char *text);
+static ngx_str_t ngx_http_dsem_dispatch_word(ngx_str_t *text);
+static int64_t ngx_http_dsem_dispatch_number(ngx_str_t *text);
+
+
+static ngx_event_t  ngx_http_dsem_dispatch_poll;
+
+
+static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
+    ngx_http_dsem_dispatch_reset,
+    ngx_http_dsem_dispatch_declare,
+    ngx_http_dsem_dispatch_ready,
+    ngx_http_dsem_dispatch_unavailable,
+    ngx_http_dsem_dispatch_holding,
+    ngx_http_dsem_dispatch_message
+};
+
+
+/* starts the worker's session; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
+{
+    ngx_event_t  *poll;
+
+    if (ngx_http_dsem_handshake_start(settings,
+                                      &ngx_http_dsem_dispatch_handlers)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_ticket_init();
+    ngx_http_dsem_accounts_init(
+                 ngx_http_dsem_redis_keys(ngx_http_dsem_session_redis()),
+                 ngx_http_dsem_dispatch_flush_handler);
+
+    poll = &ngx_http_dsem_dispatch_poll;
+
+    ngx_memzero(poll, sizeof(ngx_event_t));
+
+    poll->handler = ngx_http_dsem_dispatch_poll_handler;
+    poll->data = poll;
+    poll->log = ngx_cycle->log;
+    poll->cancelable = 1;
+
+    return NGX_OK;
+}
+
+
+/* the end of a turn of the event loop */
+
+static void
+ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
+{
+    ngx_queue_t              *q, *dirty;
+    ngx_http_dsem_account_t  *account;
+
+    dirty = ngx_http_dsem_accounts_dirty();
+
+    while (!ngx_queue_empty(dirty)) {
+        q = ngx_queue_head(dirty);
+        ngx_queue_remove(q);
+
+        account = ngx_queue_data(q, ngx_http_dsem_account_t, dirty);
+        account->posted = 0;
+
+        if (ngx_http_dsem_dispatch_flush(account) != NGX_OK) {
+            /* all accounts have been reset, this one may be gone */
+            continue;
+        }
+
+        ngx_http_dsem_account_done(account);
+    }
+
+    ngx_http_dsem_session_drain();
+}
+
+
+/*
+ * Serves or syncs one account, as far as the state of the session allows;
+ * commands that have to wait are sent when a reply has come.  NGX_ERROR: the
+ * connection was dropped, the account must not be touched any more.
+ */
+
+static ngx_int_t
+ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
+
+    if (ngx_http_dsem_session_unavailable()) {
+        ngx_http_dsem_local_serve(account);
+        return NGX_OK;
+    }
+
+    if (!ngx_http_dsem_session_ready() || !account->synced) {
+        return NGX_OK;
+    }
+
+    ngx_http_dsem_idle_serve(account);
+
+    if (ngx_http_dsem_dispatch_recovering(account)) {
+        ngx_http_dsem_dispatch_poll_within(account->ask_after
+                                           - ngx_current_msec);
+        ngx_http_dsem_local_hand_over(account);
+    }
+
+    if (account->check) {
+
+        /* counts can be compared only if no other command is unanswered */
+
+        if (account->inflight) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_dsem_sync_check(account) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_http_dsem_dispatch_sync(account);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_recovering(ngx_http_dsem_account_t *account)
+{
+    if (account->recovering
+        && (ngx_msec_int_t) (ngx_current_msec - account->ask_after) >= 0)
+    {
+        account->recovering = 0;
+    }
+
+    return account->recovering;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
+{
+    ngx_uint_t  nasks;
+
+    while (account->inflight < NGX_HTTP_DSEM_MAX_INFLIGHT) {
+
+        nasks = account->recovering ? 0 : account->nasks;
+
+        if (nasks == 0
+            && account->ncancels == 0
+            && !account->refresh
+            && ngx_http_dsem_account_releasable(account) == 0)
+        {
+            break;
+        }
+
+        if (ngx_http_dsem_sync_changes(account, nasks) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* the next poll is so many ms away at most */
+
+static void
+ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
+{
+    ngx_event_t  *poll;
+
+    poll = &ngx_http_dsem_dispatch_poll;
+
+    if (poll->timer_set) {
+
+        if ((ngx_msec_int_t) (poll->timer.key - ngx_current_msec)
+            <= (ngx_msec_int_t) time)
+        {
+            return;
+        }
+
+        ngx_del_timer(poll);
+    }
+
+    ngx_add_timer(poll, time);
+}
+
+
+/*
+ * Accounts that wait compare counts at every poll, all others once a lease,
+ * which also keeps their keys from expiring.
+ */
+
+static void
+ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_next(NULL);
+
+    if (account) {
+        ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
+    }
+
+    for ( /* void */ ;
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        if (account->ntickets
+            || ngx_current_msec - account->last_check
+               >= ngx_http_dsem_lease_length())
+        {
+            account->check = 1;
+        }
+
+        if (account->check || account->nasks || account->pending_release) {
+            ngx_http_dsem_account_post(account);
+        }
+    }
+}
+
+
+/* a new epoch, or none: tickets stay, all that was sent is void */
+
+static void
+ngx_http_dsem_dispatch_reset(void *data)
+{
+    ngx_http_dsem_account_t  *account, *next;
+
+    for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
+        next = ngx_http_dsem_account_next(account);
+
+        ngx_http_dsem_tickets_free_ownerless(account);
+        ngx_http_dsem_account_reset(account);
+        ngx_http_dsem_account_done(account);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
+    ngx_uint_t *calls)
+{
+    ngx_http_dsem_account_t  *account;
+
+    *calls = 0;
+
+    while (*calls < room) {
+
+        account = ngx_http_dsem_account_undeclared();
+        if (account == NULL) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_dsem_declare(account, calls) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_AGAIN;
+}
+
+
+/* all is declared: unsent commands can be sent */
+
+static void
+ngx_http_dsem_dispatch_ready(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
+/* no request waits for Redis any more */
+
+static void
+ngx_http_dsem_dispatch_unavailable(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        ngx_http_dsem_local_begin(account);
+
+        /* it may be empty now */
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_holding(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        if (account->held) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * "grant <name> <epoch> ...", "recall <name> <epoch>", which may be late;
+ * "subscribed": earlier messages may have been missed.
+ */
+
+static void
+ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
+{
+    ngx_str_t                 rest, what, name;
+    ngx_http_dsem_account_t  *account;
+
+    rest = *text;
+
+    what = ngx_http_dsem_dispatch_word(&rest);
+
+    if (ngx_http_dsem_dispatch_is(&what, "subscribed")) {
+        ngx_http_dsem_dispatch_check();
+        return;
+    }
+
+    name = ngx_http_dsem_dispatch_word(&rest);
+
+    if (ngx_http_dsem_dispatch_number(&rest)
+        != (int64_t) ngx_http_dsem_session_epoch())
+    {
+        return;
+    }
+
+    if (ngx_http_dsem_dispatch_is(&what, "grant")) {
+        ngx_http_dsem_dispatch_granted(&rest);
+
+    } else if (ngx_http_dsem_dispatch_is(&what, "recall")) {
+        account = ngx_http_dsem_account_find(&name);
+
+        if (account && account->synced) {
+            ngx_http_dsem_idle_recall(account);
+        }
+    }
+}
+
+
+/* grants may have been missed: accounts that wait compare counts */
+
+static void
+ngx_http_dsem_dispatch_check(void)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        if (account->synced && account->ntickets) {
+            account->check = 1;
+            ngx_http_dsem_account_post(account);
+        }
+    }
+}
+
+
+/* "<in use> <limit> <ticket> ...": tickets may be gone */
+
+static void
+ngx_http_dsem_dispatch_granted(ngx_str_t *text)
+{
+    int64_t                  in_use, limit, number;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    in_use = ngx_http_dsem_dispatch_number(text);
+    limit = ngx_http_dsem_dispatch_number(text);
+
+    for ( ;; ) {
+        number = ngx_http_dsem_dispatch_number(text);
+        if (number < 0) {
+            return;
+        }
+
+        ticket = ngx_http_dsem_ticket_find(number);
+
+        if (ticket
+            && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
+        {
+            ngx_http_dsem_handshake_resync("lease may have expired", 0);
+            return;
+        }
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_is(ngx_str_t *word, const char *text)
+{
+    return word->len == ngx_strlen(text)
+           && ngx_strncmp(word->data, text, word->len) == 0;
+}
+
+
+/* takes the first word off the text; it is empty if there is none */
+
+static ngx_str_t
+ngx_http_dsem_dispatch_word(ngx_str_t *text)
+{
+    u_char     *p, *last;
+    ngx_str_t   word;
+
+    last = text->data + text->len;
+    p = ngx_strlchr(text->data, last, ' ');
+
+    word.data = text->data;
+    word.len = (p ? p : last) - text->data;
+
+    text->data = p ? p + 1 : last;
+    text->len = last - text->data;
+
+    return word;
+}
+
+
+/* the next word as a number, negative if it is none */
+
+static int64_t
+ngx_http_dsem_dispatch_number(ngx_str_t *text)
+{
+    ngx_str_t  word;
+
+    word = ngx_http_dsem_dispatch_word(text);
+
+    return ngx_atoof(word.data, word.len);
+}

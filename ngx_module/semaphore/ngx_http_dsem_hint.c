@@ -1,0 +1,203 @@
+
+/*
+ * Hints: what is remembered of semaphores, for estimates only.
+ *
+ * Accounts are freed when they are empty; hints outlive them for a while.
+ * They are a table of a fixed size: names that clients invent replace each
+ * other, and cost no memory.
+ *
+ * Called by: semaphore (a permit went back), sync and idle (a reply has
+ * come), account (whether permits may stay idle), refusal (Retry-After).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_hint.h"
+#include "ngx_http_dsem_key.h"
+
+
+#define NGX_HTTP_DSEM_HINTS        128
+
+/* ms; after that the semaphore may have room again */
+#define NGX_HTTP_DSEM_HINT_TIME    100
+
+/* the mean follows the last eight or so; it is kept in eighths of ms */
+#define NGX_HTTP_DSEM_HINT_SHIFT   3
+
+
+typedef struct {
+    uint32_t                hash;
+    size_t                  len;        /* 0: unused */
+    u_char                  name[NGX_HTTP_DSEM_MAX_NAME];
+
+    ngx_msec_t              hold_time;  /* mean, in eighths of ms; 0: unknown */
+    ngx_http_dsem_usage_t   usage;
+    ngx_msec_t              usage_time; /* time of the reply */
+    ngx_msec_t              off;        /* no idle permits until then */
+    unsigned                held_off:1;
+    unsigned                full:1;     /* a request was rejected */
+} ngx_http_dsem_hint_t;
+
+
+static ngx_http_dsem_hint_t *ngx_http_dsem_hint_find(ngx_str_t *name,
+    uint32_t hash);
+static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
+    uint32_t hash);
+
+
+static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
+
+
+/* a permit of this semaphore was held for so many ms, and went back */
+
+void
+ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
+    ngx_msec_t time)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_take(name, hash);
+
+    hint->full = 0;
+
+    if (hint->hold_time == 0) {
+        hint->hold_time = ngx_max(time << NGX_HTTP_DSEM_HINT_SHIFT, 1);
+        return;
+    }
+
+    hint->hold_time += time - (hint->hold_time >> NGX_HTTP_DSEM_HINT_SHIFT);
+    hint->hold_time = ngx_max(hint->hold_time, 1);
+}
+
+
+/* a request was queued, or rejected (full) */
+
+void
+ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
+    ngx_http_dsem_usage_t *usage, ngx_uint_t full)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_take(name, hash);
+
+    hint->usage = *usage;
+    hint->usage_time = ngx_current_msec;
+    hint->full = full;
+}
+
+
+/* a request has to wait: no permits stay idle for so many ms */
+
+void
+ngx_http_dsem_hint_hold_off(ngx_str_t *name, uint32_t hash, ngx_msec_t time)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_take(name, hash);
+
+    hint->off = ngx_current_msec + time;
+    hint->held_off = 1;
+}
+
+
+/* true while no permits may stay idle */
+
+ngx_uint_t
+ngx_http_dsem_hint_held_off(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name, hash);
+
+    return hint != NULL
+           && hint->held_off
+           && (ngx_msec_int_t) (hint->off - ngx_current_msec) > 0;
+}
+
+
+/*
+ * The usage of a semaphore that had neither a permit nor a place in the last
+ * reply, if that is recent and no permit has come free since; or NULL.
+ */
+
+ngx_http_dsem_usage_t *
+ngx_http_dsem_hint_full(ngx_str_t *name)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name,
+                                   ngx_crc32_short(name->data, name->len));
+
+    if (hint == NULL
+        || !hint->full
+        || ngx_current_msec - hint->usage_time > NGX_HTTP_DSEM_HINT_TIME)
+    {
+        return NULL;
+    }
+
+    return &hint->usage;
+}
+
+
+/* ms until one more request would be granted a permit; 0: unknown */
+
+ngx_msec_t
+ngx_http_dsem_hint_wait(ngx_str_t *name)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name,
+                                   ngx_crc32_short(name->data, name->len));
+
+    if (hint == NULL || hint->usage.limit == 0) {
+        return 0;
+    }
+
+    return (ngx_msec_t) ((uint64_t) (hint->usage.waiting + 1)
+                         * (hint->hold_time >> NGX_HTTP_DSEM_HINT_SHIFT)
+                         / hint->usage.limit);
+}
+
+
+static ngx_http_dsem_hint_t *
+ngx_http_dsem_hint_find(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = &ngx_http_dsem_hints[hash % NGX_HTTP_DSEM_HINTS];
+
+    if (hint->hash != hash
+        || hint->len != name->len
+        || ngx_memcmp(hint->name, name->data, name->len) != 0)
+    {
+        return NULL;
+    }
+
+    return hint;
+}
+
+
+/* this semaphore's; replaces that of another one */
+
+static ngx_http_dsem_hint_t *
+ngx_http_dsem_hint_take(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name, hash);
+
+    if (hint) {
+        return hint;
+    }
+
+    hint = &ngx_http_dsem_hints[hash % NGX_HTTP_DSEM_HINTS];
+
+    ngx_memzero(hint, sizeof(ngx_http_dsem_hint_t));
+
+    hint->hash = hash;
+    hint->len = ngx_min(name->len, NGX_HTTP_DSEM_MAX_NAME);
+    ngx_memcpy(hint->name, name->data, hint->len);
+
+    return hint;
+}

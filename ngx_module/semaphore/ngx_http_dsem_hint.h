@@ -1,0 +1,35 @@
+
+/*
+ * Hints: what is remembered of semaphores, for estimates only.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_HINT_H_INCLUDED_
+#define _NGX_HTTP_DSEM_HINT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* of a semaphore, in a reply of Redis */
+typedef struct {
+    ngx_int_t    in_use;
+    ngx_int_t    limit;
+    ngx_int_t    waiting;
+} ngx_http_dsem_usage_t;
+
+
+void ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
+    ngx_msec_t time);
+void ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
+    ngx_http_dsem_usage_t *usage, ngx_uint_t full);
+void ngx_http_dsem_hint_hold_off(ngx_str_t *name, uint32_t hash,
+    ngx_msec_t time);
+
+ngx_uint_t ngx_http_dsem_hint_held_off(ngx_str_t *name, uint32_t hash);
+ngx_http_dsem_usage_t *ngx_http_dsem_hint_full(ngx_str_t *name);
+ngx_msec_t ngx_http_dsem_hint_wait(ngx_str_t *name);
+
+
+#endif /* _NGX_HTTP_DSEM_HINT_H_INCLUDED_ */

@@ -1,0 +1,150 @@
+
+/*
+ * Idle permits: kept for the next request ("dsem_reuse"), which then needs
+ * no round trip.
+ *
+ * Redis counts them as held.  They stay only while no ticket is known to
+ * wait, at most this worker's fair share of the limit, and not longer than
+ * "dsem_reuse"; they go back at once when a request has to wait, as a message
+ * or any reply tells.  While they are used again and again Redis is asked
+ * once in that time: a lost message, an operator's order or a new limit takes
+ * effect after that time at the latest.
+ *
+ * Called by: dispatch (a message, a turn that ends), sync (a command is
+ * composed, a reply has come).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+/* ms; after a request had to wait no permit stays, to prevent thrashing */
+#define NGX_HTTP_DSEM_HOLD_OFF  1000
+
+
+static void ngx_http_dsem_idle_hold_off(ngx_http_dsem_account_t *account);
+static void ngx_http_dsem_idle_tick_handler(ngx_event_t *ev);
+
+
+/* permits that came free in this turn serve its asks, oldest first */
+
+void
+ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
+{
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    while (account->idle && account->nasks) {
+        q = ngx_queue_head(&account->asks);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        if (!ngx_http_dsem_account_reuse(account, ticket->weight)) {
+            return;
+        }
+
+        ngx_http_dsem_ticket_admit(ticket, account->usage.in_use,
+                                   account->usage.limit);
+    }
+}
+
+
+/*
+ * Whether free permits may stay; to be sent with each sync, as Redis recalls
+ * permits only from sessions that have sent it.
+ */
+
+ngx_uint_t
+ngx_http_dsem_idle_allowed(ngx_http_dsem_account_t *account)
+{
+    return account->may_keep
+           && account->reuse
+           && !account->strict
+           && !ngx_exiting;
+}
+
+
+/* a reply has come */
+
+void
+ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
+    ngx_uint_t may_keep)
+{
+    account->tick.handler = ngx_http_dsem_idle_tick_handler;
+    account->tick.data = account;
+    account->tick.log = ngx_cycle->log;
+
+    /* the bye of an exiting worker voids idle permits */
+    account->tick.cancelable = 1;
+
+    account->share = account->usage.limit
+                     / (ngx_int_t) ngx_max(ngx_http_dsem_session_fleet(), 1);
+
+    if (!may_keep) {
+        ngx_http_dsem_idle_hold_off(account);
+        return;
+    }
+
+    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
+                                                    account->node.node.key);
+}
+
+
+/* a request waits; Redis gets a sync in any case, even without permits */
+
+void
+ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account)
+{
+    account->refresh = 1;
+
+    ngx_http_dsem_idle_hold_off(account);
+    ngx_http_dsem_account_post(account);
+}
+
+
+static void
+ngx_http_dsem_idle_hold_off(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_hint_hold_off(&account->node.str, account->node.node.key,
+                                NGX_HTTP_DSEM_HOLD_OFF);
+
+    account->may_keep = 0;
+
+    ngx_http_dsem_account_give_back_idle(account, account->idle);
+}
+
+
+/*
+ * Twice in the time for which a permit may stay: permits that were not
+ * needed since the last time go back.
+ */
+
+static void
+ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ev->data;
+
+    ngx_http_dsem_account_give_back_idle(account,
+                                         ngx_exiting ? account->idle
+                                                     : account->idle_low);
+    account->idle_low = account->idle;
+
+    if (account->reused
+        && ngx_current_msec - account->last_sync >= account->reuse)
+    {
+        account->reused = 0;
+        account->refresh = 1;
+
+        ngx_http_dsem_account_post(account);
+    }
+
+    if (account->idle || account->reused || account->refresh) {
+        ngx_add_timer(ev, ngx_max(account->reuse / 2, 1));
+    }
+}

@@ -1,0 +1,218 @@
+
+/*
+ * Semaphores as a request sees them: it acquires permits, has one verdict,
+ * and releases.
+ *
+ * The only door of this folder for requests.
+ *
+ * Called by: acquire, ctx (release), module (init).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_account.h"
+#include "ngx_http_dsem_dispatch.h"
+#include "ngx_http_dsem_local.h"
+#include "ngx_http_dsem_semaphore.h"
+
+
+static ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_reuse(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+static void ngx_http_dsem_semaphore_configure(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+
+
+static ngx_uint_t  ngx_http_dsem_semaphore_max_waiting;
+
+
+/*
+ * Starts the worker's session.  At most max_waiting requests wait at once,
+ * for all semaphores together.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_semaphore_init(ngx_http_dsem_session_settings_t *settings,
+    ngx_uint_t max_waiting)
+{
+    ngx_http_dsem_semaphore_max_waiting = max_waiting;
+
+    return ngx_http_dsem_dispatch_init(settings);
+}
+
+
+/*
+ * Acquires permits; ask->name must be valid only during the call.  Returns a
+ * ticket: ask->handler will be called, and the owner must release it once,
+ * whatever the verdict; if that is there already, no handler is called.
+ * Returns NULL: there is nothing to release, the verdict is in answer.
+ */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_answer_t *answer)
+{
+    ngx_uint_t                unavailable;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_find(&ask->name);
+
+    if (account) {
+        ticket = ngx_http_dsem_semaphore_reuse(account, ask);
+        if (ticket) {
+            return ticket;
+        }
+    }
+
+    ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
+
+    answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
+    answer->limit = ask->limit;
+    answer->in_use = -1;
+
+    unavailable = ngx_http_dsem_session_unavailable();
+
+    if (unavailable && !ask->local) {
+        return NULL;
+    }
+
+    if (ngx_http_dsem_tickets_waiting()
+        >= ngx_http_dsem_semaphore_max_waiting)
+    {
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_WORKER_FULL;
+        return NULL;
+    }
+
+    account = ngx_http_dsem_account_get(&ask->name,
+                                        ngx_http_dsem_session_greeted());
+    if (account == NULL) {
+        return NULL;
+    }
+
+    ngx_http_dsem_semaphore_configure(account, ask);
+
+    if (unavailable && !ngx_http_dsem_local_room(account, ask)) {
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
+        answer->in_use = account->held;
+        ngx_http_dsem_account_done(account);
+        return NULL;
+    }
+
+    ticket = ngx_http_dsem_ticket_create(account, ask);
+    if (ticket == NULL) {
+        ngx_http_dsem_account_done(account);
+    }
+
+    return ticket;
+}
+
+
+/* a ticket that holds idle permits at once; NULL: they do not cover it */
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ngx_http_dsem_semaphore_configure(account, ask);
+
+    /* requests that asked before in this turn come first */
+
+    if (account->nasks || !ngx_http_dsem_account_reuse(account, ask->weight))
+    {
+        return NULL;
+    }
+
+    ticket = ngx_http_dsem_ticket_create_held(account, ask);
+    if (ticket == NULL) {
+        ngx_http_dsem_account_give_back(account, ask->weight);
+    }
+
+    return ticket;
+}
+
+
+/* the configuration of the last request counts, but strict stays */
+
+static void
+ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    account->limit = ask->limit;
+    account->reuse = ask->reuse;
+    account->strict |= ask->strict;
+}
+
+
+/*
+ * Whether a recent reply has shown that there is neither a permit nor a
+ * place for such an ask; if so, answer has the usage of the semaphore.
+ */
+
+ngx_uint_t
+ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_answer_t *answer)
+{
+    ngx_http_dsem_usage_t  *usage;
+
+    if (ngx_http_dsem_session_unavailable()) {
+        return 0;
+    }
+
+    usage = ngx_http_dsem_hint_full(&ask->name);
+
+    if (usage == NULL
+        || usage->in_use + ask->weight <= usage->limit
+        || usage->waiting < ask->queue)
+    {
+        return 0;
+    }
+
+    ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
+
+    answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
+    answer->in_use = usage->in_use;
+    answer->limit = usage->limit;
+
+    return 1;
+}
+
+
+/*
+ * The owner leaves: its permits come free, or its ticket leaves the queue.
+ * The ticket must not be used any more.
+ */
+
+void
+ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    switch (ticket->state) {
+
+    case NGX_HTTP_DSEM_TICKET_HELD:
+
+        if (!ngx_http_dsem_account_keep(account, ticket->weight)) {
+            ngx_http_dsem_hint_set_hold_time(&account->node.str,
+                                        account->node.node.key,
+                                        ngx_current_msec - ticket->granted);
+
+            ngx_http_dsem_account_give_back(account, ticket->weight);
+        }
+
+        ngx_http_dsem_ticket_free(ticket);
+        break;
+
+    case NGX_HTTP_DSEM_TICKET_ENDED:
+        ngx_http_dsem_ticket_free(ticket);
+        break;
+
+    default: /* NEW, ASKED, QUEUED */
+        ngx_http_dsem_ticket_cancel(ticket);
+        break;
+    }
+}

@@ -1,0 +1,27 @@
+
+/*
+ * Semaphores as a request sees them.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SEMAPHORE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SEMAPHORE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+ngx_int_t ngx_http_dsem_semaphore_init(
+    ngx_http_dsem_session_settings_t *settings, ngx_uint_t max_waiting);
+
+ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_acquire(
+    ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer);
+ngx_uint_t ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_answer_t *answer);
+void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket);
+
+
+#endif /* _NGX_HTTP_DSEM_SEMAPHORE_H_INCLUDED_ */

@@ -1,0 +1,661 @@
+
+/*
+ * Sync: all that an account sends to Redis in one turn, and the reply.
+ *
+ * Composes "sync" from an account: permits that go back, tickets that are
+ * canceled, tickets that are asked for, and now and then the tickets that
+ * should be in the queue.  The tickets of a command are kept beside it, as the
+ * account has moved on when the reply comes: a ticket that is unknown by then
+ * is passed over.  A reply to a command of an older epoch is ignored, and
+ * where counts differ nothing is guessed: the session begins anew.
+ *
+ * Called by: dispatch (when to send), redis (replies) and declare (keys of
+ * another type).  The order of arguments and values is that of lua/sync.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_sync.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+/* asks or cancels of one sync: Redis is not kept busy for long */
+#define NGX_HTTP_DSEM_SYNC_MAX_BATCH     128
+
+/* tickets that one check compares, the oldest */
+#define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
+
+/* ms between log lines for keys of another type */
+#define NGX_HTTP_DSEM_SYNC_BROKEN_TIME   60000
+
+/* arguments of every sync; then for each cancel, ask and check */
+#define NGX_HTTP_DSEM_SYNC_ARGS          8
+#define NGX_HTTP_DSEM_SYNC_CANCEL_ARGS   2
+#define NGX_HTTP_DSEM_SYNC_ASK_ARGS      4
+#define NGX_HTTP_DSEM_SYNC_CHECK_ARGS    2
+
+/* what the session may do, a sum */
+#define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
+#define NGX_HTTP_DSEM_SYNC_KEEP          2
+
+/* values of every reply; then for each cancel, ask and check */
+#define NGX_HTTP_DSEM_SYNC_IN_USE        0
+#define NGX_HTTP_DSEM_SYNC_LIMIT         1
+#define NGX_HTTP_DSEM_SYNC_WAITING       2
+#define NGX_HTTP_DSEM_SYNC_RECOVERY      3
+#define NGX_HTTP_DSEM_SYNC_HELD          4
+#define NGX_HTTP_DSEM_SYNC_TICKETS       5
+#define NGX_HTTP_DSEM_SYNC_MAY_KEEP      6
+#define NGX_HTTP_DSEM_SYNC_VALUES        7
+#define NGX_HTTP_DSEM_SYNC_ASK_VALUES    3
+
+
+typedef enum {
+    NGX_HTTP_DSEM_ASK_REJECTED = 0,
+    NGX_HTTP_DSEM_ASK_GRANTED,
+    NGX_HTTP_DSEM_ASK_QUEUED,
+    NGX_HTTP_DSEM_ASK_RECOVERING
+} ngx_http_dsem_ask_e;
+
+
+typedef enum {
+    NGX_HTTP_DSEM_CHECK_ABSENT = 0,
+    NGX_HTTP_DSEM_CHECK_QUEUED,
+    NGX_HTTP_DSEM_CHECK_REJECTED
+} ngx_http_dsem_check_e;
+
+
+typedef struct {
+    uint64_t                  number;
+    ngx_int_t                 weight;
+} ngx_http_dsem_sync_ticket_t;
+
+
+/* a command that is sent; freed when its reply has come or never will */
+typedef struct {
+    ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
+    uint64_t                      epoch;
+    ngx_int_t                     held;     /* ledger's sum after it */
+    ngx_uint_t                    ncancels;
+    ngx_uint_t                    nasks;
+    ngx_uint_t                    nchecks;
+    ngx_uint_t                    check;    /* unsigned:1, compare counts */
+    ngx_int_t                     unchecked;  /* waiting, not compared */
+    ngx_http_dsem_sync_ticket_t   tickets[1];
+} ngx_http_dsem_sync_t;
+
+
+static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
+    ngx_http_dsem_account_t *account, ngx_uint_t ncancels, ngx_uint_t nasks,
+    ngx_uint_t nchecks);
+static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
+    ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
+static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
+static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static ngx_int_t ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+    int64_t *values);
+static void ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync,
+    int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
+    int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_ticket_t *ticket, int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
+    int64_t *values, int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
+    uint64_t number);
+
+
+/*
+ * Compares counts: lists the tickets that should be in the queue, the oldest
+ * first, with and without an owner.  An absent one has been granted and the
+ * message was lost, if the weights add up.  NGX_ERROR: the connection was
+ * dropped, and the account must not be touched any more.
+ */
+
+ngx_int_t
+ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
+{
+    ngx_uint_t               i, n;
+    ngx_queue_t             *q;
+    ngx_http_dsem_resp_t    *command;
+    ngx_http_dsem_sync_t    *sync;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    n = ngx_min(account->ntickets, NGX_HTTP_DSEM_SYNC_MAX_CHECKED);
+
+    sync = ngx_http_dsem_sync_create(account, 0, 0, n);
+    command = ngx_http_dsem_sync_begin(sync);
+
+    if (command == NULL) {
+        return ngx_http_dsem_sync_failed(sync);
+    }
+
+    sync->check = 1;
+    sync->unchecked = account->ntickets - n;
+
+    q = ngx_queue_head(&account->tickets);
+
+    for (i = 0; i < n; i++) {
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        q = ngx_queue_next(q);
+
+        ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command);
+    }
+
+    account->check = 0;
+    account->last_check = ngx_current_msec;
+
+    return ngx_http_dsem_sync_send(sync);
+}
+
+
+/*
+ * Sends the changes of an account: permits that go back, cancels, and at
+ * most so many asks.  NGX_ERROR: the connection was dropped, and the account
+ * must not be touched any more.
+ */
+
+ngx_int_t
+ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
+    ngx_uint_t nasks)
+{
+    ngx_uint_t                    i, ncancels;
+    ngx_queue_t                  *q;
+    ngx_http_dsem_resp_t         *command;
+    ngx_http_dsem_sync_t         *sync;
+    ngx_http_dsem_ticket_t       *ticket;
+    ngx_http_dsem_sync_ticket_t  *sent;
+
+    nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
+    ncancels = ngx_min(account->ncancels, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
+
+    sync = ngx_http_dsem_sync_create(account, ncancels, nasks, 0);
+    command = ngx_http_dsem_sync_begin(sync);
+
+    if (command == NULL) {
+        return ngx_http_dsem_sync_failed(sync);
+    }
+
+    if (nasks) {
+        account->sent_limit = account->limit;
+    }
+
+    sent = sync->tickets;
+
+    for (i = 0; i < ncancels; i++) {
+        q = ngx_queue_head(&account->cancels);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, cancel);
+
+        ngx_http_dsem_sync_ticket(sent++, ticket, command);
+
+        ngx_queue_remove(q);
+        ticket->canceling = 0;
+        account->ncancels--;
+    }
+
+    for (i = 0; i < nasks; i++) {
+        q = ngx_queue_head(&account->asks);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        ngx_http_dsem_sync_ticket(sent++, ticket, command);
+        ngx_http_dsem_resp_number(command, ticket->class);
+        ngx_http_dsem_resp_number(command, ticket->queue_limit);
+
+        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
+    }
+
+    return ngx_http_dsem_sync_send(sync);
+}
+
+
+static ngx_http_dsem_sync_t *
+ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
+    ngx_uint_t ncancels, ngx_uint_t nasks, ngx_uint_t nchecks)
+{
+    size_t                 size;
+    ngx_http_dsem_sync_t  *sync;
+
+    size = sizeof(ngx_http_dsem_sync_t)
+           + (ncancels + nasks + nchecks)
+             * sizeof(ngx_http_dsem_sync_ticket_t);
+
+    sync = ngx_alloc(size, ngx_cycle->log);
+    if (sync == NULL) {
+        return NULL;
+    }
+
+    sync->account = account;
+    sync->epoch = ngx_http_dsem_session_epoch();
+    sync->ncancels = ncancels;
+    sync->nasks = nasks;
+    sync->nchecks = nchecks;
+    sync->check = 0;
+
+    return sync;
+}
+
+
+/* NULL: no memory, or Redis is not up */
+
+static ngx_http_dsem_resp_t *
+ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
+{
+    ngx_int_t                 may, release;
+    ngx_str_t                 keys[3];
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_redis_t    *redis;
+    ngx_http_dsem_account_t  *account;
+
+    if (sync == NULL) {
+        return NULL;
+    }
+
+    account = sync->account;
+    redis = ngx_http_dsem_session_redis();
+
+    keys[0] = ngx_http_dsem_redis_keys(redis)->orders;
+    keys[1] = account->key;
+    keys[2] = account->queue_key;
+
+    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_SYNC,
+                      keys, 3, NGX_HTTP_DSEM_SYNC_ARGS
+                      + sync->ncancels * NGX_HTTP_DSEM_SYNC_CANCEL_ARGS
+                      + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_ARGS
+                      + sync->nchecks * NGX_HTTP_DSEM_SYNC_CHECK_ARGS);
+    if (command == NULL) {
+        return NULL;
+    }
+
+    account->sent_keep = ngx_http_dsem_idle_allowed(account);
+    account->last_sync = ngx_current_msec;
+    account->refresh = 0;
+
+    release = ngx_http_dsem_account_report(account);
+    sync->held = ngx_http_dsem_account_sum(account);
+
+    may = ngx_http_dsem_session_newest() ? NGX_HTTP_DSEM_SYNC_SET_LIMIT : 0;
+
+    if (account->sent_keep) {
+        may |= NGX_HTTP_DSEM_SYNC_KEEP;
+    }
+
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_session_generation());
+    ngx_http_dsem_resp_string(command, &account->node.str);
+    ngx_http_dsem_resp_number(command, account->limit);
+    ngx_http_dsem_resp_number(command, may);
+    ngx_http_dsem_resp_number(command, release);
+    ngx_http_dsem_resp_number(command, sync->ncancels);
+    ngx_http_dsem_resp_number(command, sync->nasks);
+    ngx_http_dsem_resp_number(command, sync->nchecks);
+
+    return command;
+}
+
+
+static void
+ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command)
+{
+    sent->number = ticket->number;
+    sent->weight = ticket->weight;
+
+    ngx_http_dsem_resp_number(command, sent->number);
+    ngx_http_dsem_resp_number(command, sent->weight);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync)
+{
+    if (ngx_http_dsem_redis_call(ngx_http_dsem_session_redis(),
+                                 ngx_http_dsem_sync_handler, sync)
+        != NGX_OK)
+    {
+        return ngx_http_dsem_sync_failed(sync);
+    }
+
+    sync->account->inflight++;
+
+    ngx_log_debug5(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem sync \"%V\": cancels:%ui asks:%ui checks:%ui "
+                   "inflight:%ui", &sync->account->node.str, sync->ncancels,
+                   sync->nasks, sync->nchecks, sync->account->inflight);
+
+    return NGX_OK;
+}
+
+
+/* a lack of memory is settled by a new declaration */
+
+static ngx_int_t
+ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync)
+{
+    ngx_free(sync);
+
+    ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(), "no memory");
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_sync_t *sync = data;
+
+    ngx_int_t                 rc;
+    ngx_http_dsem_account_t  *account;
+
+    if (reply == NULL || sync->epoch != ngx_http_dsem_session_epoch()) {
+        ngx_free(sync);
+        return;
+    }
+
+    account = sync->account;
+    account->inflight--;
+
+    switch (reply->status) {
+
+    case NGX_HTTP_DSEM_REPLY_OK:
+        rc = ngx_http_dsem_sync_read(sync, reply);
+        break;
+
+    case NGX_HTTP_DSEM_REPLY_BROKEN:
+        ngx_http_dsem_sync_broken(account);
+        rc = NGX_OK;
+        break;
+
+    default:
+        ngx_http_dsem_handshake_resync("session unknown to redis", 1);
+        rc = NGX_ERROR;
+        break;
+    }
+
+    ngx_free(sync);
+
+    if (rc == NGX_OK) {
+        /* for commands that had to wait, or the end of the account */
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
+/* NGX_ERROR: the session begins anew, the account may be gone */
+
+static ngx_int_t
+ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *reply)
+{
+    int64_t                  *value, *last;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    if (reply->nvalues < NGX_HTTP_DSEM_SYNC_VALUES
+                         + sync->ncancels
+                         + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
+                         + sync->nchecks)
+    {
+        ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
+                                 "reply too short");
+        return NGX_ERROR;
+    }
+
+    if (account->broken) {
+        /* the keys were deleted, and with them the permits of this worker */
+        ngx_http_dsem_handshake_resync("semaphore keys usable again", 0);
+        return NGX_ERROR;
+    }
+
+    value = reply->values + NGX_HTTP_DSEM_SYNC_VALUES;
+    last = reply->values + reply->nvalues;
+
+    ngx_http_dsem_sync_read_usage(account, reply->values);
+
+    ngx_http_dsem_sync_read_cancels(sync, value);
+    value += sync->ncancels;
+
+    if (ngx_http_dsem_sync_read_asks(sync, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    value += sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+
+    if (sync->check
+        && ngx_http_dsem_sync_read_checks(sync, reply->values, value)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /* other tickets of this session that were granted */
+
+    for (value += sync->nchecks; value < last; value++) {
+        if (ngx_http_dsem_sync_grant(account, *value) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+    int64_t *values)
+{
+    account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
+    account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
+    account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
+
+    account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
+
+    ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
+}
+
+
+static void
+ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (i = 0; i < sync->ncancels; i++) {
+        ticket = ngx_http_dsem_ticket_find(sync->tickets[i].number);
+
+        if (ticket == NULL) {
+            /* rejected meanwhile: not in the queue, without permits */
+            continue;
+        }
+
+        if (value[i]) {
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+
+        } else {
+            ngx_http_dsem_ticket_cancel_late(ticket);
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (i = 0; i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_ticket_find(
+                                   sync->tickets[sync->ncancels + i].number);
+
+        /* NULL: a message has been faster */
+
+        if (ticket
+            && ngx_http_dsem_sync_read_ask(sync, ticket, value) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        value += NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+    }
+
+    return NGX_OK;
+}
+
+
+/* verdict, place and position of one ticket */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_ticket_t *ticket, int64_t *value)
+{
+    ngx_http_dsem_usage_t    *usage;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+    usage = &account->usage;
+
+    switch (value[0]) {
+
+    case NGX_HTTP_DSEM_ASK_GRANTED:
+        return ngx_http_dsem_sync_grant(account, ticket->number);
+
+    case NGX_HTTP_DSEM_ASK_QUEUED:
+        ngx_http_dsem_hint_set_usage(&account->node.str,
+                                     account->node.node.key, usage, 0);
+        ngx_http_dsem_ticket_queued(ticket, value[1], value[2],
+                                    usage->in_use, usage->limit);
+        return NGX_OK;
+
+    case NGX_HTTP_DSEM_ASK_RECOVERING:
+        ngx_http_dsem_account_pause(account, account->recovery + 1);
+        ngx_http_dsem_ticket_unsend(ticket);
+        return NGX_OK;
+
+    default: /* NGX_HTTP_DSEM_ASK_REJECTED */
+        ngx_http_dsem_hint_set_usage(&account->node.str,
+                                     account->node.node.key, usage, 1);
+        ticket->answer.in_use = usage->in_use;
+        ticket->answer.limit = usage->limit;
+        ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+        return NGX_OK;
+    }
+}
+
+
+/*
+ * Absence from the queue proves nothing, the account's counts do: only if
+ * they agree have the absent tickets been granted.
+ */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
+    int64_t *value)
+{
+    int64_t                  held, queued;
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    held = sync->held;
+    queued = sync->unchecked;
+
+    for (i = 0; i < sync->nchecks; i++) {
+        if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT) {
+            held += sync->tickets[i].weight;
+
+        } else if (value[i] == NGX_HTTP_DSEM_CHECK_QUEUED) {
+            queued++;
+        }
+    }
+
+    if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
+        || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS])
+    {
+        ngx_http_dsem_handshake_resync("counts differ", 1);
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < sync->nchecks; i++) {
+
+        if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT
+            && ngx_http_dsem_sync_grant(sync->account,
+                                        sync->tickets[i].number)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (value[i] == NGX_HTTP_DSEM_CHECK_REJECTED) {
+            ticket = ngx_http_dsem_ticket_find(sync->tickets[i].number);
+
+            if (ticket) {
+                ngx_http_dsem_ticket_end(ticket,
+                                         NGX_HTTP_DSEM_VERDICT_REJECTED);
+            }
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* an unknown ticket was granted by a message before */
+
+static ngx_int_t
+ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = ngx_http_dsem_ticket_find(number);
+
+    if (ticket
+        && ngx_http_dsem_ticket_grant(ticket, account->usage.in_use,
+                                      account->usage.limit)
+           != NGX_OK)
+    {
+        ngx_http_dsem_handshake_resync("lease may have expired", 0);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* concerns this semaphore only, until its keys are deleted */
+
+void
+ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account)
+{
+    static ngx_msec_t  logged;
+    static ngx_uint_t  ever;
+
+    if (!ever || ngx_current_msec - logged >= NGX_HTTP_DSEM_SYNC_BROKEN_TIME)
+    {
+        ever = 1;
+        logged = ngx_current_msec;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: semaphore \"%V\" unusable (key \"%V\" or \"%V\" "
+                      "in redis is of another type), delete the key",
+                      &account->node.str, &account->key,
+                      &account->queue_key);
+    }
+
+    ngx_http_dsem_account_clear(account);
+    account->broken = (account->held != 0);
+
+    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+
+    /* a posted account is not freed: it is looked at once more */
+    ngx_http_dsem_account_post(account);
+}

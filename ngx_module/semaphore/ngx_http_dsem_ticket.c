@@ -1,0 +1,672 @@
+
+/*
+ * Tickets: requests of this worker that wait for permits, or hold them.
+ *
+ * Owns the way of a ticket from the ask to its end, and the list of owners
+ * to be notified: they learn their verdict from a posted event, never from
+ * inside a callback of Redis.  An owner that leaves before that is not
+ * notified.  Only this file changes ticket->state.
+ *
+ * Called by: semaphore (for requests), sync, declare and dispatch (for
+ * Redis), idle and local (which admit without Redis).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_ticket.h"
+
+
+/* freed tickets that are kept for the next requests */
+#define NGX_HTTP_DSEM_SPARE_TICKETS  1024
+
+
+typedef struct {
+    ngx_rbtree_t        numbers;       /* until held or ended */
+    ngx_rbtree_node_t   sentinel;
+    uint64_t            number;        /* of the last one */
+    ngx_uint_t          waiting;       /* with an owner that waits */
+
+    ngx_queue_t         spare;
+    ngx_uint_t          nspare;
+
+    ngx_queue_t         verdicts;      /* owners to be notified */
+    ngx_event_t         notify;
+} ngx_http_dsem_tickets_t;
+
+
+static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
+    ngx_int_t in_use, ngx_int_t limit);
+static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_ticket_e state);
+static ngx_uint_t ngx_http_dsem_ticket_unexpected(
+    ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
+
+
+static ngx_http_dsem_tickets_t  ngx_http_dsem_tickets;
+
+
+void
+ngx_http_dsem_ticket_init(void)
+{
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
+
+    ngx_rbtree_init(&tickets->numbers, &tickets->sentinel,
+                    ngx_rbtree_insert_value);
+
+    ngx_queue_init(&tickets->spare);
+    ngx_queue_init(&tickets->verdicts);
+
+    tickets->notify.handler = ngx_http_dsem_ticket_notify_handler;
+    tickets->notify.log = ngx_cycle->log;
+}
+
+
+/* a new ticket for the account's next sync; NULL: no memory */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    ticket = ngx_http_dsem_ticket_alloc();
+    if (ticket == NULL) {
+        return NULL;
+    }
+
+    ticket->number = ++tickets->number;
+    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
+    ticket->account = account;
+    ticket->weight = ask->weight;
+    ticket->class = ask->class;
+    ticket->queue_limit = ask->queue;
+    ticket->handler = ask->handler;
+    ticket->data = ask->data;
+    ticket->early = ask->early;
+    ticket->local = ask->local;
+    ticket->answer.limit = ask->limit;
+    ticket->answer.in_use = -1;
+
+    ngx_rbtree_insert(&tickets->numbers, &ticket->node);
+    ngx_queue_insert_tail(&account->asks, &ticket->queue);
+    account->nasks++;
+    tickets->waiting++;
+
+    ngx_http_dsem_account_post(account);
+
+    return ticket;
+}
+
+
+/* a ticket for permits that the account holds already; NULL: no memory */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = ngx_http_dsem_ticket_alloc();
+    if (ticket == NULL) {
+        return NULL;
+    }
+
+    ticket->account = account;
+    ticket->weight = ask->weight;
+    ticket->handler = ask->handler;
+    ticket->data = ask->data;
+
+    ngx_http_dsem_ticket_hold(ticket, account->usage.in_use,
+                              account->usage.limit);
+
+    return ticket;
+}
+
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_alloc(void)
+{
+    ngx_queue_t              *q;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    if (!ngx_queue_empty(&tickets->spare)) {
+        q = ngx_queue_head(&tickets->spare);
+        ngx_queue_remove(q);
+        tickets->nspare--;
+
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+    } else {
+        ticket = ngx_alloc(sizeof(ngx_http_dsem_ticket_t), ngx_cycle->log);
+        if (ticket == NULL) {
+            return NULL;
+        }
+    }
+
+    ngx_memzero(ticket, sizeof(ngx_http_dsem_ticket_t));
+
+    return ticket;
+}
+
+
+/* a ticket that is neither held nor ended, or NULL */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_find(uint64_t number)
+{
+    ngx_rbtree_node_t  *node, *sentinel;
+
+    node = ngx_http_dsem_tickets.numbers.root;
+    sentinel = ngx_http_dsem_tickets.numbers.sentinel;
+
+    while (node != sentinel) {
+
+        if (number == node->key) {
+            return (ngx_http_dsem_ticket_t *)
+                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+        }
+
+        node = (number < node->key) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+/* requests of this worker that wait for Redis or for a permit */
+
+ngx_uint_t
+ngx_http_dsem_tickets_waiting(void)
+{
+    return ngx_http_dsem_tickets.waiting;
+}
+
+
+static void
+ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_ticket_e state)
+{
+    ngx_log_debug4(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem ticket %uL of \"%V\": %d -> %d",
+                   ticket->number,
+                   &ticket->account->node.str, (int) ticket->state,
+                   (int) state);
+
+    ticket->state = state;
+}
+
+
+/* its ask is sent in this epoch */
+
+void
+ngx_http_dsem_ticket_sent(ngx_http_dsem_ticket_t *ticket, uint64_t epoch)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    ngx_queue_remove(&ticket->queue);
+    account->nasks--;
+
+    ngx_queue_insert_tail(&account->tickets, &ticket->queue);
+    account->ntickets++;
+    account->demand += ticket->weight;
+
+    ticket->epoch = epoch;
+    ticket->place = 0;
+
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_ASKED);
+}
+
+
+/* Redis has queued it; position 1 is the head */
+
+void
+ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
+    ngx_int_t position, ngx_int_t in_use, ngx_int_t limit)
+{
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_QUEUED);
+
+    ticket->place = place;
+    ticket->answer.position = position;
+    ticket->answer.in_use = in_use;
+    ticket->answer.limit = limit;
+
+    if (ticket->early && ticket->handler) {
+        ngx_http_dsem_ticket_notify(ticket);
+    }
+}
+
+
+/* it was declared, and has its place in the queue of this epoch */
+
+void
+ngx_http_dsem_ticket_placed(ngx_http_dsem_ticket_t *ticket, int64_t place,
+    uint64_t epoch)
+{
+    if (ngx_http_dsem_ticket_unexpected(ticket)) {
+        return;
+    }
+
+    ticket->place = place;
+    ticket->epoch = epoch;
+
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_QUEUED);
+}
+
+
+/* Redis does not know it: it is to be sent again, in its old order */
+
+void
+ngx_http_dsem_ticket_unsend(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_queue_t              *q;
+    ngx_http_dsem_ticket_t   *other;
+    ngx_http_dsem_account_t  *account;
+
+    if (ngx_http_dsem_ticket_unexpected(ticket)) {
+        return;
+    }
+
+    if (ticket->handler == NULL) {
+        ngx_http_dsem_ticket_free(ticket);
+        return;
+    }
+
+    account = ticket->account;
+
+    ngx_queue_remove(&ticket->queue);
+    account->ntickets--;
+    account->demand -= ticket->weight;
+
+    /* tickets that were sent are older than most that were not */
+
+    for (q = ngx_queue_head(&account->asks);
+         q != ngx_queue_sentinel(&account->asks);
+         q = ngx_queue_next(q))
+    {
+        other = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        if (other->number > ticket->number) {
+            break;
+        }
+    }
+
+    /* in front of q */
+    ngx_queue_insert_tail(q, &ticket->queue);
+    account->nasks++;
+
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_NEW);
+}
+
+
+/* a reply for a ticket that was not sent is a broken invariant */
+
+static ngx_uint_t
+ngx_http_dsem_ticket_unexpected(ngx_http_dsem_ticket_t *ticket)
+{
+    if (ticket->state == NGX_HTTP_DSEM_TICKET_ASKED
+        || ticket->state == NGX_HTTP_DSEM_TICKET_QUEUED)
+    {
+        return 0;
+    }
+
+    ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                  "dsem: unexpected reply for ticket %uL in state %d",
+                  ticket->number, (int) ticket->state);
+
+    return 1;
+}
+
+
+/*
+ * It will be admitted without its place in the queue: an ownerless ticket
+ * with its number stays there and is canceled, or gives the permits back if
+ * that comes too late.  The ticket is new again.  NGX_ERROR: no memory,
+ * nothing has changed; NGX_DECLINED: the reply to its ask must come first.
+ */
+
+ngx_int_t
+ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_ticket_t   *place;
+    ngx_http_dsem_account_t  *account;
+
+    if (ticket->state == NGX_HTTP_DSEM_TICKET_NEW) {
+        return NGX_OK;
+    }
+
+    if (ticket->state != NGX_HTTP_DSEM_TICKET_QUEUED) {
+        return NGX_DECLINED;
+    }
+
+    place = ngx_alloc(sizeof(ngx_http_dsem_ticket_t), ngx_cycle->log);
+    if (place == NULL) {
+        return NGX_ERROR;
+    }
+
+    account = ticket->account;
+
+    *place = *ticket;
+
+    place->handler = NULL;
+    place->notifying = 0;
+
+    /* it replaces the ticket in the tree and in the list */
+
+    ngx_rbtree_delete(&ngx_http_dsem_tickets.numbers, &ticket->node);
+    ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &place->node);
+
+    ngx_queue_insert_after(&ticket->queue, &place->queue);
+
+    ngx_http_dsem_ticket_to_cancels(place);
+
+    ngx_queue_remove(&ticket->queue);
+    ngx_queue_insert_tail(&account->asks, &ticket->queue);
+    account->nasks++;
+
+    ticket->number = ++ngx_http_dsem_tickets.number;
+    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
+    ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &ticket->node);
+
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_NEW);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Redis has put its permits on this session's account.  NGX_DECLINED: the
+ * lease may have expired, no request may be admitted, the session has to
+ * begin anew.
+ */
+
+ngx_int_t
+ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
+    ngx_int_t limit)
+{
+    if (ticket->handler == NULL) {
+
+        /* the reply to a cancel that is sent will say that it was late */
+
+        if (ticket->canceling) {
+            ngx_http_dsem_ticket_cancel_late(ticket);
+        }
+
+        return NGX_OK;
+    }
+
+    if (ngx_http_dsem_lease_fenced()) {
+        return NGX_DECLINED;
+    }
+
+    ngx_http_dsem_account_hold(ticket->account, ticket->weight);
+    ngx_http_dsem_ticket_admit(ticket, in_use, limit);
+
+    return NGX_OK;
+}
+
+
+/* its account holds its permits: its owner is notified */
+
+void
+ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
+    ngx_int_t limit)
+{
+    ngx_http_dsem_ticket_unlink(ticket);
+    ngx_http_dsem_ticket_hold(ticket, in_use, limit);
+    ngx_http_dsem_ticket_notify(ticket);
+}
+
+
+static void
+ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
+    ngx_int_t limit)
+{
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
+
+    ticket->granted = ngx_current_msec;
+    ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
+    ticket->answer.in_use = in_use;
+    ticket->answer.limit = limit;
+}
+
+
+/* Redis does not know it any more; its owner, if any, is notified */
+
+void
+ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_verdict_e verdict)
+{
+    if (ticket->handler == NULL) {
+        ngx_http_dsem_ticket_free(ticket);
+        return;
+    }
+
+    ngx_http_dsem_ticket_unlink(ticket);
+    ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_ENDED);
+
+    /* the account may be freed before the owner leaves */
+    ticket->account = NULL;
+    ticket->answer.verdict = verdict;
+
+    ngx_http_dsem_ticket_notify(ticket);
+}
+
+
+/*
+ * The owner leaves while it waits.  An ask that was not sent, or whose epoch
+ * is over, leaves nothing in Redis; the ticket of any other is canceled and
+ * stays until the reply.
+ */
+
+void
+ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    ngx_http_dsem_account_post(account);
+
+    if (ticket->state == NGX_HTTP_DSEM_TICKET_NEW || !account->synced) {
+        ngx_http_dsem_ticket_free(ticket);
+        return;
+    }
+
+    ngx_http_dsem_ticket_not_notify(ticket);
+
+    ticket->handler = NULL;
+    ngx_http_dsem_tickets.waiting--;
+
+    ngx_http_dsem_ticket_to_cancels(ticket);
+}
+
+
+static void
+ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket)
+{
+    ticket->canceling = 1;
+    ngx_queue_insert_tail(&ticket->account->cancels, &ticket->cancel);
+    ticket->account->ncancels++;
+}
+
+
+/* granted after its owner had left: the permits go back */
+
+void
+ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_account_give_back_late(ticket->account, ticket->weight);
+    ngx_http_dsem_ticket_free(ticket);
+}
+
+
+void
+ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    ngx_http_dsem_ticket_unlink(ticket);
+    ngx_http_dsem_ticket_not_notify(ticket);
+
+    if (tickets->nspare == NGX_HTTP_DSEM_SPARE_TICKETS) {
+        ngx_free(ticket);
+        return;
+    }
+
+    ngx_queue_insert_head(&tickets->spare, &ticket->queue);
+    tickets->nspare++;
+}
+
+
+/* out of the lists of asks, tickets and cancels, and out of the tree */
+
+static void
+ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    switch (ticket->state) {
+
+    case NGX_HTTP_DSEM_TICKET_NEW:
+        account->nasks--;
+        break;
+
+    case NGX_HTTP_DSEM_TICKET_ASKED:
+    case NGX_HTTP_DSEM_TICKET_QUEUED:
+        account->ntickets--;
+        account->demand -= ticket->weight;
+        break;
+
+    default: /* NGX_HTTP_DSEM_TICKET_HELD, NGX_HTTP_DSEM_TICKET_ENDED */
+        return;
+    }
+
+    ngx_queue_remove(&ticket->queue);
+    ngx_rbtree_delete(&ngx_http_dsem_tickets.numbers, &ticket->node);
+
+    if (ticket->canceling) {
+        ngx_queue_remove(&ticket->cancel);
+        ticket->canceling = 0;
+        account->ncancels--;
+    }
+
+    if (ticket->handler) {
+        ngx_http_dsem_tickets.waiting--;
+    }
+}
+
+
+/* all that wait for this semaphore have this verdict */
+
+void
+ngx_http_dsem_tickets_end(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_verdict_e verdict)
+{
+    ngx_uint_t    i;
+    ngx_queue_t  *q, *lists[2];
+
+    lists[0] = &account->tickets;
+    lists[1] = &account->asks;
+
+    for (i = 0; i < 2; i++) {
+        while (!ngx_queue_empty(lists[i])) {
+            q = ngx_queue_head(lists[i]);
+            ngx_http_dsem_ticket_end(
+                             ngx_queue_data(q, ngx_http_dsem_ticket_t, queue),
+                             verdict);
+        }
+    }
+}
+
+
+/* canceled tickets of an epoch that is over need no reply */
+
+void
+ngx_http_dsem_tickets_free_ownerless(ngx_http_dsem_account_t *account)
+{
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (q = ngx_queue_head(&account->tickets);
+         q != ngx_queue_sentinel(&account->tickets);
+         /* void */)
+    {
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        q = ngx_queue_next(q);
+
+        if (ticket->handler == NULL) {
+            ngx_http_dsem_ticket_free(ticket);
+        }
+    }
+}
+
+
+/* at the end of this turn of the event loop */
+
+static void
+ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket)
+{
+    if (!ticket->notifying) {
+        ticket->notifying = 1;
+        ngx_queue_insert_tail(&ngx_http_dsem_tickets.verdicts,
+                              &ticket->notify);
+    }
+
+    ngx_post_event(&ngx_http_dsem_tickets.notify, &ngx_posted_events);
+}
+
+
+static void
+ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket)
+{
+    if (ticket->notifying) {
+        ngx_queue_remove(&ticket->notify);
+        ticket->notifying = 0;
+    }
+}
+
+
+static void
+ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev)
+{
+    ngx_queue_t             *q, *verdicts;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    verdicts = &ngx_http_dsem_tickets.verdicts;
+
+    while (!ngx_queue_empty(verdicts)) {
+        q = ngx_queue_head(verdicts);
+        ngx_queue_remove(q);
+
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, notify);
+        ticket->notifying = 0;
+
+        /* may release this ticket, or others */
+        ticket->handler(ticket->data);
+    }
+}

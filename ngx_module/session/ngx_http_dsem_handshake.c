@@ -1,0 +1,647 @@
+
+/*
+ * The handshake: hello, declare, declared; then the beat, and the bye.
+ *
+ * Drives the session from the first connection to its end.  An epoch opens
+ * with hello; then all that the worker has is declared, some of it at a time,
+ * and "declared" ends that; from then on there is a beat.  Every doubt is
+ * settled in the same way: a higher epoch and a new declaration, never a
+ * guess.  Replies to commands of an older epoch are ignored.
+ *
+ * Called by: dispatch (start, stop, resynchronize, a declaration's reply) and
+ * redis (replies, changes of the connection).  The order of arguments and
+ * values is that of lua/hello.lua, declared.lua, beat.lua and bye.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <sys/random.h>
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_zone.h"
+
+
+/* ms, the longest pause between two attempts to connect */
+#define NGX_HTTP_DSEM_MAX_BACKOFF        1000
+
+/* new epochs without a success; then the connection is dropped */
+#define NGX_HTTP_DSEM_MAX_RESYNCS        5
+
+/* unanswered declarations: long queues must not time out */
+#define NGX_HTTP_DSEM_DECLARE_WINDOW     64
+
+/* ms; for the reply to the bye of a worker that exits, or exits at once */
+#define NGX_HTTP_DSEM_BYE_TIMEOUT        2000
+#define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT   150
+
+/* generations are drawn below this, so that Lua's numbers hold them */
+#define NGX_HTTP_DSEM_GENERATION_BITS    50
+
+/* a generation of no Redis: the worker has permits that none has counted */
+#define NGX_HTTP_DSEM_NO_GENERATION      1
+
+
+/* a hello, declared or beat that is sent */
+typedef struct {
+    ngx_http_dsem_session_t  *session;
+    uint64_t                  epoch;
+    uint64_t                  sent;        /* ms, monotonic */
+} ngx_http_dsem_handshake_call_t;
+
+
+/* a bye for a dead worker that is sent */
+typedef struct {
+    ngx_shm_zone_t           *zone;
+    ngx_str_t                 name;
+    u_char                    buf[NGX_HTTP_DSEM_SESSION_LEN];
+} ngx_http_dsem_handshake_bye_t;
+
+
+static void ngx_http_dsem_handshake_up(void *data);
+static void ngx_http_dsem_handshake_down(void *data);
+static void ngx_http_dsem_handshake_begin(ngx_http_dsem_session_t *session);
+static ngx_int_t ngx_http_dsem_handshake_hello(
+    ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_hello_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_declared_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev);
+static void ngx_http_dsem_handshake_beat_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
+    uint64_t sent, ngx_uint_t fleet);
+static ngx_int_t ngx_http_dsem_handshake_call(
+    ngx_http_dsem_session_t *session, ngx_http_dsem_reply_pt handler);
+static ngx_uint_t ngx_http_dsem_handshake_expected(
+    ngx_http_dsem_handshake_call_t *call, ngx_http_dsem_reply_t *reply,
+    ngx_uint_t nvalues);
+static ngx_int_t ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis,
+    ngx_str_t *name, ngx_http_dsem_reply_pt handler, void *data);
+static void ngx_http_dsem_handshake_bye_dead(
+    ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_bye_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+
+
+/* the rest goes straight to the floor above */
+static ngx_http_dsem_redis_handlers_t  ngx_http_dsem_handshake_handlers = {
+    ngx_http_dsem_handshake_up,
+    ngx_http_dsem_handshake_down,
+    NULL,
+    NULL
+};
+
+
+/*
+ * Starts the worker's session and begins to connect.  settings are copied.
+ * NGX_ERROR: no memory or no random numbers; nothing is left behind.
+ */
+
+ngx_int_t
+ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers)
+{
+    ngx_http_dsem_session_t         *session;
+    ngx_http_dsem_redis_settings_t   redis;
+
+    session = ngx_http_dsem_session_create(settings, handlers);
+
+    if (session == NULL || ngx_http_dsem_session_rename(session) != NGX_OK) {
+        ngx_http_dsem_session_free();
+        return NGX_ERROR;
+    }
+
+    session->beat.handler = ngx_http_dsem_handshake_beat_timer;
+    session->beat.data = session;
+    session->beat.log = ngx_cycle->log;
+    session->beat.cancelable = 1;
+
+    redis = settings->redis;
+    redis.backoff = ngx_min(settings->lease / 8, NGX_HTTP_DSEM_MAX_BACKOFF);
+    redis.heartbeat = ngx_http_dsem_lease_heartbeat();
+
+    ngx_http_dsem_handshake_handlers.unavailable = handlers->unavailable;
+    ngx_http_dsem_handshake_handlers.message = handlers->message;
+
+    session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
+                           &session->identity,
+                           &ngx_http_dsem_handshake_handlers, session);
+
+    if (session->redis == NULL
+        || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
+    {
+        ngx_http_dsem_handshake_stop();
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Ends the session with an exiting worker: its bye voids all that it has in
+ * Redis.  The worker has no event loop any more, and waits for the reply.
+ */
+
+void
+ngx_http_dsem_handshake_stop(void)
+{
+    ngx_msec_t                drain;
+    ngx_http_dsem_redis_t    *redis;
+    ngx_http_dsem_session_t  *session;
+
+    redis = ngx_http_dsem_session_redis();
+
+    if (redis) {
+        session = ngx_http_dsem_session_get();
+        drain = 0;
+
+        if (ngx_http_dsem_handshake_bye(redis, &session->identity.name, NULL,
+                                        NULL)
+            == NGX_OK)
+        {
+            drain = ngx_exiting ? NGX_HTTP_DSEM_BYE_TIMEOUT
+                                : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
+        }
+
+        if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
+            ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+        }
+
+        if (session->beat.timer_set) {
+            ngx_del_timer(&session->beat);
+        }
+    }
+
+    ngx_http_dsem_session_free();
+}
+
+
+/*
+ * A reply, or its lack, does not fit what this worker knows: begins a new
+ * epoch and declares everything.  "verify": keys of a semaphore may have
+ * been lost.
+ */
+
+void
+ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_session_get();
+
+    if (session->state == NGX_HTTP_DSEM_SESSION_DOWN) {
+        return;
+    }
+
+    session->verify = verify;
+
+    ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                  "dsem: resynchronizing with redis (%s)", reason);
+
+    if (++session->resyncs > NGX_HTTP_DSEM_MAX_RESYNCS) {
+        ngx_http_dsem_redis_drop(session->redis, reason);
+        return;
+    }
+
+    ngx_http_dsem_handshake_begin(session);
+}
+
+
+static void
+ngx_http_dsem_handshake_up(void *data)
+{
+    ngx_http_dsem_handshake_begin(data);
+}
+
+
+static void
+ngx_http_dsem_handshake_down(void *data)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
+
+    if (session->beat.timer_set) {
+        ngx_del_timer(&session->beat);
+    }
+
+    session->handlers->reset(session);
+}
+
+
+/* a new epoch: commands of older ones mean nothing any more */
+
+static void
+ngx_http_dsem_handshake_begin(ngx_http_dsem_session_t *session)
+{
+    session->identity.epoch++;
+    session->declares = 0;
+    session->all_sent = 0;
+
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_HELLO);
+
+    if (session->beat.timer_set) {
+        ngx_del_timer(&session->beat);
+    }
+
+    session->handlers->reset(session);
+
+    if (ngx_http_dsem_handshake_hello(session) != NGX_OK) {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
+{
+    int64_t                fresh, known;
+    ngx_http_dsem_resp_t  *command;
+
+    if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh)) {
+        return NGX_ERROR;
+    }
+
+    fresh &= ((int64_t) 1 << NGX_HTTP_DSEM_GENERATION_BITS) - 1;
+
+    known = session->generation;
+
+    if (known == 0 && session->handlers->holding(session)) {
+        known = NGX_HTTP_DSEM_NO_GENERATION;
+    }
+
+    command = ngx_http_dsem_redis_begin(session->redis,
+                                        NGX_HTTP_DSEM_SCRIPT_HELLO, NULL, 0,
+                                        4);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_resp_number(command, known);
+    ngx_http_dsem_resp_number(command,
+                              fresh + NGX_HTTP_DSEM_NO_GENERATION + 1);
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+    ngx_http_dsem_resp_string(command,
+                              ngx_http_dsem_redis_run_id(session->redis));
+
+    return ngx_http_dsem_handshake_call(session,
+                                       ngx_http_dsem_handshake_hello_handler);
+}
+
+
+static void
+ngx_http_dsem_handshake_hello_handler(void *data,
+    ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_handshake_call_t *call = data;
+
+    uint64_t                  sent;
+    ngx_uint_t                lost;
+    ngx_http_dsem_session_t  *session;
+
+    session = call->session;
+    sent = call->sent;
+
+    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
+        return;
+    }
+
+    lost = (session->generation && session->generation != reply->values[0]);
+
+    if (lost) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: redis lost its state, recovering for %L ms",
+                      reply->values[2]);
+    }
+
+    session->generation = reply->values[0];
+    session->recovery = reply->values[2];
+
+    session->lease_expired = session->entered && !lost
+                             && reply->values[3] == 0;
+    session->keys_lost = session->verify && !lost && reply->values[3];
+    session->entered = 1;
+    session->verify = 0;
+
+    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
+
+    ngx_http_dsem_redis_greeted(session->redis);
+    ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
+
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
+    ngx_http_dsem_handshake_declare(session);
+}
+
+
+/* the floor above has read the reply to a declaration of this epoch */
+
+void
+ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_session_t  *session;
+
+    if (reply->status == NGX_HTTP_DSEM_REPLY_RESYNC) {
+        ngx_http_dsem_handshake_resync("session unknown to redis", 0);
+        return;
+    }
+
+    session = ngx_http_dsem_session_get();
+
+    session->declares--;
+    ngx_http_dsem_handshake_declare(session);
+}
+
+
+/* as many declarations as the window has room for; at the end "declared" */
+
+static void
+ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  calls;
+
+    if (!session->all_sent
+        && session->declares < NGX_HTTP_DSEM_DECLARE_WINDOW)
+    {
+        rc = session->handlers->declare(session,
+                          NGX_HTTP_DSEM_DECLARE_WINDOW - session->declares,
+                          &calls);
+
+        if (rc == NGX_ERROR) {
+            ngx_http_dsem_redis_drop(session->redis, "no memory");
+            return;
+        }
+
+        session->declares += calls;
+        session->all_sent = (rc == NGX_OK);
+    }
+
+    if (!session->all_sent || session->declares) {
+        return;
+    }
+
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARED);
+
+    if (ngx_http_dsem_redis_begin(session->redis,
+                                  NGX_HTTP_DSEM_SCRIPT_DECLARED, NULL, 0, 0)
+            == NULL
+        || ngx_http_dsem_handshake_call(session,
+                                    ngx_http_dsem_handshake_declared_handler)
+           != NGX_OK)
+    {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+    }
+}
+
+
+static void
+ngx_http_dsem_handshake_declared_handler(void *data,
+    ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_handshake_call_t *call = data;
+
+    ngx_http_dsem_session_t  *session;
+
+    session = call->session;
+
+    if (!ngx_http_dsem_handshake_expected(call, reply, 0)) {
+        return;
+    }
+
+    session->resyncs = 0;
+
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
+    ngx_http_dsem_redis_accepted(session->redis);
+
+    session->handlers->ready(session);
+}
+
+
+static void
+ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
+{
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_session_t  *session;
+
+    session = ev->data;
+
+    command = ngx_http_dsem_redis_begin(session->redis,
+                                        NGX_HTTP_DSEM_SCRIPT_BEAT, NULL, 0,
+                                        2);
+    if (command == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_resp_number(command, session->generation);
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+
+    if (ngx_http_dsem_handshake_call(session,
+                                     ngx_http_dsem_handshake_beat_handler)
+        != NGX_OK)
+    {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+        return;
+    }
+
+    ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
+}
+
+
+static void
+ngx_http_dsem_handshake_beat_handler(void *data,
+    ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_handshake_call_t *call = data;
+
+    uint64_t                  sent;
+    ngx_http_dsem_session_t  *session;
+
+    session = call->session;
+    sent = call->sent;
+
+    if (!ngx_http_dsem_handshake_expected(call, reply, 2)) {
+        return;
+    }
+
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
+
+    if (reply->values[1] > 0) {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "dsem: lease of %L sessions expired, their permits are "
+                      "released, %L sessions remain",
+                      reply->values[1], reply->values[0]);
+    }
+}
+
+
+/* the lease counts from the moment at which it was asked for */
+
+static void
+ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
+    ngx_uint_t fleet)
+{
+    session->fleet = fleet;
+
+    ngx_http_dsem_lease_renew(sent);
+    ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
+                                sent);
+    ngx_http_dsem_handshake_bye_dead(session);
+}
+
+
+/* makes the call that was begun; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_reply_pt handler)
+{
+    ngx_http_dsem_handshake_call_t  *call;
+
+    call = ngx_alloc(sizeof(ngx_http_dsem_handshake_call_t), ngx_cycle->log);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->session = session;
+    call->epoch = session->identity.epoch;
+    call->sent = ngx_http_dsem_lease_now();
+
+    if (ngx_http_dsem_redis_call(session->redis, handler, call) != NGX_OK) {
+        ngx_free(call);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Frees the call.  True if the reply belongs to this epoch, is OK and has
+ * enough values; handles every other reply.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
+    ngx_http_dsem_reply_t *reply, ngx_uint_t nvalues)
+{
+    uint64_t                  epoch;
+    ngx_http_dsem_session_t  *session;
+
+    epoch = call->epoch;
+    session = call->session;
+
+    ngx_free(call);
+
+    if (reply == NULL || epoch != session->identity.epoch) {
+        return 0;
+    }
+
+    switch (reply->status) {
+
+    case NGX_HTTP_DSEM_REPLY_OK:
+        if (reply->nvalues >= nvalues) {
+            return 1;
+        }
+
+        ngx_http_dsem_redis_drop(session->redis, "reply too short");
+        return 0;
+
+    case NGX_HTTP_DSEM_REPLY_GONE:
+        /* another process has said bye for this one; the name is barred */
+        ngx_http_dsem_redis_reconnect(session->redis, "session removed");
+
+        if (ngx_http_dsem_session_rename(session) != NGX_OK
+            || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
+        {
+            ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                          "dsem: session name not renewed");
+        }
+
+        return 0;
+
+    default:
+        ngx_http_dsem_handshake_resync("session unknown to redis", 0);
+        return 0;
+    }
+}
+
+
+/* removes a session; NGX_ERROR: no memory, or no connection */
+
+static ngx_int_t
+ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *name,
+    ngx_http_dsem_reply_pt handler, void *data)
+{
+    ngx_http_dsem_resp_t  *command;
+
+    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_BYE, NULL,
+                                        0, 2);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_resp_string(command, name);
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+
+    return ngx_http_dsem_redis_call(redis, handler, data);
+}
+
+
+/*
+ * Says bye for all workers of this node that have died, so that no permit
+ * waits for the end of a lease.  Two workers may do so for the same one,
+ * which is harmless; a bye that could not be sent is sent at the next beat.
+ */
+
+static void
+ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
+{
+    uint64_t                        after;
+    ngx_http_dsem_handshake_bye_t  *bye;
+
+    after = 0;
+
+    for ( ;; ) {
+        bye = ngx_alloc(sizeof(ngx_http_dsem_handshake_bye_t),
+                        ngx_cycle->log);
+        if (bye == NULL) {
+            return;
+        }
+
+        bye->zone = session->zone;
+        bye->name.data = bye->buf;
+
+        if (ngx_http_dsem_zone_dead(session->zone, &after, &bye->name)
+               != NGX_OK
+            || ngx_http_dsem_handshake_bye(session->redis, &bye->name,
+                                   ngx_http_dsem_handshake_bye_handler, bye)
+               != NGX_OK)
+        {
+            ngx_free(bye);
+            return;
+        }
+    }
+}
+
+
+static void
+ngx_http_dsem_handshake_bye_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_handshake_bye_t *bye = data;
+
+    if (reply) {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "dsem: removed session %V of a dead worker, its permits "
+                      "are released", &bye->name);
+
+        ngx_http_dsem_zone_leave(bye->zone, &bye->name);
+    }
+
+    ngx_free(bye);
+}

@@ -1,0 +1,24 @@
+
+/*
+ * The handshake: hello, declare, declared; then the beat, and the bye.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_session.h"
+
+
+ngx_int_t ngx_http_dsem_handshake_start(
+    ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers);
+void ngx_http_dsem_handshake_stop(void);
+void ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify);
+void ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply);
+
+
+#endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

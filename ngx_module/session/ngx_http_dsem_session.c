@@ -1,0 +1,291 @@
+
+/*
+ * The session: this worker process as Redis knows it.
+ *
+ * Owns its name, its state and all that it knows of the fleet; one per
+ * worker process, which keeps no pointer into a configuration cycle.  The
+ * name is <node>:<worker>:<64 random bits>: neither pids nor clocks tell
+ * processes apart, as containers share the first and a copied machine the
+ * second.
+ *
+ * Called by: handshake, which changes it; the floors above, which read it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <sys/random.h>
+#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_zone.h"
+
+
+/* ms; an exiting worker waits so long for its session to be ready */
+#define NGX_HTTP_DSEM_SESSION_DRAIN  2000
+
+
+static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
+
+
+static ngx_http_dsem_session_t  ngx_http_dsem_session;
+
+
+/* settings are copied, without those of redis; NULL: no memory */
+
+ngx_http_dsem_session_t *
+ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers)
+{
+    uint64_t                  replied;
+    ngx_http_dsem_session_t  *session;
+
+    session = &ngx_http_dsem_session;
+
+    ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
+
+    session->handlers = handlers;
+    session->zone = settings->zone;
+    session->workers = settings->workers;
+    session->configuration = settings->configuration;
+
+    ngx_http_dsem_zone_recall(session->zone, &session->generation,
+                              &session->fleet, &replied);
+    ngx_http_dsem_zone_configure(session->zone, session->configuration);
+
+    ngx_http_dsem_lease_init(settings->lease, replied);
+
+    /* not cancelable: it is what keeps an exiting worker */
+    session->drain.handler = ngx_http_dsem_session_drain_handler;
+    session->drain.data = session;
+    session->drain.log = ngx_cycle->log;
+
+    session->node.len = settings->node.len;
+    session->node.data = ngx_alloc(settings->node.len, ngx_cycle->log);
+    if (session->node.data == NULL) {
+        return NULL;
+    }
+
+    ngx_memcpy(session->node.data, settings->node.data, settings->node.len);
+
+    return session;
+}
+
+
+void
+ngx_http_dsem_session_free(void)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = &ngx_http_dsem_session;
+
+    if (session->drain.timer_set) {
+        ngx_del_timer(&session->drain);
+    }
+
+    ngx_free(session->node.data);
+    ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
+}
+
+
+/* for the handshake only */
+
+ngx_http_dsem_session_t *
+ngx_http_dsem_session_get(void)
+{
+    return &ngx_http_dsem_session;
+}
+
+
+/* a name that no process has had; NGX_ERROR: no random numbers, it stays */
+
+ngx_int_t
+ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session)
+{
+    u_char                    *last;
+    uint64_t                   bits;
+    ngx_http_dsem_identity_t  *identity;
+
+    if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {
+        ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, ngx_errno,
+                      "dsem: getrandom() failed");
+        return NGX_ERROR;
+    }
+
+    identity = &session->identity;
+
+    last = ngx_snprintf(identity->buf, NGX_HTTP_DSEM_SESSION_LEN,
+                        "%V:%ui:%016xL", &session->node, ngx_worker, bits);
+
+    identity->name.data = identity->buf;
+    identity->name.len = last - identity->buf;
+    identity->epoch = 0;
+
+    return NGX_OK;
+}
+
+
+/* the one place where the state changes */
+
+void
+ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_state_e state)
+{
+    ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem session state: %d -> %d, epoch:%uL",
+                   (int) session->state, (int) state,
+                   session->identity.epoch);
+
+    session->state = state;
+
+    if (state == NGX_HTTP_DSEM_SESSION_READY && session->drain.timer_set) {
+        ngx_del_timer(&session->drain);
+    }
+}
+
+
+/* true once the hello of this epoch has its reply */
+
+ngx_uint_t
+ngx_http_dsem_session_greeted(void)
+{
+    return ngx_http_dsem_session.state >= NGX_HTTP_DSEM_SESSION_DECLARING;
+}
+
+
+ngx_uint_t
+ngx_http_dsem_session_ready(void)
+{
+    return ngx_http_dsem_session.state == NGX_HTTP_DSEM_SESSION_READY;
+}
+
+
+/*
+ * True also where no session could be started.  Once the hello has its
+ * reply Redis counts the declarations: no request is admitted without it
+ * from then on.
+ */
+
+ngx_uint_t
+ngx_http_dsem_session_unavailable(void)
+{
+    return ngx_http_dsem_session.redis == NULL
+           || (ngx_http_dsem_redis_unavailable(ngx_http_dsem_session.redis)
+               && !ngx_http_dsem_session_greeted());
+}
+
+
+/*
+ * The number of sessions that share a limit: those last seen, by this worker
+ * or by another of its node.  A node that never saw the fleet counts its own.
+ */
+
+ngx_uint_t
+ngx_http_dsem_session_fleet(void)
+{
+    return ngx_http_dsem_session.fleet ? ngx_http_dsem_session.fleet
+                                       : ngx_http_dsem_session.workers;
+}
+
+
+/* false if this worker's limits may be those of an older configuration */
+
+ngx_uint_t
+ngx_http_dsem_session_newest(void)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = &ngx_http_dsem_session;
+
+    return !ngx_exiting
+           && session->configuration >= ngx_http_dsem_zone_newest(
+                                                               session->zone);
+}
+
+
+/* for how many ms from the hello Redis grants nothing; 0: it does */
+
+ngx_msec_t
+ngx_http_dsem_session_recovery(void)
+{
+    return ngx_http_dsem_session.recovery;
+}
+
+
+uint64_t
+ngx_http_dsem_session_epoch(void)
+{
+    return ngx_http_dsem_session.identity.epoch;
+}
+
+
+int64_t
+ngx_http_dsem_session_generation(void)
+{
+    return ngx_http_dsem_session.generation;
+}
+
+
+ngx_http_dsem_redis_t *
+ngx_http_dsem_session_redis(void)
+{
+    return ngx_http_dsem_session.redis;
+}
+
+
+/*
+ * An exiting worker has released permits.  Its bye will void all that it
+ * has in Redis, but can be sent only when the session is ready: until then
+ * the worker stays, so that no permit waits for the end of a lease.
+ */
+
+void
+ngx_http_dsem_session_drain(void)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = &ngx_http_dsem_session;
+
+    if (ngx_exiting
+        && session->state != NGX_HTTP_DSEM_SESSION_READY
+        && !session->drain.timer_set)
+    {
+        ngx_add_timer(&session->drain, NGX_HTTP_DSEM_SESSION_DRAIN);
+    }
+}
+
+
+static void
+ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
+{
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "dsem: exiting without a session in redis, permits are "
+                  "released when the lease expires");
+}
+
+
+/*
+ * More permits are out than the limit allows, after a declaration.  Logged
+ * unless a lowered limit is the reason, which is no fault.
+ */
+
+void
+ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess)
+{
+    if (excess <= 0) {
+        return;
+    }
+
+    if (ngx_http_dsem_session.lease_expired) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: overage of %i permits of \"%V\" (the lease of "
+                      "this worker expired while its requests were running)",
+                      excess, name);
+
+    } else if (ngx_http_dsem_session.keys_lost) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: overage of %i permits of \"%V\" (its keys in "
+                      "redis were lost while requests were running)",
+                      excess, name);
+    }
+}

@@ -1,0 +1,111 @@
+
+/*
+ * The session: this worker process as Redis knows it.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SESSION_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SESSION_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_redis.h"
+
+
+typedef enum {
+    NGX_HTTP_DSEM_SESSION_DOWN = 0,
+    NGX_HTTP_DSEM_SESSION_HELLO,        /* hello is sent */
+    NGX_HTTP_DSEM_SESSION_DECLARING,
+    NGX_HTTP_DSEM_SESSION_DECLARED,     /* declared is sent */
+    NGX_HTTP_DSEM_SESSION_READY
+} ngx_http_dsem_session_state_e;
+
+
+/* what a session tells the floor above */
+typedef struct {
+    /* all that Redis knew of this session is void */
+    void                    (*reset)(void *data);
+    /*
+     * declare accounts by "room" calls, or the few more that the last one
+     * takes.  NGX_AGAIN: there are more; NGX_OK: that was all; NGX_ERROR:
+     * a call failed
+     */
+    ngx_int_t               (*declare)(void *data, ngx_uint_t room,
+                                       ngx_uint_t *calls);
+    /* all is declared: syncs may be sent */
+    void                    (*ready)(void *data);
+    /* no request should wait for Redis */
+    void                    (*unavailable)(void *data);
+    /* true while any permit is held by a request */
+    ngx_uint_t              (*holding)(void *data);
+    /* a message to this session */
+    void                    (*message)(void *data, ngx_str_t *text);
+} ngx_http_dsem_session_handlers_t;
+
+
+typedef struct {
+    ngx_http_dsem_redis_settings_t     redis;
+    ngx_msec_t                         lease;
+    ngx_str_t                          node;
+    ngx_str_t                          prefix;
+    ngx_shm_zone_t                    *zone;     /* NULL: single process */
+    ngx_uint_t                         workers;  /* of this node */
+    ngx_uint_t                         configuration;  /* its number */
+} ngx_http_dsem_session_settings_t;
+
+
+typedef struct {
+    ngx_http_dsem_redis_t             *redis;
+    ngx_http_dsem_session_handlers_t  *handlers;
+
+    ngx_http_dsem_session_state_e      state;
+    ngx_http_dsem_identity_t           identity;
+    ngx_str_t                          node;
+
+    int64_t                            generation; /* 0: none known */
+    ngx_msec_t                         recovery;   /* ms, at the last hello */
+    ngx_uint_t                         fleet;      /* live sessions, or 0 */
+
+    ngx_shm_zone_t                    *zone;
+    ngx_uint_t                         workers;
+    ngx_uint_t                         configuration;
+
+    ngx_event_t                        beat;
+    ngx_event_t                        drain;
+    ngx_uint_t                         declares;   /* unanswered */
+    ngx_uint_t                         resyncs;    /* without success */
+
+    unsigned                           all_sent:1; /* no declare is left */
+    unsigned                           entered:1;  /* registered before */
+    unsigned                           verify:1;   /* keys may be lost */
+    unsigned                           lease_expired:1;  /* at this hello */
+    unsigned                           keys_lost:1;      /* at this hello */
+} ngx_http_dsem_session_t;
+
+
+ngx_http_dsem_session_t *ngx_http_dsem_session_create(
+    ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers);
+void ngx_http_dsem_session_free(void);
+ngx_http_dsem_session_t *ngx_http_dsem_session_get(void);
+ngx_int_t ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_state_e state);
+
+ngx_uint_t ngx_http_dsem_session_greeted(void);
+ngx_uint_t ngx_http_dsem_session_ready(void);
+ngx_uint_t ngx_http_dsem_session_unavailable(void);
+ngx_uint_t ngx_http_dsem_session_fleet(void);
+ngx_uint_t ngx_http_dsem_session_newest(void);
+ngx_msec_t ngx_http_dsem_session_recovery(void);
+uint64_t ngx_http_dsem_session_epoch(void);
+int64_t ngx_http_dsem_session_generation(void);
+ngx_http_dsem_redis_t *ngx_http_dsem_session_redis(void);
+
+void ngx_http_dsem_session_drain(void);
+void ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess);
+
+
+#endif /* _NGX_HTTP_DSEM_SESSION_H_INCLUDED_ */

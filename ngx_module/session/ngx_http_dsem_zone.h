@@ -1,0 +1,32 @@
+
+/*
+ * The zone: what the workers of a node tell each other in shared memory.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_ZONE_H_INCLUDED_
+#define _NGX_HTTP_DSEM_ZONE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
+
+void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session);
+void ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone, ngx_str_t *session);
+ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone,
+    uint64_t *after, ngx_str_t *session);
+
+void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
+    ngx_uint_t configuration);
+ngx_uint_t ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone);
+
+void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone,
+    int64_t generation, ngx_uint_t sessions, uint64_t replied);
+void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
+    ngx_uint_t *sessions, uint64_t *replied);
+
+
+#endif /* _NGX_HTTP_DSEM_ZONE_H_INCLUDED_ */
