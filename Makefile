@@ -34,7 +34,7 @@ BUILD_NEEDS = make libhiredis-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
-    libnginx-mod-http-lua lua-check \
+    libnginx-mod-http-lua libnginx-mod-nchan lua-check \
     curl nghttp2-client
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
