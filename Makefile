@@ -1,9 +1,9 @@
-# Builds the dynamic module, tests it, installs it.  "make help" tells what
-# can be said.
+# Builds, tests and installs the dynamic module.  "make help" lists the
+# targets and the variables.
 #
-# nginx's own configure and Makefile do the work, in build/nginx, which links
-# to the nginx sources and so never writes into them.  Everything that is
-# built goes to build/.
+# nginx's own configure and Makefile run in build/nginx, a directory of links
+# to the nginx sources, so that the sources stay unchanged.  All output is in
+# build/.
 
 ifeq ($(origin CC),default)
 CC = gcc
@@ -34,7 +34,7 @@ BUILD_NEEDS = make libhiredis-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
-    libnginx-mod-http-lua lua-check \
+    libnginx-mod-http-lua libnginx-mod-nchan lua-check \
     curl nghttp2-client
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
@@ -43,15 +43,15 @@ BENCH_NEEDS = nginx redis-server perl libev-perl \
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 
-# the distribution's own nginx, built from its source
+# nginx and hiredis of the distribution, built from their sources
 ASAN = build/asan
 ASAN_FLAGS = -O1 -g -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1 \
     -fsanitize=address,undefined
-# what nginx itself counts on
+# nginx itself relies on these two
 ASAN_FLAGS += -fno-sanitize=nonnull-attribute,alignment
-# nginx frees little when it ends, so a leak means nothing, and has its names of
-# modules in every module; what is freed is kept for so long that its use
-# shows, but not so long that memory seems lost
+# leaks: nginx frees little at exit; ODR: every module defines ngx_modules; the
+# quarantine shows a use after free, but must not look like a memory leak in
+# the tests that measure memory
 ASAN_OPTIONS = \
     detect_leaks=0:abort_on_error=1:quarantine_size_mb=1:detect_odr_violation=0
 APT_PRIVATE = -qq -o APT::Sandbox::User=root \
@@ -66,22 +66,24 @@ help:
 	@echo 'make                 build $(MODULE)'
 	@echo 'make CC=clang        the same with another compiler'
 	@echo 'make NGINX_SRC=dir   the same for an nginx source tree;'
-	@echo '                     CONFIGURE="--with-..." says how it is built'
+	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
 	@echo 'make test            every test; T=t/name.t one, LONG=1 the long way,'
 	@echo '                     J=1 one at a time'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
-	@echo 'make run             a small fleet on this machine, to play with'
-	@echo 'make bench           the price of a cap, beside others; ROUNDS=1 SECONDS=1'
-	@echo 'make bench-scale     what one Redis can carry'
+	@echo 'make run             demonstration: two nodes, Redis and a backend'
+	@echo '                     on this machine'
+	@echo 'make bench           throughput and latency, compared with limit_conn,'
+	@echo '                     HAProxy and Lua; ROUNDS=1 SECONDS=1 for a short run'
+	@echo 'make bench-scale     permits per second of one Redis'
 	@echo 'make bench-instructions'
-	@echo '                     what nginx executes for a request'
+	@echo '                     instructions that nginx executes per request'
 	@echo 'make clean           remove build/'
 
 
-# what is missing is installed by root, and named to everybody else; no
-# service is started on the way
+# Root installs the missing packages, other users see their names.  The
+# variables keep the packages from starting their services.
 define need
 	@command -v dpkg-query >/dev/null || exit 0; \
 	there=$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(1) \
@@ -93,8 +95,10 @@ define need
 	    echo "make: please install these packages: $$missing" >&2; exit 1; \
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1; \
+	echo "make: installing packages: $$missing"; \
 	install="apt-get install -qy --no-install-recommends $$missing"; \
-	$$install || { apt-get update -q && $$install; }
+	output=$$({ $$install || { apt-get update -q && $$install; }; } 2>&1) \
+	    || { echo "$$output" >&2; exit 1; }
 endef
 
 build-needs:
@@ -113,15 +117,21 @@ bench-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS))
 
 
-# a change of any of these asks for configure; the file changes only with them
-build/settings: build-needs FORCE
+nginx-src:
+	@[ -z "$(NGINX_SRC)" ] || [ -f "$(SOURCE)/auto/configure" ] \
+	    || [ -f "$(SOURCE)/configure" ] || { \
+	    echo "make: NGINX_SRC=$(NGINX_SRC): no nginx source tree there" \
+	        "(no auto/configure or configure)" >&2; exit 1; }
+
+# configure runs again when one of these changes; the file is replaced only then
+build/settings: nginx-src build-needs FORCE
 	@mkdir -p build
 	@printf '%s\n' '$(CC)' '$(SOURCE)' '$(CONFIGURE)' '$(CFLAGS)' \
 	    '$(CPPFLAGS)' '$(LDFLAGS)' '$(ASAN_FLAGS)' "$$(ls -l --full-time -d $(SOURCE)/src)" \
 	    "$$(ls -R ngx_module)" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-# conf_flags (Debian's way to tell how nginx was built) is a bash array; a
+# conf_flags, a bash array, has the configure options of Debian's nginx; a
 # source tree from the repository has its configure in auto/
 build/nginx/objs/Makefile: config build/settings
 	@rm -rf build/nginx
@@ -137,9 +147,10 @@ build/nginx/objs/Makefile: config build/settings
 	        --with-ld-opt="$(LDFLAGS) -fPIC" \
 	        --builddir=objs --add-dynamic-module=$(CURDIR)' \
 	    > configure.log 2>&1 || { tail -n 20 configure.log; exit 1; }
+	@grep -A 2 "warning: the dsem module" build/nginx/configure.log >&2 || :
 	@touch $@
 
-# configure makes it the first time
+# configure creates it the first time
 $(TABLE): build/nginx/objs/Makefile lua/embed.awk $(wildcard lua/*.lua \
     lua/include/*.lua)
 	@awk -v dir=lua -f lua/embed.awk $(SCRIPTS) > $@.new
@@ -157,8 +168,8 @@ install: module
 test: test-needs module
 	@DSEM_LONG=$(LONG) prove --timer -j$(J) -It/lib $(T)
 
-# apt learns here, and only here, where the sources are
-$(ASAN)/nginx/configure:
+# the source packages are known to apt in this directory only
+$(ASAN)/apt/updated:
 	@rm -rf $(ASAN)
 	@mkdir -p $(ASAN)/apt/sources $(ASAN)/apt/lists/partial
 	@for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do \
@@ -170,14 +181,29 @@ $(ASAN)/nginx/configure:
 	    [ -s $$to ] || rm $$to; \
 	done
 	@apt-get $(APT_PRIVATE) update
-	@cd $(ASAN) && apt-get $(APT_PRIVATE) source nginx > source.log
-	@cd $(ASAN) && ln -s nginx-*/ nginx
+	@touch $@
 
-$(ASAN)/nginx/objs/Makefile: config build/settings $(ASAN)/nginx/configure
+# a mirror may lack the newest version
+$(ASAN)/nginx/configure $(ASAN)/hiredis/Makefile: | $(ASAN)/apt/updated
+	@cd $(ASAN) && package=$(notdir $(@D)) && for version in $$(apt-cache \
+	    $(APT_PRIVATE) madison $$package | cut -d '|' -f 2 | sort -rV); do \
+	    apt-get $(APT_PRIVATE) source $$package=$$version && break; \
+	done > $$package.log 2>&1; \
+	[ -d $$package-*/ ] || { cat $$package.log; exit 1; }; \
+	ln -s $$package-*/ $$package
+
+$(ASAN)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
+	@$(MAKE) -s -C $(@D) clean
+	@$(MAKE) -s -C $(@D) static CC="$(CC)" OPTIMIZATION= DEBUG_FLAGS= \
+	    CFLAGS="$(ASAN_FLAGS) -fPIC -w" > $(@D).log
+
+$(ASAN)/nginx/objs/Makefile: config build/settings $(ASAN)/nginx/configure \
+    $(ASAN)/hiredis/libhiredis.a
 	@cd $(ASAN)/nginx && bash -c '. /usr/share/nginx/src/conf_flags; \
 	    ./configure "$${NGX_CONF_FLAGS[@]}" --with-cc="$(CC)" \
-	        --with-cc-opt="$(ASAN_FLAGS) $(WARNINGS)" \
-	        --with-ld-opt="$(ASAN_FLAGS)" --add-dynamic-module=$(CURDIR)' \
+	        --with-cc-opt="$(ASAN_FLAGS) $(WARNINGS) -I$(CURDIR)/$(ASAN)" \
+	        --with-ld-opt="$(ASAN_FLAGS) -L$(CURDIR)/$(ASAN)/hiredis" \
+	        --add-dynamic-module=$(CURDIR)' \
 	    > configure.log 2>&1 || { tail -n 20 configure.log; exit 1; }
 
 $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c: $(ASAN)/nginx/objs/Makefile \
@@ -215,6 +241,7 @@ clean:
 FORCE:
 
 .DELETE_ON_ERROR:
+.PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     module install test asan test-asan run bench bench-scale \
     bench-instructions clean

@@ -74,6 +74,8 @@ sub conf {
         server => $self->{backend}->address,
         dsem_redis => 'unix:' . $self->{redis}->unix,
     );
+    $text = Fleet::Conf::add_location($text, '/uncapped/', 'dsem off;',
+        'proxy_pass http://backend;');
     return Fleet::Conf::add_to_http($text, "dsem_node $name;",
         map { "${_}_temp_path $dir/temp/$_;" }
             qw(client_body proxy fastcgi uwsgi scgi));

@@ -40,6 +40,16 @@ sub add_to_http {
     return $text;
 }
 
+# A location of the demonstration's own, first in the server block.
+sub add_location {
+    my ($text, $path, @lines) = @_;
+    my $added = join '', "        location $path {\n",
+        map({ "            $_\n" } @lines), "        }\n\n";
+    $text =~ s/^    server \{\n/    server {\n$added/m
+        or croak 'conf.example has no server block';
+    return $text;
+}
+
 # What a line of "dsem" says: { limit => 10, ... }.
 sub semaphore {
     my ($text, $name) = @_;

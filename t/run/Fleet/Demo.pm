@@ -20,6 +20,10 @@ use constant OVERLOAD => 1.3;
 # the queue has filled by then: goodput is measured from here on
 use constant WARM_UP => 1;
 
+# seconds of the measurement without a cap; the first part is not counted
+use constant UNCAPPED => 0.6;
+use constant UNCAPPED_WARM_UP => 0.1;
+
 sub new {
     my ($class, $fleet, %opt) = @_;
     my $self = bless { fleet => $fleet, %opt }, $class;
@@ -32,10 +36,25 @@ sub rate { $_[0]{rate} }
 sub ideal { $_[0]{ideal} }
 sub seconds { $_[0]{seconds} }
 
+# Answers of the backend per second without a cap, with as many requests at
+# a time as the limit: a machine that is slow or busy is so for both.
+sub measure_uncapped {
+    my ($self) = @_;
+    my $fleet = $self->{fleet};
+    my $begin = now;
+    Dsem::Load->new($fleet, clients => $fleet->semaphore->{limit},
+        seconds => UNCAPPED, keepalive => 1,
+        urls => [map { $fleet->url($_) . '/uncapped/' } $fleet->names],
+    )->wait;
+    return $self->{uncapped} = $self->answered($begin + UNCAPPED_WARM_UP,
+        $begin + UNCAPPED);
+}
+
 # Tells $progress four times a second how things stand.
 sub run {
     my ($self, $progress) = @_;
     my $fleet = $self->{fleet};
+    $self->measure_uncapped;
     $fleet->backend->reset;
     $self->{begin} = now;
     my $load = Dsem::Load->new($fleet, rate => $self->{rate},
@@ -71,12 +90,11 @@ sub result {
     my ($self) = @_;
     my %node = map { $_ => $self->of_node($_) } $self->{fleet}->names;
     my $limit = $self->{fleet}->semaphore->{limit};
-    my $mean = $self->{fleet}->backend->mean;
     my $result = {
         node => \%node, fleet => together(values %node),
         peak => $self->{fleet}->backend->peak, limit => $limit,
-        service => $mean, ideal => $mean ? $limit / $mean : 0,
-        goodput => $self->goodput, settled => $self->{settled},
+        goodput => $self->goodput, uncapped => $self->{uncapped},
+        settled => $self->{settled},
     };
     $result->{wrong} = [wrong($result)];
     return $result;
@@ -117,8 +135,13 @@ sub together {
 # Answers of the backend per second, while the load was there in full.
 sub goodput {
     my ($self) = @_;
-    my $from = $self->{begin} + WARM_UP;
-    my $to = $self->{begin} + $self->{seconds};
+    return $self->answered($self->{begin} + WARM_UP,
+        $self->{begin} + $self->{seconds});
+}
+
+# Per second, in this time.
+sub answered {
+    my ($self, $from, $to) = @_;
     my @answered = grep {
         $_->{how} eq 'answered' && $_->{end} >= $from && $_->{end} < $to
     } $self->{fleet}->backend->log;

@@ -110,13 +110,13 @@ sub table {
 
 sub backend_rows {
     my ($self, $result) = @_;
-    my $part = $result->{ideal}
-        ? 100 * $result->{goodput} / $result->{ideal} : 0;
+    my ($goodput, $uncapped) = @$result{qw(goodput uncapped)};
     return (
         sprintf('  %-46s%12d   of %d', 'peak at the backend',
             $result->{peak}, $result->{limit}),
-        sprintf('  %-46s%10d/s   %.1f %% of %d/s', 'goodput',
-            $result->{goodput}, $part, $result->{ideal}));
+        '', sprintf('  goodput %d/s, %d %% of what this machine reaches '
+            . 'without a cap (%d/s)', $goodput,
+            $uncapped ? 100 * $goodput / $uncapped : 0, $uncapped));
 }
 
 sub share {
