@@ -1,0 +1,121 @@
+#!/usr/bin/perl
+
+# A worker stands still for longer than its lease. Permits that it was
+# granted meanwhile have gone to others: it admits nobody on them when it
+# goes on. Where its own requests ran on, there are more than the limit: that
+# is said once, and nothing is granted until the sum is below the limit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($stands, $goes) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    # else the connections are given up before the grants are read
+    dsem_redis_timeout 10s;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        proxy_set_header X-Node %%NODE%%;
+        location /granted {
+            dsem granted limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /running {
+            dsem running limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub of {
+    my ($name, $field) = @_;
+    return $redis->cmd('HGET', "dsem:{0}:s:$name", $field) // 0;
+}
+
+sub from {
+    my ($node, $name) = @_;
+    return scalar grep { $_->{node} eq $node && $_->{sem} eq $name } $up->log;
+}
+
+sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+
+# granted while it stands still, and taken back
+
+my @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'all with the other';
+my @waits = map { $stands->begin('/granted?t=1') } 1, 2;
+eventually { of('granted', 'waiting') == 2 } 'two wait';
+
+$stands->freeze;
+$up->release_all;
+$_->wait for @holds;
+eventually { of('granted', 'held') == 2 && of('granted', 'waiting') == 0 }
+    'granted to the one that stands';
+@holds = map { $goes->begin('/granted?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'and to the other, a lease later', 5;
+is sessions(), 1, 'its session has ended';
+
+$stands->thaw;
+eventually { sessions() == 2 } 'it is back';
+eventually { of('granted', 'waiting') == 2 } 'its requests wait again';
+is from('n1', 'granted'), 0, 'nobody admitted on old grants';
+is $up->peak('granted'), 2, 'limit reached, never exceeded';
+$up->release_all;
+is $_->wait->status, 200, 'served in the end' for @holds, @waits;
+is $up->peak('granted'), 2, 'limit never exceeded';
+is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 0, 'no overage';
+
+# running while it stands still
+
+my @own = map { $stands->begin('/running?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'all with the one that stands';
+$stands->freeze;
+my @more = map { $goes->begin('/running?hang=1') } 1, 2;
+eventually { $up->now == 4 } 'and with the other, a lease later', 5;
+$stands->thaw;
+eventually { of('running', 'held') == 4 } 'it says what it has';
+eventually { $stands->grep_log(qr/\[warn\].*overage of 2 .*"running"/) }
+    'and that it is too much';
+
+my @next = map { $_->begin('/running?hang=1') } $stands, $goes;
+eventually { of('running', 'waiting') == 2 } 'two wait';
+for my $request ($own[0], $more[0]) {
+    $up->release_nonce($request->nonce);
+    is $request->wait->status, 200, 'one ends';
+    my $held = $up->now;
+    eventually { of('running', 'held') == $held } 'given back';
+    is of('running', 'waiting'), 2, 'nothing granted above the limit';
+}
+$up->release_nonce($own[1]->nonce);
+is $own[1]->wait->status, 200, 'one more ends';
+eventually { of('running', 'waiting') == 1 && $up->now == 2 }
+    'below the limit: one is granted';
+$up->release_all;
+wait_for { $up->now == 1 } 15, 'the last';
+$up->release_all;
+is $_->wait->status, 200, 'served in the end' for $more[1], @next;
+is $up->peak('running'), 4, 'no more than that';
+is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 1, 'said once';
+
+$t->done;

@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# An upgraded connection stays open for three leases, with nothing said on
+# it: the lease belongs to the worker, not to the request, so its permit
+# stays counted until it is closed.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /upgraded {
+            dsem api limit=1 queue=10 timeout=20s;
+            proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /asked {
+            dsem api limit=1;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+my $socket = $node->raw;
+$socket->send("GET /upgraded HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"
+    . "Connection: Upgrade\r\n\r\n");
+like $socket->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/, 'upgraded';
+$socket->send('one');
+is $socket->read_until(qr/one/), 'one', 'echoed';
+is $up->now, 1, 'at the upstream';
+my $waits = $other->begin('/asked?t=1');
+is $waits->wait->status, 503, 'nobody else';
+
+my $opened = now;
+my ($asked, $passed) = (0, 0);
+wait_for {
+    for my $from ($node, $other) {
+        $passed++ if $from->get('/asked?t=1')->status != 503;
+        $asked++;
+    }
+    $passed++ if held() != 1;
+    wait_for { now >= $opened + $asked * 0.05 } 15, 'a moment';
+    now > $opened + 3.2 * $LEASE;
+} 20, 'three leases';
+is $passed, 0, 'nobody else for three leases';
+cmp_ok $asked, '>', 20, 'all the time';
+is $up->peak, 1, 'limit reached, never exceeded';
+my $behind = $other->begin('/upgraded?t=1');
+eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
+    'one waits';
+$socket->send('two');
+is $socket->read_until(qr/two/), 'two', 'still echoed';
+ok !$behind->done, 'still its own';
+
+$socket->close;
+is $behind->wait->status, 200, 'free when it is closed';
+is $up->peak, 1, 'limit never exceeded';
+eventually { held() == 0 } 'nothing held';
+is scalar(map { $_->grep_log(qr/lease of|declaring anew|overage/) }
+        $node, $other), 0, 'no lease had to begin anew';
+
+$t->done;

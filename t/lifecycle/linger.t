@@ -1,0 +1,124 @@
+#!/usr/bin/perl
+
+# A worker that exits has permits to give back. Where Redis is slow it stays
+# until that is acknowledged; where Redis does not answer it stays for two
+# seconds, says so, and the end of its lease does it.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LEASE, $LINGER, $DELAY) = (5, 2, 0.5);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 3s;
+    dsem_node %%NODE%%;
+    dsem_lease 5s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /leaves {
+            dsem api limit=3 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub of {
+    my ($field) = @_;
+    return $redis->cmd('HGET', 'dsem:{0}:s:api', $field) // 0;
+}
+
+sub sessions {
+    my ($node) = @_;
+    return scalar grep { /^$node:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+my $stays = $t->node('stays', $conf);
+
+# three running in a node that is told to quit
+sub on_the_way_out {
+    my ($name) = @_;
+    my $proxy = $t->proxy($redis->address);
+    my $node = $t->node($name, $conf, REDIS => $proxy->address);
+    eventually { sessions($name) == 1 } "$name: session";
+    my @running = map { $node->begin('/leaves?hang=1') } 1 .. 3;
+    eventually { $up->now == 3 } "$name: three are running";
+    $node->signal('QUIT');
+    eventually { !$node->workers } "$name: on the way out";
+    is of('held'), 3, "$name: permits out";
+    return ($node, $proxy, @running);
+}
+
+# slow
+
+my ($node, $proxy, @running) = on_the_way_out('slow');
+$proxy->delay($DELAY);
+my $waits = $stays->begin('/leaves?t=1');
+eventually { of('waiting') == 1 } 'slow: one waits elsewhere';
+my $ended = now;
+$up->release_all;
+is $_->wait->status, 200, 'slow: served' for @running;
+ok $node->alive, 'slow: stays';
+is $waits->wait->status, 200, 'slow: permits are free';
+eventually { !$node->alive } 'slow: gone';
+my $took = now - $ended;
+cmp_ok $took, '>', 2 * $DELAY - 0.1, 'slow: stayed for the answer';
+cmp_ok $took, '<', $LINGER + 1.5, 'slow: not for longer';
+is of('held'), 0, 'slow: nothing held when it is gone';
+is scalar($node->grep_log(qr/exiting before redis was told/)), 0,
+    'slow: nothing to complain of';
+note sprintf 'slow: %.2f s', $took;
+eventually { sessions('slow') == 0 } 'slow: session gone', 3;
+
+# silent, and refused
+
+for my $how (qw(silent refused)) {
+    ($node, $proxy, @running) = on_the_way_out($how);
+    if ($how eq 'silent') {
+        $proxy->freeze;
+    } else {
+        $proxy->refuse;
+        $proxy->cut;
+    }
+    my $gone = now;
+    $waits = $stays->begin('/leaves?t=1');
+    eventually { of('waiting') == 1 } "$how: one waits elsewhere";
+    $ended = now;
+    $up->release_all;
+    is $_->wait->status, 200, "$how: served" for @running;
+    eventually { !$node->alive } "$how: gone";
+    $took = now - $ended;
+    cmp_ok $took, '>', $LINGER - 0.5, "$how: stayed for a while";
+    cmp_ok $took, '<', $LINGER + 2, "$how: but not for longer";
+    is scalar($node->grep_log(qr/\[warn\].*exiting before redis/)), 1,
+        "$how: said once";
+    is of('held'), 3, "$how: permits still out";
+    ok !$waits->done, "$how: one still waits";
+
+    is $waits->wait->status, 200, "$how: freed by the end of the lease";
+    cmp_ok now - $gone, '<', $LEASE + 3, "$how: in time";
+    eventually { sessions($how) == 0 } "$how: session gone";
+    note sprintf '%s: %.2f s', $how, $took;
+}
+
+is $up->peak, 3, 'limit reached, never exceeded';
+
+$t->done;

@@ -1,0 +1,76 @@
+#!/usr/bin/perl
+
+# Two nodes have been given the same name, as clones of one machine have.
+# Their sessions are two all the same: they keep the limit together, and when
+# one is lost nobody takes the permits of the other for free.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node same;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /cloned {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($dies, $lives) = $t->fleet(2, $conf);
+
+sub sessions {
+    return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+eventually { sessions() == 2 } 'two sessions';
+is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'of one name';
+
+my $result = $t->load(urls => [ map { $_->url('/cloned') } $dies, $lives ],
+    clients => 20, requests => 200);
+is_deeply $result->{statuses}, { 200 => 200 }, 'all served';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+
+# one is lost, and comes back under its name
+
+my @running = map { $lives->begin('/cloned?hang=1') } 1, 2;
+my @lost = map { $dies->begin('/cloned?hang=1') } 1, 2;
+eventually { $up->now == 4 } 'all permits out';
+$dies->kill;
+$dies->start;
+my @next = map { $_->begin('/cloned?hang=1') } $dies, $lives, $dies;
+eventually { $up->now == 4 } 'permits of the dead are free', 3 * $LEASE;
+my $began = now;
+wait_for { now > $began + 2 * $LEASE } 15, 'two leases';
+is $up->now, 4, 'those of the living are not';
+is $up->peak, $LIMIT, 'limit never exceeded';
+is scalar(grep { $_->done } @running), 0, 'they go on';
+eventually { sessions() == 2 } 'two sessions again';
+
+wait_for { $up->release_all; !grep { !$_->done } @running, @next } 15,
+    'the end';
+is $_->wait->status, 200, 'served' for @running, @next;
+
+$t->done;

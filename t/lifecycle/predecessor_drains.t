@@ -1,0 +1,97 @@
+#!/usr/bin/perl
+
+# An old worker stays after a reload, with a long request. It lives: nobody
+# says good-bye for it, also when another worker dies meanwhile and one of
+# the new ones looks who is gone. Its permit stays counted.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 10s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /drains {
+            dsem api limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions {
+    my ($node) = @_;
+    return grep { /^$node:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+sub farewells { scalar $node->grep_log(qr/good-bye for the dead worker/) }
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+my ($old) = sessions('n1');
+my $long = $node->begin('/drains?hang=1');
+eventually { $up->now == 1 } 'long request';
+$node->reload;
+my ($drains) = $node->draining;
+ok $drains, 'old worker drains';
+eventually { sessions('n1') == 2 } 'a session for the new one';
+
+my $lost = $node->begin('/drains?hang=1');
+eventually { $up->now == 2 } 'both permits out';
+my $waits = $other->begin('/drains?hang=1');
+eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
+    'one waits';
+
+# its permit, and no other, goes to the one that waits
+
+$node->kill_worker;
+eventually { $up->started == 3 } 'permit of the dead is free', 3;
+is farewells(), 1, 'one good-bye';
+eventually { sessions('n1') == 2 } 'dead gone, successor here';
+ok scalar(grep { $_ eq $old } sessions('n1')), 'predecessor stays';
+
+# and once more, with nothing in the one that dies
+
+my $after = $other->begin('/drains?hang=1');
+$node->kill_worker;
+eventually { farewells() == 2 } 'another good-bye', 3;
+eventually { sessions('n1') == 2 } 'successor here';
+my $beats = $redis->calls->{publish} // 0;
+wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15,
+    'two heartbeats';
+ok scalar(grep { $_ eq $old } sessions('n1')), 'predecessor still stays';
+is held(), 2, 'its permit is counted';
+is $up->now, 2, 'who came last waits';
+is $up->peak, 2, 'limit reached, never exceeded';
+ok !$long->done, 'long request goes on';
+
+$up->release_nonce($long->nonce);
+is $long->wait->status, 200, 'long request served';
+eventually { $up->started == 4 } 'permit back';
+eventually { !$node->draining } 'old worker leaves';
+is scalar(grep { $_ eq $old } sessions('n1')), 0, 'by its own good-bye';
+is farewells(), 2, 'nobody else said it';
+
+$up->release_all;
+is $_->wait->status, 200, 'others served' for $waits, $after;
+is $up->peak, 2, 'limit never exceeded';
+
+$t->done;

@@ -1,0 +1,78 @@
+#!/usr/bin/perl
+
+# A reload with nothing to do: neither the heartbeat nor the connections to
+# Redis keep an old worker, whether Redis answers, cannot be reached or does
+# not answer. Its session goes with it.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 10s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /idle {
+            dsem api limit=2 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions { return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
+
+# for how long the old workers stay
+sub leaves {
+    my ($name) = @_;
+    my %old = map { $_ => 1 } $node->workers;
+    $node->reload;
+    my $told = now;
+    eventually { !$node->draining } "$name: old workers leave";
+    cmp_ok now - $told, '<', 2, "$name: at once";
+    is scalar(grep { $old{$_} } $node->workers), 0, "$name: both of them";
+}
+
+eventually { sessions() == 2 } 'two sessions';
+is $node->get('/idle?t=1')->status, 200, 'served';
+my %before = map { $_ => 1 } sessions();
+
+leaves('answers');
+eventually { sessions() == 2 } 'answers: sessions of the living';
+is scalar(grep { $before{$_} } sessions()), 0, 'answers: all new';
+
+$proxy->freeze;
+leaves('silent');
+$proxy->thaw;
+
+eventually { $node->get('/idle?t=1')->status == 200 } 'silent: served again';
+eventually { sessions() == 2 } 'silent: sessions of the living', 8;
+$proxy->refuse;
+$proxy->reset;
+eventually { $node->grep_log(qr/is away/) >= 2 } 'refused: away';
+leaves('refused');
+$proxy->refuse(0);
+
+# what could not be said was heard from the successors, or is over by itself
+eventually { sessions() == 2 } 'refused: sessions of the living', 8;
+is $node->get('/idle?t=1')->status, 200, 'served in the end';
+
+$t->done;

@@ -1,0 +1,121 @@
+#!/usr/bin/perl
+
+# Workers and Redis stand still, for shorter or longer than a lease, under
+# load. The upstream never sees more than the limit, but for requests that a
+# worker had let in when it was stopped and that reach the upstream when its
+# lease has ended: it says how many that are. Service goes on, and nothing is
+# left when it is over.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use List::Util qw(sum0);
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (8, 1);
+
+# seconds
+my @STOPS = $ENV{DSEM_LONG}
+    ? (0.1, 0.2, 0.4, 0.7, 0.9, 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8,
+        0.3, 0.6, 0.8, 1.1, 1.7)
+    : (0.1, 0.4, 0.9, 1.4);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 300ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /storm {
+            dsem api limit=8 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 24, seconds => 600,
+    urls => [ map { my $t = $_; map { $_->url("/storm?t=$t") } @fleet }
+        60, 140, 100 ]);
+wait_for { $up->now == $LIMIT } 15, 'load';
+
+# How many at once the upstream saw above the limit.
+sub stands_still {
+    my ($seconds, $stop, $go) = @_;
+    $up->reset;
+    $stop->();
+    my $stopped = now;
+    wait_for { now > $stopped + $seconds } 20, 'the time to pass';
+    $go->();
+    eventually { $up->now == $LIMIT } "$seconds s: limit reached again";
+    my $served = $up->served;
+    # a worker that stands still keeps clients that the others do without
+    wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 30,
+        'the load at its limit';
+    return $up->peak - $LIMIT;
+}
+
+# How many it had let in when it was stopped, and sent when it went on.
+sub let_in_before {
+    my ($node, $seconds, $went) = @_;
+    my %sent = map { $_->{nonce} => 1 } grep { $_->{start} > $went } $up->log;
+    return scalar grep {
+        $sent{ $_->{http_x_nonce} }
+            && $_->{request_time} - ($_->{dsem_wait_time} || 0) > $seconds / 2
+    } $node->access_log;
+}
+
+# What a worker said that it had above the limit, all in all.
+sub overage {
+    my ($pid) = @_;
+    return sum0 map { /overage of (\d+)/ }
+        map { $_->grep_log(qr/ $pid#.*the lease of this worker had ended/) }
+        @fleet;
+}
+
+my $i = 0;
+for my $seconds (@STOPS) {
+    my $node = $fleet[ $i++ % 2 ];
+    my ($pid) = $node->workers;
+    my $before = overage($pid);
+    my $went;
+    my $above = stands_still($seconds, sub { $node->freeze($pid) },
+        sub { $went = now; $node->thaw($pid) });
+    cmp_ok $above, '<=', $above && let_in_before($node, $seconds, $went),
+        "worker, $seconds s: not above the limit, but for those let in before";
+    cmp_ok $above, '<=', overage($pid) - $before, 'and said so';
+    note "$above above the limit" if $above;
+    is stands_still($seconds, sub { $redis->freeze }, sub { $redis->thaw }),
+        0, "redis, $seconds s: not above the limit";
+}
+
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'everybody served'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each its own answer';
+# what a session left behind is taken when somebody wants it
+my @all = map { $fleet[ $_ % 2 ]->begin('/storm?hang=1') } 1 .. $LIMIT;
+eventually { $up->now == $LIMIT } 'all permits are there';
+$up->release_all;
+is $_->wait->status, 200, 'served' for @all;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, nobody waits';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
+    'sessions of the living only', 3;
+
+$t->done;

@@ -1,0 +1,42 @@
+#!/usr/bin/perl
+
+# A session leaves at once, whatever it had: O(1), its semaphores are not
+# touched, and whoever wants its permits finds that they are free.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+$one->ask('api', $_, limit => 2) for 1 .. 4;
+my $before = $scripts->dump =~ s/^(?!\S+:[sq]:).*\n//gmr;
+my $ended = $scripts->meta('ended');
+$two->bye($one);
+is $scripts->dump =~ s/^(?!\S+:[sq]:).*\n//gmr, $before,
+    'semaphore not touched';
+is $scripts->meta('ended'), $ended + 1, 'ended counted';
+
+is $two->ask('api', 1, limit => 2), 'granted', 'permits free';
+my $reply = $two->sync('api', limit => 2);
+is $reply->{in_use}, 1, 'one in use';
+is $reply->{waiting}, 0, 'none waiting';
+
+# also where nobody waits
+my $three = $scripts->session('three')->enter;
+$three->ask('quiet', 1, weight => 3, limit => 3);
+$two->bye($three);
+is $two->ask('quiet', 2, limit => 3, queue => 0), 'granted',
+    'free with nobody waiting';
+is $two->sync('quiet')->{in_use}, 1, 'only the living counted';
+
+$scripts->done;

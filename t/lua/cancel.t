@@ -1,0 +1,41 @@
+#!/usr/bin/perl
+
+# A cancel in time takes the ticket out; one that comes too late says so, and
+# the permit stays with the account until it is given back.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+$one->ask('api', $_) for 1 .. 4;
+my $reply = $one->sync('api', cancel => [ [3], [1], [9] ]);
+is_deeply $reply->{cancelled}, { 3 => 1, 1 => 0, 9 => 0 }, 'in time, too late';
+is_deeply $reply->{account}, [ 1, 2 ], 'account follows';
+is $reply->{waiting}, 2, 'sum follows';
+is $one->sync('api', cancel => [ [3] ])->{cancelled}{3}, 0, 'not twice';
+
+# the cancel comes before the permits given back are handed on
+$reply = $one->sync('api', release => 1, cancel => [ [2] ]);
+is $reply->{cancelled}{2}, 1, 'cancel before grant';
+is_deeply $reply->{granted}, [4], 'next one served';
+
+# only one's own ticket of this epoch
+$one->ask('api', 5);
+is $two->sync('api', cancel => [ [5] ])->{cancelled}{5}, 0,
+    'not the ticket of another';
+is $one->sync('api', cancel => [ [ 5, 2 ] ])->{cancelled}{5}, 0,
+    'not with another weight';
+is $one->sync('api')->{waiting}, 1, 'still waiting';
+
+$scripts->done;

@@ -1,0 +1,48 @@
+#!/usr/bin/perl
+
+# A session that remembers a generation which Redis has not tells that state
+# was lost: recovery lasts one lease from the creation of the new one.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one');
+my $two = $scripts->session('two');
+
+my $reply = $one->hello(gen => 99, fresh => 100);
+is $reply->{gen}, 100, 'missing generation set anew';
+is $reply->{recovery}, 5000, 'recovery of one lease';
+$one->declared;
+is $one->ask('api', 1), 'recovering', 'asks wait for recovery';
+
+# a generation is replaced only when it is missing
+$scripts->advance(2000);
+$reply = $two->hello(gen => 99, fresh => 101);
+is $reply->{gen}, 100, 'different one kept';
+cmp_ok $reply->{recovery}, '<=', 3000, 'recovery not begun anew';
+cmp_ok $reply->{recovery}, '>', 1000, 'recovery goes on';
+
+$scripts->advance(3000);
+is $one->ask('api', 1), 'granted', 'recovery over';
+
+# somebody who was away for long does not stop the others
+$reply = $scripts->session('three')->hello(gen => 98);
+is $reply->{recovery}, 0, 'late stranger starts no recovery';
+
+# a first start without pause is extended by one that remembers
+$scripts->redis->cmd('FLUSHALL');
+$one = $scripts->session('four')->enter(gen => 0);
+is $one->ask('api', 1, limit => 9), 'granted', 'no pause where none remembers';
+$two = $scripts->session('five')->enter(gen => 99);
+is $one->ask('api', 2, limit => 9), 'recovering', 'one that remembers tells';
+
+$scripts->done;

@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+
+# Only asks that may set it change the stored limit; releases, checks and
+# draining workers use what is stored.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $old = $scripts->session('old')->enter;
+
+$one->ask('api', $_, limit => 3) for 1 .. 3;
+is $one->sync('api', limit => 9)->{limit}, 3, 'not by a check';
+is $one->sync('api', limit => 9, release => 1)->{limit}, 3, 'nor a release';
+is $old->ask('api', 4, limit => 9, may_set => 0), 'granted',
+    'draining worker asks';
+is $old->{asked}{limit}, 3, 'nor a draining worker';
+is $old->ask('api', 5, limit => 9, may_set => 0), 'queued', 'stored one holds';
+is $scripts->state('api')->{limit}, 3, 'limit stored';
+
+# lowered: nothing is taken away, nothing is granted until it fits
+is $one->ask('api', 6, limit => 2), 'queued', 'lowered by an ask';
+is $one->sync('api', release => 1)->{waiting}, 2, 'none at the limit';
+is $one->sync('api', release => 1)->{waiting}, 1, 'handed on below it';
+is $one->{asked}{limit}, 2, 'new limit told';
+
+# raised: those who wait come first
+my $reply = $one->sync('api', limit => 4, ask => [ [7], [8] ]);
+is_deeply $reply->{granted}, [6], 'waiting one served';
+is $reply->{asked}{7}{verdict}, 'granted', 'then the ask';
+is $reply->{asked}{8}{verdict}, 'queued', 'no more than the limit';
+
+# nobody has told any yet
+is $old->ask('new', 9, limit => 1, may_set => 0), 'granted', 'first one told';
+is $old->ask('new', 10, limit => 5, may_set => 0), 'queued', 'and kept';
+
+# a ticket made too heavy is stepped over until its next check
+$one->ask('web', 1, limit => 3, weight => 3);
+$one->ask('web', 2, limit => 3, weight => 3);
+$one->ask('web', 3, limit => 2, weight => 2);
+is_deeply $one->sync('web', release => 3)->{granted}, [3], 'stepped over';
+is $one->sync('web', check => [ [ 2, 3 ] ])->{checked}{2}, 2, 'then refused';
+
+$scripts->done;

@@ -1,0 +1,40 @@
+#!/usr/bin/perl
+
+# While it recovers Redis grants nothing and queues nothing new; what is
+# declared, given back or cancelled goes on.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter(gen => 99);
+my $two = $scripts->session('two')->enter;
+
+$one->declare('api', held => 2, tickets => [ [ 1, 1, 10 ], [ 2, 1, 11 ] ]);
+is $one->ask('api', 3, limit => 2), 'recovering', 'new ask told';
+cmp_ok $one->{asked}{recovery}, '>', 3000, 'time left told';
+is_deeply $one->{asked}{asked}{3},
+    { verdict => 'recovering', place => 0, position => 0 }, 'no place';
+is_deeply $one->{asked}{account}, [ 2, 2 ], 'account unchanged';
+
+my $reply = $one->sync('api', release => 1, cancel => [ [2] ],
+    check => [ [1] ]);
+is_deeply $reply->{account}, [ 1, 1 ], 'release and cancel go on';
+is $reply->{checked}{1}, 1, 'nobody is served';
+is $two->ask('free', 4, limit => 9), 'recovering', 'other names as well';
+is_deeply $scripts->state('free'), {}, 'which leaves nothing';
+
+$scripts->pass(5000, $one, $two);
+is_deeply $one->sync('api')->{granted}, [1], 'served afterwards';
+is $two->ask('api', 5, limit => 2), 'queued', 'in its turn';
+is $two->ask('free', 6, limit => 2), 'granted', 'other names as well';
+
+$scripts->done;

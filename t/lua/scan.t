@@ -1,0 +1,66 @@
+#!/usr/bin/perl
+
+# Accounts are looked through once for each session that ended, and only when
+# somebody cannot be served.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+my $redis = $scripts->redis;
+
+sub scans {
+    my ($ask) = @_;
+    $redis->cmd('CONFIG', 'RESETSTAT');
+    $ask->();
+    my ($calls) = $redis->cmd('INFO', 'commandstats')
+        =~ /cmdstat_hgetall:calls=(\d+)/;
+    return $calls // 0;
+}
+
+my $ticket = 100;
+sub ask {
+    my ($name, %arg) = @_;
+    return scans(sub { $one->ask($name, ++$ticket, limit => 3, %arg) });
+}
+
+$two->ask('api', 1, limit => 3);
+$one->bye($scripts->session('stranger'));
+is ask('api'), 0, 'not while permits are free';
+is ask('api', weight => 2), 1, 'heavy ask beside a free permit';
+is ask('api', weight => 2), 0, 'once';
+is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
+    'not at a check either';
+
+# the head cannot be served
+$one->bye($scripts->session('stranger'));
+is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 1,
+    'once at the next check';
+is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
+    'not again';
+
+# a permit given back serves the head, but not all
+$one->bye($scripts->session('stranger'));
+is scans(sub { $one->sync('api', release => 1) }), 1,
+    'one more is still waiting';
+$one->bye($scripts->session('stranger'));
+is scans(sub { $one->sync('else') }), 0, 'not for an empty one';
+
+# counts that went wrong are summed anew
+$redis->cmd('HSET', $scripts->key('s', 'api'), 'held', 40);
+$one->bye($scripts->session('stranger'));
+$one->sync('api');
+is $scripts->state('api')->{held}, 3, 'summed anew';
+is $scripts->state('api')->{seen}, $scripts->meta('ended'), 'all seen';
+
+$scripts->done;

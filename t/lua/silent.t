@@ -1,0 +1,50 @@
+#!/usr/bin/perl
+
+# A session that was not heard from for two heartbeats is stepped over, keeps
+# its place, and hides nobody behind it, however many tickets it has.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter->listen;
+my $two = $scripts->session('two')->enter;
+
+$two->ask('api', 1);
+$one->ask('api', $_) for 2 .. 5;
+$two->ask('api', $_) for 6, 7;
+
+$scripts->pass(1500, $two);
+$two->sync('api', release => 1);
+is_deeply [ $one->messages ], ['grant api 1 1 1 2'], 'not yet silent';
+$one->sync('api', release => 1);
+is_deeply [ $one->messages ], [], 'its own are told by the reply';
+
+$scripts->pass(1000, $two);
+is_deeply $one->sync('api', release => 1)->{granted}, [], 'stepped over';
+is_deeply $two->sync('api', check => [ [6], [7] ])->{checked},
+    { 6 => 0, 7 => 1 }, 'the one behind served';
+is_deeply [ map { (split)[2] } $scripts->queue('api') ], [ 4, 5, 7 ],
+    'places kept';
+
+# a queue full of theirs does not refuse beside a free permit
+$two->sync('api', release => 1);
+is $two->sync('api', release => 1)->{in_use}, 0, 'permit free';
+is $two->ask('api', 8, queue => 2), 'granted', 'granted beyond the queue';
+is $two->ask('api', 9, queue => 2), 'refused', 'bound holds else';
+is $two->sync('api')->{waiting}, 2, 'refused one not counted';
+
+$one->beat;
+$two->sync('api', release => 1);
+is_deeply [ $one->messages ], [ "beat $one->{number}", 'grant api 1 1 1 4' ],
+    'served when heard again';
+
+$scripts->done;

@@ -1,0 +1,69 @@
+#!/usr/bin/perl
+
+# A client sends more than its request, and closes while it waits. epoll tells
+# of a close behind bytes that nobody has read: its place is free at once, and
+# what it has sent is never looked at. (http/event_methods.t has the others.)
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+events { use epoll; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=1 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $MORE = "GET /pipelined HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+my $holder = $node->begin('/waits?hang=1');
+eventually { $up->now == 1 } 'the one permit is out';
+
+for my $way (qw(close abort)) {
+    for my $more ($MORE, $MORE x 100, 'GET ') {
+        my $leaver = $node->begin('/waits', Connection => 'keep-alive');
+        wait_for { waiting() == 1 } 15, 'its place';
+        $leaver->raw->send($more);
+        $leaver->$way;
+        eventually { waiting() == 0 }
+            "$way, " . length($more) . ' bytes more: its place is free', 1;
+        is $node->logged($leaver)->{status}, 499, 'logged as 499';
+    }
+}
+
+# who stays is served, and then what it has sent
+
+my $stays = $node->raw->send($MORE =~ s/pipelined/waits/r . $MORE);
+eventually { waiting() == 1 } 'one that stays';
+$up->release_all;
+is $holder->wait->status, 200, 'holder served';
+like $stays->read_until(qr/ 404 /), qr/^HTTP\S+ 200 .* 404 /s,
+    'served in its turn, and its next request after it';
+$stays->close;
+is $up->started, 2, 'backend saw nobody else';
+is $up->peak, 1, 'limit reached, never exceeded';
+
+$t->done;

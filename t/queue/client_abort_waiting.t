@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+
+# A client that leaves while it waits takes its ticket along, at once and in
+# whatever way it goes; those behind it move up.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem waits limit=1 queue=500 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $one->begin('/waits?hang=1', 'X-Nonce' => 'holder');
+eventually { $up->now == 1 } 'limit reached';
+
+# each way to go, with somebody before and behind
+
+my @ways = (
+    [FIN => sub { $_[0]->close }],
+    [RST => sub { $_[0]->abort }],
+    ['half close' => sub { $_[0]->raw->shutdown }],
+);
+for my $way (@ways) {
+    my ($name, $leave) = @$way;
+    for my $node ($one, $two) {
+        my $leaver = $node->begin('/waits');
+        wait_for { waiting() == 1 };
+        my $behind = $one->begin('/waits');
+        wait_for { waiting() == 2 };
+        $leave->($leaver);
+        eventually { waiting() == 1 } "ticket gone after $name", 0.5;
+        $behind->close;
+        eventually { waiting() == 0 } "the other's too", 0.5;
+        is($node->logged($leaver)->{status}, 499, 'logged as 499');
+    }
+}
+
+# gone before the answer can be there
+
+for my $i (1 .. 200) {
+    my $leaver = ($one, $two)[ $i % 2 ]->begin('/waits');
+    $i % 3 ? $leaver->close : $leaver->abort;
+}
+my $last = $two->begin('/waits', 'X-Nonce' => 'last');
+eventually { $one->access_log + $two->access_log == 12 + 200 }
+    'all 200 ended';
+eventually { waiting() == 1 } 'all tickets gone', 0.5;
+
+$up->release_all;
+is($holder->wait->status, 200, 'holder served');
+is($last->wait->status, 200, 'last one served');
+is_deeply([$up->order], [qw(holder last)], 'backend saw no other');
+is($up->peak, 1, 'one at a time');
+
+done_testing();
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:waits', 'waiting') // 0 }

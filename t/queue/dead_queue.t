@@ -1,0 +1,86 @@
+#!/usr/bin/perl
+
+# The head of the queue is dead: a worker was killed with hundreds of tickets
+# there, more than Redis drops in one call. Those behind them get the permits
+# that come free all the same, one after the other and at once, and in the
+# end nothing is left of the dead.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $DEAD = 450;
+my $LEASE = 10;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 10s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /queued {
+            dsem api limit=2 queue=1000 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+
+sub tickets {
+    my ($node) = @_;
+    return scalar grep { /^$node:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:q:api', 0, -1) };
+}
+
+my @holders = map { $lives->begin('/queued?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'all permits out';
+my @lost = map { $dies->begin('/queued') } 1 .. $DEAD;
+eventually { tickets('n1') == $DEAD } 'the head of the queue', 10;
+my @behind = map { $lives->begin('/queued?hang=1', 'X-Nonce' => "b$_") }
+    1 .. 6;
+eventually { tickets('n2') == 6 } 'others behind it';
+
+$dies->kill_worker;
+wait_for { $_->done } 5, 'the end of the connections' for @lost;
+eventually { $dies->grep_log(qr/good-bye for the dead/) == 1 }
+    'its successor says good-bye';
+
+# one permit at a time, while tickets of the dead are still there
+
+my @took;
+for my $n (1 .. 6) {
+    my ($oldest) = $n <= 2 ? $holders[ $n - 1 ] : $behind[ $n - 3 ];
+    my $released = now;
+    $up->release_nonce($oldest->nonce);
+    is $oldest->wait->status, 200, "$n: served";
+    wait_for { grep { $_ eq "b$n" } $up->order } 5, 'the next one';
+    push @took, now - $released;
+}
+my ($longest) = sort { $b <=> $a } @took;
+cmp_ok $longest, '<', 1.5, 'no permit lies idle for long';
+note 'handed over in ', join ', ', map { sprintf '%.3f s', $_ } @took;
+is_deeply [ grep { /^b/ } $up->order ], [ map { "b$_" } 1 .. 6 ], 'in order';
+is tickets('n1'), 0, 'nothing left of the dead';
+is state('waiting'), 0, 'nobody waits';
+is $up->peak, 2, 'limit reached, never exceeded';
+$up->release_all;
+is $_->wait->status, 200, 'the last ones' for @behind[4, 5];
+
+$t->done;

@@ -1,0 +1,79 @@
+#!/usr/bin/perl
+
+# Neither a permit nor a place in the queue is left: refused at once, on
+# whatever node, and said so.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    add_header X-Dsem $dsem_status always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /short_queue {
+            dsem short limit=2 queue=2 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /no_queue {
+            dsem none limit=1;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @served = map { $_->begin('/short_queue?hang=1') } $one, $two;
+eventually { $up->now == 2 } 'limit reached';
+my @queued = map { $_->begin('/short_queue?t=1') } $one, $two;
+eventually { waiting('short') == 2 } 'queue full';
+
+for my $node ($one, $two) {
+    my $refused = $node->get('/short_queue');
+    is($refused->status, 503, 'refused');
+    is($refused->header('X-Dsem'), 'REJECTED', 'status told');
+    cmp_ok($refused->latency, '<', 2, 'at once');
+    is_deeply([$node->grep_log(qr/\bdsem rejected\b/)],
+        [$node->grep_log(qr/\[error\].* dsem\ rejected:\ semaphore\ "short"
+            \ has\ 2\ of\ 2\ permits\ in\ use\ and\ no\ place\ in\ its\ queue
+            ,\ client:/x)], 'log line');
+    is(scalar $node->grep_log(qr/dsem rejected/), 1, 'only one');
+    is($node->logged($refused)->{dsem_status}, 'REJECTED', 'status logged');
+}
+is($up->started, 2, 'backend saw nothing of it');
+is(waiting('short'), 2, 'queue as before');
+
+$up->release_all;
+is($_->wait->status, 200, 'served after all') for @served, @queued;
+is($_->header('X-Dsem'), 'QUEUED', 'after a wait') for @queued;
+is($one->get('/short_queue')->header('X-Dsem'), 'PASSED', 'free again');
+
+# the default is no queue
+
+my $only = $one->begin('/no_queue?hang=1');
+wait_for { $up->now == 1 };
+is($two->get('/no_queue')->header('X-Dsem'), 'REJECTED', 'no queue at all');
+$up->release_all;
+is($only->wait->status, 200, 'the only one served');
+
+is($up->peak, 2, 'peak is the limit');
+
+done_testing();
+
+sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }

@@ -1,0 +1,80 @@
+#!/usr/bin/perl
+
+# Two nodes with two limits for one name: the last ask's limit counts for the
+# fleet, for those who wait as well, and takes no permit from anybody.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    add_header X-Limit $dsem_limit always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /changing {
+            dsem changing limit=2 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($one, $two) = $t->fleet(2, $conf);
+
+my @all = map { $_->begin('/changing?hang=1') } $one, $two, $one, $two, $one;
+eventually { state() eq '2 3 2' } 'two served, three wait';
+
+# raised on one node: nothing until it asks, then for both
+
+$two->reload($conf =~ s/limit=2/limit=4/r);
+is(state(), '2 3 2', 'nobody has asked yet');
+push @all, $two->begin('/changing?hang=1');
+eventually { state() eq '4 2 4' && $up->now == 4 } 'two more are served';
+
+# the other node still says two
+
+push @all, $one->begin('/changing?hang=1');
+eventually { state() eq '4 3 2' } 'the last ask counts';
+$up->release(2);
+eventually { state() eq '2 3 2' && $up->now == 2 } 'down to two';
+$up->release(1);
+eventually { state() eq '2 2 2' && $up->now == 2 } 'and two it is';
+
+# lowered on both
+
+$one->reload($conf =~ s/limit=2/limit=1/r);
+$two->reload($conf =~ s/limit=2/limit=1/r);
+push @all, $one->begin('/changing?hang=1');
+eventually { state() eq '2 3 1' } 'lowered to one';
+$up->release(1);
+eventually { state() eq '1 3 1' && $up->now == 1 } 'none in its place';
+wait_for { $up->release(1); $up->served == @all } 10, 'all to be served';
+is($_->wait->status, 200, 'served') for @all;
+is($all[-1]->header('X-Limit'), 1, 'under the last limit');
+
+is($up->peak, 4, 'never above the highest');
+
+done_testing();
+
+# permits held, tickets waiting, limit stored
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:changing', 'held', 'waiting',
+        'limit');
+    return join ' ', map { $_ // 0 } @$state;
+}

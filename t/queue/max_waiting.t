@@ -1,0 +1,86 @@
+#!/usr/bin/perl
+
+# A worker lets only so many requests wait, all semaphores together, whatever
+# their queues allow; the others are refused at once.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+events { worker_connections %%CONNECTIONS%%; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    %%MAX_WAITING%%
+    add_header X-Dsem $dsem_status always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /by_name {
+            dsem $arg_name limit=1 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $node = $t->node('set', $conf, CONNECTIONS => 512,
+    MAX_WAITING => 'dsem_max_waiting 3;');
+my $other = $t->node('other', $conf, CONNECTIONS => 512,
+    MAX_WAITING => 'dsem_max_waiting 3;');
+my $default = $t->node('default', $conf, CONNECTIONS => 64,
+    MAX_WAITING => '');
+
+my @holders = map { $node->begin("/by_name?name=$_&hang=1") } qw(a b);
+eventually { $up->now == 2 } 'two served';
+my @waiting = map { $node->begin("/by_name?name=$_") } qw(a b a);
+eventually { waiting('a') == 2 && waiting('b') == 1 } 'three wait';
+
+for my $name (qw(a b c)) {
+    my $refused = $node->get("/by_name?name=$name");
+    is($refused->status, 503, 'a fourth is refused');
+    is($refused->header('X-Dsem'), 'REJECTED', 'as rejected');
+    cmp_ok($refused->latency, '<', 2, 'at once');
+}
+is(scalar $node->grep_log(qr/\[error\].* dsem rejected/), 3, 'and logged');
+is(waiting('a') + waiting('b'), 3, 'redis was not asked');
+
+# another worker has its own
+
+push @waiting, $other->begin('/by_name?name=a');
+eventually { waiting('a') == 3 } 'another worker lets it wait';
+
+# when one leaves there is room for one
+
+(shift @waiting)->close;
+eventually { waiting('a') == 2 } 'one left';
+push @waiting, $node->begin('/by_name?name=b');
+eventually { waiting('b') == 2 } 'one more may wait';
+is($node->get('/by_name?name=a')->status, 503, 'no more than that');
+
+# without the directive it is half of worker_connections
+
+my @many = map { $default->begin('/by_name?name=a') } 1 .. 32;
+eventually { waiting('a') == 34 } 'half the connections wait';
+is($default->get('/by_name?name=a')->status, 503, 'no more');
+$_->close for @many;
+
+$up->release_all;
+is($_->wait->status, 200, 'served') for @holders, @waiting;
+is($up->peak, 2, 'one of each');
+
+done_testing();
+
+sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }

@@ -1,0 +1,111 @@
+#!/usr/bin/perl
+
+# Permits are counted in weight: the sum at the backend reaches the limit and
+# never exceeds it, and the head of the queue is not overtaken by a lighter
+# request behind it for which there would be room.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $REQUESTS = $ENV{DSEM_LONG} ? 5000 : 500;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    map $arg_size $weight {
+        small   1;
+        large   5;
+        huge    11;
+        default $arg_w;
+    }
+    add_header X-Dsem $dsem_status always;
+    add_header X-Dsem-In-Use $dsem_in_use always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /weighed {
+            dsem weighed limit=10 queue=500 weight=$weight timeout=30s;
+            proxy_set_header X-Weight $weight;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /literal {
+            dsem weighed limit=10 weight=8;
+            proxy_set_header X-Weight 8;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# a mixture
+
+my $load = $t->load(clients => 60, requests => $REQUESTS,
+    request => sub {
+        my ($i) = @_;
+        my $weight = 1 + $i * 7 % 10;
+        return $fleet[ $i % 3 ]->url("/weighed?t=5&w=$weight");
+    });
+is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'all served');
+is($up->peak, 10, 'sum of weights is the limit');
+my %by_weight;
+$by_weight{ $_->{weight} }++ for $up->log;
+is(scalar keys %by_weight, 10, 'all weights seen');
+eventually { held() == 0 } 'all given back';
+
+# one by one
+
+$up->reset;
+my ($one, $two, $three) = @fleet;
+my $holder = $one->begin('/literal?hang=1', 'X-Nonce' => 'holder');
+eventually { $up->now == 8 } 'literal weight taken';
+is(held(), 8, 'eight of ten');
+
+my $heavy = $two->begin('/weighed?w=10&hang=1', 'X-Nonce' => 'heavy');
+eventually { waiting() == 1 } 'heavy has to wait';
+my $light = $three->begin('/weighed?hang=1', 'X-Nonce' => 'light');
+eventually { waiting() == 2 } 'light behind it too';
+is($one->get('/literal')->header('X-Dsem'), 'REJECTED', 'third refused');
+is($up->now, 8, 'two permits idle');
+
+$up->release(1);
+is($holder->wait->status, 200, 'holder served');
+eventually { $up->now == 10 && waiting() == 1 } 'heavy before light';
+$up->release(1);
+is($heavy->wait->status, 200, 'heavy served');
+eventually { $up->now == 1 } 'then light';
+is_deeply([$up->order], [qw(holder heavy light)], 'in this order');
+
+my $fits = $one->begin('/weighed?size=large&hang=1');
+eventually { $up->now == 6 } 'room is used';
+eventually { held() == 6 } 'each its weight';
+
+my $huge = $two->get('/weighed?size=huge');
+is($huge->status, 503, 'heavier than the limit');
+is($huge->header('X-Dsem'), 'REJECTED', 'is refused');
+cmp_ok($huge->latency, '<', 2, 'at once');
+
+$up->release_all;
+is($_->wait->status, 200, 'served') for $light, $fits;
+is($fits->header('X-Dsem-In-Use'), 6, 'in use is in weight');
+cmp_ok($up->peak, '<=', 10, 'never above the limit');
+
+done_testing();
+
+sub counts { $redis->cmd('HMGET', 'dsem:{0}:s:weighed', 'held', 'waiting') }
+sub held { counts()->[0] // 0 }
+sub waiting { counts()->[1] // 0 }

@@ -1,0 +1,140 @@
+#!/usr/bin/perl
+
+# More answers that are none (errors.t has the common ones): Redis
+# cannot save, or forbids what the module or a script of it does. Never a
+# grant, nobody waits on, the log names the cause once, however often it comes
+# up, and when it is gone everything goes on as it was.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /reject {
+            dsem api limit=2 queue=10 timeout=10s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /pass {
+            dsem other limit=2 queue=10 timeout=10s;
+            dsem_on_error pass;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $redis = $t->redis(args => [qw(--enable-protected-configs yes)]);
+my $node = $t->node('single', $conf);
+my ($dir) = $redis->cmd(qw(CONFIG GET dir))->[1];
+
+sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+
+# error: what Redis says; level: where it is said
+sub answered {
+    my ($name, $error, $level, $cause, $cure) = @_;
+    my @running = map { $node->begin('/reject?hang=1') } 1, 2;
+    wait_for { $up->now == 2 } 15, 'all permits out';
+    my $waiting = $node->begin('/reject?hang=1');
+    wait_for { state('waiting') == 1 } 15, 'somebody waits';
+    $node->clear_logs;
+
+    $cause->();
+    # a heartbeat may be the first to be told
+    is $waiting->wait->status, 500, "$name: nobody waits on";
+    my $began = now;
+    my ($longest, %status) = 0;
+    while (now < $began + 0.6) {
+        my $asked = $node->get('/reject');
+        $status{ $asked->status }++;
+        $longest = $asked->latency if $asked->latency > $longest;
+        $status{ $node->get('/pass?t=1')->status }++;
+    }
+    is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused, or passed";
+    cmp_ok $longest, '<', 0.5 + 1.5, "$name: in time";
+    is $up->now, 2, "$name: those who run stay";
+    is scalar($node->grep_log(qr/\[$level\].*dsem: .*$error/)), 1,
+        "$name: named once";
+    is scalar($node->grep_log(qr/\[warn\].*dsem: .*is away/)), 1,
+        "$name: away once";
+    is scalar($node->grep_log(qr/\[notice\].*is back after/)), 0,
+        "$name: not back before it is";
+
+    $cure->();
+    eventually { $node->grep_log(qr/\[notice\].*is back after/) == 1 }
+        "$name: back", 3;
+    eventually { state('held') == 2 } "$name: held as before";
+    is $node->get('/pass?t=1')->status, 200, "$name: over";
+    $up->release_all;
+    is $_->wait->status, 200, "$name: nobody harmed" for @running;
+    my %said = map { $_->{dsem_status} => 1 } $node->access_log;
+    ok $said{DEGRADED} && $said{ERROR}, "$name: status says why";
+}
+
+sub acl { $redis->cmd(qw(ACL SETUSER default), @_) }
+
+answered('misconf', 'MISCONF', 'warn', sub {
+        $redis->cmd(qw(CONFIG SET dir /proc), 'save', '3600 1000000');
+        $redis->cmd('BGSAVE');
+        wait_for { $redis->cmd(qw(INFO persistence))
+            =~ /last_bgsave_status:err/ } 15, 'a failure';
+    },
+    sub {
+        $redis->cmd(qw(CONFIG SET dir), $dir);
+        $redis->cmd('BGSAVE');
+    });
+answered('no script load', 'NOPERM', 'error',
+    sub { acl('-script'); $redis->client_kill }, sub { acl('+script') });
+answered('no info', 'NOPERM', 'error',
+    sub { acl('-info'); $redis->client_kill }, sub { acl('+info') });
+answered('no key', 'NOPERM', 'error',
+    sub { acl('resetkeys', '~dsem:{0}*s', '~dsem:{0}') },
+    sub { acl('allkeys') });
+answered('no command', q((?:can't run|NOPERM|ACL failure)), 'error',
+    sub { acl('-zadd') }, sub { acl('+zadd') });
+
+# without messages all goes on, a little later; somebody should know why
+
+my @running = map { $node->begin('/reject?hang=1') } 1, 2;
+wait_for { $up->now == 2 } 15, 'all permits out';
+$node->clear_logs;
+acl('resetchannels');
+eventually { $node->grep_log(qr/\[error\].*dsem: .*SUBSCRIBE/) == 1 }
+    'no channel: named';
+my $clock = $redis->cmd('HGET', 'dsem:{0}', 'clock');
+wait_for { $redis->cmd('HGET', 'dsem:{0}', 'clock') > $clock + 500 } 15,
+    'some heartbeats';
+my $waiting = $node->begin('/reject?t=1');
+wait_for { state('waiting') == 1 } 15, 'somebody waits';
+$up->release(1);
+is $waiting->wait->status, 200, 'no channel: served';
+is scalar($node->grep_log(qr/is away/)), 0, 'no channel: not away';
+is scalar($node->grep_log(qr/\[(?:error|warn)\]/)), 1,
+    'no channel: named once';
+acl('allchannels');
+$up->release_all;
+is $_->wait->status, 200, 'no channel: nobody harmed' for @running;
+
+$t->done;

@@ -1,0 +1,69 @@
+#!/usr/bin/perl
+
+# While Redis is away clients come up with thousands of names. An account
+# lives as long as something is in it, then as at all times: memory does not
+# grow with the names that were.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $NAMES = $ENV{DSEM_LONG} ? 50_000 : 6_000;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+$proxy->refuse;
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 100ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /named {
+            dsem "tenant:$arg_name" limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $names = 0;
+
+sub load {
+    my ($n) = @_;
+    my $first = $names;
+    $names += $n;
+    my $url = $node->url('/named?name=' . 'x' x 100);
+    return $t->load(clients => 4, requests => $n, keepalive => 1,
+        request => sub { $url . ($first + $_[0]) })->{statuses};
+}
+
+eventually { $node->grep_log(qr/is away/) } 'redis is away';
+is_deeply load(1000), { 200 => 1000 }, 'served by itself';
+my $before = $node->resident;
+is_deeply load($NAMES), { 200 => $NAMES }, 'as many names as they like';
+my $grown = $node->resident - $before;
+cmp_ok $grown, '<', 100 * $NAMES, 'nothing kept of them';
+note sprintf '%d bytes a name', $grown / $NAMES;
+
+$proxy->refuse(0);
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'back';
+eventually { !@{ $redis->cmd('KEYS', '*tenant*') } } 'nothing told of them';
+
+$t->done;

@@ -1,0 +1,123 @@
+#!/usr/bin/perl
+
+# The three ways to go on without Redis, side by side in one node, with
+# requests that run, requests that wait when it goes, and requests that come
+# later. Each way says in its own words what happened.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 200ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        location /default {
+            dsem default limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /local {
+            dsem local limit=2 queue=10 timeout=20s;
+            dsem_on_error local;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /pass {
+            dsem pass limit=2 queue=10 timeout=20s;
+            dsem_on_error pass;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /reject {
+            dsem reject limit=2 queue=10 timeout=20s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+my @modes = qw(default local pass reject);
+
+sub said { join ' ', @{ $node->logged($_[0]) }{qw(status dsem_status)} }
+
+sub waiting {
+    my ($name) = @_;
+    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+}
+
+my (%runs, %waits);
+for my $mode (@modes) {
+    $runs{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
+    wait_for { $up->now($mode) == 2 } 15, 'two running';
+    $waits{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
+    wait_for { waiting($mode) == 2 } 15, 'two waiting';
+}
+
+$proxy->refuse;
+$proxy->cut;
+eventually { $node->grep_log(qr/is away/) } 'away', 2;
+
+# those who waited
+
+for (@{ $waits{reject} }) {
+    is $_->wait->status, 500, 'reject: waiter refused';
+    is said($_), '500 ERROR', 'reject: and told why';
+}
+eventually { $up->now('pass') == 4 } 'pass: waiters pass', 1;
+for my $mode (qw(default local)) {
+    is $up->now($mode), 2, "$mode: waiters wait";
+    ok !$_->done, "$mode: in their places" for @{ $waits{$mode} };
+}
+
+# those who come
+
+is said($node->get('/reject')), '500 ERROR', 'reject: refused';
+is said($node->get('/pass?t=1')), '200 DEGRADED', 'pass: passes';
+for my $mode (qw(default local)) {
+    my $asked = $node->begin("/$mode?t=1");
+    $up->release_nonce($_->nonce) for @{ $runs{$mode} };
+    is $_->wait->status, 200, "$mode: runs to its end"
+        for @{ $runs{$mode} };
+    eventually { $up->now($mode) == 2 } "$mode: two go on";
+    $up->release_nonce($_->nonce) for @{ $waits{$mode} };
+    is said($_->wait), '200 DEGRADED', "$mode: waiter served"
+        for @{ $waits{$mode} };
+    is said($asked->wait), '200 DEGRADED', "$mode: served behind";
+    is $up->peak($mode), 2, "$mode: limit reached, not exceeded";
+}
+$up->release_all;
+is said($_->wait), '200 DEGRADED', 'pass: and are marked'
+    for @{ $waits{pass} };
+is said($_->wait), '200 PASSED', 'not in doubt'
+    for @{ $runs{pass} }, @{ $runs{reject} };
+
+# and when it is back
+
+$proxy->refuse(0);
+eventually { $node->grep_log(qr/is back after/) } 'back', 3;
+is said($node->get("/$_?t=1")), '200 PASSED', "$_: as before" for @modes;
+is scalar($node->grep_log(qr/\[warn\].*dsem/)), 1, 'warned once';
+
+$t->done;

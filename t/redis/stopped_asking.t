@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# A worker stands still for longer than its lease and than the timeout for
+# Redis, while it waits for an answer. The answer is there when it goes on:
+# Redis was not away, and nobody is admitted by a share of the limit while
+# others have all of it.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 600ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=4 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $goes = $t->node('goes', $conf);
+my $stands = $t->node('stands', $conf, REDIS => $proxy->address);
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'both';
+my @holds = map { $goes->begin('/waits?hang=1') } 1 .. 4;
+eventually { $up->now == 4 } 'all with the other';
+my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;
+eventually { waiting() == 2 } 'two wait';
+
+# an answer is on its way when it is stopped
+$proxy->delay(0.3, 's2c');
+push @waits, $stands->begin('/waits?hang=1');
+eventually { waiting() == 3 } 'and one more';
+$stands->freeze;
+$proxy->delay(0);
+my $stopped = now;
+wait_for { now > $stopped + 2.5 } 15, 'two leases';
+$stands->thaw;
+eventually { waiting() == 3 } 'they wait again';
+is $up->now, 4, 'nobody else was admitted';
+is scalar($stands->grep_log(qr/is away/)), 0, 'redis was not away';
+
+$up->release_all;
+is $_->wait->status, 200, 'served' for @holds;
+wait_for { $up->release_all; !grep { !$_->done } @waits } 15, 'the end';
+is $up->peak, 4, 'limit reached, never exceeded';
+
+$t->done;

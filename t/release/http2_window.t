@@ -1,0 +1,100 @@
+#!/usr/bin/perl
+
+# A client that opens 128 streams and lets nothing through its window gets
+# all its answers fetched, a few at a time, and holds no permit when they are
+# there: others are served as if it was not there.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Http2;
+use Dsem::Test;
+
+my $STREAMS = 128;
+my $SIZE = 200_000;     # more than nginx buffers of it
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem four limit=4 queue=200 timeout=30s;
+    server {
+        listen 127.0.0.1:%%PORT%% http2;
+        listen 127.0.0.1:%%PORT2%%;
+        location /response {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /log {
+            dsem_release log;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub closed_window {
+    my ($path) = @_;
+    $up->reset;
+    my $h2 = Dsem::Http2->new($node->raw, window => 0);
+    my @streams = map { $h2->get("$path?t=5&size=$SIZE") } 1 .. $STREAMS;
+    return ($h2, @streams);
+}
+
+# all are fetched
+
+my ($h2, @streams) = closed_window('/response');
+eventually { $up->served == $STREAMS } 'all fetched', 20;
+is($up->peak, 4, 'four at a time');
+eventually { state() eq '0 0' } 'no permit held';
+is(scalar(grep { $h2->ended($_) } @streams), 0, 'and no answer ended');
+is($h2->body($_), '', 'nor begun') for $streams[-1];
+
+my $other = $node->client->start(
+    'http://127.0.0.1:' . $node->port(2) . '/response?t=1');
+is($other->wait->status, 200, 'another client is served');
+cmp_ok($other->latency, '<', 2, 'at once');
+
+# what was fetched is delivered, when somebody wants it
+
+$h2->window($_, $SIZE) for 0, @streams[0, -1];
+$h2->window(0, $SIZE);
+for my $stream (@streams[0, -1]) {
+    is($h2->status($stream), 200, 'delivered');
+    is(length $h2->body($stream), $SIZE, 'all of it');
+}
+$h2->close;
+eventually { $node->access_log == $STREAMS + 1 } 'all logged in the end';
+
+# in the log phase nobody is served but the first four
+
+($h2, @streams) = closed_window('/log');
+eventually { $up->served == 4 } 'log: four fetched';
+my $begun = now;
+wait_for { now > $begun + 1 };
+is($up->served, 4, 'log: no more');
+is(state(), '4 ' . ($STREAMS - 4), 'log: the others wait');
+$h2->rst($streams[0]);
+eventually { $up->served == 5 } 'log: one gone, one more';
+$h2->reset;
+eventually { state() eq '0 0' } 'log: all gone with their connection';
+cmp_ok($up->peak, '<=', 4, 'never more than four');
+
+done_testing();
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:four', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/perl
+
+# A client that reads slowly, or not at all, holds no permit once nginx has
+# the whole answer: what is left to do is between the two. While the answer
+# still comes from the upstream, at the client's pace, the permit is held.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem one limit=1 queue=10 timeout=30s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_http_version 1.1;
+        location /response {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /response/sendfile {
+            sendfile on;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /response/unbuffered {
+            proxy_buffering off;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /log {
+            dsem_release log;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# more than the kernel keeps for somebody who reads nothing
+my $SIZE = 16_000_000;
+
+sub slow_reader {
+    my ($path) = @_;
+    my $raw = $node->raw;
+    $raw->send("GET $path?size=$SIZE HTTP/1.1\r\nHost: a\r\n"
+        . "Connection: close\r\n\r\n");
+    return $raw;
+}
+
+# all that is left; how much that was
+sub rest {
+    my ($reader) = @_;
+    my $bytes = 0;
+    $bytes += length $reader->read until $reader->eof;
+    return $bytes;
+}
+
+for my $path ('/response', '/response/sendfile') {
+    $up->reset;
+    my $reader = slow_reader($path);
+    wait_for { $up->started == 1 };
+    my $next = $node->begin('/response?t=1');
+    is($next->wait->status, 200, "$path: the next is served");
+    my ($first, $second) = $up->log;
+    cmp_ok($second->{start} - $first->{end}, '<', 2,
+        'as soon as the upstream is free');
+    eventually { held() == 0 } 'nothing held';
+    is(scalar(grep { $_->{request_uri} =~ /size/ } $node->access_log), 0,
+        'while the reader has most of it before it');
+    cmp_ok(rest($reader), '>', $SIZE, 'which gets all of it');
+    eventually { $node->access_log == 2 } 'and is logged';
+    is($up->peak, 1, 'one at a time');
+    $node->clear_logs;
+}
+
+# the same reader, with the log phase as the end, or the upstream at its pace
+
+for my $path ('/log', '/response/unbuffered') {
+    $up->reset;
+    my $reader = slow_reader($path);
+    wait_for { $up->started == 1 };
+    wait_for { $up->served == 1 } if $path eq '/log';
+    my $begun = now;
+    my $next = $node->begin('/response?t=1');
+    wait_for { now > $begun + 1 };
+    ok(!$next->done, "$path: the next waits");
+    is($up->now, $path eq '/log' ? 0 : 1, 'for the reader');
+    is(held(), 1, 'which has the permit');
+    cmp_ok(rest($reader), '>', $SIZE, 'and gets all of it');
+    is($next->wait->status, 200, 'the next is served');
+    is($up->peak, 1, 'one at a time');
+}
+
+done_testing();
+
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:one', 'held') // 0 }

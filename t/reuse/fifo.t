@@ -1,0 +1,63 @@
+#!/usr/bin/perl
+
+# A permit that comes free while an ask of the same worker is on its way to a
+# full semaphore goes back, and to whom was first: it does not stay for
+# somebody who comes before the answer.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $proxy = $t->proxy($redis->address);
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF', PROXY => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%PROXY%%;
+    dsem_node %%NODE%%;
+    dsem_redis_timeout 10s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $leaves = $node->begin('/?hang=1');
+my $stays = $node->begin('/?hang=1');
+eventually { $up->now == 2 } 'full';
+
+# from here on answers are slow, and only they
+$proxy->delay(0.5, 's2c');
+
+my $first = $node->begin('/?t=1');
+eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
+    'one is in the queue, and does not know it yet';
+
+$leaves->close;
+eventually { $up->now == 1 } 'a permit comes free';
+my $second = $node->begin('/?hang=1');
+
+is $first->wait->status, 200, 'the first in the queue is served first';
+is $node->logged($first)->{dsem_status}, 'QUEUED', 'after it had waited';
+eventually { $up->now == 2 } 'then the second';
+
+$up->release_all;
+is $_->wait->status, 200, 'served' for $stays, $second;
+
+$t->done;
