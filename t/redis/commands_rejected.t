@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# More answers that are none (errors.t has the common ones): Redis
+# More answers that are none (error_replies.t has the common ones): Redis
 # cannot save, or forbids what the module or a script of it does. Never a
 # grant, nobody waits on, the log names the cause once, however often it comes
 # up, and when it is gone everything goes on as it was.
