@@ -294,7 +294,7 @@ my @wrong = (
     ['orders in a ring', 'dsem a limit=1; dsem b limit=1; '
         . sprintf($server, 'dsem b limit=1; dsem c limit=1; dsem d limit=1;')
         . sprintf($server, 'dsem d limit=1; dsem a limit=1;'),
-        qr/"d" before "a" closes a ring: "a" is taken before "b" in \S+:\d+, and that one before the first/],
+        qr/"d" before "a" makes a cycle: "a" is taken before "b" in \S+:\d+, and "b" before "d" by other lines/],
     ['orders of names with NUL',
         qq(dsem "a\0b" limit=1; dsem "a\0c" limit=1; )
         . sprintf($server, qq(dsem "a\0c" limit=1; dsem "a\0b" limit=1;)),

@@ -69,7 +69,7 @@ is($holder->wait->status, 200, 'holder served');
 
 $redis->stop;
 wait_for { $node->get('/error/', Limit => 1)->status == 503 };
-wait_for { $node->grep_log(qr/ is away /) };
+wait_for { $node->grep_log(qr/ unavailable \(/) };
 $node->clear_logs;
 for my $level (@levels) {
     $node->get("/$level/", Limit => 1);

@@ -101,7 +101,7 @@ for my $path ('/full', '/free') {
     $refused->close;
     is($node->logged($refused)->{dsem_in_use}, 1, 'what it knows');
 }
-my $log = qr/dsem rejected: semaphore "one" has 1 of 1 permits in use and no/;
+my $log = qr/dsem rejected: semaphore "one" has 1 of 1 permits in use and its/;
 cmp_ok(scalar $node->grep_log($log), '>', 3, 'in the log too');
 
 # no longer a while after it

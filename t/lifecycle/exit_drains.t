@@ -83,7 +83,7 @@ my $took = now - $ended;
 cmp_ok $took, '>', 2 * $DELAY - 0.1, 'slow: stayed for the answer';
 cmp_ok $took, '<', $LINGER + 1.5, 'slow: not for longer';
 is of('held'), 0, 'slow: nothing held when it is gone';
-is scalar($node->grep_log(qr/exiting before redis was told/)), 0,
+is scalar($node->grep_log(qr/exiting without a session/)), 0,
     'slow: nothing to complain of';
 note sprintf 'slow: %.2f s', $took;
 eventually { sessions('slow') == 0 } 'slow: session gone', 3;
@@ -108,7 +108,7 @@ for my $how (qw(silent refused)) {
     $took = now - $ended;
     cmp_ok $took, '>', $LINGER - 0.5, "$how: stayed for a while";
     cmp_ok $took, '<', $LINGER + 2, "$how: but not for longer";
-    is scalar($node->grep_log(qr/\[warn\].*exiting before redis/)), 1,
+    is scalar($node->grep_log(qr/\[warn\].*exiting without a session/)), 1,
         "$how: said once";
     is of('held'), 3, "$how: permits still out";
     ok !$waits->done, "$how: one still waits";

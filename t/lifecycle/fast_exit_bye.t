@@ -106,7 +106,7 @@ $node = $t->node('c', $conf, REDIS => $proxy->address);
 $end = stop($node);
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/is away/) == 2 } 'redis is away';
+eventually { $node->grep_log(qr/unavailable \(/) == 2 } 'redis is away';
 $took = $end->();
 cmp_ok $took, '<', $NOISE, 'gone at once';
 note sprintf 'redis away: %.3f s', $took;

@@ -75,7 +75,7 @@ eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
     'nothing held, nobody waits';
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
     'sessions of the living only', 3;
-is scalar(map { $_->grep_log(qr/good-bye for the dead worker/) } @fleet),
+is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
     $KILLS, 'one good-bye for each';
 
 $t->done;

@@ -83,7 +83,7 @@ $socket->close;
 is $behind->wait->status, 200, 'free when it is closed';
 is $up->peak, 1, 'limit never exceeded';
 eventually { held() == 0 } 'nothing held';
-is scalar(map { $_->grep_log(qr/lease of|declaring anew|overage/) }
+is scalar(map { $_->grep_log(qr/lease of|resynchronizing|overage/) }
         $node, $other), 0, 'no lease had to begin anew';
 
 $t->done;

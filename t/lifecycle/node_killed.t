@@ -91,7 +91,7 @@ is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
     'no dead request served';
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
     'sessions of the living only';
-is scalar($lives->grep_log(qr/lease of [12] sessions? has ended/)) > 0, 1,
+is scalar($lives->grep_log(qr/lease of [12] sessions expired/)) > 0, 1,
     'logged by those who noticed';
 
 # the node comes back

@@ -43,7 +43,7 @@ sub sessions {
         @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
 }
 
-sub farewells { scalar $node->grep_log(qr/good-bye for the dead worker/) }
+sub farewells { scalar $node->grep_log(qr/of a dead worker/) }
 sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
 my ($old) = sessions('n1');

@@ -67,7 +67,7 @@ eventually { $node->get('/idle?t=1')->status == 200 } 'silent: served again';
 eventually { sessions() == 2 } 'silent: sessions of the living', 8;
 $proxy->refuse;
 $proxy->reset;
-eventually { $node->grep_log(qr/is away/) >= 2 } 'refused: away';
+eventually { $node->grep_log(qr/unavailable \(/) >= 2 } 'refused: away';
 leaves('refused');
 $proxy->refuse(0);
 

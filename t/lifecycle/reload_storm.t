@@ -80,7 +80,7 @@ eventually { !$node->draining } 'old workers leave';
 eventually { sessions() == 2 } 'sessions of the living only';
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
     'nothing held, nobody waits';
-is scalar($node->grep_log(qr/\[warn\]|good-bye for the dead/)), 0,
+is scalar($node->grep_log(qr/\[warn\]|of a dead worker/)), 0,
     'nothing to complain of';
 
 $t->done;

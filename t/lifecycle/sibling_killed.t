@@ -73,7 +73,7 @@ is $asks->wait->status, 200, 'permit of the dead is free';
 my $freed = now - $killed;
 cmp_ok $freed, '<', $HEARTBEAT + 4, 'by the next heartbeat';
 note sprintf 'after %.3f s', $freed;
-eventually { $node->grep_log(qr/good-bye for the dead worker/) == 1 }
+eventually { $node->grep_log(qr/of a dead worker/) == 1 }
     'good-bye for the dead only';
 eventually { sessions() == 3 } 'session of the dead is gone';
 is $up->now, 2, 'the others hold what they held';

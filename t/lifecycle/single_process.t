@@ -77,7 +77,7 @@ eventually { ($redis->calls->{publish} // 0) >= $beats + 2 }
 
 $t->expect_log(qr/worker_connections are not enough/);
 $redis->client_kill;
-eventually { $node->grep_log(qr/is back after/) } 'connects again';
+eventually { $node->grep_log(qr/available again/) } 'connects again';
 is $node->get('/single?t=1')->status, 200, 'serves on';
 ok $_->alive, $_->name . ': there' for $plain, $node;
 

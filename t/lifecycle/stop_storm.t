@@ -84,7 +84,7 @@ sub let_in_before {
 sub overage {
     my ($pid) = @_;
     return sum0 map { /overage of (\d+)/ }
-        map { $_->grep_log(qr/ $pid#.*the lease of this worker had ended/) }
+        map { $_->grep_log(qr/ $pid#.*the lease of this worker expired/) }
         @fleet;
 }
 

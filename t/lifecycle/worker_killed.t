@@ -70,7 +70,7 @@ wait_for { $_->done } 15, 'the end of the connections' for @lost;
 is $next->wait->status, 200, 'permits of the dead are free';
 my $freed = now - $killed;
 cmp_ok $freed, '<', 3, 'at once';
-is scalar($dies->grep_log(qr/good-bye for the dead worker $dead/)), 1,
+is scalar($dies->grep_log(qr/removed session $dead of a dead worker/)), 1,
     'said by the successor';
 
 my $released = now;

@@ -59,7 +59,7 @@ eventually { tickets('n2') == 6 } 'others behind it';
 
 $dies->kill_worker;
 wait_for { $_->done } 5, 'the end of the connections' for @lost;
-eventually { $dies->grep_log(qr/good-bye for the dead/) == 1 }
+eventually { $dies->grep_log(qr/of a dead worker/) == 1 }
     'its successor says good-bye';
 
 # one permit at a time, while tickets of the dead are still there

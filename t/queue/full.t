@@ -51,7 +51,7 @@ for my $node ($one, $two) {
     cmp_ok($refused->latency, '<', 2, 'at once');
     is_deeply([$node->grep_log(qr/\bdsem rejected\b/)],
         [$node->grep_log(qr/\[error\].* dsem\ rejected:\ semaphore\ "short"
-            \ has\ 2\ of\ 2\ permits\ in\ use\ and\ no\ place\ in\ its\ queue
+            \ has\ 2\ of\ 2\ permits\ in\ use\ and\ its\ queue\ is\ full
             ,\ client:/x)], 'log line');
     is(scalar $node->grep_log(qr/dsem rejected/), 1, 'only one');
     is($node->logged($refused)->{dsem_status}, 'REJECTED', 'status logged');

@@ -95,7 +95,7 @@ sub in_vain {
     my @lines = $node->grep_log(qr/dsem timeout/);
     is(scalar @lines, 3, 'a log line each');
     like($lines[0], qr/\[error\].* dsem\ timeout:\ no\ permit\ of\ semaphore
-        \ "one"\ in\ 1\d\d\d\ ms,\ 1\ of\ 1\ in\ use\ when\ it\ was\ queued
+        \ "one"\ within\ 1\d\d\d\ ms,\ 1\ of\ 1\ in\ use\ when\ queued
         ,\ client:/x, 'log line');
     return ($told, $logged);
 }

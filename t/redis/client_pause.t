@@ -43,8 +43,8 @@ http {
 }
 EOF_CONF
 
-sub away { return scalar map { $_->grep_log(qr/is away/) } @fleet }
-sub back { return scalar map { $_->grep_log(qr/is back after/) } @fleet }
+sub away { return scalar map { $_->grep_log(qr/unavailable \(/) } @fleet }
+sub back { return scalar map { $_->grep_log(qr/available again/) } @fleet }
 
 sub load {
     return $t->load_start(urls => [ map { $_->url('/paused') } @fleet ],

@@ -84,7 +84,7 @@ is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'every request served';
 is $up->release_all, 3, 'long requests still there';
 is $_->wait->status, 200, 'and not harmed' for @long;
-is scalar(map { $_->grep_log(qr/lease of|declaring anew|\[warn\]/) }
+is scalar(map { $_->grep_log(qr/lease of|resynchronizing|\[warn\]/) }
     $one, $two), 0, 'nobody noticed anything';
 
 # a lease that does end, ends in its time

@@ -90,9 +90,10 @@ sub answered {
     $most *= $took if $most > 1 && $took > 1;
     $cure->();
     eventually {
-        $node->grep_log(qr/is back after/) == $node->grep_log(qr/is away/)
+        $node->grep_log(qr/available again/)
+            == $node->grep_log(qr/unavailable \(/)
     } "$name: back", 3;
-    my @said = $node->grep_log(qr/\[warn\].*dsem: .*is away .*$error/);
+    my @said = $node->grep_log(qr/\[warn\].*dsem: .*unavailable \(.*$error/);
     cmp_ok scalar(@said), '>', 0, "$name: named";
     cmp_ok scalar(@said), '<=', $most, "$name: not too often";
     is scalar($node->grep_log(qr/\[warn\].*dsem/)), scalar(@said),

@@ -77,13 +77,13 @@ sub answered {
     is $up->now, 2, "$name: those who run stay";
     is scalar($node->grep_log(qr/\[$level\].*dsem: .*$error/)), 1,
         "$name: named once";
-    is scalar($node->grep_log(qr/\[warn\].*dsem: .*is away/)), 1,
+    is scalar($node->grep_log(qr/\[warn\].*dsem: .*unavailable \(/)), 1,
         "$name: away once";
-    is scalar($node->grep_log(qr/\[notice\].*is back after/)), 0,
+    is scalar($node->grep_log(qr/\[notice\].*available again/)), 0,
         "$name: not back before it is";
 
     $cure->();
-    eventually { $node->grep_log(qr/\[notice\].*is back after/) == 1 }
+    eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
         "$name: back", 3;
     eventually { state('held') == 2 } "$name: held as before";
     is $node->get('/pass?t=1')->status, 200, "$name: over";
@@ -130,7 +130,7 @@ my $waiting = $node->begin('/reject?t=1');
 wait_for { state('waiting') == 1 } 15, 'somebody waits';
 $up->release(1);
 is $waiting->wait->status, 200, 'no channel: served';
-is scalar($node->grep_log(qr/is away/)), 0, 'no channel: not away';
+is scalar($node->grep_log(qr/unavailable \(/)), 0, 'no channel: not away';
 is scalar($node->grep_log(qr/\[(?:error|warn)\]/)), 1,
     'no channel: named once';
 acl('allchannels');

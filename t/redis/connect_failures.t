@@ -75,7 +75,7 @@ for (
     $node->clear_logs;
     my $accepted = $proxy->accepted;
     $go->();
-    wait_for { $node->grep_log(qr/is away/) == 1 } 15, 'away';
+    wait_for { $node->grep_log(qr/unavailable \(/) == 1 } 15, 'away';
     my ($began, $before, $most) = (now, kb(), 0);
     wait_for {
         my $n = files();
@@ -92,7 +92,7 @@ for (
     is scalar($node->grep_log(qr/\[(?:warn|error|crit)\]/)), 1,
         "$how: one line";
     $come->();
-    eventually { $node->grep_log(qr/is back after/) == 1 } "$how: back";
+    eventually { $node->grep_log(qr/available again/) == 1 } "$how: back";
     is $node->get('/asks?t=1')->status, 200, "$how: served";
     eventually { files() <= $files } "$how: two connections again";
 }

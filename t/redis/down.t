@@ -59,7 +59,7 @@ sub starts_without {
     }
     is_deeply [ map { $_->status } @first ], [ (200, 500) x 4 ],
         "$how: as dsem_on_error says";
-    eventually { $node->grep_log(qr/is away/) == 2 } "$how: both away";
+    eventually { $node->grep_log(qr/unavailable \(/) == 2 } "$how: both away";
 
     my @took;
     for (1 .. 20) {
@@ -81,7 +81,7 @@ sub comes_back {
     my ($how, $node) = @_;
     eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
         "$how: used without a reload", 4;
-    eventually { $node->grep_log(qr/is back after/) == 2 } "$how: both back";
+    eventually { $node->grep_log(qr/available again/) == 2 } "$how: both back";
     $up->reset;
     my $load = $t->load(urls => [ $node->url('/reject') ], clients => 20,
         requests => 100);
@@ -92,7 +92,7 @@ sub comes_back {
 sub lines {
     my ($how, $node) = @_;
     is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, "$how: warned once";
-    is scalar($node->grep_log(qr/\[notice\].*dsem.*is back after/)), 2,
+    is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
         "$how: good news once";
     is scalar($node->grep_log(qr/\[notice\].*dsem/)), 2, "$how: no other news";
     $node->clear_logs;
@@ -117,12 +117,12 @@ lines('silent', $node);
 
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/\[warn\].*is away/) == 2 } 'gone: noticed';
+eventually { $node->grep_log(qr/\[warn\].*unavailable \(/) == 2 } 'gone: noticed';
 $t->load(urls => [ $node->url('/reject') ], rate => 100, seconds => 0.5);
 $proxy->refuse(0);
 comes_back('gone', $node);
 is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, 'gone: warned once';
-is scalar($node->grep_log(qr/\[notice\].*dsem.*is back after/)), 2,
+is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
     'gone: good news once';
 
 $t->done;

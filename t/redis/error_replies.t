@@ -125,14 +125,14 @@ for (@causes) {
 
     is scalar($node->grep_log(qr/\[$level\].*dsem.*\Q$error\E/)), 1,
         "$name: named once";
-    is scalar($node->grep_log(qr/\[warn\].*dsem.*is away/)), 1,
+    is scalar($node->grep_log(qr/\[warn\].*dsem.*unavailable \(/)), 1,
         "$name: away once";
     is scalar($node->grep_log(qr/\[error\].*dsem: /)),
         $level eq 'error' ? 1 : 0,
         "$name: error level where somebody has to act";
 
     $cure->();
-    eventually { $node->grep_log(qr/\[notice\].*is back after/) == 1 }
+    eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
         "$name: back", 5;
     eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
         "$name: held as before";
@@ -151,9 +151,10 @@ is $redis->cmd('HGET', 'dsem:{0}:s:api', 'held'), 2, 'WRONGTYPE: other held';
 my $third = $node->begin('/reject?hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
     'WRONGTYPE: other queue';
-is scalar($node->grep_log(qr/\[error\].*dsem: .*"other".*holds something/)), 1,
+is scalar($node->grep_log(
+    qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
     'WRONGTYPE: named once';
-is scalar($node->grep_log(qr/is away/)), 0, 'WRONGTYPE: not away';
+is scalar($node->grep_log(qr/unavailable \(/)), 0, 'WRONGTYPE: not away';
 is $redis->cmd('GET', 'dsem:{0}:s:other'), 'mine', 'WRONGTYPE: not touched';
 $redis->cmd('DEL', 'dsem:{0}:s:other');
 is status(), 'PASSED', 'WRONGTYPE: over';

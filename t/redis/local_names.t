@@ -54,7 +54,7 @@ sub load {
         request => sub { $url . ($first + $_[0]) })->{statuses};
 }
 
-eventually { $node->grep_log(qr/is away/) } 'redis is away';
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis is away';
 is_deeply load(1000), { 200 => 1000 }, 'served by itself';
 my $before = $node->resident;
 is_deeply load($NAMES), { 200 => $NAMES }, 'as many names as they like';

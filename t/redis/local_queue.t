@@ -76,7 +76,7 @@ my ($a, $b, $c, $d, $best) = map {
 my $gone = now;
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/is away/) } 'redis is away';
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis is away';
 
 $_->wait for $c, $d;
 is said($node, $_), '503 REJECTED', 'no place for it' for $c, $d;

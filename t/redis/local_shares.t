@@ -128,9 +128,9 @@ sub outage {
     my %said;
     $said{ $_->{dsem_status} }++ for map { $_->access_log } @none;
     ok $said{DEGRADED}, "$how: status says why";
-    is scalar(map { $_->grep_log(qr/is away/) } @fleet), 3,
+    is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 3,
         "$how: one line a worker when it goes";
-    is scalar(map { $_->grep_log(qr/is back after/) } @fleet), 3,
+    is scalar(map { $_->grep_log(qr/available again/) } @fleet), 3,
         "$how: and one when it is back";
     note sprintf '%s: others after %.2f s, back after %.2f s, %d attempts '
         . 'in %.1f s', $how, $start - $gone, $took, $tries, $seconds;

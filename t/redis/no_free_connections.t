@@ -69,7 +69,7 @@ $proxy->refuse;
 $proxy->reset;
 wait_for { push @slow, slow(); lacking(qr/.*dsem redis/) } 15,
     'none to Redis either';
-wait_for { $node->grep_log(qr/is away/) } 15, 'redis to be away';
+wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis to be away';
 $proxy->refuse(0);
 is scalar(grep { $_->wait->status == 500 } @waiting), 50,
     'all who waited are told';
@@ -77,9 +77,9 @@ is $up->now, 2, 'who runs goes on';
 
 # those were the connections that it lacked
 
-eventually { $node->grep_log(qr/is back after/) == 1 } 'redis is back', 3;
+eventually { $node->grep_log(qr/available again/) == 1 } 'redis is back', 3;
 eventually { state('held') == 2 } 'told what is held';
-is scalar($node->grep_log(qr/is away/)), 1, 'away once';
+is scalar($node->grep_log(qr/unavailable \(/)), 1, 'away once';
 $_->close for @slow;
 my @next = map { $node->begin('/waits?t=1') } 1 .. 10;
 eventually { state('waiting') == 10 } 'others wait again';

@@ -77,7 +77,7 @@ for my $mode (@modes) {
 
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/is away/) } 'away', 2;
+eventually { $node->grep_log(qr/unavailable \(/) } 'away', 2;
 
 # those who waited
 
@@ -116,7 +116,7 @@ is said($_->wait), '200 PASSED', 'not in doubt'
 # and when it is back
 
 $proxy->refuse(0);
-eventually { $node->grep_log(qr/is back after/) } 'back', 3;
+eventually { $node->grep_log(qr/available again/) } 'back', 3;
 is said($node->get("/$_?t=1")), '200 PASSED', "$_: as before" for @modes;
 is scalar($node->grep_log(qr/\[warn\].*dsem/)), 1, 'warned once';
 

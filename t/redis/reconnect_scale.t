@@ -146,7 +146,7 @@ converges('emptied', sub {
     $redis->client_kill;
 });
 
-is scalar(map { $_->grep_log(qr/is away/) } @fleet), 0, 'redis never away';
+is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 0, 'redis never away';
 $_->reset for @clients;
 eventually { !grep { waiting($_) } @names } 'all leave', 30;
 never_busy('left');

@@ -84,7 +84,7 @@ my $accepted = $proxy->accepted;
 $proxy->refuse;
 $proxy->reset;
 my $gone = now;
-wait_for { $node->grep_log(qr/is away/) == $WORKERS } 15, 'all away';
+wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15, 'all away';
 is $node->get('/storm')->status, 503, 'refused: as dsem_on_error says';
 wait_for { now > $gone + 2.5 } 15, 'pauses to grow';
 
@@ -102,7 +102,7 @@ cmp_ok $took, '>', 0.1, 'back: not all at once';
 cmp_ok $took, '<', 2, 'back: nor late';
 my %steps = map { $_ => 1 } @seen;
 cmp_ok scalar(keys %steps), '>', 5, 'back: one after the other';
-eventually { $node->grep_log(qr/is back after/) == $WORKERS } 'all back', 3;
+eventually { $node->grep_log(qr/available again/) == $WORKERS } 'all back', 3;
 cmp_ok $proxy->accepted - $accepted, '<', 4 * $WORKERS,
     'back: two connections each';
 note sprintf 'all connected in %.3f s, in %d steps', $took, scalar keys %steps;

@@ -73,19 +73,19 @@ sub away {
         is $_->wait->status, 500, "$name: who asks is told";
         cmp_ok $_->latency, '<', $timeout + 1, "$name: in time";
     }
-    eventually { lines(qr/is away/) == $WORKERS } "$name: all workers know";
+    eventually { lines(qr/unavailable \(/) == $WORKERS } "$name: all workers know";
     my $load = $t->load(rate => 200, seconds => 0.5,
         urls => [ map { $_->url('/rejected') } @fleet ]);
     is_deeply [ keys %{ $load->{statuses} } ], [500], "$name: refused";
     is $up->now, 3, "$name: who runs stays";
 
     $come->();
-    eventually { lines(qr/is back after/) == $WORKERS } "$name: all back";
+    eventually { lines(qr/available again/) == $WORKERS } "$name: all back";
     $up->release_all;
     is $_->wait->status, 200, "$name: nobody harmed" for @running;
     is $fleet[0]->get('/rejected')->status, 200, "$name: over";
     is scalar(lines(qr/\[warn\].*dsem/)), $WORKERS, "$name: a line a worker";
-    is scalar(lines(qr/\[notice\].*dsem.*is back/)), $WORKERS,
+    is scalar(lines(qr/\[notice\].*dsem.*available again/)), $WORKERS,
         "$name: and one when it is back";
     is scalar(lines(qr/\[error\].*dsem: /)), 0,
         "$name: and no other";

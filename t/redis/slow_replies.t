@@ -61,7 +61,7 @@ sub not_away {
     is_deeply [ keys %$statuses ], [200], "$name: nobody refused"
         or diag explain $statuses;
     is $up->peak, 3, "$name: limit reached, never exceeded";
-    is_deeply [ lines(qr/dsem.*is away|\[(?:warn|error|crit)\].*dsem/) ], [],
+    is_deeply [ lines(qr/dsem.*unavailable|\[(?:warn|error|crit)\].*dsem/) ], [],
         "$name: not away";
 }
 

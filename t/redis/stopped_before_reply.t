@@ -62,7 +62,7 @@ wait_for { now > $stopped + 2.5 } 15, 'two leases';
 $stands->thaw;
 eventually { waiting() == 3 } 'they wait again';
 is $up->now, 4, 'nobody else was admitted';
-is scalar($stands->grep_log(qr/is away/)), 0, 'redis was not away';
+is scalar($stands->grep_log(qr/unavailable \(/)), 0, 'redis was not away';
 
 $up->release_all;
 is $_->wait->status, 200, 'served' for @holds;
