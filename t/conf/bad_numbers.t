@@ -93,14 +93,15 @@ for my $what (sort keys %bad) {
         $node->clear_logs;
         my $request = $node->get("/$what/$value");
         is($request->status, 503, "$what '$value' refused");
-        is($request->header('X-Dsem'), 'ERROR capped', 'as an error');
-        is($node->logged($request)->{dsem_status}, 'ERROR', 'logged as one');
+        is($request->header('X-Dsem'), 'ERROR capped', 'status is ERROR');
+        is($node->logged($request)->{dsem_status}, 'ERROR',
+            'ERROR in access log');
         my @lines = split /\n/, $node->error_log;
         my @ours = grep { / dsem/ } @lines;
         is(scalar @ours, 1, 'one line');
         like($ours[0], qr/^\S+\ \S+\ \[error\]\ [^"]*"\Q$shown\E"
-            .*\ client:\ 127/x, 'which shows the value');
-        like($ours[0], qr/"$what"/, 'and says of what');
+            .*\ client:\ 127/x, 'value shown');
+        like($ours[0], qr/"$what"/, 'parameter named');
         is(scalar(grep { !m{^2\d\d\d/\d\d/\d\d .*\[\w+\] \d+#} } @lines), 0,
             'no line forged');
     }
@@ -112,14 +113,14 @@ $node->clear_logs;
 my $long = $node->get('/limit/' . '9' x 8000);
 is($long->header('X-Dsem'), 'ERROR capped', 'long value refused');
 my ($line) = $node->grep_log(qr/\[error\]/);
-like($line, qr/"9{64}~[0-9a-f]{40}"/, 'and shortened');
+like($line, qr/"9{64}~[0-9a-f]{40}"/, 'long value shortened');
 
 # one line of two
 
 is($node->get('/second', Limit => 'x')->header('X-Dsem'), 'ERROR capped',
-    'refused by the second line');
-is($up->started, 0, 'backend saw none');
+    'second line rejects');
+is($up->started, 0, 'no request at backend');
 eventually { !grep { /:[sq]:/ } @{ $redis->cmd('KEYS', '*') } }
-    'nothing left in redis';
+    'no keys in redis';
 
 done_testing();

@@ -109,10 +109,10 @@ for my $case (@expected) {
     $up->reset;
     my $request = $t->client->get('http://127.0.0.1:' . $node->port($server)
         . $path);
-    is($request->status, 200, 'served');
+    is($request->status, 200, 'request served');
     is(($up->log)[0]{sem}, $name, "server $server, $path");
     is($node->logged($request)->{dsem_status}, $name eq '' ? '' : 'PASSED',
-        'limited or not');
+        'only limited requests counted');
 }
 
 # what is shown is what is taken

@@ -69,17 +69,18 @@ $monitor->send("MONITOR\r\n")->read_until(qr/\+OK\r\n/);
 my $z = $one->begin('/z?hang=1');
 eventually { syncs() eq 'z' } 'z taken';
 my $xyz = $one->begin('/xyz?hang=1');
-eventually { syncs() eq 'zxyz' } 'x, y, z asked for in order';
+eventually { syncs() eq 'zxyz' } 'x, y, z asked in order';
 is(join(', ', map { state($_) } qw(x y z)), '1 0, 1 0, 3 1',
-    'waits for z, with x and y');
+    'x and y held, z queued');
 $up->release_all;
-is($z->wait->status, 200, 'served');
-eventually { syncs() eq 'zxyzz' && $up->now == 1 } 'z given back, and on';
+is($z->wait->status, 200, 'z request served');
+eventually { syncs() eq 'zxyzz' && $up->now == 1 }
+    'z returned, request continues';
 $up->release_all;
-is($xyz->wait->status, 200, 'served');
-eventually { syncs() eq 'zxyzzzyx' } 'given back in reverse';
-is($one->begin('/xyz')->wait->status, 200, 'once more, with no wait');
-eventually { syncs() eq 'zxyzzzyxxyzzyx' } 'each asked and given back once';
+is($xyz->wait->status, 200, 'xyz request served');
+eventually { syncs() eq 'zxyzzzyx' } 'released in reverse order';
+is($one->begin('/xyz')->wait->status, 200, 'served again without wait');
+eventually { syncs() eq 'zxyzzzyxxyzzyx' } 'each acquired and released once';
 $monitor->close;
 
 # a thousand refusals by the second line
@@ -88,27 +89,28 @@ my $b = $one->begin('/b?hang=1');
 wait_for { $up->now == 1 };
 my $load = $t->load(urls => [map { $_->url('/ab') } $one, $two],
     clients => 10, requests => 1000);
-is_deeply($load->{statuses}, { 503 => 1000 }, 'refused by the second');
-eventually { state('a') eq '0 0' } 'the first is free', 0.1;
-is($redis->cmd('EXISTS', 'dsem:{0}:s:a'), 0, 'and nothing of it left');
+is_deeply($load->{statuses}, { 503 => 1000 }, 'second line rejects all');
+eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
+is($redis->cmd('EXISTS', 'dsem:{0}:s:a'), 0, 'first key removed');
 $load = $t->load(urls => [map { $_->url('/ab_patient') } $one, $two],
     clients => 20, requests => 200);
-is_deeply($load->{statuses}, { 503 => 200 }, 'refused, some after a wait');
-eventually { state('a') eq '0 0' } 'the first is free', 0.1;
-is(state('b'), '1 0', 'nobody waits');
-is($up->started, 4, 'and nobody passed');
+is_deeply($load->{statuses}, { 503 => 200 },
+    'all rejected, some after waiting');
+eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
+is(state('b'), '1 0', 'no ticket waiting');
+is($up->started, 4, 'no rejected request at backend');
 
 # all five of the first are there
 
 my @a = map { $_->begin('/a?hang=1&sem=a') } ($one, $two) x 3;
 eventually { $up->now('a') == 5 && state('a') eq '5 1' }
-    'as many of the first as ever';
+    'all first permits available';
 $up->release_all;
 wait_for { $up->started == 10 };
 $up->release_all;
-is($_->wait->status, 200, 'served') for @a, $b;
+is($_->wait->status, 200, 'request served') for @a, $b;
 eventually { state('a') . state('b') eq '0 00 0' } 'nothing left';
-is($up->peak('a'), 5, 'never more');
+is($up->peak('a'), 5, 'limit of five kept');
 
 done_testing();
 

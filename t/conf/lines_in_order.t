@@ -65,64 +65,64 @@ EOF_CONF
 # the first line's queue, while the second is not touched
 
 my $a = $one->begin('/narrow_first?tenant=a&hang=1');
-eventually { $up->now == 1 } 'first of tenant a';
+eventually { $up->now == 1 } 'first of tenant a served';
 my $behind = $two->begin('/narrow_first?tenant=a&hang=1');
-eventually { state('tenant:a') eq '1 1' } 'second waits for its tenant';
-is(state('all'), '1 0', 'and has nothing else meanwhile');
+eventually { state('tenant:a') eq '1 1' } 'second queued for its tenant';
+is(state('all'), '1 0', 'one permit of all held');
 my $b = $two->begin('/narrow_first?tenant=b&hang=1');
 eventually { $up->now == 2 } 'tenant b does not wait';
-is(state('all'), '2 0', 'two of all');
+is(state('all'), '2 0', 'two permits of all held');
 
 # refusal by the second
 
 my $refused = $one->get('/narrow_first?tenant=c');
 is($refused->status, 503, 'third tenant refused');
-is($refused->header('X-Dsem'), 'REJECTED all', 'by the second line');
-eventually { state('tenant:c') eq '0 0' } 'the first is free again', 0.5;
+is($refused->header('X-Dsem'), 'REJECTED all', 'rejected by second line');
+eventually { state('tenant:c') eq '0 0' } 'first permit returned', 0.5;
 
 my $page = $one->begin('/slow_page?tenant=c&hang=1', 'X-Nonce' => 'page');
-eventually { $up->now == 3 } 'refused, with a slow page';
-eventually { state('tenant:c') eq '0 0' } 'the first is free meanwhile';
+eventually { $up->now == 3 } 'slow page started';
+eventually { state('tenant:c') eq '0 0' } 'first permit already returned';
 $up->release_nonce('page');
-is($page->wait->header('X-Dsem'), 'REJECTED all', 'by the second line');
+is($page->wait->header('X-Dsem'), 'REJECTED all', 'rejected by second line');
 
 my $late = $one->get('/impatient?tenant=c');
 is($late->header('X-Dsem'), 'TIMEOUT all', 'timeout in the second line');
-eventually { state('tenant:c') eq '0 0' } 'the first is free again', 0.5;
-eventually { state('all') eq '2 0' } 'and nobody waits';
+eventually { state('tenant:c') eq '0 0' } 'first permit returned', 0.5;
+eventually { state('all') eq '2 0' } 'no ticket waiting';
 
 # who waits in the second has the first; leaving, it leaves both
 
 my $c = $one->begin('/patient?tenant=c&hang=1');
-eventually { state('all') eq '2 1' } 'waits in the second line';
-is(state('tenant:c'), '1 0', 'with the first in hand');
+eventually { state('all') eq '2 1' } 'queued in second line';
+is(state('tenant:c'), '1 0', 'first permit held');
 my $leaver = $two->begin('/patient?tenant=d&hang=1');
-eventually { state('all') eq '2 2' } 'so does another';
+eventually { state('all') eq '2 2' } 'second request queued';
 $leaver->close;
 eventually { state('all') eq '2 1' && state('tenant:d') eq '0 0' }
-    'which leaves both', 0.5;
+    'both lines released', 0.5;
 
 # a permit of the first line may come when the second refuses
 
 $up->release(1);
-is($a->wait->header('X-Dsem'), 'PASSED all', 'first one passed');
-is($behind->wait->header('X-Dsem'), 'REJECTED all', 'waited in vain');
-eventually { $up->now == 2 && state('all') eq '2 0' } 'the waiting one next';
-eventually { state('tenant:a') eq '0 0' } 'the first is free again', 0.5;
+is($a->wait->header('X-Dsem'), 'PASSED all', 'first request passed');
+is($behind->wait->header('X-Dsem'), 'REJECTED all', 'queued request rejected');
+eventually { $up->now == 2 && state('all') eq '2 0' } 'waiting request next';
+eventually { state('tenant:a') eq '0 0' } 'first permit returned', 0.5;
 $up->release_all;
-is($b->wait->header('X-Dsem'), 'PASSED all', 'passed');
-is($c->wait->header('X-Dsem'), 'QUEUED all', 'waited in the second line');
-eventually { state('all') eq '0 0' } 'all given back';
-is($up->peak, 3, 'never more than both allow, and the page');
+is($b->wait->header('X-Dsem'), 'PASSED all', 'request passed');
+is($c->wait->header('X-Dsem'), 'QUEUED all', 'queued in second line');
+eventually { state('all') eq '0 0' } 'all permits returned';
+is($up->peak, 3, 'limit and page at backend');
 
 # one name, three lines
 
 my $thrice = $one->begin('/twice?name=twice&rest=ce&hang=1');
-eventually { $up->now == 1 } 'no wait for itself';
-is(state('twice'), '3 0', 'taken once, larger weight');
+eventually { $up->now == 1 } 'no wait for own permit';
+is(state('twice'), '3 0', 'acquired once, larger weight');
 $up->release_all;
-is($thrice->wait->header('X-Dsem'), 'PASSED twice', 'passed');
-eventually { state('twice') eq '0 0' } 'given back once';
+is($thrice->wait->header('X-Dsem'), 'PASSED twice', 'request passed');
+eventually { state('twice') eq '0 0' } 'released once';
 ok(!$redis->cmd('EXISTS', 'dsem:{0}:s:twice'), 'nothing left');
 
 done_testing();

@@ -122,7 +122,7 @@ for my $case (@cases) {
     # a message carries the name to the other node
     $up->release_all;
     is($served->wait->status, 200, 'first served');
-    wait_for { $up->now == 1 } 0.8, 'the handover, not the poll';
+    wait_for { $up->now == 1 } 0.8, 'served by handover';
     $up->release_all;
     is($waiting->wait->status, 200, 'second served');
     wait_for { keys_now() == @before };
@@ -134,17 +134,17 @@ for my $case (@cases) {
     is(scalar(grep { !m{^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[\w+\] \d+#\d+: }
         || /\] 1#1:/ } @lines), 0, 'no line forged');
 }
-is(scalar(grep { $seen{$_} > 1 } keys %seen), 3, 'equal names are equal');
-is($redis->cmd('GET', $_), 'mine', 'not touched')
+is(scalar(grep { $seen{$_} > 1 } keys %seen), 3, 'equal names share keys');
+is($redis->cmd('GET', $_), 'mine', 'foreign keys untouched')
     for 'x', 'dsem:{1}:s:y{2}', 'y', 'forged';
 $redis->cmd('DEL', 'dsem:{1}:s:y{2}');
-is($up->peak, 1, 'each capped');
+is($up->peak, 1, 'each name limited');
 
 # NUL does not come through
 
 is($node->get('/decoded/%00')->status, 400, 'no NUL in a path');
 my $raw = $node->raw->send("GET /header HTTP/1.0\r\nName: a\0b\r\n\r\n");
-like($raw->read_until(qr/\r\n\r\n/), qr/^HTTP\S+ 400 /, 'nor in a header');
+like($raw->read_until(qr/\r\n\r\n/), qr/^HTTP\S+ 400 /, 'no NUL in a header');
 $raw->close;
 
 done_testing();

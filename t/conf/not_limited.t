@@ -61,7 +61,7 @@ wait_for { $up->now == 1 };
 is($node->get('/by_arguments?name=a&limit=1')->status, 503, 'limited');
 $redis->cmd('ECHO', 'limited');
 like($monitor->read_until(qr/"limited"/), qr/dsem:\{0\}:s:a"/,
-    'redis was asked');
+    'redis called');
 
 my @paths = qw(
     /by_arguments?hang=1 /by_arguments?limit=1&hang=1
@@ -69,28 +69,29 @@ my @paths = qw(
     /by_arguments?name=a&limit=&hang=1 /off?hang=1 /nothing?hang=1
 );
 my @free = map { $node->begin($_) } @paths, @paths;
-eventually { $up->now == 1 + @free } 'all at once';
+eventually { $up->now == 1 + @free } 'all served at once';
 $redis->cmd('ECHO', 'not limited');
 unlike($monitor->read_until(qr/"not limited"/), qr/dsem:\{0\}:s:/,
-    'redis was not asked');
+    'redis not called');
 $up->release_all;
 for my $request (@free) {
-    is($request->wait->status, 200, 'served');
+    is($request->wait->status, 200, 'request served');
     is(scalar(grep { /^x-(?!nonce|started)/ } keys %{ $request->headers }), 0,
-        'no variable has a value');
+        'all variables empty');
     my $line = $node->logged($request);
-    is(join('', @$line{ grep { /^dsem/ } keys %$line }), '', 'nor in the log');
+    is(join('', @$line{ grep { /^dsem/ } keys %$line }), '',
+        'status empty in log');
 }
-is($first->wait->header('X-Status'), 'PASSED', 'the limited one served');
+is($first->wait->header('X-Status'), 'PASSED', 'limited request served');
 
 # an empty line does not free from the others
 
 my $second = $node->begin('/second_line?hang=1');
 wait_for { $up->now == 1 };
 my $refused = $node->get('/second_line');
-is($refused->header('X-Status'), 'REJECTED', 'second line counts');
-is($refused->header('X-Name'), 'second', 'under its name');
+is($refused->header('X-Status'), 'REJECTED', 'second line applied');
+is($refused->header('X-Name'), 'second', 'second name reported');
 $up->release_all;
-is($second->wait->header('X-Name'), 'second', 'and when it passes');
+is($second->wait->header('X-Name'), 'second', 'second name when passed');
 
 done_testing();

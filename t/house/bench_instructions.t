@@ -19,7 +19,7 @@ my $root = "$FindBin::Bin/../..";
 local $ENV{REQUESTS} = 100;
 my $said = qx($^X -I$root/t/lib $root/t/bench/instructions.pl 2>&1);
 
-is $?, 0, 'it ends well' or die $said;
+is $?, 0, 'exit status zero' or die $said;
 my %n;
 for (split /\n/, $said) {
     my ($what, $numbers) = /^(\S.*?) {2,}([-\d, ]+)$/ or next;
@@ -31,11 +31,11 @@ for (split /\n/, $said) {
     cmp_ok abs($above - $sum), '<', 0.05 * $all, "$what: adds up"
         or diag $said;
 }
-is scalar(keys %n), 7, 'seven lines';
+is scalar(keys %n), 7, 'seven lines printed';
 cmp_ok $n{'free dsem, no reuse'}, '>', $n{'not capped plain proxy_pass'},
-    'asking has a price';
+    'redis calls cost instructions';
 cmp_ok $n{'queued dsem, reuse'}, '>', $n{'free dsem, no reuse'},
-    'and so has waiting';
+    'waiting costs instructions';
 is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns';
 
 done_testing();

@@ -24,11 +24,11 @@ local $ENV{ROUNDS} = 1;
 local $ENV{SECONDS} = 0.1;
 my $said = qx($^X -I$root/t/lib $root/t/bench/bench.pl 2>&1);
 
-is $?, 0, 'it ends well' or die $said;
+is $?, 0, 'exit status zero' or die $said;
 like $said, qr/^with    nginx \d.*Redis \d.*HAProxy \d.*wrk \d/m,
-    'what it ran on';
+    'machine printed';
 my ($quiet, @contended) = split /^The cap is reached/m, $said;
-is scalar(@contended), 3, 'three cases of a cap that is reached';
+is scalar(@contended), 3, 'three contended cases';
 for my $title ('plain proxy_pass', 'limit_conn', 'limit_conn, again',
     'dsem, reuse', 'dsem, no reuse', 'Lua, ZSET per call', 'HAProxy maxconn')
 {

@@ -53,7 +53,7 @@ $held[0]->abort;
 $held[1]->close;
 eventually { $up->now == 3 && $up->aborted == 2 } 'two aborts seen';
 $up->release_nonce('h5');
-is($held[4]->wait->status, 200, 'the named one released');
+is($held[4]->wait->status, 200, 'named request released');
 $up->release_all;
 is($_->wait->status, 200, 'released') for @held[2, 3];
 is($up->now, 0, 'none left');
@@ -92,7 +92,7 @@ for (1 .. 5) {
     $up->reset;
     $t->load(urls => [$node->url], clients => 2, requests => 50);
 }
-cmp_ok($up->mean, '<', 0.020, 'and not exceeded by much');
+cmp_ok($up->mean, '<', 0.020, 'service time hardly exceeded');
 
 $result = $t->load(urls => [$node->url('/?t=2000')], rate => 200,
     seconds => 0.5, abort => sub { 0.010 });
@@ -109,7 +109,7 @@ my $killed = $node->kill_worker;
 eventually { 2 == grep { $_ != $killed } $node->workers } 'respawned';
 ok(scalar($node->grep_log(qr/$killed exited on signal 9/)), 'death logged');
 $node->upgrade;
-is($node->get('/')->status, 200, 'answers after the upgrade');
+is($node->get('/')->status, 200, 'answers after an upgrade');
 $other->kill;
 ok(!$other->alive, 'node lost');
 $other->start;
@@ -119,16 +119,16 @@ is($other->logged($back)->{status}, 200, 'access log read');
 
 my ($status, $said) = $t->test_conf('events { } nonsense;');
 is($status, 1, 'bad configuration refused');
-like($said, qr/unknown directive "nonsense"/, 'with a reason');
+like($said, qr/unknown directive "nonsense"/, 'reason given');
 
 # redis
 
 $redis->cmd('SET', 'key', 'value');
-is($redis->cmd('GET', 'key'), 'value', 'redis remembers');
+is($redis->cmd('GET', 'key'), 'value', 'redis stores a value');
 my $listener = $t->connect;
 $listener->cmd('SUBSCRIBE', 'news');
 $redis->cmd('PUBLISH', 'news', 'hello');
-is_deeply($listener->reply, ['message', 'news', 'hello'], 'message heard');
+is_deeply($listener->reply, ['message', 'news', 'hello'], 'message received');
 cmp_ok($redis->client_kill, '>=', 1, 'connections killed');
 $redis->empty;
 is($redis->cmd('GET', 'key'), undef, 'redis forgets');
@@ -189,7 +189,7 @@ notices('ticket', account(held => 0, waiting => 1, 'a:0:ff' => '2 0 1'),
 notices('count', account(held => 2, waiting => 0), 'no permit',
     qr/2 held, 0 waiting, but 0 and 0 in the accounts/);
 is((run_test('dead', account(held => 1, waiting => 0, 'b:0:ff' => '1 1 0')))[0],
-    0, 'an account of a dead session is none');
+    0, "dead session's account ignored");
 notices('alert', <<'EOF_CODE', 'no alert logged', qr/a: \[alert\] boo/);
 open my $log, '>>', $node->dir . '/error.log' or die $!;
 print $log "[alert] boo\n";
@@ -206,13 +206,13 @@ EOF_CODE
 my ($failed, $text) = run_test('died', 'print $node->pid, "\n"; die "oops";');
 ok($failed && $text =~ /oops/, 'a test that dies fails');
 my ($pid) = $text =~ /^(\d+)$/m;
-ok(!-e "/proc/$pid", 'its nginx is gone');
+ok(!-e "/proc/$pid", 'its nginx ended');
 
 (undef, $text) = run_test('killed',
     '$| = 1; print $node->pid, " ", $redis->pid, "\n"; kill "KILL", $$;');
 my @pids = $text =~ /^(\d+) (\d+)$/m;
 is(@pids, 2, 'a test that is killed');
-eventually { !grep { running($_) } @pids } 'its processes are gone';
+eventually { !grep { running($_) } @pids } 'its processes ended';
 
 sub running {
     my ($of) = @_;

@@ -28,33 +28,33 @@ sub ping {
 }
 
 my $raw = open_one();
-is(ping($raw), "+PONG\r\n", 'passes on');
+is(ping($raw), "+PONG\r\n", 'bytes passed on');
 is($proxy->accepted, 1, 'connection counted');
 is_deeply($proxy->bytes, { c2s => 6, s2c => 7 }, 'bytes counted');
 
 my $executed = $redis->calls->{ping};
 $proxy->freeze('s2c');
-is(ping($raw, 0.1), '', 'nothing comes back');
-is($redis->calls->{ping}, ++$executed, 'but it was executed');
+is(ping($raw, 0.1), '', 'no reply passed');
+is($redis->calls->{ping}, ++$executed, 'command executed');
 $proxy->thaw;
-is($raw->read, "+PONG\r\n", 'comes at the thaw');
+is($raw->read, "+PONG\r\n", 'reply at the thaw');
 
 $proxy->freeze('c2s');
-is(ping($raw, 0.1), '', 'nothing goes');
-is($redis->calls->{ping}, $executed, 'not executed');
+is(ping($raw, 0.1), '', 'no command passed');
+is($redis->calls->{ping}, $executed, 'command not executed');
 $proxy->thaw;
-is($raw->read, "+PONG\r\n", 'executed at the thaw');
+is($raw->read, "+PONG\r\n", 'command executed at thaw');
 
 $proxy->freeze;
 my $late = open_one();
-is(ping($late, 0.1), '', 'a new connection hangs as well');
+is(ping($late, 0.1), '', 'new connection hangs too');
 $proxy->thaw;
-is($late->read, "+PONG\r\n", 'and goes on');
+is($late->read, "+PONG\r\n", 'new connection served');
 
 $proxy->delay(0.1);
 my $start = now;
 is(ping($raw), "+PONG\r\n", 'delayed');
-cmp_ok(now - $start, '>=', 0.2, 'both ways');
+cmp_ok(now - $start, '>=', 0.2, 'delayed both ways');
 $proxy->delay(0);
 
 my $pieces = $proxy->pieces->{s2c};
@@ -67,7 +67,7 @@ $proxy->slice(0);
 is($proxy->cut, 2, 'connections cut');
 is($raw->read, '', 'ended');
 is($raw->error, undef, 'with FIN');
-is($late->read, '', 'the other too');
+is($late->read, '', 'other connection ended');
 
 $raw = open_one();
 is(ping($raw), "+PONG\r\n", 'connected again');
@@ -83,7 +83,7 @@ ok($raw->eof, 'ended');
 $proxy->refuse;
 ok(!eval { open_one() }, 'refused');
 $proxy->refuse(0);
-is(ping(open_one()), "+PONG\r\n", 'accepts again');
+is(ping(open_one()), "+PONG\r\n", 'connections accepted again');
 
 # whole frames are lost, and no other
 
@@ -97,7 +97,7 @@ eventually { $proxy->swallowed == 2 } 'losses counted';
 $proxy->swallow(match => '^\+PONG', count => 1);
 my $other = open_one();
 is(ping($other, 0.1), '', 'one reply lost');
-is(ping($other), "+PONG\r\n", 'the next one not');
+is(ping($other), "+PONG\r\n", 'next reply passed');
 $proxy->swallow;
 $redis->cmd('PUBLISH', 'news', 'text5');
 like($raw->read_until(qr/text5\r\n/), qr/text5/, 'no more losses');

@@ -111,7 +111,7 @@ my %used = map { lc($_) => 1 }
     map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
 is_deeply([sort @may],
     [sort keys %used, qw(evalsha script|load subscribe info)],
-    'its commands are those of the scripts');
+    'commands of the scripts listed');
 
 my $redis = $t->redis;
 my $up = $t->upstream;

@@ -46,11 +46,11 @@ like($said, qr/^  200, answered +[1-9]\d* +[1-9]\d* +[1-9]\d*$/m,
 like($said, qr/^  503, refused +\d+ +\d+ +[1-9]\d*$/m, 'refusals counted');
 like($said, qr/^  wait, longest(?: +[0-9]\.[0-9]+ s){3}$/m, 'waits measured');
 like($said, qr/^  peak at the backend +$limit +of $limit$/m,
-    'the peak is the cap');
+    'peak equals the cap');
 like($said, qr/^  goodput +\d+\/s +[\d.]+ % of \d+\/s$/m,
     'goodput against the ideal');
 like($said, qr/^The cap held: $limit at once/m, 'verdict');
-unlike($said, qr/The fleet is up/, 'not to play with');
+unlike($said, qr/The fleet is up/, 'no invitation to play');
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
 is_deeply([left()], [], 'nothing left');
@@ -91,7 +91,7 @@ is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
 $screen->("\cC");
 eventually { $screen->(); !left() } 'nothing left after Ctrl-C';
 waitpid $pid, 0;
-is($?, 0, 'and no failure') or diag $screen->();
+is($?, 0, 'no failure') or diag $screen->();
 unlike($screen->(), qr/^[^\r\n]{81}/m, '80 columns');
 
 done_testing();

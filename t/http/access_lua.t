@@ -123,7 +123,7 @@ sub same {
     }
     is_deeply(\@wrong, [], $node->name . ': same statuses');
     ok($seen{200} > 50 && $seen{401} > 20 && $seen{403} > 50,
-        'many let in, many not');
+        'both outcomes frequent');
 }
 
 # with none free
@@ -146,17 +146,18 @@ sub limited {
         push @wrong, $path if $request->status != $status
             || $node->logged($request)->{request_time} > 0.5;
     }
-    is_deeply(\@wrong, [], 'refused at once');
+    is_deeply(\@wrong, [], 'denied at once');
     cmp_ok($redis->calls->{evalsha} - $calls, '<',
-        10 * (now - $begun) + 10, 'and redis not asked');
-    is(state(), '1 0', 'nobody waits');
+        10 * (now - $begun) + 10, 'redis not called');
+    is(state(), '1 0', 'no ticket waiting');
 
     my @waiting = map { $node->begin($_->[0], %{ $_->[1] }) } @in;
-    eventually { state() eq '1 ' . @in } 'all others wait';
-    is($up->started, 0, 'nobody passes');
+    eventually { state() eq '1 ' . @in } 'all others queued';
+    is($up->started, 0, 'no waiting request at backend');
     $up->release_all;
     is($holder->wait->status, 200, 'holder served');
-    is(scalar(grep { $_->wait->status != 200 } @waiting), 0, 'all served');
+    is(scalar(grep { $_->wait->status != 200 } @waiting), 0,
+        'all queued requests served');
     is($up->peak, 1, 'one at a time');
     eventually { state() eq '0 0' } 'nothing left';
 }

@@ -98,11 +98,12 @@ for my $case (cases()) {
     my $with = $node->get("$path/1", @header);
     is($with->status, $without->status, "status of $as");
     my $in = $without->status == 200;
-    is($with->header('X-Dsem') // '', $in ? 'PASSED' : '', 'limited if in');
+    is($with->header('X-Dsem') // '', $in ? 'PASSED' : '',
+        'allowed requests limited');
     $in ? $let_in++ : $refused++;
 }
-cmp_ok($let_in, '>', 20, 'many let in');
-cmp_ok($refused, '>', 20, 'many not');
+cmp_ok($let_in, '>', 20, 'many requests allowed');
+cmp_ok($refused, '>', 20, 'many requests denied');
 
 # with none free: who is let in waits, who is not hears it at once
 
@@ -119,15 +120,16 @@ for my $ask (@asked) {
     my ($status, $as, $request) = @$ask;
     $request->wait;
     if ($status == 200) {
-        is($request->status, 503, "$as waits in vain");
+        is($request->status, 503, "$as times out");
         is($request->header('X-Dsem'), 'TIMEOUT', 'for the permit');
     } else {
-        is($request->status, $status, "$as is refused");
-        is($node->logged($request)->{dsem_status}, '', 'and never asked for');
-        cmp_ok($node->logged($request)->{request_time}, '<', 1, 'nor waits');
+        is($request->status, $status, "$as denied");
+        is($node->logged($request)->{dsem_status}, '', 'no permit requested');
+        cmp_ok($node->logged($request)->{request_time}, '<', 1,
+            'no ticket queued');
     }
 }
-is($up->started, 0, 'nobody passes');
+is($up->started, 0, 'no request at backend');
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
 

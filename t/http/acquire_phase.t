@@ -106,10 +106,10 @@ open my $page, '>', $node->dir . '/page.html' or die "page.html: $!";
 print $page "a page\n";
 close $page;
 
-is($node->get('/limit_req')->status, 200, 'limit_req: the one it allows');
-eventually { state() eq '0 0' } 'given back';
+is($node->get('/limit_req')->status, 200, 'limit_req: one request allowed');
+eventually { state() eq '0 0' } 'permit returned';
 my $in_conn = $node->begin('/limit_conn?hang=1');
-eventually { $up->now == 1 } 'limit_conn: so too, and the limit is reached';
+eventually { $up->now == 1 } 'limit_conn: limit reached';
 $up->reset;
 
 # before
@@ -122,8 +122,8 @@ my %status = (
 for my $path (sort keys %status) {
     my $request = $node->get($path);
     is($request->status, $status{$path}, "$path: answered");
-    is($request->header('X-Dsem') // '', '', 'without a word from us');
-    cmp_ok($node->logged($request)->{request_time}, '<', 0.2, 'nor a wait');
+    is($request->header('X-Dsem') // '', '', 'no dsem status');
+    cmp_ok($node->logged($request)->{request_time}, '<', 0.2, 'no wait');
 }
 for my $case (
     ['no protocol', "GET / HTTP/x\r\n\r\n"],
@@ -137,7 +137,7 @@ for my $case (
     my $raw = $node->raw;
     like($raw->send($bytes)->read_eof, qr/^HTTP\/1.1 400 /, "400: $what");
 }
-is(state(), '1 0', 'nobody waits');
+is(state(), '1 0', 'no ticket waiting');
 
 # behind
 
@@ -147,14 +147,14 @@ my $mirror = $node->begin('/mirror', 'X-Nonce' => 'mirror');
 eventually { state() eq '1 1' } 'mirror: waits';
 my $file = $node->begin('/try_files');
 eventually { state() eq '1 2' } 'try_files: waits';
-is($up->started, 0, 'the backend sees nothing yet');
+is($up->started, 0, 'no request at backend');
 $up->release_all;
 is($in_conn->wait->status, 200, 'holder served');
 is($mirror->wait->status, 200, 'mirror: served');
 is($file->wait->body, "a page\n", 'try_files: served');
-is($file->header('X-Dsem'), 'QUEUED', 'after a wait');
+is($file->header('X-Dsem'), 'QUEUED', 'served after a wait');
 eventually { $up->served == 3 } 'mirrored once';
-is($up->peak('mirrored'), 1, 'and not limited itself');
+is($up->peak('mirrored'), 1, 'mirror not limited itself');
 eventually { state() eq '0 0' } 'nothing left';
 
 done_testing();

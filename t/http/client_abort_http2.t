@@ -55,8 +55,8 @@ $h2->rst($waiting[1]);
 eventually { state() eq '2 2' } 'reset while waiting', 0.5;
 $h2->rst($held[0]);
 eventually { state() eq '2 1' && $up->now == 2 } 'reset while served', 0.5;
-is(($up->order)[-1], 'waiting1', 'the head is next');
-ok(!$h2->ended($_), 'others go on') for $held[1], @waiting[0, 2];
+is(($up->order)[-1], 'waiting1', 'head of queue served');
+ok(!$h2->ended($_), 'others still served') for $held[1], @waiting[0, 2];
 
 # the connection ends with all its streams
 
@@ -65,17 +65,17 @@ for my $way (qw(close reset)) {
     my @streams = map { $other->get('/streams?hang=1') } 1 .. 10;
     eventually { state() eq '2 11' } 'ten more wait';
     $other->$way;
-    eventually { state() eq '2 1' } "gone with $way", 0.5;
+    eventually { state() eq '2 1' } "streams ended with $way", 0.5;
 }
 $h2->rst($_) for $held[1], $waiting[0];
-eventually { state() eq '1 0' } 'last of the first', 0.5;
+eventually { state() eq '1 0' } 'last stream served', 0.5;
 my $other = connection();
 $other->get('/streams?hang=1') for 1 .. 3;
-eventually { state() eq '2 2' } 'served and waiting';
+eventually { state() eq '2 2' } 'served and waiting streams';
 $h2->close;
-eventually { state() eq '2 1' && $up->now == 2 } 'served ones closed', 0.5;
+eventually { state() eq '2 1' && $up->now == 2 } 'served streams closed', 0.5;
 $other->reset;
-eventually { state() eq '0 0' && $up->now == 0 } 'served ones reset', 0.5;
+eventually { state() eq '0 0' && $up->now == 0 } 'served streams reset', 0.5;
 is($up->peak, 2, 'peak is the limit');
 
 # reset while Redis is being asked
@@ -83,7 +83,7 @@ is($up->peak, 2, 'peak is the limit');
 $h2 = connection();
 $proxy->delay(0.1, 's2c');
 my $stream = $h2->get('/streams');
-eventually { state() eq '1 0' } 'asked';
+eventually { state() eq '1 0' } 'permit requested';
 $h2->rst($stream);
 eventually { state() eq '0 0' } 'reset while asking', 0.1 + 0.5;
 $proxy->delay(0);
@@ -103,9 +103,9 @@ for (1 .. 10) {
 is($h2->status($h2->get('/streams?nonce=after')), 200, 'served after a flood');
 eventually { state() eq '0 0' } 'nothing left';
 my $calls = $redis->calls->{evalsha} - $before;
-cmp_ok($calls, '<', 8, 'redis was asked for few of 500');
+cmp_ok($calls, '<', 8, 'few commands of 500');
 note("$calls calls");
-is_deeply([$up->order], ['after'], 'backend saw none');
+is_deeply([$up->order], ['after'], 'no aborted stream at backend');
 $h2->close;
 
 done_testing();

@@ -68,14 +68,14 @@ my @forged = (
 
 my $holder = $node->begin('/?name=a&hang=1', @forged);
 wait_for { $up->now == 1 };
-is(state('a'), '1 0', 'one permit is one permit');
+is(state('a'), '1 0', 'one permit held');
 my $refused = $node->get('/impatient?name=a', @forged);
-is($refused->status, 503, 'forged headers: refused');
-is($refused->header('X-Told'), 'REJECTED name:a 1', 'and told so');
+is($refused->status, 503, 'forged headers rejected');
+is($refused->header('X-Told'), 'REJECTED name:a 1', 'status is REJECTED');
 my $plain = $node->get('/impatient?name=a');
 my @names = map { join ' ', sort keys %{ $_->headers } } $refused, $plain;
-is($names[0], $names[1], 'as without them');
-isnt($refused->header('Retry-After') // '', '0', 'its own Retry-After');
+is($names[0], $names[1], 'same headers as without');
+isnt($refused->header('Retry-After') // '', '0', 'own Retry-After sent');
 
 # in the queue
 
@@ -88,15 +88,15 @@ for my $n (1 .. 4) {
 $up->reset;
 $up->release_all;
 $_->wait for @waiting;
-is_deeply([$up->order], [map { "nonce$_" } 1 .. 4], 'no better place');
+is_deeply([$up->order], [map { "nonce$_" } 1 .. 4], 'no better queue position');
 is($holder->wait->status, 200, 'holder served');
-is($holder->header('X-Told'), 'PASSED name:a 1', 'told what was');
+is($holder->header('X-Told'), 'PASSED name:a 1', 'real status reported');
 
 # redirects are the backend's to make
 
 is($node->get('/accel?name=a', @forged)->body,
-    "X-Accel-Redirect: /secret\n", 'no redirect, but for the backend to see');
-is($node->get('/secret', @forged)->status, 404, 'still internal');
+    "X-Accel-Redirect: /secret\n", 'redirect only for backend');
+is($node->get('/secret', @forged)->status, 404, 'location still internal');
 
 # values that are read are data
 
@@ -105,7 +105,7 @@ for my $name ("a'", '}:s:x', '{0}', '%00', '%0d%0aX-Told:%20x', '$dsem_name')
     my $request = $node->get("/?name=$name", @forged);
     is($request->status, 200, "served: $name");
     like($request->header('X-Told'), qr/^PASSED name:[\w.:%-]+ 1$/,
-        'with a name that is only one');
+        'single name in status');
 }
 eventually {
     my $keys = $redis->cmd('KEYS', '*');

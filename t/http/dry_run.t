@@ -48,30 +48,30 @@ EOF_CONF
 
 my $served = begin('/tried?hang=1', 1);
 my $waiting = begin('/tried?hang=1', 2);
-is_deeply([counts('tried')], [1, 1], 'a ticket beside the served');
+is_deeply([counts('tried')], [1, 1], 'ticket queued, request served');
 my $other = begin('/tried?hang=1', 3);
-is_deeply([counts('tried')], [1, 2], 'and another');
+is_deeply([counts('tried')], [1, 2], 'second ticket queued');
 
 my $refused = $node->get('/tried');
-is($refused->status, 200, 'the refused passes');
-is($refused->header('X-Dsem'), 'REJECTED_DRY_RUN', 'refusal told');
+is($refused->status, 200, 'rejected request passes');
+is($refused->header('X-Dsem'), 'REJECTED_DRY_RUN', 'rejection in header');
 is(scalar $node->grep_log(qr/\[error\].* dsem\ rejected,\ dry\ run:\ semaphore
-    \ "tried"\ has\ 1\ of\ 1/x), 1, 'refusal logged');
+    \ "tried"\ has\ 1\ of\ 1/x), 1, 'rejection in error log');
 
 # the tickets' time runs out while the requests are served
 
 $up->release_nonce($other->nonce);
-is($other->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'wait told');
-eventually { "@{[ counts('tried') ]}" eq '1 1' } 'ticket gone as well';
+is($other->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'wait in header');
+eventually { "@{[ counts('tried') ]}" eq '1 1' } 'second ticket removed';
 eventually { $node->grep_log(qr/dsem timeout, dry run/) } 'timeout logged';
-eventually { "@{[ counts('tried') ]}" eq '1 0' } 'ticket gone';
+eventually { "@{[ counts('tried') ]}" eq '1 0' } 'first ticket removed';
 $up->release_all;
-is($_->wait->status, 200, 'served') for $served, $waiting;
-is($served->header('X-Dsem'), 'PASSED', 'pass told');
-is(status_of($served), 'PASSED', 'pass in the log');
-is(status_of($waiting), 'TIMEOUT_DRY_RUN', 'timeout in the log');
-is(status_of($other), 'QUEUED_DRY_RUN', 'wait in the log');
-is(status_of($refused), 'REJECTED_DRY_RUN', 'refusal in the log');
+is($_->wait->status, 200, 'request served') for $served, $waiting;
+is($served->header('X-Dsem'), 'PASSED', 'pass in header');
+is(status_of($served), 'PASSED', 'pass in access log');
+is(status_of($waiting), 'TIMEOUT_DRY_RUN', 'timeout in access log');
+is(status_of($other), 'QUEUED_DRY_RUN', 'wait in access log');
+is(status_of($refused), 'REJECTED_DRY_RUN', 'rejection in access log');
 is(scalar $node->grep_log(qr/dsem timeout/), 1, 'one timeout');
 is_deeply([counts('tried')], [0, 0], 'nothing left');
 
@@ -79,30 +79,30 @@ is_deeply([counts('tried')], [0, 0], 'nothing left');
 
 my $before = begin('/patient?hang=1', 1);
 my $after = begin('/patient?hang=1', 2);
-is_deeply([counts('patient')], [1, 1], 'a ticket waits');
+is_deeply([counts('patient')], [1, 1], 'ticket queued');
 $up->release_nonce($before->nonce);
 is($before->wait->status, 200, 'holder served');
 eventually { "@{[ counts('patient') ]}" eq '1 0' } 'permit handed over';
 is($node->get('/patient?t=1')->header('X-Dsem'), 'QUEUED_DRY_RUN',
-    'and held');
+    'next ticket queued');
 $up->release_all;
-is($after->wait->status, 200, 'its request served');
-is(status_of($after), 'QUEUED_DRY_RUN', 'still queued');
+is($after->wait->status, 200, 'queued request served');
+is(status_of($after), 'QUEUED_DRY_RUN', 'status is QUEUED_DRY_RUN');
 
 # whoever leaves takes the ticket along
 
 my $holder = begin('/patient?hang=1', 1);
 my $leaver = begin('/patient?hang=1', 2);
-is_deeply([counts('patient')], [1, 1], 'a ticket waits');
+is_deeply([counts('patient')], [1, 1], 'ticket queued');
 $leaver->close;
-eventually { "@{[ counts('patient') ]}" eq '1 0' } 'ticket gone', 3;
+eventually { "@{[ counts('patient') ]}" eq '1 0' } 'ticket removed', 3;
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
 
 # what cannot be understood
 
 is($node->get('/wrong?limit=many')->header('X-Dsem'), 'ERROR_DRY_RUN',
-    'error told');
+    'error in header');
 
 my @keys = grep { /:[sq]:/ } @{ $redis->cmd('KEYS', '*') };
 is_deeply(\@keys, [], 'no keys left');

@@ -43,15 +43,16 @@ EOF_CONF
 my $holder = $node->begin('/tried?hang=1');
 eventually { $up->now == 1 } 'limit reached';
 my $waiting = $node->begin('/tried?hang=1');
-eventually { state() eq '1 1' } 'the next one waits';
+eventually { state() eq '1 1' } 'second request queued';
 my $behind = $node->begin('/tried?hang=1');
-eventually { state() eq '1 2' } 'and another';
-is($up->now, 1, 'at the backend is one');
+eventually { state() eq '1 2' } 'third request queued';
+is($up->now, 1, 'one request at backend');
 
 $up->release_all;
 is($holder->wait->header('X-Dsem'), 'PASSED', 'holder served');
 wait_for { $up->release_all; $waiting->done && $behind->done };
-is($_->header('X-Dsem'), 'QUEUED', 'served in turn') for $waiting, $behind;
+is($_->header('X-Dsem'), 'QUEUED',
+    'requests served in turn') for $waiting, $behind;
 is($up->peak, 1, 'one at a time');
 eventually { state() eq '0 0' } 'nothing left';
 

@@ -80,8 +80,8 @@ sub leaves {
     my $hidden = $node->raw->send(get('/impatient') . get('/'));
     wait_for { state() eq '2 2' };
     $hidden->close;
-    is($late->wait->status, 503, 'refused after the timeout');
-    eventually { state() eq '2 0' } 'as was who left in hiding';
+    is($late->wait->status, 503, 'rejected after the timeout');
+    eventually { state() eq '2 0' } "pipelined client's ticket removed";
     $up->release_all;
     is($_->wait->status, 200, 'holder served') for @holders;
     eventually { state() eq '0 0' } 'nothing left';

@@ -59,18 +59,19 @@ my $OK = qr/HTTP\/1\.1 200 .*\r\n\r\n\S* \S+\n\z/s;
 for my $path (qw(/ /unbuffered)) {
     my $raw = expecting($path);
     is($raw->read_until(qr/\r\n\r\n/), "HTTP/1.1 100 Continue\r\n\r\n",
-        "$path: told to go on");
+        "$path: interim response sent");
     $raw->send('body');
-    like($raw->read_eof, qr/\A$OK/, 'and served');
+    like($raw->read_eof, qr/\A$OK/, 'request served');
     eventually { state() eq '0 0' } 'nothing left';
 }
 
 # refused
 
 like(expecting('/denied', 'body')->read_eof, qr/\AHTTP\/1\.1 403 /,
-    'denied');
+    'denied without 100');
 like(expecting('/impatient', 'body')->read_eof,
-    qr/\A(?:HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 503 /, 'refused');
+    qr/\A(?:HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 503 /,
+    'rejected without 100');
 
 # while somebody else has the permit
 
@@ -81,17 +82,17 @@ for my $path (qw(/ /unbuffered)) {
     my $impatient = expecting($path, 'body');
     my $leaver = expecting($path);
     my $half = expecting($path, 'bo');
-    eventually { state() =~ /^1 [1-4]$/ } "$path: some wait";
-    is($up->now, 1, 'nobody passes');
+    eventually { state() =~ /^1 [1-4]$/ } "$path: requests queued";
+    is($up->now, 1, 'no waiting request at backend');
     $_->close for $leaver, $half;
     $up->release_all;
     is($holder->wait->status, 200, 'holder served');
     is($patient->read_until(qr/\r\n\r\n/), "HTTP/1.1 100 Continue\r\n\r\n",
-        'told to go on');
+        'interim response sent');
     $patient->send('body');
-    like($patient->read_eof, qr/\A$OK/, 'and served');
+    like($patient->read_eof, qr/\A$OK/, 'request served');
     like($impatient->read_eof, qr/\A(?:HTTP\/1\.1 100 Continue\r\n\r\n)?$OK/,
-        'served, having sent without');
+        'body without 100 served');
     eventually { state() eq '0 0' && $up->now == 0 } 'nothing left';
 }
 is($up->peak, 1, 'one at a time');

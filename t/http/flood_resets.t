@@ -61,7 +61,7 @@ my $holder = $node->client->start("$port/full?hang=1");
 wait_for { $up->now == 1 };
 my $behind = $node->client->start("$port/full?hang=1",
     'X-Nonce' => 'behind');
-eventually { waiting() == 1 } 'full, and one waits';
+eventually { waiting() == 1 } 'limit reached, one queued';
 
 # three ways to reset a hundred streams: each in the breath that opens it,
 # all in the one after it, and from the queue
@@ -105,16 +105,16 @@ for my $name ('same breath', 'next breath', 'from the queue') {
         $h2->close;
     }
     eventually { resets() == $STREAMS } "$name: all resets seen";
-    eventually { waiting() == 1 } "$name: only one waits";
+    eventually { waiting() == 1 } "$name: one ticket waiting";
     my $took = now - $begun;
     my $calls = $redis->calls->{evalsha} - $before;
     my $result = $polite->stop->wait;
 
     # of the others each asks and gives back
     cmp_ok $calls - 2 * $result->{count}, '<', $STREAMS / 4,
-        "$name: little work for redis";
+        "$name: few commands for redis";
     is_deeply [keys %{ $result->{statuses} }], [200], "$name: others served";
-    cmp_ok $result->{max}, '<', 5, "$name: promptly";
+    cmp_ok $result->{max}, '<', 5, "$name: others served within 5 s";
     note sprintf '%s: %d streams in %.2f s, %d calls; others: %d, '
         . 'p50 %.4f s, p99 %.4f s', $name, $STREAMS, $took, $calls,
         $result->{count}, @$result{qw(p50 p99)};
@@ -126,7 +126,7 @@ my @flood = map { Dsem::Http2->new($node->raw) } 1 .. 5;
 for my $h2 (@flood) {
     $h2->send(join '', map { ($h2->request('/full'))[1] } 1 .. $OPEN);
 }
-eventually { waiting() == $MAX_WAITING } 'as many wait as may';
+eventually { waiting() == $MAX_WAITING } 'max_waiting requests queued';
 eventually {
     my $refused = 0;
     for my $h2 (@flood) {
@@ -136,16 +136,16 @@ eventually {
     $refused == @flood * $OPEN - $MAX_WAITING + 1;
 } 'the others are refused';
 $_->reset for @flood;
-eventually { waiting() == 1 } 'all gone with their connections';
+eventually { waiting() == 1 } 'all tickets removed';
 
 # the queue is what it was
 
 $up->release_all;
 is $holder->wait->status, 200, 'holder served';
-eventually { ($up->order)[-1] eq 'behind' } 'then who waited';
+eventually { ($up->order)[-1] eq 'behind' } 'queued request next';
 $up->release_all;
-is $behind->wait->status, 200, 'and served';
-cmp_ok $up->peak, '<=', 2, 'one of each semaphore';
+is $behind->wait->status, 200, 'queued request served';
+cmp_ok $up->peak, '<=', 2, 'one per semaphore';
 eventually { !grep { /:[sq]:/ } @{ $redis->cmd('KEYS', '*') } }
     'nothing left';
 

@@ -85,21 +85,21 @@ my @held = map { $h2->get('/?hang=1') } 1, 2;
 wait_for { $up->now == 2 };
 my $streamed = $h2->get('/?stream=20&every=20');
 my $waiting = $h2->get('/?hang=1');
-eventually { state() eq '2 2' } 'two wait';
-is($h2->status($h2->get('/impatient')), 503, 'one does not');
+eventually { state() eq '2 2' } 'two calls queued';
+is($h2->status($h2->get('/impatient')), 503, 'impatient call rejected');
 $h2->rst($waiting);
-eventually { state() eq '2 1' } 'one left while waiting';
+eventually { state() eq '2 1' } 'waiting call removed';
 $h2->rst($held[0]);
-eventually { $up->started == 3 } 'one left while served, the next goes on';
+eventually { $up->started == 3 } 'next call served';
 is($h2->status($streamed), 200, 'a stream served');
-eventually { state() eq '1 0' } 'one left';
+eventually { state() eq '1 0' } 'one permit held';
 my $other = Dsem::Http2->new($node->raw);
 $other->get('/?hang=1') for 1 .. 3;
-eventually { state() eq '2 2' && $up->now == 2 } 'others';
+eventually { state() eq '2 2' && $up->now == 2 } "new connection's calls";
 $other->close;
-eventually { state() eq '1 0' && $up->now == 1 } 'gone with their connection';
+eventually { state() eq '1 0' && $up->now == 1 } 'calls ended with connection';
 $up->release_all;
-is($h2->status($held[1]), 200, 'the last one served');
+is($h2->status($held[1]), 200, 'last call served');
 eventually { state() eq '0 0' } 'nothing left';
 
 # a client that streams: served before its first byte, counted to its last
@@ -107,12 +107,12 @@ eventually { state() eq '0 0' } 'nothing left';
 my ($stream, $head) = $h2->request('/?t=1');
 substr $head, 4, 1, chr 4;      # END_HEADERS, but not END_STREAM
 $h2->send($head);
-eventually { $up->now == 1 } 'served before the body is there';
+eventually { $up->now == 1 } 'served before its body';
 my $data = join '', map { Dsem::Http2::frame('DATA', 0, $stream, $_) } 1 .. 9;
 $h2->send($data);
-is(state(), '1 0', 'counted meanwhile');
+is(state(), '1 0', 'streaming call counted');
 $h2->send(Dsem::Http2::frame('DATA', 1, $stream, 'end'));
-is($h2->status($stream), 200, 'served to its end');
+is($h2->status($stream), 200, 'streaming call completed');
 eventually { state() eq '0 0' } 'nothing left';
 $h2->close;
 

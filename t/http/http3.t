@@ -58,14 +58,15 @@ EOF_CONF
 # one request, one connection
 
 my $one = h3('/?t=1');
-is(statuses($one), '200', 'a request served');
-is_deeply([logged()], ['HTTP/3.0 h3 200 dsem=PASSED /?t=1'], 'over HTTP/3');
+is(statuses($one), '200', 'request served');
+is_deeply([logged()], ['HTTP/3.0 h3 200 dsem=PASSED /?t=1'],
+    'protocol is HTTP/3');
 
 # many connections
 
 my @many = map { h3("/?hang=1&nonce=many$_") } 1 .. 10;
-eventually { state() eq '2 8' } 'eight of ten wait', 10;
-is($up->now, 2, 'two are served');
+eventually { state() eq '2 8' } 'eight of ten queued', 10;
+is($up->now, 2, 'two of ten served');
 wait_for { $up->release_all; !grep { $_->{process}->alive } @many };
 is(join(' ', map { statuses($_) } @many), join(' ', (200) x 10),
     'all served');
@@ -80,40 +81,40 @@ wait_for { $up->release_all; !$streams->{process}->alive };
 is(statuses($streams), join(' ', (200) x 10), 'ten streams served');
 is($up->peak, 2, 'two at a time');
 eventually { 8 == grep { /200 dsem=QUEUED.*nonce=stream/ } logged() }
-    'eight waited';
+    'eight had waited';
 
 # a body
 
 my $post = h3('-d', 'x' x 100_000, '/?t=1');
-is(statuses($post), '200', 'with a body');
+is(statuses($post), '200', 'request with body served');
 
 # whoever leaves, closing the connection
 
 my @held = map { h3("/?hang=1&nonce=held$_") } 1 .. 2;
 eventually { state() eq '2 0' && $up->now == 2 } 'limit reached';
 my $leaving = h3('-m', 1, '/?nonce=leaving');
-eventually { state() eq '2 1' } 'one waits';
-eventually { state() eq '2 0' } 'and is gone', 5;
-is(statuses($leaving), '000', 'without an answer');
+eventually { state() eq '2 1' } 'one request queued';
+eventually { state() eq '2 0' } 'queued request removed', 5;
+is(statuses($leaving), '000', 'no response sent');
 
 # or one stream, while others of the connection go on
 
 my $behind = streams('2 3', '-m', 5, '/?nonce=before', '--next',
     '-m', 1, '/?nonce=reset', '--next', '-m', 5, '/?nonce=after');
-eventually { state() eq '2 2' } 'one is reset', 5;
+eventually { state() eq '2 2' } 'one stream reset', 5;
 $up->release_all;
 is(join(' ', sort split ' ', statuses($behind)), '000 200 200',
-    'the others are served');
-is(statuses($_), '200', 'as those before') for @held;
+    'other streams served');
+is(statuses($_), '200', 'earlier streams served') for @held;
 is(scalar(grep { $_ =~ /^(?:leaving|reset)$/ } $up->order), 0,
-    'the backend saw none who left');
+    'no aborted request at backend');
 
 # while it is served
 
 my $served = h3('-m', 1, '/?hang=1');
-eventually { $up->now == 1 } 'one is served';
-eventually { $up->now == 0 && state() eq '0 0' } 'and leaves', 5;
-is(statuses($served), '000', 'without an answer');
+eventually { $up->now == 1 } 'one request served';
+eventually { $up->now == 0 && state() eq '0 0' } 'served client left', 5;
+is(statuses($served), '000', 'no response sent');
 is($up->peak, 2, 'peak is the limit');
 
 done_testing();
@@ -149,7 +150,7 @@ sub streams {
             pass "streams wait: $reached";
             return $curl;
         }
-        wait_for { state() eq $before } 15, 'those that came to leave';
+        wait_for { state() eq $before } 15, 'leaving clients removed';
     }
     die 'no curl has sent its requests';
 }

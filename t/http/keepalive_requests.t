@@ -52,7 +52,7 @@ my $kept = $node->raw;
 $kept->send(get('/') . get('/off') . get('/') . post('/', 'body') . get('/'));
 my $answers = answers($kept, 5);
 is_deeply($answers, ['200 PASSED', '200 ', ('200 PASSED') x 3],
-    'five requests in one breath, five verdicts');
+    'five pipelined requests, five verdicts');
 is($up->peak, 1, 'one at a time');
 eventually { state() eq '0 0' } 'nothing left';
 
@@ -64,16 +64,17 @@ $up->reset;
 $kept->send(get('/impatient') . get('/off?nonce=off') . get('/?nonce=first')
     . get('/?nonce=second'));
 is_deeply(answers($kept, 2), ['503 REJECTED', '200 '],
-    'refused, and the connection goes on');
-eventually { state() eq '1 1' } 'first of two waits';
+    'rejected, connection kept');
+eventually { state() eq '1 1' } 'first of two queued';
 my $other = $node->begin('/?nonce=other');
-eventually { state() eq '1 2' } 'then another client';
+eventually { state() eq '1 2' } 'second client queued';
 $up->release_all;
-is_deeply(answers($kept, 2), ['200 QUEUED', '200 QUEUED'], 'both served')
+is_deeply(answers($kept, 2), ['200 QUEUED', '200 QUEUED'],
+    'both requests served')
     or note(explain($kept));
-is($other->wait->status, 200, 'so is the other');
+is($other->wait->status, 200, 'second client served');
 is_deeply([$up->order], [qw(off first other second)],
-    'the second asked when the first was served');
+    'second request acquires later');
 is($holder->wait->status, 200, 'holder served');
 eventually { state() eq '0 0' } 'nothing left';
 
@@ -85,13 +86,13 @@ for my $way (sort keys %end) {
     $holder = $node->begin('/?hang=1');
     wait_for { $up->now == 1 };
     my $alone = $node->raw->send(get('/?hang=1'));
-    eventually { state() eq '1 1' } 'waits';
+    eventually { state() eq '1 1' } 'request queued';
     $end{$way}->($alone);
-    eventually { state() eq '1 0' } "$way: left while waiting";
+    eventually { state() eq '1 0' } "$way: waiting request removed";
     my $ahead = $node->raw->send(get('/?hang=1') . get('/?hang=1'));
-    eventually { state() eq '1 1' } 'waits, with another behind it';
+    eventually { state() eq '1 1' } 'request queued, another pipelined';
     $end{$way}->($ahead);
-    eventually { state() eq '1 0' } "$way: both left";
+    eventually { state() eq '1 0' } "$way: both requests removed";
     $up->release_all;
     is($holder->wait->status, 200, 'holder served');
 
@@ -100,7 +101,7 @@ for my $way (sort keys %end) {
     wait_for { $up->now == 1 };
     $end{$way}->($served);
     eventually { $up->now == 0 && state() eq '0 0' }
-        "$way: left while served";
+        "$way: served request removed";
 }
 
 done_testing();

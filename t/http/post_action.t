@@ -46,15 +46,15 @@ http {
 }
 EOF_CONF
 
-is($node->get('/')->status, 200, 'served');
-eventually { $up->served == 2 } 'and told after that';
+is($node->get('/')->status, 200, 'request served');
+eventually { $up->served == 2 } 'post_action run afterwards';
 eventually { state() eq '0 0' } 'nothing left';
 
 $up->reset;
 my $load = $t->load(urls => [$node->url('/?t=2')], clients => 10,
     requests => 50);
-is_deeply($load->{statuses}, { 200 => 50 }, 'many at once');
-eventually { after() == 50 } 'each told';
+is_deeply($load->{statuses}, { 200 => 50 }, 'all requests served');
+eventually { after() == 50 } 'one post_action each';
 is($up->peak('main'), 1, 'limit reached');
 eventually { state() eq '0 0' } 'nothing left';
 
@@ -63,24 +63,24 @@ eventually { state() eq '0 0' } 'nothing left';
 my $holder = $node->begin('/?hang=1');
 wait_for { $up->now == 1 };
 $up->reset;
-is($node->get('/impatient')->status, 503, 'refused');
-eventually { after() == 1 } 'and told at once';
+is($node->get('/impatient')->status, 503, 'request rejected');
+eventually { after() == 1 } 'post_action run at once';
 
 my $leaver = $node->begin('/?t=1');
 wait_for { state() eq '1 1' };
 $leaver->close;
-eventually { after() == 2 } 'client left, and told';
-is(state(), '1 0', 'no longer in the queue');
+eventually { after() == 2 } 'post_action after client abort';
+is(state(), '1 0', 'ticket removed');
 
 my $hanging = $node->begin('/?after=hang');
 wait_for { state() eq '1 1' };
 $hanging->close;
-eventually { $up->now('after') == 1 } 'client left, telling takes long';
-is(state(), '1 0', 'out of the queue meanwhile');
+eventually { $up->now('after') == 1 } 'slow post_action after abort';
+is(state(), '1 0', 'ticket already removed');
 my $next = $node->begin('/');
 wait_for { state() eq '1 1' };
 $up->release_all;
-is($_->wait->status, 200, 'served') for $holder, $next;
+is($_->wait->status, 200, 'request served') for $holder, $next;
 is($up->peak('main'), 1, 'one at a time');
 eventually { after() == 5 && state() eq '0 0' } 'nothing left';
 

@@ -72,47 +72,48 @@ EOF_CONF
 
 # MISS and HIT
 
-is(cached('/'), '200 MISS PASSED', 'a miss');
-is(cached('/'), '200 HIT PASSED', 'a hit');
+is(cached('/'), '200 MISS PASSED', 'miss served');
+is(cached('/'), '200 HIT PASSED', 'hit served');
 my @holders = map { $node->begin("/$_?hang=1") } 1, 2;
 wait_for { $up->now == 2 };
-is(cached('/impatient/'), '503 REJECTED', 'refused, though it is there');
+is(cached('/impatient/'), '503 REJECTED', 'cached page rejected');
 my $hit = $node->begin('/');
-eventually { state('one') eq '2 1' } 'a hit waits';
+eventually { state('one') eq '2 1' } 'hit queued';
 $up->release_all;
-is($hit->wait->header('X-Cache'), 'HIT QUEUED', 'and is a hit');
-is($_->wait->status, 200, 'served') for @holders;
-is($up->served, 3, 'backend asked for what was not there');
+is($hit->wait->header('X-Cache'), 'HIT QUEUED', 'queued hit served');
+is($_->wait->status, 200, 'request served') for @holders;
+is($up->served, 3, 'backend asked for misses');
 my $load = $t->load(urls => [$node->url('/')], clients => 10,
     requests => 500);
-is_deeply($load->{statuses}, { 200 => 500 }, 'many hits');
-is($up->served, 3, 'all from the cache');
+is_deeply($load->{statuses}, { 200 => 500 }, 'many hits served');
+is($up->served, 3, 'all hits from cache');
 eventually { state('one') eq '0 0' } 'nothing left';
 
 # one asks, the others wait for its answer
 
 my @locked = map { $node->begin('/locked?hang=1') } 1 .. 8;
 eventually { state('locked') eq '5 3' && $up->now == 1 }
-    'one at the backend, four wait for its answer';
+    'one fetch, four cache waiters';
 $up->release_all;
-is($_->wait->status, 200, 'served') for @locked;
+is($_->wait->status, 200, 'request served') for @locked;
 eventually { state('locked') eq '0 0' } 'nothing left';
 
 # an old answer for want of a better one
 
-is(cached('/stale'), '200 MISS PASSED', 'fresh');
+is(cached('/stale'), '200 MISS PASSED', 'fresh page');
 wait_for { cached('/stale?status=500') ne '200 HIT PASSED' };
-is(cached('/stale?close=1'), '200 STALE PASSED', 'stale: backend closed');
-is(cached('/stale?status=500'), '200 STALE PASSED', 'stale: backend failed');
-is(cached('/stale'), '200 EXPIRED PASSED', 'fresh again');
+is(cached('/stale?close=1'), '200 STALE PASSED', 'closed backend: stale page');
+is(cached('/stale?status=500'), '200 STALE PASSED',
+    'failing backend: stale page');
+is(cached('/stale'), '200 EXPIRED PASSED', 'fresh page again');
 eventually { state('stale') eq '0 0' } 'nothing left';
 
 # an update in the background
 
-is(cached('/background'), '200 MISS PASSED', 'fresh');
+is(cached('/background'), '200 MISS PASSED', 'fresh page');
 wait_for { $node->get('/background?hang=1')->header('X-Cache') !~ /HIT/ };
-eventually { $up->now == 1 } 'updating';
-is($up->release_all, 1, 'one update');
+eventually { $up->now == 1 } 'updating page';
+is($up->release_all, 1, 'one update sent');
 eventually { state('background') eq '0 0' && $up->now == 0 } 'nothing left';
 
 done_testing();

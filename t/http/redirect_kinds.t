@@ -127,22 +127,22 @@ for my $path (sort keys %ways) {
     $up->reset;
     my $request = $node->get($path);
     is($request->status, 200, "$path: served");
-    cmp_ok($request->latency, '<', 1, 'without a wait');
-    is($up->served, $ways{$path}, 'from where it was sent');
+    cmp_ok($request->latency, '<', 1, 'no wait');
+    is($up->served, $ways{$path}, 'expected location answered');
     eventually { state() eq '0 0' } 'nothing left';
 }
-is($node->get('/accel_file')->body, "page\n", 'the file for X-Accel-Redirect');
+is($node->get('/accel_file')->body, "page\n", 'X-Accel-Redirect file served');
 
 # others wait for the permit all the time
 
 $up->reset;
 my $load = $t->load(urls => [map { $node->url($_) } sort keys %ways],
     clients => 13, requests => 390);
-is_deeply($load->{statuses}, { 200 => 390 }, 'all ways at once');
+is_deeply($load->{statuses}, { 200 => 390 }, 'all redirects served together');
 is($up->peak('main'), 1, 'one at a time');
 my %status;
 $status{ $_->{dsem_status} }++ for $node->access_log;
-cmp_ok($status{QUEUED}, '>', 200, 'most had to wait');
+cmp_ok($status{QUEUED}, '>', 200, 'most requests queued');
 eventually { state() eq '0 0' } 'nothing left';
 
 done_testing();

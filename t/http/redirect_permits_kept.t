@@ -124,17 +124,17 @@ my $holder = $node->begin('/refused?hang=1');
 eventually { $up->now == 1 } 'limit reached';
 my $late = $node->get('/refused');
 is($late->status, 503, 'refused after the timeout');
-is($late->body, "sorry\n", 'with its page');
-is($late->header('X-Dsem'), 'TIMEOUT one', 'and its reason');
-cmp_ok($late->latency, '<', 5, 'the page has no wait');
+is($late->body, "sorry\n", 'error page sent');
+is($late->header('X-Dsem'), 'TIMEOUT one', 'reason is TIMEOUT');
+cmp_ok($late->latency, '<', 5, 'error page not queued');
 my $waiting = $node->begin('/waited');
 wait_for { state('one') eq '1 1' };
 my $full = $node->get('/refused');
-is($full->body, "sorry\n", 'page where the queue is full');
-is($full->header('X-Dsem'), 'REJECTED one', 'and its reason');
+is($full->body, "sorry\n", 'error page at full queue');
+is($full->header('X-Dsem'), 'REJECTED one', 'reason is REJECTED');
 is(scalar $node->grep_log(qr/ dsem (?:timeout|rejected): /), 2,
-    'each refused once');
-is(state('one'), '1 1', 'pages wanted nothing');
+    'each rejection logged once');
+is(state('one'), '1 1', 'error pages take nothing');
 
 # the wait before a redirect is not forgotten
 
@@ -142,10 +142,10 @@ my $begun = now;
 wait_for { now > $begun + 0.2 };
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
-is($waiting->wait->status, 200, 'served after a wait and a redirect');
-is($waiting->header('X-Dsem'), 'QUEUED one', 'status of the wait');
+is($waiting->wait->status, 200, 'redirected request served');
+is($waiting->header('X-Dsem'), 'QUEUED one', 'status is QUEUED');
 cmp_ok($node->logged($waiting)->{dsem_wait_time}, '>=', 0.2,
-    'its wait is logged');
+    'wait time logged');
 eventually { state('one') eq '0 0' } 'nothing left';
 
 # same name, once, although others wait for it
@@ -163,39 +163,41 @@ for my $path ('/accel', '/try_files?hang=1', '/error_page?hang=1',
     is($before->wait->status, 200, 'holder served');
     eventually { $up->now == 1 && ($up->order)[-1] eq $path }
         "no deadlock: $path";
-    is(state('one'), '1 1', 'taken once');
+    is(state('one'), '1 1', 'permit acquired once');
     $up->release_all;
-    is($request->wait->status, 200, 'served');
-    is($request->header('X-Dsem'), 'QUEUED one', 'after a wait');
-    eventually { $up->now == 1 && state('one') eq '1 0' } 'given back once';
+    is($request->wait->status, 200, 'request served');
+    is($request->header('X-Dsem'), 'QUEUED one', 'status is QUEUED');
+    eventually { $up->now == 1 && state('one') eq '1 0' }
+        'permit released once';
     $up->release_all;
-    is($behind->wait->status, 200, 'the next one served');
+    is($behind->wait->status, 200, 'next request served');
     wait_for { state('one') eq '0 0' };
 }
 
 # another name: the first goes back before the second is waited for
 
 my $other = $node->begin('/other?hang=1');
-eventually { state('other') eq '1 0' } 'has the other';
-eventually { state('one') eq '0 0' } 'and not the first';
+eventually { state('other') eq '1 0' } 'second permit acquired';
+eventually { state('one') eq '0 0' } 'first permit released';
 my $behind = $node->begin('/other');
-eventually { state('other') eq '1 1' } 'waits for the other';
-eventually { state('one') eq '0 0' } 'without the first';
+eventually { state('other') eq '1 1' } 'next request queued';
+eventually { state('one') eq '0 0' } 'first permit still free';
 $up->release_all;
-is($_->wait->status, 200, 'served') for $other, $behind;
-is($other->header('X-Dsem'), 'PASSED other', 'passed by the other');
+is($_->wait->status, 200, 'both requests served') for $other, $behind;
+is($other->header('X-Dsem'), 'PASSED other', 'status names second semaphore');
 
 my $none = $node->begin('/none?hang=1');
-eventually { $up->now == 1 } 'where nothing is wanted';
-eventually { state('one') eq '0 0' } 'nothing is kept';
+eventually { $up->now == 1 } 'unlimited target served';
+eventually { state('one') eq '0 0' } 'no permit kept';
 $up->release_all;
-is($none->wait->status, 200, 'served');
+is($none->wait->status, 200, 'request served');
 
 my $more = $node->begin('/more?hang=1');
-eventually { $up->now == 1 } 'where more is wanted';
-is(state('one') . ', ' . state('other'), '1 0, 1 0', 'it has both');
+eventually { $up->now == 1 } 'both semaphores wanted';
+is(state('one') . ', ' . state('other'), '1 0, 1 0', 'both permits held');
 $up->release_all;
-is($more->wait->header('X-Dsem'), 'PASSED other', 'passed by the last');
+is($more->wait->header('X-Dsem'), 'PASSED other',
+    'status names last semaphore');
 eventually { state('one') . state('other') eq '0 00 0' } 'nothing left';
 is($up->peak, 1, 'one at a time');
 

@@ -108,9 +108,10 @@ my %kept = (a => '1 0, 0 0, 0 0', b => '0 0, 1 0, 0 0',
     bc => '0 0, 1 0, 1 0', ac => '1 0, 0 0, 1 0', abc => '1 0, 1 0, 1 0');
 for my $to (sort keys %kept) {
     my $request = $node->begin("/ab?to=$to&hang=1");
-    eventually { $up->now == 1 && abc() eq $kept{$to} } "has $to";
+    eventually { $up->now == 1 && abc() eq $kept{$to} }
+        "permits after redirect to $to";
     $up->release_all;
-    is($request->wait->status, 200, 'served');
+    is($request->wait->status, 200, 'request served');
     eventually { abc() eq '0 0, 0 0, 0 0' } 'nothing left';
 }
 
@@ -119,24 +120,24 @@ for my $to (sort keys %kept) {
 my $c = $node->begin('/c?hang=1');
 wait_for { $up->now == 1 };
 my $waits = $node->begin('/ab?to=bc');
-eventually { abc() eq '0 0, 1 0, 1 1' } 'waits for c, without a';
+eventually { abc() eq '0 0, 1 0, 1 1' } 'queued for c without a';
 $waits->close;
-eventually { abc() eq '0 0, 0 0, 1 0' } 'client left, all given back', 0.5;
+eventually { abc() eq '0 0, 0 0, 1 0' } 'all permits returned', 0.5;
 $up->reset;
 my $refused = $node->begin('/ab?to=ac&hang=1');
 eventually { $up->now == 2 && ($up->log)[0]{uri} =~ /sorry/ }
-    'refused, and on its page';
-is(abc(), '0 0, 0 0, 1 0', 'which has no permit');
+    'rejected with error page';
+is(abc(), '0 0, 0 0, 1 0', 'error page without permit');
 $up->release_all;
-is($refused->wait->status, 503, 'status of the refusal');
-is($refused->header('X-Dsem'), 'REJECTED c', 'and its reason');
+is($refused->wait->status, 503, 'status is the refusal');
+is($refused->header('X-Dsem'), 'REJECTED c', 'refusal reason reported');
 is($c->wait->status, 200, 'c served');
 
 # many at once
 
 my $load = $t->load(urls => [map { $node->url("/ab?to=$_&t=1") }
     qw(a b bc abc)], clients => 20, requests => 200);
-is_deeply($load->{statuses}, { 200 => 200 }, 'no circle');
+is_deeply($load->{statuses}, { 200 => 200 }, 'no deadlock');
 eventually { abc() eq '0 0, 0 0, 0 0' } 'nothing left';
 
 # the same name with another weight
@@ -144,16 +145,17 @@ eventually { abc() eq '0 0, 0 0, 0 0' } 'nothing left';
 for my $way (['/light', 3], ['/heavy', 1]) {
     my ($path, $weight) = @$way;
     my $request = $node->begin("$path?hang=1");
-    eventually { $up->now == 1 } "$path: no wait for itself";
-    cmp_ok((split ' ', state('heavy'))[0], '>=', $weight, 'has enough');
+    eventually { $up->now == 1 } "$path: no wait for own permit";
+    cmp_ok((split ' ', state('heavy'))[0], '>=', $weight,
+        'enough permits held');
     $up->release_all;
-    is($request->wait->status, 200, 'served');
+    is($request->wait->status, 200, 'request served');
     eventually { state('heavy') eq '0 0' } 'nothing left';
 }
 $up->reset;
 $load = $t->load(urls => [map { $node->url("$_?t=1") } '/light', '/heavy'],
     clients => 10, requests => 60);
-is_deeply($load->{statuses}, { 200 => 60 }, 'many at once');
+is_deeply($load->{statuses}, { 200 => 60 }, 'many requests served');
 eventually { state('heavy') eq '0 0' } 'nothing left';
 
 # opposite orders, which nginx -t cannot see
@@ -161,9 +163,9 @@ eventually { state('heavy') eq '0 0' } 'nothing left';
 my @circle = map { $node->begin('/there?x=x&y=y&t=1') } 1 .. 20;
 my %status;
 $status{ $_->wait->status }++ for @circle;
-is(($status{200} // 0) + ($status{503} // 0), 20, 'served or refused');
+is(($status{200} // 0) + ($status{503} // 0), 20, 'all served or rejected');
 eventually { state('x') . state('y') eq '0 00 0' } 'nothing left';
-is($node->get('/there?x=x&y=y')->status, 200, 'and on it goes');
+is($node->get('/there?x=x&y=y')->status, 200, 'service continues');
 
 done_testing();
 

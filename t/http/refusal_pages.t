@@ -101,9 +101,9 @@ close $page;
 
 # with a permit and without a limit
 
-is(told('/', 2), '200 PASSED one 2 in, PASSED in', 'passed');
-is(told('/off', 2), '200 free, free', 'not limited');
-is(told('/?status=404', 2), '404 PASSED one 2 in, -', 'not found');
+is(told('/', 2), '200 PASSED one 2 in, PASSED in', 'request passed');
+is(told('/off', 2), '200 free, free', 'unlimited request');
+is(told('/?status=404', 2), '404 PASSED one 2 in, -', 'missing file');
 
 # full (heavier than the limit), timeout, no number
 
@@ -128,15 +128,15 @@ for my $path (sort keys %expected) {
     is_deeply(\@got, $expected{$path}, "answers of $path");
 }
 
-is(get('/page/', 0)->body, "a page\n", 'a file for a page');
-like(get('/page/', 1)->body, qr/^later, one: 0\.\d{3}$/, 'one with values');
-is(get('/page/', 'none')->body, "sorry\n", 'chosen by if');
-is(get('/good/', 1)->body, '{"refused":"TIMEOUT"}', 'a 200 with a body');
+is(get('/page/', 0)->body, "a page\n", 'static page sent');
+like(get('/page/', 1)->body, qr/^later, one: 0\.\d{3}$/, 'page with variables');
+is(get('/page/', 'none')->body, "sorry\n", 'page chosen by if');
+is(get('/good/', 1)->body, '{"refused":"TIMEOUT"}', 'page with status 200');
 is(get('/elsewhere/', 0)->header('Location'), 'http://elsewhere/REJECTED',
-    'a redirect that says why');
+    'redirect with reason');
 my $other = get('/stale/', 1);
-like($other->body, qr{^\S+ /stale/$}, 'a backend that is not limited');
-is(state(), '1 0', 'nobody asked again');
+like($other->body, qr{^\S+ /stale/$}, 'page from unlimited backend');
+is(state(), '1 0', 'no further permit requested');
 
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
@@ -144,11 +144,11 @@ is($holder->wait->status, 200, 'holder served');
 # in logs
 
 wait_for { lines('short.log') == 25 };
-is((lines('short.log'))[0], '200 [PASSED] in', 'log of a request');
-is((lines('short.log'))[1], '200 [-] free', 'not limited');
-is(scalar lines('refused.log'), 21, 'a log of refusals only');
+is((lines('short.log'))[0], '200 [PASSED] in', 'request logged');
+is((lines('short.log'))[1], '200 [-] free', 'unlimited request logged');
+is(scalar lines('refused.log'), 21, 'refusal log complete');
 is(scalar(grep { /\[(?:REJECTED|TIMEOUT|ERROR)\] out$/ }
-    lines('refused.log')), 21, 'with their reasons');
+    lines('refused.log')), 21, 'reasons logged');
 
 done_testing();
 

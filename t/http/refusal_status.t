@@ -74,10 +74,10 @@ wait_for { $node->access_log == 18 };
 my %reason;
 $reason{ $_->{dsem_status} }++ for $node->access_log;
 is_deeply(\%reason, { REJECTED => 6, TIMEOUT => 6, ERROR => 6 },
-    'each for its reason');
+    'statuses by reason');
 
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
-is($up->started, 1, 'nobody else');
+is($up->started, 1, 'only holder at backend');
 
 done_testing();

@@ -141,7 +141,7 @@ sub told {
     is($answer->status . ' ' . ($answer->header('X-Dsem') // ''),
         "$status $verdict", "$path: $verdict");
     is($answer->header('Retry-After'), $seconds,
-        defined $seconds ? "told $seconds" : 'told nothing');
+        defined $seconds ? "told $seconds" : 'no Retry-After');
     return $answer;
 }
 
@@ -150,7 +150,7 @@ told('/7s/late', 503, 'TIMEOUT', 7);
 told('/7s/other_status', 429, 'REJECTED', 7);
 for my $path ('/7s/page', '/7s/named_page') {
     is(told($path, 503, 'REJECTED', 7)->body, "come back later\n",
-        'with its page');
+        'error page sent');
 }
 told('/7s/proxied_page', 503, 'REJECTED', 7);
 told('/7s/page_of_its_own_mind', 503, 'REJECTED', 99);
@@ -175,7 +175,7 @@ told('/7s/crowded', 503, 'REJECTED', 7);
 $_->close for @waiting;
 
 $up->release_all;
-is($holder->wait->header('Retry-After'), undef, 'who is served is told none');
+is($holder->wait->header('Retry-After'), undef, 'served without Retry-After');
 
 # the same while Redis is away
 
@@ -205,10 +205,10 @@ EOF_CONF
 
 $holder = $away->begin('/local?hang=1');
 wait_for { $up->now == 1 };
-is($away->get('/local')->header('X-Dsem'), 'REJECTED', 'away: refused');
-is($away->get('/local')->header('Retry-After'), 7, 'told 7');
-is($away->get('/reject')->header('X-Dsem'), 'ERROR', 'away: not decided');
-is($away->get('/reject')->header('Retry-After'), undef, 'told nothing');
+is($away->get('/local')->header('X-Dsem'), 'REJECTED', 'unavailable: rejected');
+is($away->get('/local')->header('Retry-After'), 7, 'Retry-After is 7');
+is($away->get('/reject')->header('X-Dsem'), 'ERROR', 'unavailable: undecided');
+is($away->get('/reject')->header('Retry-After'), undef, 'no Retry-After');
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
 

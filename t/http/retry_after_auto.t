@@ -71,22 +71,22 @@ sub told {
 
 my @all = fill('/long_queue', 2, 20, 1000);
 my @told = told('/long_queue');
-is(scalar(grep { !/^\d+$/ } @told), 0, 'all are told a number');
+is(scalar(grep { !/^\d+$/ } @told), 0, 'each header a number');
 cmp_ok(min(@told), '>=', 7, 'a quarter less at most');
 cmp_ok(max(@told), '<=', 15, 'a quarter more at most');
-cmp_ok(sum(@told) / @told, '>', 9, 'ten or so');
-cmp_ok(sum(@told) / @told, '<', 13, 'on the average');
-cmp_ok(scalar(uniq @told), '>', 2, 'not always the same');
+cmp_ok(sum(@told) / @told, '>', 9, 'values near ten');
+cmp_ok(sum(@told) / @told, '<', 13, 'average near ten');
+cmp_ok(scalar(uniq @told), '>', 2, 'values vary');
 $_->close for @all;
 
 @all = fill('/longer_queue', 1, 100, 1000);
 @told = told('/longer_queue');
-cmp_ok(min(@told), '>=', 22, 'longer: around half a minute');
-cmp_ok(max(@told), '<=', 30, 'but never above');
+cmp_ok(min(@told), '>=', 22, 'longer queue: about 30 s');
+cmp_ok(max(@told), '<=', 30, '30 s never exceeded');
 $_->close for @all;
 
 @all = fill('/short_calls', 2, 20, 20);
-is(join(' ', uniq told('/short_calls')), '1', 'shorter: the least there is');
+is(join(' ', uniq told('/short_calls')), '1', 'shorter queue: minimum sent');
 $_->close for @all;
 $up->release_all;
 

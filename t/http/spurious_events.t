@@ -53,9 +53,9 @@ sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 sub places { state('seq') }
 
 my $holder = $node->begin('/waits?hang=1&nonce=holder');
-eventually { $up->now == 1 } 'the one permit is out';
+eventually { $up->now == 1 } 'permit out';
 my $other = $node->begin('/waits?nonce=other');
-eventually { state('waiting') == 1 } 'somebody waits';
+eventually { state('waiting') == 1 } 'request queued';
 my $before = places();
 
 # an answer that fills the socket makes nginx wait for events to write, and
@@ -64,23 +64,24 @@ my $before = places();
 my $raw = $node->raw;
 my $more = "GET /heard HTTP/1.1\r\nHost: localhost\r\n\r\n";
 $raw->send("GET /large?size=8000000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-wait_for { $up->started == 2 } 15, 'the large answer';
+wait_for { $up->started == 2 } 15, 'large response started';
 my $size = 0;
-wait_for { ($size += length $raw->read(0)) > 8_000_000 } 10, 'all of it';
+wait_for { ($size += length $raw->read(0)) > 8_000_000 } 10,
+    'large response complete';
 $raw->send("GET /waits?nonce=one HTTP/1.1\r\nHost: localhost\r\n\r\n");
-eventually { state('waiting') == 2 } 'it waits behind the answer';
+eventually { state('waiting') == 2 } 'request queued behind response';
 for my $byte (split //, $more x 5) {
     $raw->send($byte);
     $node->get('/heard');
 }
-is state('waiting'), 2, 'bytes: still waits once';
-is places(), $before + 1, 'bytes: asked once';
+is state('waiting'), 2, 'bytes: no further ticket';
+is places(), $before + 1, 'bytes: one place taken';
 
 # HTTP/2
 
 my $h2 = Dsem::Http2->new($node->raw(2));
 my $stream = $h2->get('/waits?nonce=two');
-eventually { state('waiting') == 3 } 'a stream waits';
+eventually { state('waiting') == 3 } 'stream queued';
 my ($WINDOW_UPDATE, $PRIORITY) = (8, 2);
 
 sub frame {
@@ -99,19 +100,19 @@ for my $n (1 .. 200) {
     $h2->read;
 }
 is $h2->status($h2->get('/heard')), 204, 'all frames are read';
-ok !$h2->ended($stream), 'frames: still waits';
-is state('waiting'), 3, 'frames: still waits once';
-is places(), $before + 2, 'frames: asked once';
-is $up->now, 1, 'nobody let in';
+ok !$h2->ended($stream), 'frames: stream still queued';
+is state('waiting'), 3, 'frames: no further ticket';
+is places(), $before + 2, 'frames: one place taken';
+is $up->now, 1, 'only holder at backend';
 
 $up->release_all;
 is $holder->wait->status, 200, 'holder served';
-is $other->wait->status, 200, 'the next one served';
+is $other->wait->status, 200, 'next request served';
 like $raw->read_until(qr/ 204 .* 204 /s), qr/^HTTP\S+ 200 .* 204 /s,
-    'then the one with the bytes, and what it has sent';
-is $h2->status($stream), 200, 'then the stream';
+    'pipelined requests served';
+is $h2->status($stream), 200, 'stream served';
 is_deeply [ grep { $_ ne '' } map { $_->{nonce} } grep { $_->{uri} !~ /large/ }
-    $up->log ], [qw(holder other one two)], 'each once, in order';
+    $up->log ], [qw(holder other one two)], 'each served once, in order';
 is $up->peak('api'), 1, 'limit reached, never exceeded';
 $h2->close;
 $raw->close;

@@ -111,18 +111,18 @@ wait_for { state() eq '1 0' };
 # refused, and too late
 
 my $auth = $node->get('/auth/refused');
-is($auth->status, 500, 'auth_request refused: what nginx makes of it');
-is($auth->header('Retry-After'), undef, 'which is no refusal itself');
-is($node->get('/auth/late')->status, 500, 'auth_request too late');
+is($auth->status, 500, 'auth_request rejected: 500');
+is($auth->header('Retry-After'), undef, 'no Retry-After');
+is($node->get('/auth/late')->status, 500, 'auth_request timed out');
 my $page = $node->get('/page/refused.html');
-is($page->status, 200, 'include refused: a page without it');
-like($page->body, qr/503 Service.*\|$/s, 'that says so');
-is($page->header('Retry-After'), undef, 'to nobody who would understand');
+is($page->status, 200, 'page without include');
+like($page->body, qr/503 Service.*\|$/s, 'refusal in page');
+is($page->header('Retry-After'), undef, 'no Retry-After');
 is_deeply([map { "$_->{request_uri} $_->{dsem_status}" }
         grep { $_->{dsem_status} } $node->access_log], [
     '/auth/refused REJECTED', '/auth/late TIMEOUT',
     '/page/refused.html REJECTED'
-], 'each logged once');
+], 'each refusal logged once');
 is(state(), '1 0', 'nothing left');
 
 # a client that leaves while its subrequests wait, and while they are served
@@ -143,7 +143,7 @@ for my $case (['/auth/waits', 1], ['/page/waits.html', 2]) {
         my $client = $begin->($path);
         eventually { state() eq "1 $wants" } "$path: $wants wait";
         $end->($client);
-        eventually { state() eq '1 0' } "$name: nobody waits";
+        eventually { state() eq '1 0' } "$name: no ticket waiting";
     }
 }
 $up->release_all;
@@ -156,7 +156,8 @@ for my $case (['/auth/waits', '1 0'], ['/page/waits.html', '1 1']) {
         my $client = $begin->($path);
         eventually { $up->now == 1 && state() eq $state } "$path: served";
         $end->($client);
-        eventually { $up->now == 0 && state() eq '0 0' } "$name: all back";
+        eventually { $up->now == 0 && state() eq '0 0' }
+            "$name: all permits returned";
     }
 }
 
@@ -165,7 +166,7 @@ for my $case (['/auth/waits', '1 0'], ['/page/waits.html', '1 1']) {
 $up->reset;
 $page = $node->get('/page/redirected.html');
 is($page->status, 200, 'redirected: served');
-is(() = $page->body =~ m{/instead}g, 2, 'from elsewhere');
+is(() = $page->body =~ m{/instead}g, 2, 'other location answered');
 is($up->peak, 1, 'one at a time');
 eventually { state() eq '0 0' } 'nothing left';
 
@@ -174,10 +175,10 @@ eventually { state() eq '0 0' } 'nothing left';
 $up->reset;
 my $off = $node->begin('/page/off.html');
 eventually { $up->now == 2 } 'off: two at once';
-is(state(), '0 0', 'without a permit');
+is(state(), '0 0', 'no permit taken');
 $up->release_all;
-is($off->wait->status, 200, 'served');
-is($off->header('X-Dsem') // '', '', 'and unheard of');
+is($off->wait->status, 200, 'request served');
+is($off->header('X-Dsem') // '', '', 'no status reported');
 
 done_testing();
 

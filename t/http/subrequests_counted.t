@@ -138,21 +138,21 @@ for my $path (sort keys %seen) {
     my ($requests, $peak) = @{ $seen{$path} };
     $up->reset;
     is($node->get($path)->status, 200, "$path: no deadlock");
-    eventually { $up->served == $requests } 'all served';
+    eventually { $up->served == $requests } 'all subrequests served';
     wait_for { state() eq '0 0' };
 
     my $load = $t->load(urls => [$node->url($path)], clients => 5,
         requests => 10);
-    is_deeply($load->{statuses}, { 200 => 10 }, 'nor with many at once');
-    cmp_ok($load->{max}, '<', 25, 'and no timeout');
-    eventually { $up->served == 11 * $requests } 'each served';
+    is_deeply($load->{statuses}, { 200 => 10 }, 'no deadlock under load');
+    cmp_ok($load->{max}, '<', 25, 'no timeout');
+    eventually { $up->served == 11 * $requests } 'each request served';
     is($up->peak('one'), $peak, $peak == 1 ? 'one at a time'
-        : 'one with what it keeps waiting');
-    eventually { state() eq '0 0' } 'all given back';
+        : 'kept permits do not block');
+    eventually { state() eq '0 0' } 'all permits returned';
 }
 
 is(scalar $node->grep_log(qr/\[(?:warn|error|crit)\].*dsem/), 0,
-    'nothing to complain of');
+    'no warning logged');
 
 done_testing();
 

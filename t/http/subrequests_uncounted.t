@@ -63,8 +63,8 @@ for my $case (['/auth_request', 1, 1], ['/mirror', 1, 1], ['/ssi', 0, 2]) {
     $up->reset;
     my $alone = $node->get("$path?t=20");
     is($alone->status, 200, "$path: no deadlock");
-    is($alone->header('X-Dsem'), 'PASSED', 'passed');
-    cmp_ok($alone->latency, '<', 5, 'without a wait');
+    is($alone->header('X-Dsem'), 'PASSED', 'request passed');
+    cmp_ok($alone->latency, '<', 5, 'no wait');
     eventually { $up->served == $main + $sub && $up->now == 0 }
         'all subrequests served';
     wait_for { held() == 0 };
@@ -73,8 +73,8 @@ for my $case (['/auth_request', 1, 1], ['/mirror', 1, 1], ['/ssi', 0, 2]) {
     $up->reset;
     my $load = $t->load(urls => [$node->url("$path?t=5")], clients => 5,
         requests => 10);
-    is_deeply($load->{statuses}, { 200 => 10 }, 'many at once');
-    eventually { $up->served == 10 * ($main + $sub) } 'each with its own';
+    is_deeply($load->{statuses}, { 200 => 10 }, 'concurrent requests served');
+    eventually { $up->served == 10 * ($main + $sub) } 'own subrequests each';
     is($up->peak('main'), $main, 'one main at a time');
     wait_for { held() == 0 };
 }
@@ -86,11 +86,11 @@ $up->reset;
 my $holder = $node->begin('/plain?hang=1');
 wait_for { $up->now == 1 };
 my $behind = $node->begin('/auth_request');
-eventually { waiting() == 1 } 'waits for its permit';
-is($up->served, 1, 'authorized before that');
+eventually { waiting() == 1 } 'main request queued';
+is($up->served, 1, 'subrequest ran before');
 $up->release_all;
-is($_->wait->status, 200, 'served') for $holder, $behind;
-is($behind->header('X-Dsem'), 'QUEUED', 'after a wait');
+is($_->wait->status, 200, 'request served') for $holder, $behind;
+is($behind->header('X-Dsem'), 'QUEUED', 'status is QUEUED');
 
 done_testing();
 

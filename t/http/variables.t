@@ -57,11 +57,11 @@ sub told {
         qw(status name queue_position limit in_use)), $expected,
         "$what: log");
     my $wait = $request->header('X-Wait');
-    is($line->{dsem_wait_time}, $wait // '', "$what: wait in both");
+    is($line->{dsem_wait_time}, $wait // '', "$what: same wait in both");
     return unless defined $low;
     like($wait, qr/^\d+\.\d{3}$/, "$what: wait in seconds");
-    cmp_ok($wait, '>=', $low, "$what: not shorter");
-    cmp_ok($wait, '<', $high, "$what: nor longer");
+    cmp_ok($wait, '>=', $low, "$what: wait not shorter");
+    cmp_ok($wait, '<', $high, "$what: wait not longer");
 }
 
 my $passed = $node->begin('/seen?hang=1');

@@ -66,16 +66,16 @@ for my $case (
     my $post = post('/', 100);
     $end->($post);
     my $line = $node->logged($post);
-    is($line->{status}, $status, "$name: ended as nginx ends it");
-    is($line->{dsem_status}, '', 'without a verdict');
-    is(state(), '1 0', 'and without having asked');
+    is($line->{status}, $status, "$name: status of nginx");
+    is($line->{dsem_status}, '', 'no verdict');
+    is(state(), '1 0', 'no permit requested');
 }
 
 my $large = post('/', 1001);
-is($large->wait->status, 413, 'too large');
+is($large->wait->status, 413, '413 sent');
 $large->close;
-is($node->logged($large)->{dsem_status}, '', 'without a verdict');
-is(state(), '1 0', 'and without having asked');
+is($node->logged($large)->{dsem_status}, '', 'no verdict');
+is(state(), '1 0', 'no permit requested');
 
 # the same by HTTP/2
 
@@ -85,44 +85,44 @@ my $stream = $h2->begin_post('/patient', @header);
 $h2->data($stream, 'x' x 50)->ping->rst($stream)->ping;
 is(state(), '1 0', 'HTTP/2: stream reset');
 is($h2->status($h2->post('/patient', 'x' x 10, @header)), 400,
-    'HTTP/2: too short');
+    'HTTP/2: short body rejected');
 is($h2->status($h2->post('/', 'x', 'content-length' => 1001)), 413,
-    'HTTP/2: too large');
+    'HTTP/2: large body rejected');
 $stream = $h2->begin_post('/patient', @header);
 $h2->data($stream, 'x' x 50)->ping->close;
 eventually { (grep { $_->{status} == 499 } $node->access_log) == 2 }
-    'HTTP/2: closed';
-is(state(), '1 0', 'nobody has asked');
+    'HTTP/2: connection closed';
+is(state(), '1 0', 'no permit requested');
 
 # whoever has sent its body and waits may leave
 
 my $waits = post('/', 10);
 $waits->raw->send('x' x 10);
-eventually { state() eq '1 1' } 'one waits';
+eventually { state() eq '1 1' } 'one request queued';
 $waits->close;
-eventually { state() eq '1 0' } 'and leaves';
-is($node->logged($waits)->{status}, 499, 'as everybody does');
+eventually { state() eq '1 0' } 'ticket removed';
+is($node->logged($waits)->{status}, 499, 'logged as 499');
 my $pipelined = post('/', 10);
 $pipelined->raw->send('x' x 10 . 'GET / HTTP/1.1');
-eventually { state() eq '1 1' } 'one waits with more to say';
+eventually { state() eq '1 1' } 'request with unread bytes queued';
 $pipelined->abort;
-eventually { state() eq '1 0' } 'and leaves';
+eventually { state() eq '1 0' } 'ticket removed';
 
 # go ahead, while another has the permit
 
 my $expects = post('/patient', 10, Expect => '100-continue');
 my $interim = $expects->raw->read_until(qr/\r\n\r\n/);
-is($interim, "HTTP/1.1 100 Continue\r\n\r\n", 'told to go ahead');
-is(state(), '1 0', 'before it asks');
+is($interim, "HTTP/1.1 100 Continue\r\n\r\n", 'interim response sent');
+is(state(), '1 0', 'no permit requested yet');
 $expects->raw->send('x' x 10);
-eventually { state() eq '1 1' } 'asks with its body';
+eventually { state() eq '1 1' } 'queued after its body';
 $up->release_all;
-is($expects->wait->status, 200, 'served');
-is($holder->wait->status, 200, 'after the holder');
+is($expects->wait->status, 200, 'request served');
+is($holder->wait->status, 200, 'served after holder');
 
-is($up->started, 2, 'the upstream saw only these');
+is($up->started, 2, 'only complete requests at upstream');
 is($up->peak, 1, 'one at a time');
-eventually { state() eq '0 0' } 'nothing held';
+eventually { state() eq '0 0' } 'no permit held';
 
 done_testing();
 

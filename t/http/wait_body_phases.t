@@ -120,19 +120,19 @@ for my $path ('/plain', '/two_lines', '/satisfy_any', '/auth_request',
         . "Content-Length: 10\r\n\r\n01234");
     my $begun = now;
     wait_for { now > $begun + 0.05 };
-    is(state(), '1 0', "$path: nobody asks");
+    is(state(), '1 0', "$path: no permit requested");
     $client->send("56789GET /plain?n=2 HTTP/1.1\r\nHost: a\r\n"
         . "Connection: close\r\n\r\n");
-    eventually { state() eq '1 1' } "$path: until the body is there";
+    eventually { state() eq '1 1' } "$path: permit requested after body";
 
     $up->release_all;
-    is($holder->wait->status, 200, 'served');
+    is($holder->wait->status, 200, 'request served');
     my @answers = $client->read_eof =~ m{^HTTP/1\.1 (\d+)}mg;
-    is("@answers", '200 200', 'both are served');
+    is("@answers", '200 200', 'both requests served');
     push @expected, "$path 0123456789";
     push @expected, '/mirrored 0123456789' if $path =~ /mirror/;
     wait_for { bodies() >= @expected };
-    is_deeply([sort(bodies())], [sort @expected], 'the upstream has it');
+    is_deeply([sort(bodies())], [sort @expected], 'upstream has the body');
     wait_for { state() eq '0 0' };
 }
 done_testing();

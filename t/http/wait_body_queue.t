@@ -125,7 +125,7 @@ for my $path ('/on', '/on/small_buffer', '/on/large_buffer', '/off',
             $up->release_all;
         }
         eventually { ($status->() // 0) eq 200 } "$nonce: served";
-        is(sum_at_upstream($nonce), $sum, 'with its body');
+        is(sum_at_upstream($nonce), $sum, 'body complete');
         wait_for { state() eq '0 0' };
     }
 }
@@ -134,32 +134,32 @@ for my $path ('/on', '/on/small_buffer', '/on/large_buffer', '/off',
 
 my $chunked = $node->begin('/on?t=1', -method => 'POST',
     'Content-Length' => undef, 'Transfer-Encoding' => 'chunked',
-    'X-Nonce' => 'chunked');
-eventually { state() eq '1 0' } 'chunked: has a permit before its body';
+    'X-Nonce' => 'chunked request at upstream');
+eventually { state() eq '1 0' } 'chunked: permit before body';
 $chunked->raw->send(sprintf "%x\r\n%s\r\n0\r\n\r\n", length $body, $body);
-is($chunked->wait->status, 200, 'served');
-is(sum_at_upstream('chunked'), $sum, 'with its body');
+is($chunked->wait->status, 200, 'request served');
+is(sum_at_upstream('chunked'), $sum, 'body complete');
 
 my $h2 = Dsem::Http2->new($node->raw(2));
 my $stream = $h2->begin_post('/on?t=1', 'x-nonce' => 'streamed');
-eventually { state() eq '1 0' } 'stream: has a permit before its body';
+eventually { state() eq '1 0' } 'stream: permit before body';
 $h2->data($stream, $body, 'last');
-is($h2->status($stream), 200, 'served');
-is(sum_at_upstream('streamed'), $sum, 'with its body');
+is($h2->status($stream), 200, 'request served');
+is(sum_at_upstream('streamed'), $sum, 'body complete');
 
 $stream = $h2->begin_post('/on?t=1', 'x-nonce' => 'stream',
     'content-length' => length $body);
 $h2->data($stream, substr $body, 0, 500_000);
 my $get = $h2->get('/on?t=1');
-is($h2->status($get), 200, 'a stream beside is served');
+is($h2->status($get), 200, 'other stream served');
 eventually { state() eq '0 0' } 'no permit before the body';
 $h2->data($stream, substr($body, 500_000), 'last');
-is($h2->status($stream), 200, 'served');
-is(sum_at_upstream('stream'), $sum, 'with its body');
+is($h2->status($stream), 200, 'request served');
+is(sum_at_upstream('stream'), $sum, 'body complete');
 
 is($up->peak, 1, 'one at a time');
 is_deeply([sort glob $node->dir . '/temp/client_body/*'],
-    [sort map { m{ (/\S+)} } bodies()], 'no other file left');
+    [sort map { m{ (/\S+)} } bodies()], 'no temporary file left');
 
 done_testing();
 

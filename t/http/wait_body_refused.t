@@ -84,9 +84,9 @@ my @served = map {
 # at first nobody knows
 
 my $upload = upload('/full');
-ok(!answered($upload), 'unheard of: reads the body');
+ok(!answered($upload), 'no hint: body read');
 $upload->raw->send('x' x 10);
-is($upload->wait->header('X-Dsem'), 'REJECTED', 'then asks');
+is($upload->wait->header('X-Dsem'), 'REJECTED', 'permit requested after body');
 
 # told just now; but a busy machine may take longer for that
 
@@ -97,12 +97,12 @@ for my $path ('/full', '/free') {
         answered($upload) && $upload;
     };
     is($refused->status, 503, "$path: refused before the body");
-    is($refused->header('X-Dsem'), 'REJECTED', 'and says so');
+    is($refused->header('X-Dsem'), 'REJECTED', 'status is REJECTED');
     $refused->close;
-    is($node->logged($refused)->{dsem_in_use}, 1, 'what it knows');
+    is($node->logged($refused)->{dsem_in_use}, 1, 'last count reported');
 }
 my $log = qr/dsem rejected: semaphore "one" has 1 of 1 permits in use and its/;
-cmp_ok(scalar $node->grep_log($log), '>', 3, 'in the log too');
+cmp_ok(scalar $node->grep_log($log), '>', 3, 'rejections logged');
 
 # no longer a while after it
 
@@ -110,8 +110,8 @@ refuse();
 my $told = now;
 wait_for { now > $told + 0.2 };
 $upload = upload('/full');
-ok(!answered($upload), 'a while after: reads the body');
-is(state(), '1 1', 'and has not asked');
+ok(!answered($upload), 'hint expired: body read');
+is(state(), '1 1', 'no permit requested');
 $upload->close;
 
 # others have room
@@ -127,21 +127,21 @@ for my $path ('/other', '/full/longer_queue', '/full/dry_run') {
 
 wait_for { now > $told + 0.5 };
 $upload = upload('/full/off');
-is($upload->wait->header('X-Dsem'), 'REJECTED', 'off: refused unread');
+is($upload->wait->header('X-Dsem'), 'REJECTED', 'off: body not read');
 
 # as soon as the worker knows better
 
 refuse();
 $up->release_all;
-is($served[0]->wait->status, 200, 'a permit comes back');
+is($served[0]->wait->status, 200, 'permit released');
 wait_for { state() eq '1 0' };
 $upload = upload('/full?t=1');
-ok(!answered($upload), 'reads the body');
+ok(!answered($upload), 'body read');
 $upload->raw->send('x' x 10);
 wait_for { state() eq '1 1' };
 $up->release_all;
-is($upload->wait->header('X-Dsem'), 'QUEUED', 'and waits for its permit');
-is($served[1]->wait->status, 200, 'who had it');
+is($upload->wait->header('X-Dsem'), 'QUEUED', 'upload queued');
+is($served[1]->wait->status, 200, 'holder served');
 is($up->peak, 1, 'one at a time');
 
 done_testing();

@@ -46,7 +46,7 @@ sub upload {
 # others have a permit, or nobody has
 
 for my $held (0, 1) {
-    is($node->get('/?t=1')->status, 200, 'a session is there');
+    is($node->get('/?t=1')->status, 200, 'session open');
     my @uploads = map { upload("/?t=1&upload$_") } 1, 2;
     my $expects = $node->begin('/', -method => 'POST', 'Content-Length' => 1,
         Expect => '100-continue');
@@ -62,15 +62,15 @@ for my $held (0, 1) {
     $expects->raw->send('x');
     my $next = $node->begin('/?t=1');
     if ($held) {
-        eventually { waiting() == 3 } 'all wait';
+        eventually { waiting() == 3 } 'all uploads queued';
         $up->release_all;
         is($holder->wait->status, 200, 'holder served');
     }
-    is($_->wait->status, 200, 'served') for $uploads[0], $expects, $next;
+    is($_->wait->status, 200, 'upload served') for $uploads[0], $expects, $next;
     $uploads[1]->raw->send('x' x 5);
-    is($uploads[1]->wait->status, 200, 'the last of them too');
+    is($uploads[1]->wait->status, 200, 'last upload served');
     $_->close for @uploads, $expects;
-    eventually { !$node->draining } 'then it is gone';
+    eventually { !$node->draining } 'old worker gone';
 }
 is($up->peak, 1, 'one at a time');
 

@@ -79,9 +79,9 @@ my @posts = slow_posts('/', $POSTS, 0.5, sub {
     $slowest = $get->latency if $get->latency > $slowest;
     wait_for { state() eq '0 0' };
 });
-is($most, 0, 'uploads have no permit and wait for none');
-cmp_ok($n, '>', 20, 'others are served');
-cmp_ok($slowest, '<', 2, 'at once');
+is($most, 0, 'uploads hold no permit');
+cmp_ok($n, '>', 20, 'other requests served');
+cmp_ok($slowest, '<', 2, 'others served at once');
 note(sprintf '%d others, the slowest took %.4f s', $n, $slowest);
 
 is_deeply([map { $_->wait->status . ' ' . $_->header('X-Body') } @posts], [
@@ -91,7 +91,7 @@ is_deeply([map { $_->wait->status . ' ' . $_->header('X-Body') } @posts], [
     } 0 .. $#posts
 ], 'uploads are served with their bodies');
 is($up->peak, 2, 'peak is the limit');
-is($up->served, $n + $POSTS, 'all are served');
+is($up->served, $n + $POSTS, 'all uploads served');
 
 # a permit first
 
@@ -99,11 +99,11 @@ $up->reset;
 my @others;
 @posts = slow_posts('/off', 2, 0.1, sub {
     push @others, $node->begin('/?t=1') if !@others && state() eq '2 0';
-    $_->done && fail('others are served') for @others;
+    $_->done && fail('other requests served') for @others;
 });
-is(scalar @others, 1, 'uploads have both permits');
-is($_->wait->status, 200, 'served') for @posts, @others;
-is(($up->order)[-1], $others[0]->nonce, 'who waited the last of them');
+is(scalar @others, 1, 'uploads hold both permits');
+is($_->wait->status, 200, 'upload served') for @posts, @others;
+is(($up->order)[-1], $others[0]->nonce, 'waiting request last');
 is($up->peak, 2, 'peak is the limit');
 
 done_testing();

@@ -70,11 +70,11 @@ wait_for { pid_in('nginx.pid.oldbin') == $old && pid_in('nginx.pid') } 15,
     'a new master';
 chomp(my $new = pid_in('nginx.pid'));
 eventually { $node->workers($new) == 2 && sessions() == 4 }
-    'two generations';
+    'two generations of sessions';
 goes_on('both');
 kill 'WINCH', $old;
-eventually { !$node->workers($old) } 'old workers told to go';
-eventually { sessions() == 2 } 'sessions of the new ones';
+eventually { !$node->workers($old) } 'old workers exiting';
+eventually { sessions() == 2 } 'sessions of new workers';
 goes_on('new');
 
 # and back
@@ -85,23 +85,23 @@ eventually { $node->workers($old) == 2 && sessions() == 4 }
 goes_on('both again');
 kill 'QUIT', $new;
 eventually { pid_in('nginx.pid') == $old } 'new master gone';
-eventually { sessions() == 2 } 'sessions of the old ones';
+eventually { sessions() == 2 } 'sessions of old workers';
 goes_on('old');
 
 # and forward for good
 
 $node->upgrade;
 isnt $node->pid, $old, 'new master';
-eventually { sessions() == 2 } 'sessions of the new ones';
+eventually { sessions() == 2 } 'sessions of new workers';
 goes_on('after');
 
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits';
+    'nothing held, none waiting';
 is scalar(map { $_->grep_log(qr/\[warn\]|lease of/) } $node, $other), 0,
-    'no lease had to end';
+    'no lease expired';
 
 $t->done;

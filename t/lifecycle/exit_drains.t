@@ -58,11 +58,11 @@ sub on_the_way_out {
     my ($name) = @_;
     my $proxy = $t->proxy($redis->address);
     my $node = $t->node($name, $conf, REDIS => $proxy->address);
-    eventually { sessions($name) == 1 } "$name: session";
+    eventually { sessions($name) == 1 } "$name: session open";
     my @running = map { $node->begin('/leaves?hang=1') } 1 .. 3;
-    eventually { $up->now == 3 } "$name: three are running";
+    eventually { $up->now == 3 } "$name: three requests running";
     $node->signal('QUIT');
-    eventually { !$node->workers } "$name: on the way out";
+    eventually { !$node->workers } "$name: worker exiting";
     is of('held'), 3, "$name: permits out";
     return ($node, $proxy, @running);
 }
@@ -72,21 +72,21 @@ sub on_the_way_out {
 my ($node, $proxy, @running) = on_the_way_out('slow');
 $proxy->delay($DELAY);
 my $waits = $stays->begin('/leaves?t=1');
-eventually { of('waiting') == 1 } 'slow: one waits elsewhere';
+eventually { of('waiting') == 1 } 'slow: one queued elsewhere';
 my $ended = now;
 $up->release_all;
 is $_->wait->status, 200, 'slow: served' for @running;
-ok $node->alive, 'slow: stays';
-is $waits->wait->status, 200, 'slow: permits are free';
-eventually { !$node->alive } 'slow: gone';
+ok $node->alive, 'slow: worker still there';
+is $waits->wait->status, 200, 'slow: permits returned';
+eventually { !$node->alive } 'slow: worker gone';
 my $took = now - $ended;
-cmp_ok $took, '>', 2 * $DELAY - 0.1, 'slow: stayed for the answer';
-cmp_ok $took, '<', $LINGER + 1.5, 'slow: not for longer';
-is of('held'), 0, 'slow: nothing held when it is gone';
+cmp_ok $took, '>', 2 * $DELAY - 0.1, 'slow: reply awaited';
+cmp_ok $took, '<', $LINGER + 1.5, 'slow: exit after the reply';
+is of('held'), 0, 'slow: nothing held after exit';
 is scalar($node->grep_log(qr/exiting without a session/)), 0,
-    'slow: nothing to complain of';
+    'slow: no warning';
 note sprintf 'slow: %.2f s', $took;
-eventually { sessions('slow') == 0 } 'slow: session gone', 3;
+eventually { sessions('slow') == 0 } 'slow: session removed', 3;
 
 # silent, and refused
 
@@ -100,22 +100,22 @@ for my $how (qw(silent refused)) {
     }
     my $gone = now;
     $waits = $stays->begin('/leaves?t=1');
-    eventually { of('waiting') == 1 } "$how: one waits elsewhere";
+    eventually { of('waiting') == 1 } "$how: one queued elsewhere";
     $ended = now;
     $up->release_all;
     is $_->wait->status, 200, "$how: served" for @running;
-    eventually { !$node->alive } "$how: gone";
+    eventually { !$node->alive } "$how: worker gone";
     $took = now - $ended;
-    cmp_ok $took, '>', $LINGER - 0.5, "$how: stayed for a while";
-    cmp_ok $took, '<', $LINGER + 2, "$how: but not for longer";
+    cmp_ok $took, '>', $LINGER - 0.5, "$how: exit delayed";
+    cmp_ok $took, '<', $LINGER + 2, "$how: delay bounded";
     is scalar($node->grep_log(qr/\[warn\].*exiting without a session/)), 1,
-        "$how: said once";
+        "$how: logged once";
     is of('held'), 3, "$how: permits still out";
     ok !$waits->done, "$how: one still waits";
 
-    is $waits->wait->status, 200, "$how: freed by the end of the lease";
-    cmp_ok now - $gone, '<', $LEASE + 3, "$how: in time";
-    eventually { sessions($how) == 0 } "$how: session gone";
+    is $waits->wait->status, 200, "$how: released by lease expiry";
+    cmp_ok now - $gone, '<', $LEASE + 3, "$how: released in time";
+    eventually { sessions($how) == 0 } "$how: session removed";
     note sprintf '%s: %.2f s', $how, $took;
 }
 

@@ -70,14 +70,14 @@ my $other = $t->node('other', $conf);
 my $node = $t->node('a', $conf);
 my $end = stop($node);
 my $took = $end->();
-is sessions('a'), 0, 'sessions gone with it';
+is sessions('a'), 0, 'sessions removed';
 my $asked = now;
 my @all = map { $other->begin('/stopped?hang=1') } 1 .. 20;
-eventually { $up->now == 20 } 'all permits are free';
-cmp_ok now - $asked, '<', $NOISE, 'at once';
-cmp_ok $took, '<', $BYE + $NOISE, 'gone at once';
+eventually { $up->now == 20 } 'all permits returned';
+cmp_ok now - $asked, '<', $NOISE, 'permits returned at once';
+cmp_ok $took, '<', $BYE + $NOISE, 'nginx gone at once';
 $up->release_all;
-is scalar(grep { $_->wait->status != 200 } @all), 0, 'served elsewhere';
+is scalar(grep { $_->wait->status != 200 } @all), 0, 'served on other node';
 note sprintf 'redis there: %.3f s', $took;
 
 # Redis does not answer: not at all, and not at first
@@ -89,14 +89,14 @@ for my $name (qw(b1 b2 b3)) {
     $redis->freeze;
     $frozen = $end->();
     $redis->thaw;
-    eventually { sessions($name) == 0 } 'heard when redis goes on', 2;
-    eventually { waiting() == 0 } 'nobody waits';
+    eventually { sessions($name) == 0 } 'bye executed after thaw', 2;
+    eventually { waiting() == 0 } 'no ticket waiting';
     last if $frozen < 0.5;
 }
-cmp_ok $frozen, '<', 0.5, 'gone without an answer';
-cmp_ok $frozen, '>', $BYE - 0.05, 'but not without a wait';
+cmp_ok $frozen, '<', 0.5, 'exit without a reply';
+cmp_ok $frozen, '>', $BYE - 0.05, 'reply awaited before exit';
 my $after = $other->begin('/stopped?t=1');
-is $after->wait->status, 200, 'permits are free';
+is $after->wait->status, 200, 'permits returned';
 note sprintf 'redis frozen: %.3f s', $frozen;
 
 # Redis is not there, and known not to be: no wait
@@ -106,12 +106,12 @@ $node = $t->node('c', $conf, REDIS => $proxy->address);
 $end = stop($node);
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/unavailable \(/) == 2 } 'redis is away';
+eventually { $node->grep_log(qr/unavailable \(/) == 2 } 'redis unavailable';
 $took = $end->();
-cmp_ok $took, '<', $NOISE, 'gone at once';
+cmp_ok $took, '<', $NOISE, 'nginx gone at once';
 note sprintf 'redis away: %.3f s', $took;
 $after = $other->begin('/stopped?t=1');
-is $after->wait->status, 200, 'freed by the end of the lease';
+is $after->wait->status, 200, 'released by lease expiry';
 is $up->peak, 20, 'limit reached, never exceeded';
 
 $t->done;

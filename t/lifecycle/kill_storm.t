@@ -58,24 +58,24 @@ for my $i (1 .. $KILLS) {
     # all permits are in use again
     $full++ if wait_for { $up->now == $LIMIT } 10, 'the limit again';
     $longest = now - $killed if now - $killed > $longest;
-    wait_for { $node->workers == 2 } 15, 'a successor';
+    wait_for { $node->workers == 2 } 15, 'successor started';
 }
-is $full, $KILLS, 'limit reached after each';
+is $full, $KILLS, 'limit reached again';
 note sprintf 'at most %.2f s', $longest;
 my $result = $load->stop->wait;
 is $up->peak, $LIMIT, 'limit never exceeded';
-cmp_ok $result->{statuses}{200}, '>', 40 * $KILLS, 'service went on';
+cmp_ok $result->{statuses}{200}, '>', 40 * $KILLS, 'service continues';
 my %status = %{ $result->{statuses} };
 is_deeply [ grep { /^\d+$/ && $_ != 200 } keys %status ], [],
-    'no other answers';
-is $result->{mismatched}, 0, 'each its own answer';
+    'no other statuses';
+is $result->{mismatched}, 0, 'each response complete';
 note join ', ', map { "$_ $status{$_}" } sort keys %status;
 
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits';
+    'nothing held, none waiting';
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'sessions of the living only', 3;
+    'only live sessions', 3;
 is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
-    $KILLS, 'one good-bye for each';
+    $KILLS, 'one removal per killed worker';
 
 $t->done;

@@ -63,59 +63,60 @@ sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
 # granted while it stands still, and taken back
 
 my @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'all with the other';
+eventually { $up->now == 2 } 'all permits on other node';
 my @waits = map { $stands->begin('/granted?t=1') } 1, 2;
-eventually { of('granted', 'waiting') == 2 } 'two wait';
+eventually { of('granted', 'waiting') == 2 } 'two requests queued';
 
 $stands->freeze;
 $up->release_all;
 $_->wait for @holds;
 eventually { of('granted', 'held') == 2 && of('granted', 'waiting') == 0 }
-    'granted to the one that stands';
+    'permits granted to stopped worker';
 @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'and to the other, a lease later', 5;
-is sessions(), 1, 'its session has ended';
+eventually { $up->now == 2 } 'permits granted to other node', 5;
+is sessions(), 1, 'session of stopped worker expired';
 
 $stands->thaw;
-eventually { sessions() == 2 } 'it is back';
-eventually { of('granted', 'waiting') == 2 } 'its requests wait again';
-is from('n1', 'granted'), 0, 'nobody admitted on old grants';
+eventually { sessions() == 2 } 'stopped worker resumed';
+eventually { of('granted', 'waiting') == 2 } 'its requests queued again';
+is from('n1', 'granted'), 0, 'no request admitted on expired grants';
 is $up->peak('granted'), 2, 'limit reached, never exceeded';
 $up->release_all;
-is $_->wait->status, 200, 'served in the end' for @holds, @waits;
+is $_->wait->status, 200, 'queued requests served' for @holds, @waits;
 is $up->peak('granted'), 2, 'limit never exceeded';
 is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 0, 'no overage';
 
 # running while it stands still
 
 my @own = map { $stands->begin('/running?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'all with the one that stands';
+eventually { $up->now == 2 } 'all permits at stopped worker';
 $stands->freeze;
 my @more = map { $goes->begin('/running?hang=1') } 1, 2;
-eventually { $up->now == 4 } 'and with the other, a lease later', 5;
+eventually { $up->now == 4 } 'permits granted to other node', 5;
 $stands->thaw;
-eventually { of('running', 'held') == 4 } 'it says what it has';
+eventually { of('running', 'held') == 4 } 'running requests declared';
 eventually { $stands->grep_log(qr/\[warn\].*overage of 2 .*"running"/) }
-    'and that it is too much';
+    'overage logged';
 
 my @next = map { $_->begin('/running?hang=1') } $stands, $goes;
-eventually { of('running', 'waiting') == 2 } 'two wait';
+eventually { of('running', 'waiting') == 2 } 'two requests queued';
 for my $request ($own[0], $more[0]) {
     $up->release_nonce($request->nonce);
-    is $request->wait->status, 200, 'one ends';
+    is $request->wait->status, 200, 'one request ended';
     my $held = $up->now;
-    eventually { of('running', 'held') == $held } 'given back';
-    is of('running', 'waiting'), 2, 'nothing granted above the limit';
+    eventually { of('running', 'held') == $held } 'its permit returned';
+    is of('running', 'waiting'), 2, 'no grant above the limit';
 }
 $up->release_nonce($own[1]->nonce);
-is $own[1]->wait->status, 200, 'one more ends';
+is $own[1]->wait->status, 200, 'second request ended';
 eventually { of('running', 'waiting') == 1 && $up->now == 2 }
-    'below the limit: one is granted';
+    'one grant below the limit';
 $up->release_all;
-wait_for { $up->now == 1 } 15, 'the last';
+wait_for { $up->now == 1 } 15, 'last request served';
 $up->release_all;
-is $_->wait->status, 200, 'served in the end' for $more[1], @next;
-is $up->peak('running'), 4, 'no more than that';
-is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 1, 'said once';
+is $_->wait->status, 200, 'queued requests served' for $more[1], @next;
+is $up->peak('running'), 4, 'limit not exceeded further';
+is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 1,
+    'overage logged once';
 
 $t->done;

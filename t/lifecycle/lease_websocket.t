@@ -51,12 +51,13 @@ sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 my $socket = $node->raw;
 $socket->send("GET /upgraded HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"
     . "Connection: Upgrade\r\n\r\n");
-like $socket->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/, 'upgraded';
+like $socket->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/,
+    'connection upgraded';
 $socket->send('one');
-is $socket->read_until(qr/one/), 'one', 'echoed';
-is $up->now, 1, 'at the upstream';
+is $socket->read_until(qr/one/), 'one', 'data echoed';
+is $up->now, 1, 'connection at upstream';
 my $waits = $other->begin('/asked?t=1');
-is $waits->wait->status, 503, 'nobody else';
+is $waits->wait->status, 503, 'second connection rejected';
 
 my $opened = now;
 my ($asked, $passed) = (0, 0);
@@ -69,21 +70,21 @@ wait_for {
     wait_for { now >= $opened + $asked * 0.05 } 15, 'a moment';
     now > $opened + 3.2 * $LEASE;
 } 20, 'three leases';
-is $passed, 0, 'nobody else for three leases';
-cmp_ok $asked, '>', 20, 'all the time';
+is $passed, 0, 'none passed for three leases';
+cmp_ok $asked, '>', 20, 'requests sent all along';
 is $up->peak, 1, 'limit reached, never exceeded';
 my $behind = $other->begin('/upgraded?t=1');
 eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
-    'one waits';
+    'one request queued';
 $socket->send('two');
-is $socket->read_until(qr/two/), 'two', 'still echoed';
-ok !$behind->done, 'still its own';
+is $socket->read_until(qr/two/), 'two', 'data still echoed';
+ok !$behind->done, 'queued request not served';
 
 $socket->close;
-is $behind->wait->status, 200, 'free when it is closed';
+is $behind->wait->status, 200, 'permit free after close';
 is $up->peak, 1, 'limit never exceeded';
-eventually { held() == 0 } 'nothing held';
+eventually { held() == 0 } 'no permit held';
 is scalar(map { $_->grep_log(qr/lease of|resynchronizing|overage/) }
-        $node, $other), 0, 'no lease had to begin anew';
+        $node, $other), 0, 'no resynchronization';
 
 $t->done;

@@ -69,30 +69,30 @@ my $killed = now;
 my $served = $up->served;
 wait_for { now > $killed + 2 * $LEASE } 10, 'two leases';
 
-is scalar(grep { kill 0, $_ } @workers), 2, 'workers live on';
-cmp_ok $up->served, '>', $served + 50, 'service goes on';
+is scalar(grep { kill 0, $_ } @workers), 2, 'workers alive';
+cmp_ok $up->served, '>', $served + 50, 'service continues';
 my %by;
 $by{ $_->{pid} }++ for $orphaned->access_log;
-is scalar(grep { $by{$_} } @workers), 2, 'by both of them';
-is sessions('n1'), $before, 'with the same sessions';
-is_deeply epochs(), $epochs, 'that never began anew';
+is scalar(grep { $by{$_} } @workers), 2, 'both workers serve';
+is sessions('n1'), $before, 'same sessions';
+is_deeply epochs(), $epochs, 'same epochs';
 
 $up->release_all;
 is $_->wait->status, 200, 'long requests served' for @long;
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
 # as an operator would end them
 
 kill 'QUIT', @workers;
-eventually { sessions('n1') eq '' } 'sessions end in order';
+eventually { sessions('n1') eq '' } 'sessions removed on exit';
 # they are orphans, and the test has taken them
 eventually { @workers = grep { !waitpid $_, WNOHANG } @workers; !@workers }
     'workers leave';
-is scalar($other->grep_log(qr/lease of/)), 0, 'no lease had to end';
-is $other->get('/goes_on')->status, 200, 'the other node serves';
+is scalar($other->grep_log(qr/lease of/)), 0, 'no lease expired';
+is $other->get('/goes_on')->status, 200, 'other node serves';
 
 $t->done;

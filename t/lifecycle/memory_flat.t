@@ -89,7 +89,7 @@ for my $round (0 .. $ROUNDS) {
 
 # the way was the one that was meant
 
-is(join(' ', sort keys %statuses), '200 503', 'answers or refusals');
+is(join(' ', sort keys %statuses), '200 503', 'all served or refused');
 cmp_ok($statuses{$_}, '>', 0.2 * $REQUESTS, "many $_") for 200, 503;
 is($up->peak('one'), 3, 'limit reached');
 is(keys_left(), 0, 'no semaphore left in redis');

@@ -56,12 +56,12 @@ sub waiting {
 
 my @lost = map { $dies->begin('/permits?hang=1') } 1 .. 4;
 my $holder = $lives->begin('/tickets?hang=1');
-eventually { $up->now == 5 } 'permits out';
+eventually { $up->now == 5 } 'all permits out';
 push @lost, map { $dies->begin('/tickets') } 1 .. 3;
-eventually { waiting('tickets') == 3 } 'three at the head';
+eventually { waiting('tickets') == 3 } 'three tickets at the head';
 my $behind = $lives->begin('/tickets?t=1');
-eventually { waiting('tickets') == 4 } 'living behind them';
-is $lives->get('/asked?t=1')->status, 503, 'no permit left';
+eventually { waiting('tickets') == 4 } 'live requests behind';
+is $lives->get('/asked?t=1')->status, 503, 'no free permit';
 
 my $killed = now;
 $dies->kill;
@@ -73,33 +73,33 @@ wait_for { now >= $killed + 2 * $HEARTBEAT } 15, 'two heartbeats';
 my $released = now;
 $up->release_nonce($holder->nonce);
 is $holder->wait->status, 200, 'holder served';
-is $behind->wait->status, 200, 'served from behind the dead';
+is $behind->wait->status, 200, 'live requests served';
 my $held_up = now - $released;
-cmp_ok $held_up, '<', 1, 'not held up by tickets';
-cmp_ok now - $killed, '<', $LEASE - $HEARTBEAT, 'before the lease ends';
+cmp_ok $held_up, '<', 1, 'no delay by dead tickets';
+cmp_ok now - $killed, '<', $LEASE - $HEARTBEAT, 'served before lease expiry';
 
 eventually { $lives->get('/asked?t=1')->status == 200 }
-    'permits of the dead are free';
+    'dead permits returned';
 my $freed = now - $killed;
-cmp_ok $freed, '>', $LEASE - $HEARTBEAT - 0.1, 'but not while it may live';
-cmp_ok $freed, '<', $LEASE + $HEARTBEAT + 1.5, 'as soon as the lease is over';
+cmp_ok $freed, '>', $LEASE - $HEARTBEAT - 0.1, 'not before lease expiry';
+cmp_ok $freed, '<', $LEASE + $HEARTBEAT + 1.5, 'right after lease expiry';
 note sprintf 'tickets %.3f s, permits %.2f s', $held_up, $freed;
 
 is $up->peak('permits'), 4, 'permits: limit reached, never exceeded';
 is $up->peak('tickets'), 1, 'tickets: limit reached, never exceeded';
 is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
-    'no dead request served';
+    'no dead request at backend';
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'sessions of the living only';
+    'only live sessions';
 is scalar($lives->grep_log(qr/lease of [12] sessions expired/)) > 0, 1,
-    'logged by those who noticed';
+    'expiry logged';
 
 # the node comes back
 
 $dies->start;
 my @four = map { $dies->begin('/permits?hang=1') } 1 .. 4;
-eventually { $up->now == 4 } 'all permits are there';
+eventually { $up->now == 4 } 'all permits available';
 $up->release_all;
-is $_->wait->status, 200, 'served when it is back' for @four;
+is $_->wait->status, 200, 'restarted node serves' for @four;
 
 $t->done;

@@ -48,50 +48,50 @@ sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
 my ($old) = sessions('n1');
 my $long = $node->begin('/drains?hang=1');
-eventually { $up->now == 1 } 'long request';
+eventually { $up->now == 1 } 'long request running';
 $node->reload;
 my ($drains) = $node->draining;
 ok $drains, 'old worker drains';
-eventually { sessions('n1') == 2 } 'a session for the new one';
+eventually { sessions('n1') == 2 } "new worker's session";
 
 my $lost = $node->begin('/drains?hang=1');
 eventually { $up->now == 2 } 'both permits out';
 my $waits = $other->begin('/drains?hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'one waits';
+    'one request queued';
 
 # its permit, and no other, goes to the one that waits
 
 $node->kill_worker;
-eventually { $up->started == 3 } 'permit of the dead is free', 3;
-is farewells(), 1, 'one good-bye';
-eventually { sessions('n1') == 2 } 'dead gone, successor here';
-ok scalar(grep { $_ eq $old } sessions('n1')), 'predecessor stays';
+eventually { $up->started == 3 } "killed worker's permit returned", 3;
+is farewells(), 1, 'one session removed';
+eventually { sessions('n1') == 2 } "successor's session open";
+ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
 
 # and once more, with nothing in the one that dies
 
 my $after = $other->begin('/drains?hang=1');
 $node->kill_worker;
-eventually { farewells() == 2 } 'another good-bye', 3;
-eventually { sessions('n1') == 2 } 'successor here';
+eventually { farewells() == 2 } 'second session removed', 3;
+eventually { sessions('n1') == 2 } "successor's session open";
 my $beats = $redis->calls->{publish} // 0;
 wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15,
     'two heartbeats';
-ok scalar(grep { $_ eq $old } sessions('n1')), 'predecessor still stays';
-is held(), 2, 'its permit is counted';
-is $up->now, 2, 'who came last waits';
+ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
+is held(), 2, "old worker's permit counted";
+is $up->now, 2, 'last request queued';
 is $up->peak, 2, 'limit reached, never exceeded';
-ok !$long->done, 'long request goes on';
+ok !$long->done, 'long request still running';
 
 $up->release_nonce($long->nonce);
 is $long->wait->status, 200, 'long request served';
-eventually { $up->started == 4 } 'permit back';
-eventually { !$node->draining } 'old worker leaves';
-is scalar(grep { $_ eq $old } sessions('n1')), 0, 'by its own good-bye';
-is farewells(), 2, 'nobody else said it';
+eventually { $up->started == 4 } 'its permit returned';
+eventually { !$node->draining } 'old worker gone';
+is scalar(grep { $_ eq $old } sessions('n1')), 0, 'its session removed';
+is farewells(), 2, 'no further removal logged';
 
 $up->release_all;
-is $_->wait->status, 200, 'others served' for $waits, $after;
+is $_->wait->status, 200, 'other requests served' for $waits, $after;
 is $up->peak, 2, 'limit never exceeded';
 
 $t->done;

@@ -45,9 +45,9 @@ sub sessions {
 
 sub two_running_two_waiting {
     my @requests = map { $leaves->begin('/left?hang=1') } 1, 2;
-    eventually { $up->now == 2 } 'two are running';
+    eventually { $up->now == 2 } 'two requests running';
     push @requests, map { $leaves->begin('/left?t=1') } 1, 2;
-    eventually { waiting() == 2 } 'two are waiting';
+    eventually { waiting() == 2 } 'two requests queued';
     return @requests;
 }
 
@@ -56,36 +56,36 @@ sub two_running_two_waiting {
 my @requests = two_running_two_waiting();
 my @old = $leaves->workers;
 $leaves->signal('QUIT');
-eventually { !$leaves->workers } 'on the way out';
-ok !$_->done, 'still there' for @requests;
-is waiting(), 2, 'still waiting';
-is $up->now, 2, 'still running';
+eventually { !$leaves->workers } 'nginx exiting';
+ok !$_->done, 'requests not ended' for @requests;
+is waiting(), 2, 'tickets still waiting';
+is $up->now, 2, 'requests still running';
 my $after = $stays->begin('/left?t=1');
-eventually { waiting() == 3 } 'another node waits behind';
+eventually { waiting() == 3 } 'other node queued behind';
 
 $up->release_all;
-is $_->wait->status, 200, 'served on the way out' for @requests;
-is $after->wait->status, 200, 'served in its turn';
-eventually { !$leaves->alive } 'gone';
-is scalar(sessions('n1')), 0, 'sessions gone';
-eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'permits back';
+is $_->wait->status, 200, 'running requests served' for @requests;
+is $after->wait->status, 200, 'queued requests served';
+eventually { !$leaves->alive } 'nginx gone';
+is scalar(sessions('n1')), 0, 'sessions removed';
+eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'permits returned';
 is $up->peak, 2, 'limit reached, never exceeded';
 
 # TERM
 
 $leaves->start;
-eventually { sessions('n1') == 2 } 'back';
+eventually { sessions('n1') == 2 } 'node restarted';
 @requests = two_running_two_waiting();
 $after = $stays->begin('/left?t=1');
-eventually { waiting() == 3 } 'another node waits';
+eventually { waiting() == 3 } 'other node queued';
 my $stopped = now;
 $leaves->signal('TERM');
-eventually { sessions('n1') == 0 } 'sessions gone', 3;
-eventually { !$leaves->alive } 'gone at once', 3;
-cmp_ok now - $stopped, '<', 3, 'long before the lease ends';
-is $after->wait->status, 200, 'permits are free';
-cmp_ok now - $stopped, '<', 4, 'as soon';
-eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'nothing held', 3;
+eventually { sessions('n1') == 0 } 'sessions removed', 3;
+eventually { !$leaves->alive } 'nginx gone at once', 3;
+cmp_ok now - $stopped, '<', 3, 'exit before lease expiry';
+is $after->wait->status, 200, 'permits returned';
+cmp_ok now - $stopped, '<', 4, 'permits returned at once';
+eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'no permit held', 3;
 is $up->peak, 2, 'limit never exceeded';
 
 $t->done;

@@ -46,33 +46,35 @@ sub leaves {
     my %old = map { $_ => 1 } $node->workers;
     $node->reload;
     my $told = now;
-    eventually { !$node->draining } "$name: old workers leave";
-    cmp_ok now - $told, '<', 2, "$name: at once";
-    is scalar(grep { $old{$_} } $node->workers), 0, "$name: both of them";
+    eventually { !$node->draining } "$name: old workers gone";
+    cmp_ok now - $told, '<', 2, "$name: gone at once";
+    is scalar(grep { $old{$_} } $node->workers), 0,
+        "$name: both workers replaced";
 }
 
 eventually { sessions() == 2 } 'two sessions';
-is $node->get('/idle?t=1')->status, 200, 'served';
+is $node->get('/idle?t=1')->status, 200, 'request served';
 my %before = map { $_ => 1 } sessions();
 
 leaves('answers');
-eventually { sessions() == 2 } 'answers: sessions of the living';
-is scalar(grep { $before{$_} } sessions()), 0, 'answers: all new';
+eventually { sessions() == 2 } 'available: only live sessions';
+is scalar(grep { $before{$_} } sessions()), 0, 'available: all sessions new';
 
 $proxy->freeze;
 leaves('silent');
 $proxy->thaw;
 
-eventually { $node->get('/idle?t=1')->status == 200 } 'silent: served again';
-eventually { sessions() == 2 } 'silent: sessions of the living', 8;
+eventually { $node->get('/idle?t=1')->status == 200 } 'silent: service again';
+eventually { sessions() == 2 } 'silent: only live sessions', 8;
 $proxy->refuse;
 $proxy->reset;
-eventually { $node->grep_log(qr/unavailable \(/) >= 2 } 'refused: away';
+eventually { $node->grep_log(qr/unavailable \(/) >= 2 }
+    'refused: redis unavailable';
 leaves('refused');
 $proxy->refuse(0);
 
 # what could not be said was heard from the successors, or is over by itself
-eventually { sessions() == 2 } 'refused: sessions of the living', 8;
-is $node->get('/idle?t=1')->status, 200, 'served in the end';
+eventually { sessions() == 2 } 'refused: only live sessions', 8;
+is $node->get('/idle?t=1')->status, 200, 'request served';
 
 $t->done;

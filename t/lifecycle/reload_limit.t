@@ -58,12 +58,12 @@ eventually { $up->now == 10 } 'all permits out';
 ok scalar($node->draining), 'old worker still there';
 $_->send("\r\n") for @late;
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 2 }
-    'late requests wait';
+    'late requests queued';
 is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 10, 'limit stays';
-is $up->now, 10, 'and is kept';
+is $up->now, 10, 'limit kept';
 $up->release_all;
 like $_->read_eof, qr/ 200 /, 'late request served' for @late;
-is $_->wait->status, 200, 'served' for @running;
+is $_->wait->status, 200, 'request served' for @running;
 
 $t->done;
 

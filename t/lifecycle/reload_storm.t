@@ -51,36 +51,37 @@ wait_for { $up->now == $LIMIT } 15, 'load';
 my (@long, $generations, $differ, $lost);
 for (1 .. $RELOADS) {
     my $long = $node->begin('/reloaded?hang=1');
-    wait_for { grep { $_ eq $long->nonce } $up->order } 15, 'a long request';
+    wait_for { grep { $_ eq $long->nonce } $up->order } 15,
+        'long request running';
     push @long, $long;
     $node->reload;
     my $draining = $node->draining;
     $generations = $draining if $draining > ($generations // 0);
     $differ++ unless eval {
         wait_for { sessions() == $node->workers + $node->draining } 10,
-            'a session for each worker';
+            'one session per worker';
     };
     next if @long < $STAY;
     my $oldest = shift @long;
     $up->release_nonce($oldest->nonce);
     $lost++ if $oldest->wait->status != 200;
 }
-is $differ, undef, 'a session for each worker';
-cmp_ok $generations, '>=', $STAY - 1, 'old workers stayed';
+is $differ, undef, 'one session per worker';
+cmp_ok $generations, '>=', $STAY - 1, 'old workers still running';
 is $lost, undef, 'long requests served';
 
 $up->release_all;
-is $_->wait->status, 200, 'and the last of them' for @long;
+is $_->wait->status, 200, 'last long request served' for @long;
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
-eventually { !$node->draining } 'old workers leave';
-eventually { sessions() == 2 } 'sessions of the living only';
+eventually { !$node->draining } 'old workers gone';
+eventually { sessions() == 2 } 'only live sessions';
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits';
+    'nothing held, none waiting';
 is scalar($node->grep_log(qr/\[warn\]|of a dead worker/)), 0,
-    'nothing to complain of';
+    'no warning logged';
 
 $t->done;

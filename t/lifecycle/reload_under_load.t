@@ -53,20 +53,20 @@ for (1 .. $reloads) {
     $node->reload;
     $drained++ if $node->draining;
 }
-is $waited, $reloads, 'in flight and waiting each time';
-cmp_ok $drained, '>=', $reloads / 2, 'old workers had to stay';
-eventually { !$node->draining } 'old workers leave';
+is $waited, $reloads, 'requests running and waiting';
+cmp_ok $drained, '>=', $reloads / 2, 'old workers still running';
+eventually { !$node->draining } 'old workers gone';
 
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, 5, 'limit reached, never exceeded';
-is $up->served, $result->{count}, 'each served once';
+is $up->served, $result->{count}, 'each request served once';
 eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') == 0 }
-    'nothing held, nobody waits';
-is $redis->cmd('ZCARD', 'dsem:{0}:sessions'), 4, 'sessions of the living only';
+    'nothing held, none waiting';
+is $redis->cmd('ZCARD', 'dsem:{0}:sessions'), 4, 'only live sessions';
 is scalar(map { $_->grep_log(qr/\[warn\]/) } $node, $other), 0,
-    'nothing to complain of';
+    'no warning logged';
 
 $t->done;

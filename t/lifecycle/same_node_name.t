@@ -46,11 +46,11 @@ sub sessions {
 }
 
 eventually { sessions() == 2 } 'two sessions';
-is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'of one name';
+is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'same node name';
 
 my $result = $t->load(urls => [ map { $_->url('/cloned') } $dies, $lives ],
     clients => 20, requests => 200);
-is_deeply $result->{statuses}, { 200 => 200 }, 'all served';
+is_deeply $result->{statuses}, { 200 => 200 }, 'all requests served';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
 # one is lost, and comes back under its name
@@ -61,16 +61,16 @@ eventually { $up->now == 4 } 'all permits out';
 $dies->kill;
 $dies->start;
 my @next = map { $_->begin('/cloned?hang=1') } $dies, $lives, $dies;
-eventually { $up->now == 4 } 'permits of the dead are free', 3 * $LEASE;
+eventually { $up->now == 4 } "killed node's permits returned", 3 * $LEASE;
 my $began = now;
 wait_for { now > $began + 2 * $LEASE } 15, 'two leases';
-is $up->now, 4, 'those of the living are not';
+is $up->now, 4, 'other permits still held';
 is $up->peak, $LIMIT, 'limit never exceeded';
-is scalar(grep { $_->done } @running), 0, 'they go on';
+is scalar(grep { $_->done } @running), 0, 'surviving requests served';
 eventually { sessions() == 2 } 'two sessions again';
 
 wait_for { $up->release_all; !grep { !$_->done } @running, @next } 15,
     'the end';
-is $_->wait->status, 200, 'served' for @running, @next;
+is $_->wait->status, 200, 'request served' for @running, @next;
 
 $t->done;

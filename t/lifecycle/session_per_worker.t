@@ -54,27 +54,27 @@ sub connections {
 }
 
 my $node = $t->node('workers', $conf);
-eventually { sessions('workers') == 3 } 'a session per worker';
-eventually { $node->cache_processes == 2 } 'cache manager and loader run';
-eventually { connections() == 6 } 'and do not connect';
+eventually { sessions('workers') == 3 } 'one session per worker';
+eventually { $node->cache_processes == 2 } 'cache processes running';
+eventually { connections() == 6 } 'cache processes not connected';
 my $names = join ' ', sort map { (split /:/)[1] }
     @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
-is $names, '0 1 2', 'named for the worker';
+is $names, '0 1 2', 'session named for worker';
 
 $node->reload;
 eventually { sessions('workers') == 3 && connections() == 6 }
-    'reload: sessions of the living';
+    'reload: only live sessions';
 $node->quit;
-is sessions('workers'), 0, 'quit: none';
+is sessions('workers'), 0, 'quit: no session';
 eventually { connections() == 0 } 'quit: connections gone';
 
 my $without = $t->node('without', $conf =~ s/ dsem api.*?;//r);
-is $without->get('/free?t=1')->status, 200, 'not limited';
-is connections(), 0, 'nothing limited: nobody connects';
+is $without->get('/free?t=1')->status, 200, 'unlimited request served';
+is connections(), 0, 'nothing limited: no connection';
 
 my $single_conf = $conf =~ s/worker_processes 3/master_process off/r;
 my $single = $t->node('single', $single_conf);
-eventually { sessions('single') == 1 } 'single process: a session';
+eventually { sessions('single') == 1 } 'single process: one session';
 my @running = map { $single->begin('/limited?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'single process: granted';
 is $single->get('/limited')->status, 503, 'single process: limited';
@@ -88,13 +88,13 @@ eventually { $single->grep_log(qr/using the "epoll"/) >= 2 }
 is sessions('single'), 1, 'single process: same session';
 my $beats = $redis->calls->{publish} // 0;
 eventually { ($redis->calls->{publish} // 0) > $beats + 1 }
-    'single process: lives on';
+    'single process: still running';
 $up->release_all;
-is $_->wait->status, 200, 'single process: served' for @running;
+is $_->wait->status, 200, 'single process: request served' for @running;
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
-    'single process: permits back';
+    'single process: permits returned';
 is $up->peak, 2, 'single process: never exceeded';
 $single->quit;
-is sessions('single'), 0, 'single process: leaves';
+is sessions('single'), 0, 'single process: gone';
 
 $t->done;

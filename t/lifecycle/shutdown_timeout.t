@@ -47,23 +47,23 @@ for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
     wait_for { $old = $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1)->[0] };
     $up->reset;
     @requests = map { $node->begin('/ended?hang=1') } 1 .. 10;
-    eventually { $up->now == 10 } 'ten are running';
+    eventually { $up->now == 10 } 'ten requests running';
     push @requests, map { $node->begin('/ended?hang=1') } 1 .. 5;
-    eventually { counts() eq '10 5' } 'five are waiting';
+    eventually { counts() eq '10 5' } 'five requests queued';
 
     my $reloaded = now;
     $node->reload;
-    ok !$requests[0]->done, 'still running';
-    is scalar($node->draining), 1, 'on the way out';
+    ok !$requests[0]->done, 'requests still running';
+    is scalar($node->draining), 1, 'worker exiting';
 
     wait_for { $_->done } 15, 'the end' for @requests;
     my $ended = now - $reloaded;
-    cmp_ok $ended, '>', 1, 'in their own time';
-    cmp_ok $ended, '<', 5, 'not for ever';
+    cmp_ok $ended, '>', 1, 'requests ended at timeout';
+    cmp_ok $ended, '<', 5, 'ended in time';
     eventually { counts() eq '0 0' } 'nothing left', 3;
-    eventually { !$node->draining } 'old worker left', 3;
+    eventually { !$node->draining } 'old worker gone', 3;
     is $redis->cmd('ZSCORE', 'dsem:{0}:sessions', $old), undef,
-        'session gone';
+        'session removed';
     is $up->peak, 10, 'limit reached, never exceeded';
     is $node->get('/ended?t=1')->status, 200, 'new worker serves';
 }

@@ -57,33 +57,33 @@ wait_for {
     } 15, 'the request at the upstream';
     my $worker = $running->{node};
     $of{$worker} ? $request->close : ($of{$worker} = $request);
-    wait_for { $up->now == keys %of } 15, 'its place is free';
+    wait_for { $up->now == keys %of } 15, 'its ticket removed';
     keys %of == 3;
 } 10, 'a request in each worker';
 my ($dies, $stands, $lives) = sort { $a <=> $b } keys %of;
 my $asks = $other->begin('/freed?t=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'no permit left';
+    'no free permit';
 
 $node->freeze($node->pid);
 $node->freeze($stands);
 my $killed = now;
 $node->kill_worker($dies);
-is $asks->wait->status, 200, 'permit of the dead is free';
+is $asks->wait->status, 200, "killed worker's permit returned";
 my $freed = now - $killed;
-cmp_ok $freed, '<', $HEARTBEAT + 4, 'by the next heartbeat';
+cmp_ok $freed, '<', $HEARTBEAT + 4, 'returned by next heartbeat';
 note sprintf 'after %.3f s', $freed;
 eventually { $node->grep_log(qr/of a dead worker/) == 1 }
-    'good-bye for the dead only';
-eventually { sessions() == 3 } 'session of the dead is gone';
-is $up->now, 2, 'the others hold what they held';
+    'only dead session removed';
+eventually { sessions() == 3 } 'dead session gone';
+is $up->now, 2, 'other permits still held';
 is $up->peak, 3, 'limit reached, never exceeded';
 
 $node->thaw;
 wait_for { $node->workers == 3 } 15, 'a successor';
 $up->release_all;
-is $of{$_}->wait->status, 200, 'the others are not harmed'
+is $of{$_}->wait->status, 200, 'other requests served'
     for $stands, $lives;
-eventually { sessions() == 4 } 'sessions of the living only';
+eventually { sessions() == 4 } 'only live sessions';
 
 $t->done;

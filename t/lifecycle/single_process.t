@@ -43,20 +43,20 @@ sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
 my $node = $t->node('single', $limited);
 my $result = $t->load(urls => [ $node->url('/single') ], clients => 20,
     requests => 150);
-is_deeply $result->{statuses}, { 200 => 150 }, 'all served';
+is_deeply $result->{statuses}, { 200 => 150 }, 'all requests served';
 is $up->peak, 3, 'limit reached, never exceeded';
 is sessions(), 1, 'one session';
 $node->quit;
-is sessions(), 0, 'gone with it';
+is sessions(), 0, 'session removed on exit';
 
 # what HUP does, with requests in flight
 
 $node->start;
-eventually { sessions() == 1 } 'back';
+eventually { sessions() == 1 } 'process restarted';
 my $plain = $t->node('plain', $conf);
 my %running = map { $_->name => $_->begin('/single?hang=1') }
     $plain, $node;
-eventually { $up->now == 2 } 'one running in each';
+eventually { $up->now == 2 } 'one request in each';
 for my $one ($plain, $node) {
     $one->signal('HUP');
     eventually { $one->grep_log(qr/\] \d+#\d+: reconfiguring/) }
@@ -69,16 +69,16 @@ for my $one ($plain, $node) {
     $after{ $one->name } = join ', ',
         map { eval { $_->wait(2); $_->status } || 'silence' } @asked;
 }
-is $after{single}, $after{plain}, 'as without the module';
+is $after{single}, $after{plain}, 'same as without module';
 note "one that ran, and a new one: $after{plain}";
 my $beats = $redis->calls->{publish} // 0;
 eventually { ($redis->calls->{publish} // 0) >= $beats + 2 }
-    'heartbeat goes on';
+    'heartbeat continues';
 
 $t->expect_log(qr/worker_connections are not enough/);
 $redis->client_kill;
-eventually { $node->grep_log(qr/available again/) } 'connects again';
-is $node->get('/single?t=1')->status, 200, 'serves on';
+eventually { $node->grep_log(qr/available again/) } 'reconnected';
+is $node->get('/single?t=1')->status, 200, 'request served';
 ok $_->alive, $_->name . ': there' for $plain, $node;
 
 for my $one ($plain, $node) {

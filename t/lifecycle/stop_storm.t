@@ -97,25 +97,25 @@ for my $seconds (@STOPS) {
     my $above = stands_still($seconds, sub { $node->freeze($pid) },
         sub { $went = now; $node->thaw($pid) });
     cmp_ok $above, '<=', $above && let_in_before($node, $seconds, $went),
-        "worker, $seconds s: not above the limit, but for those let in before";
-    cmp_ok $above, '<=', overage($pid) - $before, 'and said so';
+        "worker, $seconds s: limit kept but for earlier requests";
+    cmp_ok $above, '<=', overage($pid) - $before, 'overage logged';
     note "$above above the limit" if $above;
     is stands_still($seconds, sub { $redis->freeze }, sub { $redis->thaw }),
-        0, "redis, $seconds s: not above the limit";
+        0, "redis, $seconds s: limit kept";
 }
 
 my $result = $load->stop->wait;
-is_deeply [ keys %{ $result->{statuses} } ], [200], 'everybody served'
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 # what a session left behind is taken when somebody wants it
 my @all = map { $fleet[ $_ % 2 ]->begin('/storm?hang=1') } 1 .. $LIMIT;
-eventually { $up->now == $LIMIT } 'all permits are there';
+eventually { $up->now == $LIMIT } 'all permits available';
 $up->release_all;
-is $_->wait->status, 200, 'served' for @all;
+is $_->wait->status, 200, 'request served' for @all;
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits';
+    'nothing held, none waiting';
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'sessions of the living only', 3;
+    'only live sessions', 3;
 
 $t->done;

@@ -76,30 +76,30 @@ wait_for { $up->now('steady') == $LIMIT } 15, 'load';
 for my $step (@STEPS) {
     my @waiting = map { $_->begin('/impatient') } $stepped, $other;
     wait_for { ($redis->cmd(qw(HGET dsem:{0}:s:impatient waiting)) // 0) == 2 }
-        5, 'two wait';
+        5, 'two requests queued';
     my ($real, $served) = (now, $up->served);
     my $shown = $stepped->logged($stepped->get('/steady'))->{msec};
     $clock->step($step);
     my $shows = $stepped->logged($stepped->get('/steady'))->{msec};
-    cmp_ok abs($shows - $shown - $step), '<', 2, "$step s: clock is set";
+    cmp_ok abs($shows - $shown - $step), '<', 2, "$step s: clock set";
     for (@waiting) {
-        is $_->wait->status, 503, "$step s: timeout";
-        cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not before";
-        cmp_ok $_->latency, '<', $TIMEOUT + 2, "$step s: in its time";
+        is $_->wait->status, 503, "$step s: request timed out";
+        cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not too early";
+        cmp_ok $_->latency, '<', $TIMEOUT + 2, "$step s: not too late";
     }
     wait_for { now > $real + 1.3 * $LEASE } 15, 'more than a lease';
     is sessions(), $before, "$step s: all sessions live";
     cmp_ok held(), '>=', 2, "$step s: no permit lost";
-    cmp_ok $up->served, '>', $served + 20, "$step s: service goes on";
+    cmp_ok $up->served, '>', $served + 20, "$step s: service continues";
 }
 
-is_deeply epochs(), $epochs, 'nobody began anew';
+is_deeply epochs(), $epochs, 'same epochs';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'every request served';
-is $up->release_all, 3, 'long requests still there';
-is $_->wait->status, 200, 'and not harmed' for @long, $holder;
+is $up->release_all, 3, 'long requests still running';
+is $_->wait->status, 200, 'long requests served' for @long, $holder;
 is $up->peak('steady'), $LIMIT, 'limit reached, never exceeded';
 is scalar(map { $_->grep_log(qr/lease of|overage|\[warn\]/) }
-    $stepped, $other), 0, 'nobody noticed anything';
+    $stepped, $other), 0, 'no lease expired, no warning';
 
 $t->done;

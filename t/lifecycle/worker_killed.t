@@ -54,39 +54,39 @@ sub sessions { @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
 
 my @lost = map { $dies->begin('/permits?hang=1') } 1, 2;
 my $holder = $lives->begin('/tickets?hang=1');
-eventually { $up->now == 3 } 'permits out';
+eventually { $up->now == 3 } 'all permits out';
 push @lost, map { $dies->begin('/tickets') } 1 .. 3;
-eventually { waiting('tickets') == 3 } 'three at the head';
+eventually { waiting('tickets') == 3 } 'three tickets at the head';
 my $behind = $lives->begin('/tickets?t=1');
 my $next = $lives->begin('/permits?t=1');
 eventually { waiting('tickets') == 4 && waiting('permits') == 1 }
-    'living behind them';
+    'live requests behind';
 my ($dead) = grep { /^n1:/ } sessions();
 
 my $killed = now;
 $dies->kill_worker;
 wait_for { $_->done } 15, 'the end of the connections' for @lost;
 
-is $next->wait->status, 200, 'permits of the dead are free';
+is $next->wait->status, 200, 'dead permits returned';
 my $freed = now - $killed;
-cmp_ok $freed, '<', 3, 'at once';
+cmp_ok $freed, '<', 3, 'returned at once';
 is scalar($dies->grep_log(qr/removed session $dead of a dead worker/)), 1,
-    'said by the successor';
+    'session removed by successor';
 
 my $released = now;
 $up->release_nonce($holder->nonce);
 is $holder->wait->status, 200, 'holder served';
-is $behind->wait->status, 200, 'served from behind the dead';
+is $behind->wait->status, 200, 'live requests served';
 my $held_up = now - $released;
-cmp_ok $held_up, '<', 3, 'not held up by tickets';
+cmp_ok $held_up, '<', 3, 'no delay by dead tickets';
 note sprintf 'permits %.3f s, tickets %.3f s', $freed, $held_up;
 
 is $up->peak('permits'), 2, 'permits: limit reached, never exceeded';
 is $up->peak('tickets'), 1, 'tickets: limit reached, never exceeded';
 is $dies->get('/permits?t=1')->status, 200, 'successor serves';
 is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
-    'no dead request served';
-is scalar(grep { $_ eq $dead } sessions()), 0, 'session of the dead is gone';
-is scalar(sessions()), 2, 'sessions of the living only';
+    'no dead request at backend';
+is scalar(grep { $_ eq $dead } sessions()), 0, 'dead session removed';
+is scalar(sessions()), 2, 'only live sessions';
 
 $t->done;

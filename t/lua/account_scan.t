@@ -36,31 +36,32 @@ sub ask {
 
 $two->ask('api', 1, limit => 3);
 $one->bye($scripts->session('stranger'));
-is ask('api'), 0, 'not while permits are free';
-is ask('api', weight => 2), 1, 'heavy ask beside a free permit';
-is ask('api', weight => 2), 0, 'once';
+is ask('api'), 0, 'no scan with free permits';
+is ask('api', weight => 2), 1, 'heavy ask scans once';
+is ask('api', weight => 2), 0, 'no second scan';
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
-    'not at a check either';
+    'no scan at a check';
 
 # the head cannot be served
 $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 1,
-    'once at the next check';
+    'one scan at next check';
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
-    'not again';
+    'no further scan';
 
 # a permit given back serves the head, but not all
 $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('api', release => 1) }), 1,
-    'one more is still waiting';
+    'one scan while waiting';
 $one->bye($scripts->session('stranger'));
-is scans(sub { $one->sync('else') }), 0, 'not for an empty one';
+is scans(sub { $one->sync('else') }), 0, 'no scan for empty session';
 
 # counts that went wrong are summed anew
 $redis->cmd('HSET', $scripts->key('s', 'api'), 'held', 40);
 $one->bye($scripts->session('stranger'));
 $one->sync('api');
-is $scripts->state('api')->{held}, 3, 'summed anew';
-is $scripts->state('api')->{seen}, $scripts->meta('ended'), 'all seen';
+is $scripts->state('api')->{held}, 3, 'sum rebuilt';
+is $scripts->state('api')->{seen}, $scripts->meta('ended'),
+    'all accounts scanned';
 
 $scripts->done;

@@ -35,8 +35,8 @@ is barred(), 1, 'first bar over';
 # not looked for before one more lease
 $scripts->advance(2600);
 $one->beat;
-is barred(), 1, 'no look in between';
-is $gone[1]->hello->{status}, 'ok', 'over all the same';
+is barred(), 1, 'no scan in between';
+is $gone[1]->hello->{status}, 'ok', 'expired bar ignored';
 $one->bye($gone[1]);
 
 $scripts->advance(2600);

@@ -36,7 +36,7 @@ is $scripts->meta('ended'), $ended + 1, 'ended counted';
 is $scripts->redis->cmd('HEXISTS', $scripts->key('epochs'), $two->name), 0,
     'its epoch forgotten';
 
-is $two->beat->{status}, 'resync', 'removed one told';
+is $two->beat->{status}, 'resync', 'removed session rejected';
 is $two->ask('api', 1), 'resync', 'its ask refused';
 is $two->hello->{status}, 'ok', 'it may come back';
 
@@ -48,7 +48,7 @@ $two->ask('api', 2);
 $two->declare('api');
 $two->declared;
 is $scripts->redis->cmd('ZSCORE', $sessions, $two->name), $ends,
-    'others renew nothing';
+    'other calls renew nothing';
 
 # a late beat removes everybody else, not its own sender
 $scripts->advance(6000);
@@ -61,6 +61,6 @@ is $two->beat->{removed}, 50, 'rest removed next time';
 
 my $gen = $two->{gen};
 $two->{gen} = $gen + 1;
-is $two->beat->{status}, 'resync', 'other generation told';
+is $two->beat->{status}, 'resync', 'other generation reported';
 
 $scripts->done;

@@ -36,7 +36,7 @@ my $three = $scripts->session('three')->enter;
 $three->ask('quiet', 1, weight => 3, limit => 3);
 $two->bye($three);
 is $two->ask('quiet', 2, limit => 3, queue => 0), 'granted',
-    'free with nobody waiting';
-is $two->sync('quiet')->{in_use}, 1, 'only the living counted';
+    'permits free without queue';
+is $two->sync('quiet')->{in_use}, 1, 'only live sessions counted';
 
 $scripts->done;

@@ -23,7 +23,8 @@ my $reply = $one->sync('api', cancel => [ [3], [1], [9] ]);
 is_deeply $reply->{cancelled}, { 3 => 1, 1 => 0, 9 => 0 }, 'in time, too late';
 is_deeply $reply->{account}, [ 1, 2 ], 'account follows';
 is $reply->{waiting}, 2, 'sum follows';
-is $one->sync('api', cancel => [ [3] ])->{cancelled}{3}, 0, 'not twice';
+is $one->sync('api', cancel => [ [3] ])->{cancelled}{3}, 0,
+    'second cancel ignored';
 
 # the cancel comes before the permits given back are handed on
 $reply = $one->sync('api', release => 1, cancel => [ [2] ]);
@@ -33,9 +34,9 @@ is_deeply $reply->{granted}, [4], 'next one served';
 # only one's own ticket of this epoch
 $one->ask('api', 5);
 is $two->sync('api', cancel => [ [5] ])->{cancelled}{5}, 0,
-    'not the ticket of another';
+    "other session's ticket kept";
 is $one->sync('api', cancel => [ [ 5, 2 ] ])->{cancelled}{5}, 0,
-    'not with another weight';
-is $one->sync('api')->{waiting}, 1, 'still waiting';
+    'other weight ignored';
+is $one->sync('api')->{waiting}, 1, 'ticket still waiting';
 
 $scripts->done;

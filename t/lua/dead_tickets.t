@@ -28,11 +28,12 @@ $one->ask('api', 5);
 $one->bye($dead);
 
 my $reply = $one->sync('api', check => [ [3], [5] ]);
-is_deeply $reply->{checked}, { 3 => 0, 5 => 1 }, 'head of the living served';
-is $reply->{waiting}, 2, 'living counted';
+is_deeply $reply->{checked}, { 3 => 0, 5 => 1 }, 'live head served';
+is $reply->{waiting}, 2, 'live tickets counted';
 is_deeply [ map { (split)[2] } $scripts->queue('api') ], [ 4, 5 ],
-    'living keep their places';
-is $two->ask('api', 6, queue => 2), 'refused', 'queue bound on the living';
+    'live places kept';
+is $two->ask('api', 6, queue => 2), 'refused',
+    'queue bound counts live tickets';
 
 # garbage: a free permit for one who waits behind 250 dead
 $dead = $scripts->session('dead2')->enter;
@@ -41,14 +42,14 @@ $dead->sync('web', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);
 $two->ask('web', 2, %arg);
 $one->bye($dead);
 $two->ask('web', 3, %arg);
-is $one->sync('web', release => 1)->{waiting}, 1, 'dead do not count';
-is scalar($scripts->queue('web')), 151, 'hundred dropped';
-is $two->sync('web', check => [ [2] ])->{checked}{2}, 0, 'served at once';
+is $one->sync('web', release => 1)->{waiting}, 1, 'dead tickets not counted';
+is scalar($scripts->queue('web')), 151, 'hundred tickets dropped';
+is $two->sync('web', check => [ [2] ])->{checked}{2}, 0, 'live ticket served';
 $two->sync('web', release => 1, ask => [ [ 4, 1, 0, 9999 ] ]);
-is scalar($scripts->queue('web')), 51, 'hundred more';
-is $two->sync('web', check => [ [3] ])->{checked}{3}, 0, 'the next one, too';
+is scalar($scripts->queue('web')), 51, 'hundred more dropped';
+is $two->sync('web', check => [ [3] ])->{checked}{3}, 0, 'next ticket served';
 $two->sync('web', release => 1);
-is_deeply [ $scripts->queue('web') ], [], 'queue gone with the last';
+is_deeply [ $scripts->queue('web') ], [], 'queue removed with last';
 
 # nobody alive waits: all the garbage goes with the queue
 $dead = $scripts->session('dead3')->enter;
@@ -56,7 +57,7 @@ $one->ask('old', 1);
 $dead->sync('old', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);
 $one->bye($dead);
 $one->ask('old', 2, queue => 0);
-is_deeply [ $scripts->queue('old') ], [], 'queue of the dead gone';
-is $one->sync('old')->{in_use}, 1, 'permits of the living stay';
+is_deeply [ $scripts->queue('old') ], [], 'dead queue removed';
+is $one->sync('old')->{in_use}, 1, 'live permits kept';
 
 $scripts->done;

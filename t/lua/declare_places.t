@@ -29,11 +29,11 @@ $two->ask('api', 5);
 $one->hello;
 my @tickets = ([ 2, 1, $place ], [ 4, 1, 0 ], [ 6, 1, 0 ]);
 my $reply = $one->declare('api', held => 1, tickets => \@tickets);
-is_deeply $reply->{places}, [ $place, $unknown, 0 ], 'places told';
+is_deeply $reply->{places}, [ $place, $unknown, 0 ], 'places reported';
 is_deeply $one->declare('api', held => 1, tickets => \@tickets)->{places},
-    [ $place, $unknown, 0 ], 'told again';
+    [ $place, $unknown, 0 ], 'places reported again';
 $one->declared;
-is_deeply $one->sync('api')->{account}, [ 1, 2 ], 'never asked not counted';
+is_deeply $one->sync('api')->{account}, [ 1, 2 ], 'unknown ticket not counted';
 
 my @order = map { (split)[2] } $scripts->queue('api');
 is_deeply \@order, [ 2, 3, 4, 5 ], 'order kept';
@@ -59,8 +59,8 @@ $one->declared;
 $two->declared;
 $scripts->pass(5000, $one, $two);
 $one->ask('api', 7);
-cmp_ok $one->{asked}{asked}{7}{place}, '>', $unknown + 1, 'new ones behind';
+cmp_ok $one->{asked}{asked}{7}{place}, '>', $unknown + 1, 'new tickets behind';
 @order = map { (split)[2] } $scripts->queue('api');
-is_deeply \@order, [ 4, 5, 7 ], 'places stand';
+is_deeply \@order, [ 4, 5, 7 ], 'places kept';
 
 $scripts->done;

@@ -29,8 +29,8 @@ $one->declared;
 my $reply = $one->sync('api');
 is_deeply $reply->{account}, [ 1, 0 ], 'account replaced';
 is $reply->{in_use}, 2, 'sum follows';
-is $reply->{waiting}, 0, 'the other served';
-is_deeply [ $scripts->queue('api') ], [], 'old ticket gone';
+is $reply->{waiting}, 0, 'other session served';
+is_deeply [ $scripts->queue('api') ], [], 'old ticket removed';
 
 # more than the limit: true all the same, and nobody is served
 $one->hello;
@@ -40,8 +40,8 @@ $one->declared;
 $reply = $one->sync('api');
 is $reply->{in_use}, 6, 'overage counted once';
 is $reply->{limit}, 3, 'stored limit kept';
-is $two->ask('api', 2, limit => 3), 'queued', 'nothing granted above it';
-is $one->sync('api', release => 3)->{in_use}, 3, 'none at the limit';
+is $two->ask('api', 2, limit => 3), 'queued', 'no grant above it';
+is $one->sync('api', release => 3)->{in_use}, 3, 'no grant at the limit';
 is $one->sync('api', release => 1)->{waiting}, 0, 'served below it';
 
 # the limit is stored only where none is

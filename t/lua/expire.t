@@ -25,7 +25,7 @@ sub near_a_day { return ttl(@_) =~ /^(1439|1440)( (1439|1440))*$/ }
 $one->ask('api', 1);
 ok near_a_day($keys[0]), 'expires after a day';
 $one->ask('api', 2);
-ok near_a_day(@keys), 'queue as well';
+ok near_a_day(@keys), 'queue expires too';
 
 for (
     [ 'refused asks' => sub { $one->ask('api', 3, queue => 0) } ],
@@ -44,12 +44,12 @@ for (
     $scripts->advance(1800000);
     $one->beat;
     $use->();
-    cmp_ok ttl($keys[0]), '<=', 60, "$name: not every time";
+    cmp_ok ttl($keys[0]), '<=', 60, "$name: no renewal every time";
     $one->ask('api', 6);
     $scripts->advance(1800001);
     $one->beat;
     $use->();
-    ok near_a_day(@keys), "$name: once an hour";
+    ok near_a_day(@keys), "$name: one renewal an hour";
 }
 
 # a clock that was lost

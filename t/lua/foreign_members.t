@@ -29,13 +29,13 @@ $redis->cmd('ZADD', $key, $_->[0], $_->[1]) for
     [ 1, "\0\xff" ], [ '-inf', 'aaa' ], [ '-inf', 'zzz' ];
 
 my $reply = $one->sync('api', release => 1);
-is_deeply $reply->{granted}, [2], 'ours served';
+is_deeply $reply->{granted}, [2], 'own ticket served';
 is $reply->{waiting}, 1, 'counts unchanged';
 is_deeply $reply->{account}, [ 1, 1 ], 'account unchanged';
-is $one->sync('api', check => [ [3] ])->{checked}{3}, 1, 'the next one waits';
+is $one->sync('api', check => [ [3] ])->{checked}{3}, 1, 'next ticket waits';
 ok defined $redis->cmd('ZSCORE', $key, 'queue'), 'marker still there';
-is $one->sync('api', release => 1)->{status}, 'ok', 'nothing lost';
-is $one->sync('api', release => 1)->{in_use}, 0, 'to the end';
+is $one->sync('api', release => 1)->{status}, 'ok', 'no ticket lost';
+is $one->sync('api', release => 1)->{in_use}, 0, 'all permits returned';
 is_deeply [ grep { /:[sq]:/ } $scripts->all_keys ], [], 'no keys left';
 
 $scripts->done;

@@ -34,9 +34,9 @@ for my $script (qw/hello declare declared beat bye sync/) {
         is_deeply [ sort { $a <=> $b } keys %named ], [ 1 .. keys %named ],
             "$script: no $kind left out";
     }
-    like $head, qr/^-- Reply: /m, "$script: reply named";
+    like $head, qr/^-- Reply: /m, "$script: reply documented";
     like $head, qr/^-- .*(Run again|Idempotent|Not idempotent)/m,
-        "$script: idempotence told";
+        "$script: idempotence documented";
     is scalar(my @keys = $scripts->keys_of($script, 'x')),
         scalar(() = $head =~ /KEYS\[\d\] /g), "$script: as many keys";
 }

@@ -26,8 +26,8 @@ is $one->ask('api', 1), 'granted', 'served at once';
 
 my $two = $scripts->session('two');
 $reply = $two->hello(gen => 0, fresh => 4712);
-is $reply->{gen}, 4711, 'second keeps generation';
+is $reply->{gen}, 4711, 'second session keeps generation';
 is $reply->{live}, 2, 'two sessions live';
-is $reply->{recovery}, 0, 'no recovery for the second';
+is $reply->{recovery}, 0, 'no recovery for second session';
 
 $scripts->done;

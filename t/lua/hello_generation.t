@@ -19,7 +19,7 @@ my $one = $scripts->session('one');
 my $two = $scripts->session('two');
 
 my $reply = $one->hello(gen => 99, fresh => 100);
-is $reply->{gen}, 100, 'missing generation set anew';
+is $reply->{gen}, 100, 'missing generation set';
 is $reply->{recovery}, 5000, 'recovery of one lease';
 $one->declared;
 is $one->ask('api', 1), 'recovering', 'asks wait for recovery';
@@ -27,22 +27,22 @@ is $one->ask('api', 1), 'recovering', 'asks wait for recovery';
 # a generation is replaced only when it is missing
 $scripts->advance(2000);
 $reply = $two->hello(gen => 99, fresh => 101);
-is $reply->{gen}, 100, 'different one kept';
-cmp_ok $reply->{recovery}, '<=', 3000, 'recovery not begun anew';
-cmp_ok $reply->{recovery}, '>', 1000, 'recovery goes on';
+is $reply->{gen}, 100, 'other generation kept';
+cmp_ok $reply->{recovery}, '<=', 3000, 'recovery not restarted';
+cmp_ok $reply->{recovery}, '>', 1000, 'recovery continues';
 
 $scripts->advance(3000);
 is $one->ask('api', 1), 'granted', 'recovery over';
 
 # somebody who was away for long does not stop the others
 $reply = $scripts->session('three')->hello(gen => 98);
-is $reply->{recovery}, 0, 'late stranger starts no recovery';
+is $reply->{recovery}, 0, 'no recovery for late stranger';
 
 # a first start without pause is extended by one that remembers
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('four')->enter(gen => 0);
-is $one->ask('api', 1, limit => 9), 'granted', 'no pause where none remembers';
+is $one->ask('api', 1, limit => 9), 'granted', 'no recovery without memory';
 $two = $scripts->session('five')->enter(gen => 99);
-is $one->ask('api', 2, limit => 9), 'recovering', 'one that remembers tells';
+is $one->ask('api', 2, limit => 9), 'recovering', 'recovery with one memory';
 
 $scripts->done;

@@ -26,9 +26,9 @@ is $one->ask('api', 1), 'resync', 'ask without generation refused';
 is $one->declare('api', held => 1)->{status}, 'resync', 'declare refused';
 is $one->beat->{status}, 'resync', 'beat refused';
 
-is $one->hello->{recovery}, 5000, 'state counts as lost';
+is $one->hello->{recovery}, 5000, 'state counted as lost';
 is $one->{gen}, $scripts->meta('gen'), 'new generation';
-is $one->beat->{live}, 1, 'registry begun anew';
-is $two->beat->{status}, 'resync', 'other session told';
+is $one->beat->{live}, 1, 'registry rebuilt';
+is $two->beat->{status}, 'resync', 'other session rejected';
 
 $scripts->done;

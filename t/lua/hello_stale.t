@@ -31,6 +31,6 @@ is $one->ask('api', 1), 'resync', 'its ask refused';
 is $scripts->dump =~ s/ (clock|wall)=\d+//gr, $before, 'nothing changed';
 
 $one->{epoch} = 4;
-is $one->ask('api', 1), 'resync', 'epoch not yet said';
+is $one->ask('api', 1), 'resync', 'unknown epoch stale';
 
 $scripts->done;

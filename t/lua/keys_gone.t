@@ -38,7 +38,7 @@ is_deeply [ $scripts->all_keys ], \@before, 'no keys after a late cancel';
 $one->ask('api', 5, limit => 0);
 $one->sync('api', check => [ [6] ], cancel => [ [7] ]);
 $one->declare('api');
-is_deeply [ $scripts->all_keys ], \@before, 'nothing made of nothing';
+is_deeply [ $scripts->all_keys ], \@before, 'no keys created';
 
 # places go on behind those of an earlier life
 $one->ask('api', 8);
@@ -49,6 +49,6 @@ $one->sync('api', release => 1);
 $scripts->advance(1000);
 $one->ask('api', 10);
 $one->ask('api', 11);
-cmp_ok $one->{asked}{asked}{11}{place}, '>', $place, 'places go on';
+cmp_ok $one->{asked}{asked}{11}{place}, '>', $place, 'places continue';
 
 $scripts->done;

@@ -19,35 +19,39 @@ my $one = $scripts->session('one')->enter;
 my $old = $scripts->session('old')->enter;
 
 $one->ask('api', $_, limit => 3) for 1 .. 3;
-is $one->sync('api', limit => 9)->{limit}, 3, 'not by a check';
-is $one->sync('api', limit => 9, release => 1)->{limit}, 3, 'nor a release';
+is $one->sync('api', limit => 9)->{limit}, 3, 'check ignored';
+is $one->sync('api', limit => 9, release => 1)->{limit}, 3, 'release ignored';
 is $old->ask('api', 4, limit => 9, may_set => 0), 'granted',
-    'draining worker asks';
-is $old->{asked}{limit}, 3, 'nor a draining worker';
-is $old->ask('api', 5, limit => 9, may_set => 0), 'queued', 'stored one holds';
+    "draining worker's ask granted";
+is $old->{asked}{limit}, 3, 'draining worker ignored';
+is $old->ask('api', 5, limit => 9, may_set => 0), 'queued',
+    'stored limit applied';
 is $scripts->state('api')->{limit}, 3, 'limit stored';
 
 # lowered: nothing is taken away, nothing is granted until it fits
 is $one->ask('api', 6, limit => 2), 'queued', 'lowered by an ask';
-is $one->sync('api', release => 1)->{waiting}, 2, 'none at the limit';
-is $one->sync('api', release => 1)->{waiting}, 1, 'handed on below it';
-is $one->{asked}{limit}, 2, 'new limit told';
+is $one->sync('api', release => 1)->{waiting}, 2, 'no grant at the limit';
+is $one->sync('api', release => 1)->{waiting}, 1, 'grant below the limit';
+is $one->{asked}{limit}, 2, 'new limit reported';
 
 # raised: those who wait come first
 my $reply = $one->sync('api', limit => 4, ask => [ [7], [8] ]);
-is_deeply $reply->{granted}, [6], 'waiting one served';
-is $reply->{asked}{7}{verdict}, 'granted', 'then the ask';
-is $reply->{asked}{8}{verdict}, 'queued', 'no more than the limit';
+is_deeply $reply->{granted}, [6], 'waiting ticket served';
+is $reply->{asked}{7}{verdict}, 'granted', 'new ask served';
+is $reply->{asked}{8}{verdict}, 'queued', 'limit kept';
 
 # nobody has told any yet
-is $old->ask('new', 9, limit => 1, may_set => 0), 'granted', 'first one told';
-is $old->ask('new', 10, limit => 5, may_set => 0), 'queued', 'and kept';
+is $old->ask('new', 9, limit => 1, may_set => 0), 'granted',
+    'first limit accepted';
+is $old->ask('new', 10, limit => 5, may_set => 0), 'queued',
+    'first limit kept';
 
 # a ticket made too heavy is stepped over until its next check
 $one->ask('web', 1, limit => 3, weight => 3);
 $one->ask('web', 2, limit => 3, weight => 3);
 $one->ask('web', 3, limit => 2, weight => 2);
-is_deeply $one->sync('web', release => 3)->{granted}, [3], 'stepped over';
-is $one->sync('web', check => [ [ 2, 3 ] ])->{checked}{2}, 2, 'then refused';
+is_deeply $one->sync('web', release => 3)->{granted}, [3],
+    'ticket stepped over';
+is $one->sync('web', check => [ [ 2, 3 ] ])->{checked}{2}, 2, 'ticket rejected';
 
 $scripts->done;

@@ -30,13 +30,13 @@ for my $name (@names) {
 }
 
 my @keys = grep { /^\Qdsem:{0}:s:/ } $scripts->all_keys;
-is scalar @keys, scalar @names, 'one key for each';
+is scalar @keys, scalar @names, 'one key per name';
 is_deeply [ sort map { s/^\Qdsem:{0}:s://r } @keys ], [ sort @names ],
-    'names as they are';
+    'names unchanged';
 
 $scripts->order('held', 7);
 is $one->sync('held')->{limit}, 7, 'order by name';
-is $one->sync('waiting')->{limit}, 1, 'of this name only';
+is $one->sync('waiting')->{limit}, 1, 'only this name';
 
 # nodes may hold what Lua patterns or blanks would make of them
 for my $node ('a.b-c_d', '...', '-', 'x' x 255) {

@@ -25,10 +25,10 @@ $one->ask('api', 4, limit => 3);
 $one->hello;
 $one->declared;
 my $reply = $one->sync('api', limit => 3, ask => [ [5] ]);
-is_deeply $reply->{account}, [ 1, 0 ], 'begins at zero';
+is_deeply $reply->{account}, [ 1, 0 ], 'account begins at zero';
 is $reply->{in_use}, 2, 'old permits subtracted';
 is $reply->{waiting}, 0, 'old ticket subtracted';
-is $one->sync('api', release => 2)->{status}, 'resync', 'old ones are void';
-is $one->sync('api', release => 1)->{in_use}, 1, 'new one given back';
+is $one->sync('api', release => 2)->{status}, 'resync', 'old permits void';
+is $one->sync('api', release => 1)->{in_use}, 1, 'new permit released';
 
 $scripts->done;

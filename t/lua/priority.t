@@ -34,6 +34,6 @@ my $reply = $one->sync('web', limit => 2,
     ask => [ [ 3, 1, 1 ], [ 4, 1, -1 ] ]);
 is $reply->{asked}{4}{verdict}, 'granted', 'better class is the head';
 is $reply->{asked}{3}{verdict}, 'queued', 'worse class waits';
-is_deeply $reply->{account}, [ 2, 2 ], 'account of all';
+is_deeply $reply->{account}, [ 2, 2 ], 'account counts all';
 
 $scripts->done;

@@ -19,16 +19,20 @@ my $one = $scripts->session('one')->enter;
 
 is $one->ask('api', 1, queue => 0), 'granted', 'granted without a queue';
 is $one->ask('api', 2, queue => 0), 'refused', 'refused without a queue';
-is $one->ask('api', 3, queue => 1), 'queued', 'place for another line';
-is $one->ask('api', 4, queue => 0), 'refused', 'none behind it';
+is $one->ask('api', 3, queue => 1), 'queued', 'queued by another line';
+is $one->ask('api', 4, queue => 0), 'refused', 'no place behind';
 
-is $one->ask('zero', 1, limit => 0, queue => 5), 'refused', 'limit zero';
-is $one->ask('heavy', 1, limit => 3, weight => 4), 'refused', 'too heavy';
-is $one->ask('heavy', 2, limit => 3, weight => 3), 'granted', 'just fits';
-is $one->ask('heavy', 3, limit => 3, weight => 3), 'queued', 'waits for all';
+is $one->ask('zero', 1, limit => 0, queue => 5), 'refused',
+    'limit zero rejected';
+is $one->ask('heavy', 1, limit => 3, weight => 4), 'refused',
+    'heavy ask rejected';
+is $one->ask('heavy', 2, limit => 3, weight => 3), 'granted',
+    'exact weight granted';
+is $one->ask('heavy', 3, limit => 3, weight => 3), 'queued',
+    'full weight queued';
 
 $one->sync('heavy', release => 3, cancel => [ [ 3, 3 ] ]);
-is_deeply $scripts->state('zero'), {}, 'refusals leave nothing';
-is_deeply $scripts->state('heavy'), {}, 'nor does the rest';
+is_deeply $scripts->state('zero'), {}, 'rejected asks leave nothing';
+is_deeply $scripts->state('heavy'), {}, 'no keys left';
 
 $scripts->done;

@@ -29,59 +29,61 @@ sub recall { return 'recall api ' . $_[0]->epoch }
 $one->sync('api', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ]);
 $two->sync('api', %arg, keep => 1, ask => [ [4], [5] ]);
 my $reply = $three->sync('api', %arg, ask => [ [6] ]);
-is $reply->{may_keep}, 1, 'nobody waits: what comes free may stay';
-is $scripts->state('api')->{keep}, '2 0', 'two of them keep';
+is $reply->{may_keep}, 1, 'permits may stay idle';
+is $scripts->state('api')->{keep}, '2 0', 'two sessions keep permits';
 
-is $asks->ask('api', 1, %arg), 'queued', 'all out: queued';
-is $asks->{asked}{may_keep}, 0, 'nobody may keep any more';
+is $asks->ask('api', 1, %arg), 'queued', 'ask queued at limit';
+is $asks->{asked}{may_keep}, 0, 'no permits may stay idle';
 is_deeply [ told() ], [ [ recall($one) ], [], [] ],
-    'the largest holder is asked, it can cover the demand';
-is $scripts->state('api')->{keep}, '1 1', 'and so it stands';
+    'largest holder recalled';
+is $scripts->state('api')->{keep}, '1 1', 'one keeper remaining';
 
 # more wait than have a place: others may have idle permits
 
-is $asks->ask('api', 2, %arg), 'queued', 'not refused beside what may be idle';
+is $asks->ask('api', 2, %arg), 'queued', 'second ask queued';
 is_deeply [ told() ], [ [], [ recall($two) ], [] ],
-    'the next holder is asked, the first one only once';
-is $asks->ask('api', $_, %arg), 'queued', "$_: at most what others hold"
+    'next holder recalled once';
+is $asks->ask('api', $_, %arg), 'queued', "ask $_ queued"
     for 3 .. 7;
-is $asks->ask('api', 8, %arg), 'refused', 'no more than that';
+is $asks->ask('api', 8, %arg), 'refused', 'queue bound reached';
 
 # who has nothing idle says so, and is not counted on any more
 
 $reply = $one->sync('api', %arg);
-is $scripts->state('api')->{keep}, '0 1', 'has spoken';
-is $asks->ask('api', 9, %arg), 'refused', 'still too many';
+is $scripts->state('api')->{keep}, '0 1', 'first session no longer keeps';
+is $asks->ask('api', 9, %arg), 'refused', 'queue bound unchanged';
 $two->sync('api', %arg, release => 2);
-is $scripts->state('api')->{keep}, undef, 'nobody keeps';
+is $scripts->state('api')->{keep}, undef, 'no session keeps';
 is_deeply [ $asks->messages ], [
-    sprintf 'grant api %d 6 6 1 2', $asks->epoch ], 'handed to the head';
-is_deeply [ told() ], [ [], [], [] ], 'and nobody is asked in vain';
+    sprintf 'grant api %d 6 6 1 2', $asks->epoch ], 'head notified of grant';
+is_deeply [ told() ], [ [], [], [] ], 'no further recall';
 
 # while others wait a session that still keeps is told by its answer
 
 $reply = $one->sync('api', %arg, keep => 1, release => 1);
-is $reply->{may_keep}, 0, 'somebody waits';
-is_deeply [ told() ], [ [], [], [] ], 'no message beside the answer';
+is $reply->{may_keep}, 0, 'keeping forbidden while queued';
+is_deeply [ told() ], [ [], [], [] ], 'no recall beside reply';
 $one->sync('api', %arg, release => 2);
 
 # the dead do not keep
 
 my $dead = $scripts->session('dead')->enter;
 $dead->sync('web', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
-is $scripts->state('web')->{keep}, '1 0', 'keeps';
+is $scripts->state('web')->{keep}, '1 0', 'dead session keeps permits';
 $one->bye($dead);
-is $asks->ask('web', 1, %arg), 'granted', 'permits of the dead are free';
-is $scripts->state('web')->{keep}, undef, 'nobody keeps any more';
+is $asks->ask('web', 1, %arg), 'granted', 'dead permits granted';
+is $scripts->state('web')->{keep}, undef, 'no session keeps';
 
 # an operator's order stops it as well
 
 $one->sync('ops', %arg, keep => 1, ask => [ [1] ]);
 $scripts->order('ops', undef, 1);
-is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0, 'paused';
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
+    'paused: keeping forbidden';
 $scripts->order('ops', 0, 0);
-is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0, 'limit lowered';
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
+    'limit 0: keeping forbidden';
 $scripts->order('ops', 3, 0);
-is $one->sync('ops', %arg, keep => 1)->{may_keep}, 1, 'as before';
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 1, 'keeping allowed again';
 
 $scripts->done;

@@ -28,16 +28,18 @@ $one->ask('api', 4, %arg);
 $two->ask('api', 23, %arg);
 
 my $reply = $one->sync('api', release => 3);
-is $reply->{in_use}, 3, 'all handed on';
-is_deeply $reply->{granted}, [], 'none to the giver';
-is_deeply [ $two->messages ], ['grant api 1 3 3 21 22'], 'two in one message';
-is_deeply [ $three->messages ], ['grant api 1 3 3 31'], 'one for the other';
-is_deeply [ $one->messages ], [], 'none for the giver';
-is_deeply $two->sync('api')->{account}, [ 2, 1 ], 'account of the other';
+is $reply->{in_use}, 3, 'all permits handed over';
+is_deeply $reply->{granted}, [], 'no permit for releaser';
+is_deeply [ $two->messages ], ['grant api 1 3 3 21 22'],
+    'two tickets in one message';
+is_deeply [ $three->messages ], ['grant api 1 3 3 31'],
+    'one message for other session';
+is_deeply [ $one->messages ], [], 'no message for releaser';
+is_deeply $two->sync('api')->{account}, [ 2, 1 ], 'other account counted';
 
 $reply = $three->sync('api', release => 1);
-is_deeply [ $one->messages ], ['grant api 1 3 3 4'], 'next in order';
-is_deeply [ $three->messages ], [], 'giver not told';
+is_deeply [ $one->messages ], ['grant api 1 3 3 4'], 'next tickets in order';
+is_deeply [ $three->messages ], [], 'releaser not notified';
 
 # the epoch is the one of the ticket
 $two->hello;
@@ -47,7 +49,8 @@ $one->sync('api');
 is_deeply [ $two->messages ], ['grant api 2 3 3 23'], 'epoch in the message';
 
 # giving back when nobody waits
-is $one->sync('api', release => 1)->{in_use}, 2, 'free again';
-is_deeply [ map { $_->messages } $one, $two, $three ], [], 'nobody told';
+is $one->sync('api', release => 1)->{in_use}, 2, 'permit free again';
+is_deeply [ map { $_->messages } $one, $two, $three ], [],
+    'no session notified';
 
 $scripts->done;

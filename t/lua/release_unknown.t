@@ -24,12 +24,12 @@ $two->ask('api', 3, limit => 2);
 my $before = $scripts->dump;
 
 is $one->sync('api', release => 2, ask => [ [4] ], limit => 9)->{status},
-    'resync', 'more than held';
+    'resync', 'excess release rejected';
 is $two->sync('api', release => 2, cancel => [ [3] ])->{status}, 'resync',
-    'that of another';
+    "other session's permit rejected";
 is $one->sync('web', release => 1, ask => [ [5] ])->{status}, 'resync',
-    'of an unknown name';
+    'unknown name rejected';
 is $scripts->dump, $before, 'nothing written';
-is $one->sync('api', release => 1)->{in_use}, 2, 'what is held goes on';
+is $one->sync('api', release => 1)->{in_use}, 2, 'held permits still released';
 
 $scripts->done;

@@ -58,7 +58,7 @@ $argv{sync}[0] = $gen;
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
     [ 'ok', 11 + 1 + 2 * 3 + 1 + 1 ], 'sync: ok, one granted';
 is_deeply [ reply('sync', 3, 6, $gen, 'api', 4, 1, 0, 0, 1, 0, 11, 1, 0, 9) ],
-    [ 'ok', 11 + 3 + 1 ], 'sync: another one granted';
+    [ 'ok', 11 + 3 + 1 ], 'sync: second one granted';
 
 $scripts->redis->cmd('SET', $scripts->key('s', 'api'), 'foreign');
 $argv{sync}[0] = $gen;

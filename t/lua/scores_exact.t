@@ -29,7 +29,7 @@ for my $class (7, 0, -1, -8, 7, 0, -1, -8) {
     $seq++;
     $place{$ticket} = $class * 10_000_000_000_000 + $seq;
     is $one->{asked}{asked}{$ticket}{place}, $place{$ticket},
-        "class $class: place told";
+        "class $class: place reported";
     is $redis->cmd('ZSCORE', $key, join ' ', $one->name, 1, $ticket, 1),
         $place{$ticket}, "class $class: place kept";
 }
@@ -41,8 +41,8 @@ $redis->cmd('DEL', $key, $scripts->key('s', 'api'));
 $one->hello;
 my @tickets = map { [ $_, 1, $place{$_} ] } sort keys %place;
 is_deeply $one->declare('api', tickets => \@tickets)->{places},
-    [ map { $_->[2] } @tickets ], 'declared as they were';
-is $scripts->state('api')->{seq}, $seq, 'sequence behind them';
+    [ map { $_->[2] } @tickets ], 'places as declared';
+is $scripts->state('api')->{seq}, $seq, 'sequence continues';
 is $redis->cmd('ZSCORE', $key, join ' ', $one->name, 2, $_, 1), $place{$_},
     "ticket $_ exact" for sort keys %place;
 
@@ -53,7 +53,8 @@ my $large = $big - 1;
 is $two->ask('big', $large, limit => $big, weight => $large), 'granted',
     'large numbers';
 is_deeply $two->{asked}{account}, [ $large, 0 ], 'large weight exact';
-is $scripts->state('big')->{ $two->name }, "$large $large 0", 'as stored';
-is $two->sync('big', release => $large)->{in_use}, 0, 'given back whole';
+is $scripts->state('big')->{ $two->name }, "$large $large 0",
+    'weight as stored';
+is $two->sync('big', release => $large)->{in_use}, 0, 'weight released whole';
 
 $scripts->done;

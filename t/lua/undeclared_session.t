@@ -23,13 +23,14 @@ $one->ask('api', 2);
 $two->ask('api', 3);
 
 $one->hello;
-is_deeply $two->sync('api', release => 1)->{granted}, [3], 'stepped over';
+is_deeply $two->sync('api', release => 1)->{granted}, [3],
+    'undeclared ticket stepped over';
 
 # also with the ticket under its new epoch
 is $one->declare('api', tickets => [ [2] ])->{status}, 'ok', 'ticket declared';
 $two->ask('api', 4);
 is_deeply $two->sync('api', release => 1)->{granted}, [4],
-    'stepped over until all is declared';
+    'stepped over until declared';
 
 $one->declared;
 $two->ask('api', 5);

@@ -83,9 +83,9 @@ my $result = $t->load(clients => 40, requests => $ABORTS,
     request => sub { $node->url($path[ $_[0] % 3 ]) },
     abort => sub { rand 0.1 });
 my %status = %{ $result->{statuses} };
-cmp_ok $status{aborted}, '>', $ABORTS / 4, 'many left';
-cmp_ok $status{200}, '>', $ABORTS / 100, 'some were served';
-is_deeply [ grep { !/^(?:200|aborted)$/ } keys %status ], [], 'nobody else'
+cmp_ok $status{aborted}, '>', $ABORTS / 4, 'many clients left';
+cmp_ok $status{200}, '>', $ABORTS / 100, 'some requests served';
+is_deeply [ grep { !/^(?:200|aborted)$/ } keys %status ], [], 'no other results'
     or diag explain \%status;
 note join ', ', map { "$_ $status{$_}" } sort keys %status;
 
@@ -103,18 +103,18 @@ for my $round (1 .. $ABORTS / 40) {
     $h2->send(join '', map { $h2->rst_frame($_) } @later);
     $h2->status($h2->get('/status'));
 }
-is $h2->status($h2->get('/waits')), 200, 'HTTP/2: a stream after them';
+is $h2->status($h2->get('/waits')), 200, 'HTTP/2: stream served afterwards';
 $h2->close;
 
 eventually { active() eq '1 0 1 0' } 'one connection afterwards';
-eventually { !keys_left() } 'no permit and no place left';
+eventually { !keys_left() } 'nothing held, none waiting';
 is $up->peak('api'), 2, 'limit reached, never exceeded';
 is scalar($node->grep_log(qr/request count is zero|open socket/)), 0,
-    'nothing odd in the log';
+    'no alert logged';
 
 my @again = map { $node->begin('/waits?hang=1') } 1, 2;
-eventually { $up->now('api') == 2 } 'all permits are there';
+eventually { $up->now('api') == 2 } 'all permits available';
 $up->release_all;
-is $_->wait->status, 200, 'served' for @again;
+is $_->wait->status, 200, 'request served' for @again;
 
 $t->done;

@@ -38,7 +38,7 @@ http {
 }
 EOF_CONF
 
-is($node->get('/asks')->status, 200, 'redis answers');
+is($node->get('/asks')->status, 200, 'redis replies');
 wait_for { state() eq '0 0' };
 
 for my $direction (qw(s2c c2s)) {
@@ -85,9 +85,9 @@ for my $i (1 .. 200) {
 }
 $proxy->delay(0);
 wait_for { $node->access_log == 1 + 4 * 3 + 200 };
-eventually { state() eq '0 0' } 'nothing left of 200';
-is($node->get('/asks')->status, 200, 'permit is free');
-is($up->started, 1 + 4 + 1, 'backend saw no leaver');
+eventually { state() eq '0 0' } 'no ticket of 200 left';
+is($node->get('/asks')->status, 200, 'permit free');
+is($up->started, 1 + 4 + 1, 'no aborted request at backend');
 
 done_testing();
 

@@ -40,7 +40,7 @@ my $MORE = "GET /pipelined HTTP/1.1\r\nHost: localhost\r\n\r\n";
 sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 my $holder = $node->begin('/waits?hang=1');
-eventually { $up->now == 1 } 'the one permit is out';
+eventually { $up->now == 1 } 'permit out';
 
 for my $way (qw(close abort)) {
     for my $more ($MORE, $MORE x 100, 'GET ') {
@@ -49,7 +49,7 @@ for my $way (qw(close abort)) {
         $leaver->raw->send($more);
         $leaver->$way;
         eventually { waiting() == 0 }
-            "$way, " . length($more) . ' bytes more: its place is free', 1;
+            "$way, " . length($more) . ' bytes more: ticket removed', 1;
         is $node->logged($leaver)->{status}, 499, 'logged as 499';
     }
 }
@@ -57,13 +57,13 @@ for my $way (qw(close abort)) {
 # who stays is served, and then what it has sent
 
 my $stays = $node->raw->send($MORE =~ s/pipelined/waits/r . $MORE);
-eventually { waiting() == 1 } 'one that stays';
+eventually { waiting() == 1 } 'staying client queued';
 $up->release_all;
 is $holder->wait->status, 200, 'holder served';
 like $stays->read_until(qr/ 404 /), qr/^HTTP\S+ 200 .* 404 /s,
-    'served in its turn, and its next request after it';
+    'both pipelined requests served';
 $stays->close;
-is $up->started, 2, 'backend saw nobody else';
+is $up->started, 2, 'no aborted request at backend';
 is $up->peak, 1, 'limit reached, never exceeded';
 
 $t->done;

@@ -54,7 +54,7 @@ for my $way (@ways) {
         $leave->($leaver);
         eventually { waiting() == 1 } "ticket gone after $name", 0.5;
         $behind->close;
-        eventually { waiting() == 0 } "the other's too", 0.5;
+        eventually { waiting() == 0 } "other ticket removed", 0.5;
         is($node->logged($leaver)->{status}, 499, 'logged as 499');
     }
 }
@@ -67,13 +67,13 @@ for my $i (1 .. 200) {
 }
 my $last = $two->begin('/waits', 'X-Nonce' => 'last');
 eventually { $one->access_log + $two->access_log == 12 + 200 }
-    'all 200 ended';
-eventually { waiting() == 1 } 'all tickets gone', 0.5;
+    'all 200 requests ended';
+eventually { waiting() == 1 } 'all tickets removed', 0.5;
 
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
-is($last->wait->status, 200, 'last one served');
-is_deeply([$up->order], [qw(holder last)], 'backend saw no other');
+is($last->wait->status, 200, 'last request served');
+is_deeply([$up->order], [qw(holder last)], 'no aborted request at backend');
 is($up->peak, 1, 'one at a time');
 
 done_testing();

@@ -55,12 +55,12 @@ my @lost = map { $dies->begin('/queued') } 1 .. $DEAD;
 eventually { tickets('n1') == $DEAD } 'the head of the queue', 10;
 my @behind = map { $lives->begin('/queued?hang=1', 'X-Nonce' => "b$_") }
     1 .. 6;
-eventually { tickets('n2') == 6 } 'others behind it';
+eventually { tickets('n2') == 6 } 'live requests behind';
 
 $dies->kill_worker;
 wait_for { $_->done } 5, 'the end of the connections' for @lost;
 eventually { $dies->grep_log(qr/of a dead worker/) == 1 }
-    'its successor says good-bye';
+    'dead session removed';
 
 # one permit at a time, while tickets of the dead are still there
 
@@ -70,17 +70,18 @@ for my $n (1 .. 6) {
     my $released = now;
     $up->release_nonce($oldest->nonce);
     is $oldest->wait->status, 200, "$n: served";
-    wait_for { grep { $_ eq "b$n" } $up->order } 5, 'the next one';
+    wait_for { grep { $_ eq "b$n" } $up->order } 5, 'next request served';
     push @took, now - $released;
 }
 my ($longest) = sort { $b <=> $a } @took;
-cmp_ok $longest, '<', 1.5, 'no permit lies idle for long';
+cmp_ok $longest, '<', 1.5, 'no permit idle for long';
 note 'handed over in ', join ', ', map { sprintf '%.3f s', $_ } @took;
-is_deeply [ grep { /^b/ } $up->order ], [ map { "b$_" } 1 .. 6 ], 'in order';
-is tickets('n1'), 0, 'nothing left of the dead';
-is state('waiting'), 0, 'nobody waits';
+is_deeply [ grep { /^b/ } $up->order ], [ map { "b$_" } 1 .. 6 ],
+    'served in order';
+is tickets('n1'), 0, 'no dead ticket left';
+is state('waiting'), 0, 'no ticket waiting';
 is $up->peak, 2, 'limit reached, never exceeded';
 $up->release_all;
-is $_->wait->status, 200, 'the last ones' for @behind[4, 5];
+is $_->wait->status, 200, 'last requests served' for @behind[4, 5];
 
 $t->done;

@@ -50,12 +50,12 @@ for my $node (@fleet) {
 wait_for { $up->now == $LIMIT } 15, 'load';
 $up->reset;
 # those that were being served are not in the log
-wait_for { $up->served >= $REQUESTS + 2 * $LIMIT } 60, 'many grants';
+wait_for { $up->served >= $REQUESTS + 2 * $LIMIT } 60, 'many requests granted';
 my %of;
 $of{ $_->{node} }++ for ($up->log)[0 .. $REQUESTS - 1];
-is_deeply [ keys %{ $_->stop->wait->{statuses} } ], [200], 'all served'
+is_deeply [ keys %{ $_->stop->wait->{statuses} } ], [200], 'all requests served'
     for @load;
-is scalar(keys %of), 3, 'from each node';
+is scalar(keys %of), 3, 'requests from each node';
 for my $node (sort keys %of) {
     cmp_ok abs($of{$node} / $REQUESTS - 1 / 3), '<', 1 / 30,
         "$node: a third, within a tenth";
@@ -72,14 +72,14 @@ wait_for { $up->now == $LIMIT && $up->served > 40 } 15, 'the greedy one';
 my @place;
 for my $n (1 .. 20) {
     my $polite = $fleet[1]->get('/shared');
-    is $polite->status, 200, 'the polite one is served' if $n == 1;
+    is $polite->status, 200, 'polite request served' if $n == 1;
     push @place, $fleet[1]->logged($polite)->{dsem_queue_position} || 0;
 }
 is_deeply [ keys %{ $greedy->stop->wait->{statuses} } ], [200],
-    'the greedy one as well';
+    'greedy requests served';
 my ($least, $most) = (sort { $a <=> $b } @place)[0, -1];
-cmp_ok $most, '<=', 40 - $LIMIT + 1, 'behind those who were there';
-cmp_ok $most, '>', 10, 'and not before them';
+cmp_ok $most, '<=', 40 - $LIMIT + 1, 'no later request first';
+cmp_ok $most, '>', 10, 'earlier requests first';
 is $up->peak, $LIMIT, 'limit never exceeded';
 note "places $least to $most";
 

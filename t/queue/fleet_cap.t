@@ -65,9 +65,9 @@ sub round {
     my $load = $t->load(request => \&request, clients => $CLIENTS,
         requests => $REQUESTS, keepalive => 1);
     is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'every answer 200');
-    is($load->{mismatched}, 0, 'each its own answer');
+    is($load->{mismatched}, 0, 'each response complete');
     is($up->peak, $LIMIT, 'peak is the limit');
-    is($up->served, $REQUESTS, 'each served once');
+    is($up->served, $REQUESTS, 'each request served once');
     is(scalar(grep { !$seen{ $_->{node} }++ } $up->log), 3,
         'all nodes served');
     return figures();
@@ -112,7 +112,7 @@ for (1 .. 8) {
 # a machine that is busy all the time takes some ms of each handover
 cmp_ok($best->{used}, '>=', 0.90, 'capacity used');
 is($best->{waits}, $REQUESTS, 'each wait logged');
-cmp_ok($best->{p99}, '<', 1.3 * $best->{ideal}, 'nobody waits much longer');
-cmp_ok($best->{queued}, '>=', 0.9 * $REQUESTS, 'nearly all queued');
+cmp_ok($best->{p99}, '<', 1.3 * $best->{ideal}, '99th percentile wait bounded');
+cmp_ok($best->{queued}, '>=', 0.9 * $REQUESTS, 'nearly all requests queued');
 
 done_testing();

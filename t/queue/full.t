@@ -46,31 +46,32 @@ eventually { waiting('short') == 2 } 'queue full';
 
 for my $node ($one, $two) {
     my $refused = $node->get('/short_queue');
-    is($refused->status, 503, 'refused');
-    is($refused->header('X-Dsem'), 'REJECTED', 'status told');
-    cmp_ok($refused->latency, '<', 2, 'at once');
+    is($refused->status, 503, 'request rejected');
+    is($refused->header('X-Dsem'), 'REJECTED', 'status in header');
+    cmp_ok($refused->latency, '<', 2, 'rejected at once');
     is_deeply([$node->grep_log(qr/\bdsem rejected\b/)],
         [$node->grep_log(qr/\[error\].* dsem\ rejected:\ semaphore\ "short"
             \ has\ 2\ of\ 2\ permits\ in\ use\ and\ its\ queue\ is\ full
-            ,\ client:/x)], 'log line');
-    is(scalar $node->grep_log(qr/dsem rejected/), 1, 'only one');
-    is($node->logged($refused)->{dsem_status}, 'REJECTED', 'status logged');
+            ,\ client:/x)], 'rejection logged');
+    is(scalar $node->grep_log(qr/dsem rejected/), 1, 'logged once');
+    is($node->logged($refused)->{dsem_status}, 'REJECTED',
+        'status in access log');
 }
-is($up->started, 2, 'backend saw nothing of it');
-is(waiting('short'), 2, 'queue as before');
+is($up->started, 2, 'no rejected request at backend');
+is(waiting('short'), 2, 'queue unchanged');
 
 $up->release_all;
-is($_->wait->status, 200, 'served after all') for @served, @queued;
-is($_->header('X-Dsem'), 'QUEUED', 'after a wait') for @queued;
-is($one->get('/short_queue')->header('X-Dsem'), 'PASSED', 'free again');
+is($_->wait->status, 200, 'queued requests served') for @served, @queued;
+is($_->header('X-Dsem'), 'QUEUED', 'status is QUEUED') for @queued;
+is($one->get('/short_queue')->header('X-Dsem'), 'PASSED', 'permits returned');
 
 # the default is no queue
 
 my $only = $one->begin('/no_queue?hang=1');
 wait_for { $up->now == 1 };
-is($two->get('/no_queue')->header('X-Dsem'), 'REJECTED', 'no queue at all');
+is($two->get('/no_queue')->header('X-Dsem'), 'REJECTED', 'queue=0 rejects');
 $up->release_all;
-is($only->wait->status, 200, 'the only one served');
+is($only->wait->status, 200, 'holder served');
 
 is($up->peak, 2, 'peak is the limit');
 

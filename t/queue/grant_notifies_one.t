@@ -42,12 +42,12 @@ EOF_CONF
 sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 my $holder = $holds->begin('/woken?hang=1');
-eventually { $up->now == 1 } 'the one permit is out';
+eventually { $up->now == 1 } 'permit out';
 my @requests;
 for my $n (1 .. $WAITING) {
     push @requests, $fleet[ $n % 2 ]->begin('/woken?t=1');
 }
-eventually { waiting() == $WAITING } 'all wait', 10;
+eventually { waiting() == $WAITING } 'all requests queued', 10;
 
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
@@ -73,14 +73,14 @@ my $syncs = () = $seen =~ /"EVALSHA"[^\n]*:s:api"/g;
 
 my %told;
 $told{"$_->[0] $_->[6]"}++ for @messages;
-cmp_ok scalar(@messages), '<=', $WAITING, 'a message a permit, at most';
-cmp_ok scalar(@messages), '>', 0, 'permits go to and fro';
-is scalar(grep { @$_ != 7 } @messages), 0, 'each of one ticket';
-is scalar(grep { $_ > 1 } values %told), 0, 'each ticket once';
+cmp_ok scalar(@messages), '<=', $WAITING, 'one message per permit';
+cmp_ok scalar(@messages), '>', 0, 'permits change nodes';
+is scalar(grep { @$_ != 7 } @messages), 0, 'one ticket per message';
+is scalar(grep { $_ > 1 } values %told), 0, 'each ticket notified once';
 is scalar(grep { $_->[0] =~ /:c:n1:/ } @messages), 0,
-    'who does not wait is told nothing';
+    'no message for other workers';
 # one for each permit that comes back, and one a second for who waits
-cmp_ok $syncs, '<', 1.3 * $WAITING + 50, 'a command a permit';
+cmp_ok $syncs, '<', 1.3 * $WAITING + 50, 'one command per permit';
 note sprintf '%d waited, %d messages, %d commands', $WAITING,
     scalar(@messages), $syncs;
 

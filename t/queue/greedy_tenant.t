@@ -69,18 +69,18 @@ sub crowd {
 }
 
 my ($greedy, $polite) = crowd('/by_tenant');
-is_deeply $polite->{statuses}, { 200 => 90 }, 'all others are served';
-cmp_ok $polite->{mean}, '<', 0.5, 'after short waits';
-cmp_ok $polite->{max}, '<', 4, 'each of them';
-is $up->peak, 4, 'the cap is reached';
-is $up->peak('greedy'), 2, "the tenant's too";
-cmp_ok $greedy->{200}, '>', 50, 'which is served';
-cmp_ok $greedy->{503}, '>', $greedy->{200}, 'and refused the more';
-is join(' ', sort keys %$greedy), '200 503', 'nothing else';
+is_deeply $polite->{statuses}, { 200 => 90 }, 'other tenants served';
+cmp_ok $polite->{mean}, '<', 0.5, 'waits stay short';
+cmp_ok $polite->{max}, '<', 4, 'longest wait bounded';
+is $up->peak, 4, 'cap reached';
+is $up->peak('greedy'), 2, "tenant cap reached";
+cmp_ok $greedy->{200}, '>', 50, 'greedy tenant served';
+cmp_ok $greedy->{503}, '>', $greedy->{200}, 'greedy tenant mostly rejected';
+is join(' ', sort keys %$greedy), '200 503', 'no other statuses';
 
 ($greedy, $polite) = crowd('/for_all');
-cmp_ok $polite->{statuses}{503}, '>', 45, 'others refused without that cap';
-is $up->peak, 4, 'the cap is reached';
-is $up->peak('greedy'), 4, 'by one tenant';
+cmp_ok $polite->{statuses}{503}, '>', 45, 'uncapped: others rejected';
+is $up->peak, 4, 'uncapped: cap reached';
+is $up->peak('greedy'), 4, 'uncapped: one tenant only';
 
 done_testing();

@@ -38,37 +38,37 @@ EOF_CONF
 my ($one, $two) = $t->fleet(2, $conf);
 
 my @all = map { $_->begin('/changing?hang=1') } $one, $two, $one, $two, $one;
-eventually { state() eq '2 3 2' } 'two served, three wait';
+eventually { state() eq '2 3 2' } 'two served, three queued';
 
 # raised on one node: nothing until it asks, then for both
 
 $two->reload($conf =~ s/limit=2/limit=4/r);
-is(state(), '2 3 2', 'nobody has asked yet');
+is(state(), '2 3 2', 'limit unchanged without ask');
 push @all, $two->begin('/changing?hang=1');
-eventually { state() eq '4 2 4' && $up->now == 4 } 'two more are served';
+eventually { state() eq '4 2 4' && $up->now == 4 } 'two more served';
 
 # the other node still says two
 
 push @all, $one->begin('/changing?hang=1');
-eventually { state() eq '4 3 2' } 'the last ask counts';
+eventually { state() eq '4 3 2' } "last ask's limit applied";
 $up->release(2);
-eventually { state() eq '2 3 2' && $up->now == 2 } 'down to two';
+eventually { state() eq '2 3 2' && $up->now == 2 } 'two requests running';
 $up->release(1);
-eventually { state() eq '2 2 2' && $up->now == 2 } 'and two it is';
+eventually { state() eq '2 2 2' && $up->now == 2 } 'two requests kept';
 
 # lowered on both
 
 $one->reload($conf =~ s/limit=2/limit=1/r);
 $two->reload($conf =~ s/limit=2/limit=1/r);
 push @all, $one->begin('/changing?hang=1');
-eventually { state() eq '2 3 1' } 'lowered to one';
+eventually { state() eq '2 3 1' } 'limit lowered to one';
 $up->release(1);
-eventually { state() eq '1 3 1' && $up->now == 1 } 'none in its place';
+eventually { state() eq '1 3 1' && $up->now == 1 } 'no grant at the limit';
 wait_for { $up->release(1); $up->served == @all } 10, 'all to be served';
-is($_->wait->status, 200, 'served') for @all;
-is($all[-1]->header('X-Limit'), 1, 'under the last limit');
+is($_->wait->status, 200, 'request served') for @all;
+is($all[-1]->header('X-Limit'), 1, 'last limit reported');
 
-is($up->peak, 4, 'never above the highest');
+is($up->peak, 4, 'highest limit never exceeded');
 
 done_testing();
 

@@ -42,23 +42,23 @@ EOF_CONF
 for my $path ('/closed', '/variable?limit=0') {
     my $refused = $node->get($path);
     is($refused->status, 503, "$path refused");
-    is($refused->header('X-Dsem'), 'REJECTED', 'as rejected');
-    cmp_ok($refused->latency, '<', 2, 'at once');
+    is($refused->header('X-Dsem'), 'REJECTED', 'status is REJECTED');
+    cmp_ok($refused->latency, '<', 2, 'rejected at once');
 }
-is($up->started, 0, 'backend saw nothing');
+is($up->started, 0, 'no request at backend');
 
 my $served = $node->begin('/variable?limit=1&hang=1');
 wait_for { $up->now == 1 };
 my $waiting = $node->begin('/variable?limit=1');
 wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:variable', 'waiting') // 0) == 1 };
 is($node->get('/variable?limit=0')->header('X-Dsem'), 'REJECTED',
-    'zero in between');
-is($waiting->wait->header('X-Dsem'), 'REJECTED', 'who waited is refused');
-cmp_ok($waiting->latency, '<', 5, 'at the next check');
+    'limit zero: request rejected');
+is($waiting->wait->header('X-Dsem'), 'REJECTED', 'waiting request rejected');
+cmp_ok($waiting->latency, '<', 5, 'rejected at next check');
 $up->release_all;
-is($served->wait->status, 200, 'who was served is served');
+is($served->wait->status, 200, 'running request served');
 is($node->get('/variable?limit=1')->header('X-Dsem'), 'PASSED',
-    'one again: passes');
+    'limit one: request passes');
 
 my @keys = grep { /:q:/ } @{ $redis->cmd('KEYS', '*') };
 is_deeply(\@keys, [], 'no queue left');

@@ -44,42 +44,43 @@ my $default = $t->node('default', $conf, CONNECTIONS => 64,
     MAX_WAITING => '');
 
 my @holders = map { $node->begin("/by_name?name=$_&hang=1") } qw(a b);
-eventually { $up->now == 2 } 'two served';
+eventually { $up->now == 2 } 'two requests served';
 my @waiting = map { $node->begin("/by_name?name=$_") } qw(a b a);
-eventually { waiting('a') == 2 && waiting('b') == 1 } 'three wait';
+eventually { waiting('a') == 2 && waiting('b') == 1 } 'three requests queued';
 
 for my $name (qw(a b c)) {
     my $refused = $node->get("/by_name?name=$name");
-    is($refused->status, 503, 'a fourth is refused');
-    is($refused->header('X-Dsem'), 'REJECTED', 'as rejected');
-    cmp_ok($refused->latency, '<', 2, 'at once');
+    is($refused->status, 503, 'fourth request rejected');
+    is($refused->header('X-Dsem'), 'REJECTED', 'status is REJECTED');
+    cmp_ok($refused->latency, '<', 2, 'rejected at once');
 }
-is(scalar $node->grep_log(qr/\[error\].* dsem rejected/), 3, 'and logged');
-is(waiting('a') + waiting('b'), 3, 'redis was not asked');
+is(scalar $node->grep_log(qr/\[error\].* dsem rejected/), 3,
+    'rejections logged');
+is(waiting('a') + waiting('b'), 3, 'no ticket in redis');
 
 # another worker has its own
 
 push @waiting, $other->begin('/by_name?name=a');
-eventually { waiting('a') == 3 } 'another worker lets it wait';
+eventually { waiting('a') == 3 } 'other worker queues request';
 
 # when one leaves there is room for one
 
 (shift @waiting)->close;
-eventually { waiting('a') == 2 } 'one left';
+eventually { waiting('a') == 2 } 'one client left';
 push @waiting, $node->begin('/by_name?name=b');
-eventually { waiting('b') == 2 } 'one more may wait';
-is($node->get('/by_name?name=a')->status, 503, 'no more than that');
+eventually { waiting('b') == 2 } 'one more queued';
+is($node->get('/by_name?name=a')->status, 503, 'next request rejected');
 
 # without the directive it is half of worker_connections
 
 my @many = map { $default->begin('/by_name?name=a') } 1 .. 32;
-eventually { waiting('a') == 34 } 'half the connections wait';
-is($default->get('/by_name?name=a')->status, 503, 'no more');
+eventually { waiting('a') == 34 } 'half the connections queued';
+is($default->get('/by_name?name=a')->status, 503, 'next request rejected');
 $_->close for @many;
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for @holders, @waiting;
-is($up->peak, 2, 'one of each');
+is($_->wait->status, 200, 'request served') for @holders, @waiting;
+is($up->peak, 2, 'one per semaphore');
 
 done_testing();
 

@@ -55,14 +55,14 @@ sub bytes {
     my ($name, $waiting) = @_;
     my $node = $t->node($name, $conf);
     my $first = $node->begin("/$name?hang=1");
-    eventually { $up->now == 1 } "$name: one is served";
+    eventually { $up->now == 1 } "$name: one request served";
     my $before = $node->resident;
     my @requests = map { $node->begin("/$name") } 1 .. $N;
-    eventually { $waiting->($node) == $N } "$name: all others wait";
+    eventually { $waiting->($node) == $N } "$name: other requests queued";
     my $each = ($node->resident - $before) / $N;
     $_->close for @requests;
     $up->release_all;
-    is $first->wait->status, 200, "$name: served";
+    is $first->wait->status, 200, "$name: requests served";
     return $each;
 }
 
@@ -73,8 +73,8 @@ my $all = bytes('dsem', sub {
     return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0;
 });
 
-cmp_ok $own, '>', 4096, 'a request has a pool';
-cmp_ok $all - $own, '<', 1024, 'not more than 1 KB above its own';
+cmp_ok $own, '>', 4096, 'request pool measured';
+cmp_ok $all - $own, '<', 1024, 'at most 1 KB extra';
 note sprintf '%d bytes for a request that waits, %d of them for dsem', $all,
     $all - $own;
 

@@ -63,7 +63,7 @@ $redis->cmd('ECHO', 'the end');
 my $seen = $monitor->read_until(qr/the end/);
 my @tickets = $seen
     =~ /"ZADD" "dsem:\{0\}:q:in_turn" "\d+" "(n\d:\S+ \d+ \d+) 1"/g;
-is(scalar @tickets, $REQUESTS, 'each had a place');
+is(scalar @tickets, $REQUESTS, 'position reported each');
 
 # a node's tickets are in the order of its requests, i, i + 3, i + 6...
 
@@ -77,7 +77,7 @@ my @expected = map {
 my ($holds, @order) = map { /(\w+)$/ } $up->order;
 
 is($holds, 'holder', 'holder first');
-is_deeply(\@order, \@expected, 'in the order of the tickets');
+is_deeply(\@order, \@expected, 'served in ticket order');
 is(inversions(\@order, \@expected), 0, 'no inversions');
 note inversions(\@order, [0 .. $REQUESTS - 1]), ' inversions by sending';
 
@@ -90,15 +90,15 @@ my $second = $fleet[1]->begin('/in_turn', 'X-Nonce' => 'second');
 wait_for { waiting() == 1 };
 my $third = $fleet[0]->raw;
 # connections are accepted in order
-is($fleet[0]->get('/accepted')->status, 204, 'connection there');
+is($fleet[0]->get('/accepted')->status, 204, 'connection established');
 $fleet[0]->freeze;
 $up->release_all;
 $third->send("GET /in_turn HTTP/1.0\r\nX-Nonce: third\r\n\r\n");
 $fleet[0]->thaw;
-like($third->read_eof, qr/^HTTP\S+ 200 /, 'served');
-is($_->wait->status, 200, 'served') for $first, $second;
+like($third->read_eof, qr/^HTTP\S+ 200 /, 'holder served');
+is($_->wait->status, 200, 'waiting requests served') for $first, $second;
 is_deeply([$up->order], [qw(first second third)],
-    'nor does its own worker go first');
+    'own worker not first');
 
 done_testing();
 

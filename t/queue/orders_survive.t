@@ -53,7 +53,7 @@ sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 sub is_limit {
     my ($limit, $name) = @_;
-    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'nothing held';
+    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
     $up->reset;
     my $load = $t->load(urls => [ $node->url('/ordered') ], clients => 10,
         requests => 60);
@@ -72,7 +72,7 @@ order(2, 0);
 
 # what it outlives
 
-wait_for { !semaphore() } 15, 'nothing held';
+wait_for { !semaphore() } 15, 'no permit held';
 is_limit(2, 'after idleness');
 is $redis->cmd('PTTL', 'dsem:{0}:orders'), -1, 'for ever';
 $redis->client_kill;
@@ -96,30 +96,30 @@ wait_for { $up->now <= 2 } 15, 'the others to end';
 $up->reset;
 my $served = $up->served;
 wait_for { $up->served > $served + 20 } 15, 'more';
-is $up->peak, 2, 'obeyed under load';
+is $up->peak, 2, 'order applied under load';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
-    'all of them served';
+    'all requests served';
 
 # a pause
 
 order('-', 1);
 my @waiting = map { $node->begin('/ordered') } 1 .. 6;
-eventually { waiting() == 6 } 'paused: all wait';
+eventually { waiting() == 6 } 'paused: all queued';
 my $refused = $node->get('/at-once');
-is $refused->status, 503, 'paused: nobody without a queue';
-is $refused->header('X-Status'), 'REJECTED', 'paused: as if full';
+is $refused->status, 503, 'paused: queue=0 rejects';
+is $refused->header('X-Status'), 'REJECTED', 'paused: status is REJECTED';
 $redis->client_kill;
-eventually { waiting() == 6 } 'paused: they keep waiting';
-is $up->now, 0, 'paused: nobody runs';
+eventually { waiting() == 6 } 'paused: tickets kept';
+is $up->now, 0, 'paused: none running';
 order('-', 0);
-is $_->wait->status, 200, 'over: served' for @waiting;
-is $node->get('/at-once')->status, 200, 'over: others too';
+is $_->wait->status, 200, 'resumed: requests served' for @waiting;
+is $node->get('/at-once')->status, 200, 'resumed: other name served';
 
 # nothing passes at a limit of none
 
 order(0, 0);
-is $node->get('/ordered')->status, 503, 'zero: refused at once';
+is $node->get('/ordered')->status, 503, 'zero: rejected at once';
 $redis->cmd('DEL', 'dsem:{0}:orders');
-is $node->get('/ordered')->status, 200, 'zero: over';
+is $node->get('/ordered')->status, 200, 'zero: order removed';
 
 $t->done;

@@ -67,15 +67,15 @@ for my $ask (@asked) {
         'X-Nonce' => $nonce);
     wait_for { waiting() == @requests };
 }
-is($up->now, 1, 'all wait');
+is($up->now, 1, 'all requests queued');
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for $holder, @requests;
+is($_->wait->status, 200, 'request served') for $holder, @requests;
 is_deeply([$up->order], [
     'holder', 'staff 1', 'staff 2', 'minus one 1', 'minus one 2',
     'none 1', 'none 2', 'none 3', 'five 1', 'five 2',
     'guest 1', 'guest 2', 'guest 3',
-], 'by class, then by time');
+], 'by class, then arrival');
 is($up->peak, 1, 'one at a time');
 
 done_testing();

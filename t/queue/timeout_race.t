@@ -70,11 +70,11 @@ sub races {
     cmp_ok scalar(@{ $got{$_} // [] }), '>', 0,
         "$name: some $_" for 200, 503;
     is scalar(grep { !$served{$_} } @{ $got{200} }), 0,
-        "$name: served by the backend";
+        "$name: served requests at backend";
     is scalar(grep { $served{$_} } @{ $got{503} }), 0,
-        "$name: refused, and never there";
+        "$name: no rejected request at backend";
     is $up->peak, 2, "$name: limit reached, never exceeded";
-    eventually { state() eq '0 0' } "$name: every permit is back", 2;
+    eventually { state() eq '0 0' } "$name: all permits returned", 2;
     note sprintf '%s: %d served, %d refused', $name,
         map { scalar @{ $got{$_} } } 200, 503;
 }
@@ -104,11 +104,11 @@ for my $n (1 .. 4) {
     push @holders, $fleet[ $n % 2 ]->begin('/waits?hang=1');
     wait_for { $up->now == 2 } 15, 'both permits';
 }
-is $refused, 4, 'refused while they are granted';
-is $up->started, 6, 'permits granted too late went to others';
-is state(), '2 0', 'and are counted once';
+is $refused, 4, 'rejected while granted';
+is $up->started, 6, 'late grants handed on';
+is state(), '2 0', 'each permit counted once';
 $up->release_all;
-is $_->wait->status, 200, 'served' for @holders;
-eventually { state() eq '0 0' } 'all back';
+is $_->wait->status, 200, 'request served' for @holders;
+eventually { state() eq '0 0' } 'all permits returned';
 
 $t->done;

@@ -60,12 +60,12 @@ my $load = $t->load(clients => 60, requests => $REQUESTS,
         my $weight = 1 + $i * 7 % 10;
         return $fleet[ $i % 3 ]->url("/weighed?t=5&w=$weight");
     });
-is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'all served');
-is($up->peak, 10, 'sum of weights is the limit');
+is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'all requests served');
+is($up->peak, 10, 'weights reach the limit');
 my %by_weight;
 $by_weight{ $_->{weight} }++ for $up->log;
 is(scalar keys %by_weight, 10, 'all weights seen');
-eventually { held() == 0 } 'all given back';
+eventually { held() == 0 } 'all permits returned';
 
 # one by one
 
@@ -73,36 +73,37 @@ $up->reset;
 my ($one, $two, $three) = @fleet;
 my $holder = $one->begin('/literal?hang=1', 'X-Nonce' => 'holder');
 eventually { $up->now == 8 } 'literal weight taken';
-is(held(), 8, 'eight of ten');
+is(held(), 8, 'eight of ten used');
 
 my $heavy = $two->begin('/weighed?w=10&hang=1', 'X-Nonce' => 'heavy');
-eventually { waiting() == 1 } 'heavy has to wait';
+eventually { waiting() == 1 } 'heavy request queued';
 my $light = $three->begin('/weighed?hang=1', 'X-Nonce' => 'light');
-eventually { waiting() == 2 } 'light behind it too';
-is($one->get('/literal')->header('X-Dsem'), 'REJECTED', 'third refused');
-is($up->now, 8, 'two permits idle');
+eventually { waiting() == 2 } 'light request queued behind';
+is($one->get('/literal')->header('X-Dsem'), 'REJECTED',
+    'third request rejected');
+is($up->now, 8, 'two permits free');
 
 $up->release(1);
 is($holder->wait->status, 200, 'holder served');
-eventually { $up->now == 10 && waiting() == 1 } 'heavy before light';
+eventually { $up->now == 10 && waiting() == 1 } 'heavy served before light';
 $up->release(1);
-is($heavy->wait->status, 200, 'heavy served');
-eventually { $up->now == 1 } 'then light';
-is_deeply([$up->order], [qw(holder heavy light)], 'in this order');
+is($heavy->wait->status, 200, 'heavy request served');
+eventually { $up->now == 1 } 'light request served next';
+is_deeply([$up->order], [qw(holder heavy light)], 'arrival order kept');
 
 my $fits = $one->begin('/weighed?size=large&hang=1');
-eventually { $up->now == 6 } 'room is used';
-eventually { held() == 6 } 'each its weight';
+eventually { $up->now == 6 } 'free permits used';
+eventually { held() == 6 } 'weights add up';
 
 my $huge = $two->get('/weighed?size=huge');
-is($huge->status, 503, 'heavier than the limit');
-is($huge->header('X-Dsem'), 'REJECTED', 'is refused');
-cmp_ok($huge->latency, '<', 2, 'at once');
+is($huge->status, 503, 'heavy request rejected');
+is($huge->header('X-Dsem'), 'REJECTED', 'status is REJECTED');
+cmp_ok($huge->latency, '<', 2, 'rejected at once');
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for $light, $fits;
-is($fits->header('X-Dsem-In-Use'), 6, 'in use is in weight');
-cmp_ok($up->peak, '<=', 10, 'never above the limit');
+is($_->wait->status, 200, 'request served') for $light, $fits;
+is($fits->header('X-Dsem-In-Use'), 6, 'in_use counts weight');
+cmp_ok($up->peak, '<=', 10, 'limit never exceeded');
 
 done_testing();
 

@@ -58,17 +58,18 @@ my @misses = map { $fleet[ $_ % 2 ]->begin("/$_?hang=1") }
 eventually { $up->now == $limit } 'limit reached';
 eventually { waiting() == $queue } 'queue full';
 my $refused = $node->get('/other');
-is($refused->status, 503, 'a page that is not there is refused');
+is($refused->status, 503, 'uncached page rejected');
 like($refused->header('Retry-After'), qr/^\d+$/, 'for some time');
-ok(!misses('/page'), 'the page needs no permit');
+ok(!misses('/page'), 'cached page needs no permit');
 my $missed = 0;
 eventually { $missed ||= misses('/page'); stale('/page') }
     'served instead of a refusal', 10;
-is($missed, 0, 'nor does it out of date');
+is($missed, 0, 'stale page needs no permit');
 is($up->now, $limit, 'all permits are out');
 wait_for { $up->release_all; !grep { !$_->done } @misses } 5, 'the misses';
-cmp_ok(scalar(grep { $_->status == 200 } @misses), '>=', $limit, 'served');
-is($up->peak, $limit, 'never more than the limit');
+cmp_ok(scalar(grep { $_->status == 200 } @misses), '>=', $limit,
+    'request served');
+is($up->peak, $limit, 'limit never exceeded');
 
 # many who want the same
 
@@ -76,19 +77,19 @@ $up->reset;
 my @same = map { $node->begin('/same?hang=1') } 1 .. 5;
 wait_for { $up->release_all; !grep { !$_->done } @same } 10, 'all of them';
 is(scalar(grep { $_->status == 200 } @same), 5, 'the same page for many');
-is($up->peak, 1, 'is one miss');
+is($up->peak, 1, 'one miss');
 
 # both in one location: what is cached takes a permit as well
 
-is(both('/one_location')->wait->status, 200, 'now in the cache');
+is(both('/one_location')->wait->status, 200, 'page cached');
 my $miss = both('/one_location/miss?hang=1');
 wait_for { $up->now == 1 };
-is(both('/one_location')->wait->status, 503, 'refused all the same');
+is(both('/one_location')->wait->status, 503, 'cached page rejected');
 $up->release_all;
-is($miss->wait->status, 200, 'served');
+is($miss->wait->status, 200, 'request served');
 $up->reset;
-is(both('/one_location')->wait->status, 200, 'served where one is free');
-is($up->started, 0, 'without the backend');
+is(both('/one_location')->wait->status, 200, 'cached page served');
+is($up->started, 0, 'backend not asked');
 
 # a slow reader of it has its permit for an instant only
 
@@ -96,9 +97,9 @@ my $large = '/one_location/large?size=20000000';
 is(both($large)->wait->status, 200, 'a large page');
 my $slow = both($large);
 wait_for { $slow->raw->read };
-is(both('/one_location')->wait->status, 200, 'served beside a slow reader');
+is(both('/one_location')->wait->status, 200, 'served beside slow reader');
 ok(!(grep { $_->{http_x_nonce} eq $slow->nonce } $node->access_log),
-    'who is still at it');
+    'slow reader still reading');
 $slow->close;
 
 done_testing();

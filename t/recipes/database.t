@@ -45,34 +45,34 @@ EOF_CONF
 my @served = map { $fleet[ $_ % 2 ]->begin('/api/?hang=1') } 1 .. $limit;
 eventually { $up->now == $limit } 'limit reached';
 my $waiting = $fleet[0]->begin('/api/?t=1');
-eventually { state() eq "$limit 1" } 'the next one waits';
+eventually { state() eq "$limit 1" } 'next request queued';
 
 # whoever leaves while it is served
 
 (shift @served)->close;
 $fleet[1]->get('/nowhere') for 1 .. 3;
-is($up->now, $limit, 'the query goes on');
-is(state(), "$limit 1", 'with its permit');
+is($up->now, $limit, 'query still running');
+is(state(), "$limit 1", 'permit still held');
 $up->release(1);
-is($waiting->wait->status, 200, 'its answer lets the next one in');
+is($waiting->wait->status, 200, 'next request served');
 
 # exports
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for @served;
+is($_->wait->status, 200, 'request served') for @served;
 my $export = $fleet[0]->begin('/export/?hang=1');
-eventually { $up->now == 1 && state() eq "$weight 0" } 'an export weighs more';
+eventually { $up->now == 1 && state() eq "$weight 0" } 'export weighs more';
 @served = map { $fleet[ $_ % 2 ]->begin('/api/?hang=1') }
     1 .. $limit - $weight;
-eventually { $up->now == 1 + $limit - $weight } 'so fewer go beside it';
+eventually { $up->now == 1 + $limit - $weight } 'fewer requests beside export';
 my @more = map { $fleet[ $_ % 2 ]->begin('/api/?t=1') } 1 .. $exports;
-eventually { state() eq "$limit $exports" } 'some wait';
-is($fleet[0]->get('/export/')->status, 503, 'no room for an export');
+eventually { state() eq "$limit $exports" } 'some requests queued';
+is($fleet[0]->get('/export/')->status, 503, 'export rejected');
 push @more, $fleet[1]->begin('/api/?t=1');
-eventually { state() eq "$limit " . @more } 'but for others';
+eventually { state() eq "$limit " . @more } 'light request queued';
 $up->release_all;
-is($_->wait->status, 200, 'served') for $export, @served, @more;
-is($up->peak, $limit, 'never more than the limit');
+is($_->wait->status, 200, 'request served') for $export, @served, @more;
+is($up->peak, $limit, 'limit never exceeded');
 
 done_testing();
 

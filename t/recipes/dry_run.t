@@ -45,21 +45,21 @@ my $node = $t->node('n1', $conf);
 
 my $places = $limit + $queue;
 my @requests = map { $node->begin('/search/?hang=1') } 1 .. 2 * $places;
-eventually { $up->now == 2 * $places } 'all are at the backend';
+eventually { $up->now == 2 * $places } 'all requests at backend';
 wait_for { $node->grep_log(qr/dsem timeout, dry run/) == $queue } 10,
-    'those that would have waited';
+    'waits counted';
 $up->release_all;
 is(scalar(grep { $_->wait->status == 200 } @requests), 2 * $places,
-    'all served');
+    'all requests served');
 is_deeply(counted(), {
     PASSED => $limit, TIMEOUT_DRY_RUN => $queue, REJECTED_DRY_RUN => $places,
-}, 'the log has what would have been');
+}, 'verdicts in error log');
 
 my $next = $node->get('/search/?t=1');
-is($next->status, 200, 'one more');
-eventually { counted()->{PASSED} == $limit + 1 } 'that would have passed';
+is($next->status, 200, 'one more request');
+eventually { counted()->{PASSED} == $limit + 1 } 'request passed';
 like(log_text(), qr/ name=search wait=0\.0\d\d .* in_use=1\/$limit "GET /,
-    'with its numbers');
+    'numbers logged');
 
 # and when it counts
 
@@ -68,11 +68,11 @@ $node->reload($conf =~ s/dsem_dry_run on;//r);
 @requests = map { $node->begin('/search/?hang=1') } 1 .. $limit;
 eventually { $up->now == $limit } 'limit reached';
 push @requests, map { $node->begin('/search/?hang=1') } 1 .. $places;
-wait_for { counted()->{REJECTED} } 5, 'the first refusal';
+wait_for { counted()->{REJECTED} } 5, 'first request rejected';
 eventually { $up->release_all; !grep { !$_->done } @requests } 'all answered';
-is($up->peak, $limit, 'never more than the limit');
+is($up->peak, $limit, 'limit never exceeded');
 is(scalar(grep { $_->status == 503 } @requests), counted()->{REJECTED},
-    'some are refused');
+    'some requests rejected');
 
 done_testing();
 

@@ -55,46 +55,48 @@ close $page;
 my ($held, $waiting) = fill('reports');
 my $refused = $node->get('/reports/');
 is_page($refused, "<h1>Busy</h1>\n");
-is($node->logged($refused)->{dsem_status}, 'REJECTED', 'no place');
+is($node->logged($refused)->{dsem_status}, 'REJECTED',
+    'page for rejected request');
 is_page($_->wait, "<h1>Busy</h1>\n") for @$waiting;
-is($node->logged($waiting->[0])->{dsem_status}, 'TIMEOUT', 'waited in vain');
-is($up->now, @$held, 'served meanwhile');
-is($up->started, @$held, 'nothing of it at the backend');
-is($node->get('/busy.html')->status, 404, 'the page alone is not there');
+is($node->logged($waiting->[0])->{dsem_status}, 'TIMEOUT',
+    'page for timed out request');
+is($up->now, @$held, 'running requests kept');
+is($up->started, @$held, 'no page at backend');
+is($node->get('/busy.html')->status, 404, 'page location internal');
 $up->release_all;
-is($_->wait->status, 200, 'served') for @$held;
+is($_->wait->status, 200, 'request served') for @$held;
 
 # another server, which is not limited
 
 ($held, $waiting) = fill('shop');
 my @refused = map { $node->begin('/shop/?hang=1') } 1 .. @$held + 2;
-eventually { $pages->now == @refused } 'more pages than the limit';
-is($up->now, @$held, 'none of them at the backend');
+eventually { $pages->now == @refused } 'more pages than limit';
+is($up->now, @$held, 'no page at backend');
 my @state = @{ $redis->cmd(qw(HMGET dsem:{0}:s:shop held waiting)) };
-is($state[0], @$held, 'none with a permit');
+is($state[0], @$held, 'no page with permit');
 $_->release_all for $up, $pages;
 for my $request (@refused) {
     is_page($request->wait, $request->nonce . " /shop/?hang=1\n");
 }
-is($_->wait->status, 200, 'served') for @$held;
+is($_->wait->status, 200, 'request served') for @$held;
 $_->wait for @$waiting;
-is($up->peak, $line{shop}{limit}, 'never more than the limit');
+is($up->peak, $line{shop}{limit}, 'limit never exceeded');
 
 # closed
 
 $node->reload($conf =~ s/limit=10/limit=0/gr);
 my $closed = $node->get('/reports/');
-is($closed->status, 503, 'limit=0');
-is($closed->body, "<h1>Busy</h1>\n", 'the page');
-is($closed->header('Retry-After'), undef, 'without a time');
+is($closed->status, 503, 'limit=0 page sent');
+is($closed->body, "<h1>Busy</h1>\n", 'page sent');
+is($closed->header('Retry-After'), undef, 'no Retry-After');
 
 done_testing();
 
 sub is_page {
     my ($request, $body) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    is($request->status . ' ' . $request->body, "503 $body", 'the page');
-    like($request->header('Retry-After'), qr/^\d+$/, 'when to come again');
+    is($request->status . ' ' . $request->body, "503 $body", 'page sent');
+    like($request->header('Retry-After'), qr/^\d+$/, 'Retry-After sent');
 }
 
 # (those at the backend, those who wait)

@@ -20,6 +20,6 @@ for my $file (glob "$FindBin::Bin/*.t") {
     push @tested, <$fh> =~ /\brecipe\('([^']+)'/g;
 }
 
-is_deeply([sort @tested], [sort(recipes())], 'every recipe, and no other');
+is_deeply([sort @tested], [sort(recipes())], 'every recipe tested');
 
 done_testing();

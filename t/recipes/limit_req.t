@@ -44,14 +44,14 @@ my $node = $t->node('n1', $conf);
 my @requests = map { $node->begin('/api/?hang=1') } 1 .. $burst + 30;
 eventually { $up->now == $line->{limit} } 'limit reached';
 eventually { @requests == refused(429) + held() + waiting() }
-    'each is refused, served or waits';
-cmp_ok(waiting(), '>', 0, 'some wait');
-cmp_ok(refused(429), '>', 10, 'some came too often');
+    'all refused, served or queued';
+cmp_ok(waiting(), '>', 0, 'some requests queued');
+cmp_ok(refused(429), '>', 10, 'some limited by limit_req');
 is(scalar(grep { $_->{dsem_status} ne '' } $node->access_log), 0,
-    'those took nothing');
-eventually { refused(503) } 'some have waited in vain';
+    'limit_req refusals take nothing');
+eventually { refused(503) } 'some requests timed out';
 my ($timeout) = grep { $_->done && $_->status == 503 } @requests;
-is($node->logged($timeout)->{dsem_status}, 'TIMEOUT', 'that was dsem');
+is($node->logged($timeout)->{dsem_status}, 'TIMEOUT', 'refused by dsem');
 is($up->now, $line->{limit}, 'limit never exceeded');
 wait_for { $up->release_all; !grep { !$_->done } @requests } 5, 'the rest';
 is($up->peak, $line->{limit}, 'peak is the limit');
@@ -62,9 +62,9 @@ wait_for { held() == 0 };
 $up->reset;
 my $slow = $t->node('n2', $conf =~ s/ nodelay//r);
 @requests = map { $slow->begin('/api/?hang=1') } 1 .. $burst;
-eventually { $up->now } 'one has come';
-cmp_ok(held() + waiting(), '<', $burst / 2, 'the delayed hold nothing');
-eventually { $up->now > 3 } 'they come one by one';
+eventually { $up->now } 'first request served';
+cmp_ok(held() + waiting(), '<', $burst / 2, 'delayed requests hold nothing');
+eventually { $up->now > 3 } 'requests served one by one';
 $_->close for @requests;
 
 done_testing();

@@ -41,17 +41,18 @@ EOF_CONF
 # a crowd of free requests
 
 my @crowd = map { free("crowd $_") } 1 .. $free->{limit} + $free->{queue};
-eventually { $up->now == $free->{limit} } 'not all permits for the free';
-eventually { waiting('free') == $free->{queue} } 'all else waits';
+eventually { $up->now == $free->{limit} } 'free tier limited';
+eventually { waiting('free') == $free->{queue} } 'other requests queued';
 is(free('one more')->wait->status, 503, 'or is refused');
-is(waiting('search'), 0, 'the other queue is empty');
+is(waiting('search'), 0, 'paid queue empty');
 my @paid = map { paid("paid $_") } 1 .. $all->{limit} - $free->{limit};
-eventually { $up->now == $all->{limit} } 'the paying find permits';
+eventually { $up->now == $all->{limit} } 'paid requests find permits';
 
 # a queue with both in it: the free came first
 
 $_->close for splice @crowd, 3;
-eventually { $up->now == 3 + @paid && waiting('free') == 0 } 'many leave';
+eventually { $up->now == 3 + @paid && waiting('free') == 0 }
+    'many clients left';
 push @paid, map { paid("next $_") } 1 .. $all->{limit} - 3 - @paid;
 eventually { $up->now == $all->{limit} } 'limit reached';
 my @later;
@@ -62,14 +63,14 @@ for my $ask ((\&free) x 3, (\&paid) x 3) {
 for my $n (1 .. @later) {
     my $started = $up->started;
     $up->release(1);
-    wait_for { $up->started == $started + 1 } 5, "$n of those who wait";
+    wait_for { $up->started == $started + 1 } 5, "$n more requests started";
 }
 is_deeply([($up->order)[-6 .. -1]], [map { "later $_" } 3, 4, 5, 0, 1, 2],
-    'those who pay, then the others');
+    'paid first, then others');
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for @crowd, @paid, @later;
-is($up->peak, $all->{limit}, 'never more than the limit');
+is($_->wait->status, 200, 'request served') for @crowd, @paid, @later;
+is($up->peak, $all->{limit}, 'limit never exceeded');
 
 done_testing();
 

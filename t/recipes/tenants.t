@@ -43,40 +43,42 @@ EOF_CONF
 
 my @greedy = map { ask('acme', hang => 1) }
     1 .. $share->{limit} + $share->{queue};
-eventually { $up->now('acme') == $share->{limit} } 'has its share';
-eventually { waiting('tenant:acme') == $share->{queue} } 'all else waits';
-is(waiting('api'), 0, 'where it is in nobody\'s way');
+eventually { $up->now('acme') == $share->{limit} } 'tenant share used';
+eventually { waiting('tenant:acme') == $share->{queue} }
+    'other requests queued';
+is(waiting('api'), 0, 'global queue empty');
 my $refused = ask('acme');
-is($refused->wait->status, 503, 'or is refused');
-is(line_of($refused)->{dsem_name}, 'tenant:acme', 'by its own cap');
+is($refused->wait->status, 503, 'excess rejected');
+is(line_of($refused)->{dsem_name}, 'tenant:acme', 'rejected by tenant cap');
 
 # the others
 
 for (1 .. 5) {
     my $request = ask('globex');
-    is($request->wait->status, 200, 'another one is served');
-    is(line_of($request)->{dsem_status}, 'PASSED', 'without a wait');
+    is($request->wait->status, 200, 'second tenant served');
+    is(line_of($request)->{dsem_status}, 'PASSED', 'second tenant not queued');
 }
 my @globex = map { ask('globex', hang => 1) } 1 .. $share->{limit};
-eventually { $up->now('globex') == $share->{limit} } 'it has its share too';
+eventually { $up->now('globex') == $share->{limit} } 'second share used';
 
 # all together
 
 my $left = $all->{limit} - 2 * $share->{limit};
 my @strangers = map { ask($_, hang => 1) } 1 .. $share->{limit};
-eventually { $up->now == $all->{limit} } 'limit for all reached';
-eventually { waiting('api') == $share->{limit} - $left } 'a few wait for it';
+eventually { $up->now == $all->{limit} } 'global limit reached';
+eventually { waiting('api') == $share->{limit} - $left }
+    'few requests queued globally';
 is($redis->cmd(qw(HGET dsem:{0}:s:tenant:stranger held)), $share->{limit},
-    'strangers share one name');
+    'unknown tenants share a name');
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for @globex;
+is($_->wait->status, 200, 'request served') for @globex;
 wait_for { $up->release_all; !grep { !$_->done } @greedy, @strangers } 10,
     'the rest';
 cmp_ok(scalar(grep { $_->status == 200 } @greedy), '>', $share->{limit},
-    'greed is served in turn');
-is($up->peak('acme'), $share->{limit}, 'never more than a share');
-is($up->peak, $all->{limit}, 'never more than the limit');
+    'greedy tenant served in turn');
+is($up->peak('acme'), $share->{limit}, 'share never exceeded');
+is($up->peak, $all->{limit}, 'limit never exceeded');
 
 done_testing();
 

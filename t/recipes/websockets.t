@@ -42,30 +42,31 @@ EOF_CONF
 
 my @open = map { open_on($fleet[ $_ % 2 ]) } 1 .. $limit;
 is(scalar(grep { head($_) =~ /^HTTP\/1.1 101/ } @open), $limit,
-    'as many as the limit');
-is($up->now, $limit, 'all at the backend');
-like(head(open_on($_)), qr/^HTTP\/1.1 503/, 'not one more') for @fleet;
+    'limit reached');
+is($up->now, $limit, 'all connections at backend');
+like(head(open_on($_)), qr/^HTTP\/1.1 503/,
+    'next connection rejected') for @fleet;
 
 $open[0]->send('ping');
-is($open[0]->read_until(qr/ping/), 'ping', 'they work');
+is($open[0]->read_until(qr/ping/), 'ping', 'connections echo');
 
 # over a reload
 
 $_->reload for @fleet;
-is(scalar(map { $_->draining } @fleet), 2, 'old workers stay');
-is($up->now, $limit, 'with their connections');
-like(head(open_on($_)), qr/^HTTP\/1.1 503/, 'which count') for @fleet;
+is(scalar(map { $_->draining } @fleet), 2, 'old workers still running');
+is($up->now, $limit, 'connections kept');
+like(head(open_on($_)), qr/^HTTP\/1.1 503/, 'connections counted') for @fleet;
 $open[0]->send('pong');
-is($open[0]->read_until(qr/pong/), 'pong', 'and work');
+is($open[0]->read_until(qr/pong/), 'pong', 'connections still echo');
 
 # one ends
 
 (pop @open)->close;
-eventually { held() == $limit - 1 } 'counted until it ends';
+eventually { held() == $limit - 1 } 'counted until close';
 push @open, open_on($fleet[0]);
-like(head($open[-1]), qr/^HTTP\/1.1 101/, 'its place is free');
-like(head(open_on($_)), qr/^HTTP\/1.1 503/, 'and taken') for @fleet;
-is($up->peak, $limit, 'never more than the limit');
+like(head($open[-1]), qr/^HTTP\/1.1 101/, 'permit returned');
+like(head(open_on($_)), qr/^HTTP\/1.1 503/, 'permit acquired again') for @fleet;
+is($up->peak, $limit, 'limit never exceeded');
 
 $_->close for @open;
 eventually { held() == 0 && $up->now == 0 } 'nothing left';

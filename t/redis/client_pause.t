@@ -60,9 +60,9 @@ for my $n (1 .. $TIMES) {
     $redis->cmd(qw(CLIENT PAUSE 150), $n % 2 ? 'ALL' : 'WRITE');
 }
 my $result = $load->stop->wait;
-is_deeply [ keys %{ $result->{statuses} } ], [200], 'short: all served'
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'short: all requests served'
     or diag explain $result->{statuses};
-is away(), 0, 'short: not away';
+is away(), 0, 'short: redis stays available';
 is $up->peak, $LIMIT, 'short: limit reached, never exceeded';
 
 # longer
@@ -76,26 +76,26 @@ for my $n (1 .. $TIMES) {
     wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 15, 'load';
     my $paused = now;
     $redis->cmd(qw(CLIENT PAUSE 900), $n % 2 ? 'ALL' : 'WRITE');
-    wait_for { away() == 2 * $n } 15, 'both away';
+    wait_for { away() == 2 * $n } 15, 'both nodes unavailable';
     my @asked = map { $_->get('/paused') } @fleet;
-    is_deeply [ map { $_->status } @asked ], [ 500, 500 ], "$n: refused";
+    is_deeply [ map { $_->status } @asked ], [ 500, 500 ], "$n: rejected";
     my ($least) = sort { $a <=> $b } map { $_->latency } @asked;
-    cmp_ok $least, '<', $TIMEOUT / 2, "$n: at once";
-    wait_for { back() == 2 * $n } 15, 'both back';
-    cmp_ok now - $paused, '>', 0.8, "$n: not before it is over";
+    cmp_ok $least, '<', $TIMEOUT / 2, "$n: rejected at once";
+    wait_for { back() == 2 * $n } 15, 'both nodes available again';
+    cmp_ok now - $paused, '>', 0.8, "$n: not before pause ends";
     my $served_then = $up->served;
     eventually { $up->served > $served_then + 30 && $up->now == $LIMIT }
-        "$n: service goes on";
+        "$n: service continues";
 }
 $result = $load->stop->wait;
 is_deeply [ sort keys %{ $result->{statuses} } ], [ 200, 500 ],
-    'long: served, or told that Redis is away'
+    'long: all served or rejected'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'long: each its own answer';
+is $result->{mismatched}, 0, 'long: each response complete';
 is $up->peak, $LIMIT, 'long: limit reached, never exceeded';
-is $up->release_all, 2, 'long: those who ran are there';
-is $_->wait->status, 200, 'long: and served' for @long;
+is $up->release_all, 2, 'long: running requests kept';
+is $_->wait->status, 200, 'long: running requests served' for @long;
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits';
+    'nothing held, none waiting';
 
 $t->done;

@@ -68,12 +68,12 @@ sub answered {
     my @running = map { $node->begin('/reject?hang=1') } 1, 2;
     wait_for { $up->now == 2 } 15, 'all permits out';
     my $waiting = $node->begin('/reject?hang=1');
-    wait_for { state('waiting') == 1 } 15, 'somebody waits';
+    wait_for { state('waiting') == 1 } 15, 'one request queued';
     $node->clear_logs;
 
     $cause->();
     # a heartbeat may be the first to be told
-    is $waiting->wait->status, 500, "$name: nobody waits on";
+    is $waiting->wait->status, 500, "$name: waiting request refused";
     my $began = now;
     my ($longest, %status) = 0;
     while (now < $began + 0.6) {
@@ -82,9 +82,9 @@ sub answered {
         $longest = $asked->latency if $asked->latency > $longest;
         $status{ $node->get('/pass?t=1')->status }++;
     }
-    is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused, or passed";
-    cmp_ok $longest, '<', 0.5 + 1.5, "$name: in time";
-    is $up->now, 2, "$name: those who run stay";
+    is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused or passed";
+    cmp_ok $longest, '<', 0.5 + 1.5, "$name: all in time";
+    is $up->now, 2, "$name: running requests kept";
 
     my $took = now - $began;
     $most *= $took if $most > 1 && $took > 1;
@@ -92,18 +92,18 @@ sub answered {
     eventually {
         $node->grep_log(qr/available again/)
             == $node->grep_log(qr/unavailable \(/)
-    } "$name: back", 3;
+    } "$name: available again", 3;
     my @said = $node->grep_log(qr/\[warn\].*dsem: .*unavailable \(.*$error/);
-    cmp_ok scalar(@said), '>', 0, "$name: named";
-    cmp_ok scalar(@said), '<=', $most, "$name: not too often";
+    cmp_ok scalar(@said), '>', 0, "$name: cause logged";
+    cmp_ok scalar(@said), '<=', $most, "$name: log lines bounded";
     is scalar($node->grep_log(qr/\[warn\].*dsem/)), scalar(@said),
-        "$name: and nothing else";
-    eventually { state('held') == 2 } "$name: held as before";
-    is $node->get('/pass?t=1')->status, 200, "$name: over";
+        "$name: no other warning";
+    eventually { state('held') == 2 } "$name: permits still held";
+    is $node->get('/pass?t=1')->status, 200, "$name: request served again";
     $up->release_all;
-    is $_->wait->status, 200, "$name: nobody harmed" for @running;
+    is $_->wait->status, 200, "$name: running requests served" for @running;
     my %said = map { $_->{dsem_status} => 1 } $node->access_log;
-    ok $said{DEGRADED} && $said{ERROR}, "$name: status says why";
+    ok $said{DEGRADED} && $said{ERROR}, "$name: statuses logged";
 }
 
 sub slot { $redis->cmd(qw(CLUSTER SETSLOT), $slot, @_) }

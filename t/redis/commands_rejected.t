@@ -58,12 +58,12 @@ sub answered {
     my @running = map { $node->begin('/reject?hang=1') } 1, 2;
     wait_for { $up->now == 2 } 15, 'all permits out';
     my $waiting = $node->begin('/reject?hang=1');
-    wait_for { state('waiting') == 1 } 15, 'somebody waits';
+    wait_for { state('waiting') == 1 } 15, 'one request queued';
     $node->clear_logs;
 
     $cause->();
     # a heartbeat may be the first to be told
-    is $waiting->wait->status, 500, "$name: nobody waits on";
+    is $waiting->wait->status, 500, "$name: waiting request refused";
     my $began = now;
     my ($longest, %status) = 0;
     while (now < $began + 0.6) {
@@ -72,25 +72,25 @@ sub answered {
         $longest = $asked->latency if $asked->latency > $longest;
         $status{ $node->get('/pass?t=1')->status }++;
     }
-    is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused, or passed";
-    cmp_ok $longest, '<', 0.5 + 1.5, "$name: in time";
-    is $up->now, 2, "$name: those who run stay";
+    is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused or passed";
+    cmp_ok $longest, '<', 0.5 + 1.5, "$name: all in time";
+    is $up->now, 2, "$name: running requests kept";
     is scalar($node->grep_log(qr/\[$level\].*dsem: .*$error/)), 1,
-        "$name: named once";
+        "$name: cause logged once";
     is scalar($node->grep_log(qr/\[warn\].*dsem: .*unavailable \(/)), 1,
-        "$name: away once";
+        "$name: unavailable once";
     is scalar($node->grep_log(qr/\[notice\].*available again/)), 0,
-        "$name: not back before it is";
+        "$name: not available too early";
 
     $cure->();
     eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
-        "$name: back", 3;
-    eventually { state('held') == 2 } "$name: held as before";
-    is $node->get('/pass?t=1')->status, 200, "$name: over";
+        "$name: available again", 3;
+    eventually { state('held') == 2 } "$name: permits still held";
+    is $node->get('/pass?t=1')->status, 200, "$name: request served again";
     $up->release_all;
-    is $_->wait->status, 200, "$name: nobody harmed" for @running;
+    is $_->wait->status, 200, "$name: running requests served" for @running;
     my %said = map { $_->{dsem_status} => 1 } $node->access_log;
-    ok $said{DEGRADED} && $said{ERROR}, "$name: status says why";
+    ok $said{DEGRADED} && $said{ERROR}, "$name: statuses logged";
 }
 
 sub acl { $redis->cmd(qw(ACL SETUSER default), @_) }
@@ -122,19 +122,20 @@ wait_for { $up->now == 2 } 15, 'all permits out';
 $node->clear_logs;
 acl('resetchannels');
 eventually { $node->grep_log(qr/\[error\].*dsem: .*SUBSCRIBE/) == 1 }
-    'no channel: named';
+    'no channel: cause logged';
 my $clock = $redis->cmd('HGET', 'dsem:{0}', 'clock');
 wait_for { $redis->cmd('HGET', 'dsem:{0}', 'clock') > $clock + 500 } 15,
     'some heartbeats';
 my $waiting = $node->begin('/reject?t=1');
-wait_for { state('waiting') == 1 } 15, 'somebody waits';
+wait_for { state('waiting') == 1 } 15, 'one request queued';
 $up->release(1);
-is $waiting->wait->status, 200, 'no channel: served';
-is scalar($node->grep_log(qr/unavailable \(/)), 0, 'no channel: not away';
+is $waiting->wait->status, 200, 'no channel: waiting request served';
+is scalar($node->grep_log(qr/unavailable \(/)), 0,
+    'no channel: redis stays available';
 is scalar($node->grep_log(qr/\[(?:error|warn)\]/)), 1,
-    'no channel: named once';
+    'no channel: cause logged once';
 acl('allchannels');
 $up->release_all;
-is $_->wait->status, 200, 'no channel: nobody harmed' for @running;
+is $_->wait->status, 200, 'no channel: running requests served' for @running;
 
 $t->done;

@@ -47,7 +47,7 @@ EOF_CONF
 
 my ($worker) = $node->workers;
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'connected';
-is $node->get('/asks?t=1')->status, 200, 'served';
+is $node->get('/asks?t=1')->status, 200, 'request served';
 
 sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }
 
@@ -75,7 +75,8 @@ for (
     $node->clear_logs;
     my $accepted = $proxy->accepted;
     $go->();
-    wait_for { $node->grep_log(qr/unavailable \(/) == 1 } 15, 'away';
+    wait_for { $node->grep_log(qr/unavailable \(/) == 1 } 15,
+        'redis unavailable';
     my ($began, $before, $most) = (now, kb(), 0);
     wait_for {
         my $n = files();
@@ -87,13 +88,14 @@ for (
     my $n = $proxy->accepted - $accepted;
     cmp_ok $n, '>', 2 * $SECONDS, "$how: many attempts"
         if $how ne 'refused';
-    cmp_ok $n, '<', 60 * $SECONDS, "$how: not too many";
+    cmp_ok $n, '<', 60 * $SECONDS, "$how: attempts bounded";
     note "$how: $n attempts";
     is scalar($node->grep_log(qr/\[(?:warn|error|crit)\]/)), 1,
-        "$how: one line";
+        "$how: one line logged";
     $come->();
-    eventually { $node->grep_log(qr/available again/) == 1 } "$how: back";
-    is $node->get('/asks?t=1')->status, 200, "$how: served";
+    eventually { $node->grep_log(qr/available again/) == 1 }
+        "$how: available again";
+    is $node->get('/asks?t=1')->status, 200, "$how: request served";
     eventually { files() <= $files } "$how: two connections again";
 }
 

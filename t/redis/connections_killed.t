@@ -62,11 +62,12 @@ my $workers = 4;
 cmp_ok $killed, '>', $kills * $workers, 'most connections killed';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
     or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, 5, 'limit reached, never exceeded';
 my ($first, @log) = $up->log;
 cmp_ok $up->goodput(5, $first->{start}, $log[-1]{start}), '>', 0.3,
-    'service goes on';
-is scalar(map { $_->grep_log(qr/\[warn\]/) } @fleet), 0, 'redis never away';
+    'service continues';
+is scalar(map { $_->grep_log(qr/\[warn\]/) } @fleet), 0,
+    'redis stays available';
 
 $t->done;

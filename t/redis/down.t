@@ -58,43 +58,46 @@ sub starts_without {
         cmp_ok $_->latency, '<', $CONNECT + 1.5, "$how: ended in time";
     }
     is_deeply [ map { $_->status } @first ], [ (200, 500) x 4 ],
-        "$how: as dsem_on_error says";
-    eventually { $node->grep_log(qr/unavailable \(/) == 2 } "$how: both away";
+        "$how: handled by dsem_on_error";
+    eventually { $node->grep_log(qr/unavailable \(/) == 2 }
+        "$how: both unavailable";
 
     my @took;
     for (1 .. 20) {
         my $pass = $node->get('/pass');
-        is $pass->status, 200, "$how: passes" if $_ == 1;
+        is $pass->status, 200, "$how: pass mode passes" if $_ == 1;
         my $reject = $node->get('/reject');
-        is $reject->status, 500, "$how: refused" if $_ == 1;
+        is $reject->status, 500, "$how: reject mode refuses" if $_ == 1;
         push @took, $reject->latency;
     }
     my ($median) = (sort { $a <=> $b } @took)[10];
-    cmp_ok $median, '<', 0.1, "$how: at once";
+    cmp_ok $median, '<', 0.1, "$how: handled at once";
     wait_for { $node->access_log == 48 };
     my %said;
     $said{ $_->{dsem_status} }++ for $node->access_log;
-    is_deeply \%said, { DEGRADED => 24, ERROR => 24 }, "$how: status says why";
+    is_deeply \%said, { DEGRADED => 24, ERROR => 24 }, "$how: statuses logged";
 }
 
 sub comes_back {
     my ($how, $node) = @_;
     eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-        "$how: used without a reload", 4;
-    eventually { $node->grep_log(qr/available again/) == 2 } "$how: both back";
+        "$how: granted without a reload", 4;
+    eventually { $node->grep_log(qr/available again/) == 2 }
+        "$how: both available again";
     $up->reset;
     my $load = $t->load(urls => [ $node->url('/reject') ], clients => 20,
         requests => 100);
-    is_deeply $load->{statuses}, { 200 => 100 }, "$how: served again";
-    is $up->peak, 2, "$how: limit in force";
+    is_deeply $load->{statuses}, { 200 => 100 }, "$how: request served again";
+    is $up->peak, 2, "$how: limit applied";
 }
 
 sub lines {
     my ($how, $node) = @_;
     is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, "$how: warned once";
     is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
-        "$how: good news once";
-    is scalar($node->grep_log(qr/\[notice\].*dsem/)), 2, "$how: no other news";
+        "$how: recovery logged once";
+    is scalar($node->grep_log(qr/\[notice\].*dsem/)), 2,
+        "$how: no other notice";
     $node->clear_logs;
 }
 
@@ -117,12 +120,13 @@ lines('silent', $node);
 
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/\[warn\].*unavailable \(/) == 2 } 'gone: noticed';
+eventually { $node->grep_log(qr/\[warn\].*unavailable \(/) == 2 }
+    'gone: outage logged';
 $t->load(urls => [ $node->url('/reject') ], rate => 100, seconds => 0.5);
 $proxy->refuse(0);
 comes_back('gone', $node);
 is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, 'gone: warned once';
 is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
-    'gone: good news once';
+    'gone: recovery logged once';
 
 $t->done;

@@ -106,38 +106,39 @@ for (@causes) {
     my $waiting = $node->begin('/reject?hang=1');
     eventually {
         ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1
-    } "$name: one waits";
+    } "$name: one request queued";
     $node->clear_logs;
 
     $cause->();
     my $asked = $node->get('/reject');
-    is $asked->status, 500, "$name: refused";
-    cmp_ok $asked->latency, '<', 2, "$name: in time";
-    is $waiting->wait->status, 500, "$name: nobody waits on";
-    is $node->get('/pass?t=1')->status, 200, "$name: passed";
+    is $asked->status, 500, "$name: request refused";
+    cmp_ok $asked->latency, '<', 2, "$name: refused in time";
+    is $waiting->wait->status, 500, "$name: waiting request refused";
+    is $node->get('/pass?t=1')->status, 200, "$name: pass mode passes";
     for (1 .. 5) {
         $asked = $node->get('/reject');
         last if $asked->status != 500 || $asked->latency < 0.1;
     }
-    is $asked->status, 500, "$name: refused again";
-    cmp_ok $asked->latency, '<', 0.1, "$name: at once";
-    is $up->now, 2, "$name: those who run stay";
+    is $asked->status, 500, "$name: request refused again";
+    cmp_ok $asked->latency, '<', 0.1, "$name: refused at once";
+    is $up->now, 2, "$name: running requests kept";
 
     is scalar($node->grep_log(qr/\[$level\].*dsem.*\Q$error\E/)), 1,
-        "$name: named once";
+        "$name: cause logged once";
     is scalar($node->grep_log(qr/\[warn\].*dsem.*unavailable \(/)), 1,
-        "$name: away once";
+        "$name: unavailable once";
     is scalar($node->grep_log(qr/\[error\].*dsem: /)),
         $level eq 'error' ? 1 : 0,
-        "$name: error level where somebody has to act";
+        "$name: error level for operator errors";
 
     $cure->();
     eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
-        "$name: back", 5;
+        "$name: available again", 5;
     eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
-        "$name: held as before";
+        "$name: permits still held";
     my %said = map { $_->{dsem_status} => 1 } $node->access_log;
-    is_deeply [ sort keys %said ], [qw(DEGRADED ERROR)], "$name: status";
+    is_deeply [ sort keys %said ], [qw(DEGRADED ERROR)],
+        "$name: statuses logged";
 }
 
 # one semaphore's key is somebody else's: nobody else suffers
@@ -146,26 +147,28 @@ sub status { return $node->get('/pass?t=1')->header('X-Status') }
 
 $node->clear_logs;
 $redis->cmd('SET', 'dsem:{0}:s:other', 'mine');
-is status(), 'DEGRADED', 'WRONGTYPE: passed' for 1 .. 3;
-is $redis->cmd('HGET', 'dsem:{0}:s:api', 'held'), 2, 'WRONGTYPE: other held';
+is status(), 'DEGRADED', 'WRONGTYPE: pass mode passes' for 1 .. 3;
+is $redis->cmd('HGET', 'dsem:{0}:s:api', 'held'), 2,
+    'WRONGTYPE: other permits held';
 my $third = $node->begin('/reject?hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'WRONGTYPE: other queue';
+    'WRONGTYPE: other queue used';
 is scalar($node->grep_log(
     qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
-    'WRONGTYPE: named once';
-is scalar($node->grep_log(qr/unavailable \(/)), 0, 'WRONGTYPE: not away';
-is $redis->cmd('GET', 'dsem:{0}:s:other'), 'mine', 'WRONGTYPE: not touched';
+    'WRONGTYPE: cause logged once';
+is scalar($node->grep_log(qr/unavailable \(/)), 0,
+    'WRONGTYPE: redis stays available';
+is $redis->cmd('GET', 'dsem:{0}:s:other'), 'mine', 'WRONGTYPE: key not touched';
 $redis->cmd('DEL', 'dsem:{0}:s:other');
-is status(), 'PASSED', 'WRONGTYPE: over';
+is status(), 'PASSED', 'WRONGTYPE: request served again';
 
 # to the end
 
 $up->release_nonce($running[0]->nonce);
-is $running[0]->wait->status, 200, 'first served';
-eventually { $up->now('api') == 2 && $up->started > 2 } 'its permit goes on';
+is $running[0]->wait->status, 200, 'first request served';
+eventually { $up->now('api') == 2 && $up->started > 2 } 'handed over';
 $up->release_all;
-is $_->wait->status, 200, 'served' for $running[1], $third;
+is $_->wait->status, 200, 'request served' for $running[1], $third;
 is $up->peak('api'), 2, 'limit reached, never exceeded';
 
 $t->done;

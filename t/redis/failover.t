@@ -67,8 +67,8 @@ sub failover {
     $link->freeze;
     my @long = map { $node{late}->begin('/waits?hang=1') } 1 .. $LIMIT;
     wait_for { $up->now == $LIMIT } 15, 'all permits out';
-    is of($master, 'held'), $LIMIT, "$how: master knows";
-    is of($replica, 'held'), 0, "$how: replica does not";
+    is of($master, 'held'), $LIMIT, "$how: master counts permits";
+    is of($replica, 'held'), 0, "$how: replica counts none";
 
     $to{late}->freeze;
     $master->kill;
@@ -78,7 +78,7 @@ sub failover {
     my @asked = map { $node{first}->begin('/waits?hang=1') } 1 .. $LIMIT;
     my $calls = $replica->calls->{evalsha} // 0;
     eventually { ($replica->calls->{evalsha} // 0) > $calls + 4 }
-        "$how: first comes back";
+        "$how: first node reconnected";
     wait_for { $how eq 'window' || of($replica, 'held') == $LIMIT } 15,
         'all permits once more';
     my $granted = of($replica, 'held');
@@ -86,9 +86,9 @@ sub failover {
     $to{late}->cut;
     $to{late}->thaw;
     eventually { of($replica, 'held') == $LIMIT + $granted }
-        "$how: late declares";
+        "$how: late node declares";
     eventually { of($replica, 'held') + of($replica, 'waiting')
-        == 2 * $LIMIT } "$how: nobody is forgotten", $LEASE + 5;
+        == 2 * $LIMIT } "$how: all permits counted", $LEASE + 5;
     my $peak = $up->peak;
     wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
     is_deeply [ map { $_->status } @asked, @long ], [ (200) x (2 * $LIMIT) ],
@@ -101,6 +101,6 @@ is failover('window', sub { }), $LIMIT, 'limit reached, never exceeded';
 
 # as if the new master had written its state itself
 cmp_ok failover('none', sub { $_[0]->cmd('HSET', 'dsem:{0}', 'run',
-    run_id($_[0])) }), '>', $LIMIT, 'without the window: exceeded';
+    run_id($_[0])) }), '>', $LIMIT, 'no window: limit exceeded';
 
 $t->done;

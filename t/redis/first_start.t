@@ -42,11 +42,11 @@ EOF_CONF
 sub no_pause {
     my ($name, $node) = @_;
     my $request = $node->get('/first?t=1');
-    is $request->status, 200, "$name: served";
-    is $request->header('X-Status'), 'PASSED', "$name: by a grant";
-    cmp_ok $request->latency, '<', $LEASE / 4, "$name: without a pause";
+    is $request->status, 200, "$name: request served";
+    is $request->header('X-Status'), 'PASSED', "$name: served by a grant";
+    cmp_ok $request->latency, '<', $LEASE / 4, "$name: no pause";
     is $redis->cmd('HGET', 'dsem:{0}', 'recover_until'), 0,
-        "$name: nothing to recover";
+        "$name: no recovery";
 }
 
 my $one = $t->node('one', $conf);

@@ -36,10 +36,10 @@ http {
 EOF_CONF
 
 my @requests = $node->begin('/waits?hang=1');
-eventually { $up->now == 1 } 'one is running';
+eventually { $up->now == 1 } 'one request running';
 push @requests, $node->begin('/waits?hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'one waits';
+    'one request queued';
 
 my ($session) = @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
 my ($epoch) = split ' ', $redis->cmd('HGET', 'dsem:{0}:epochs', $session);
@@ -55,23 +55,24 @@ my @messages = (
 );
 
 for my $message (@messages) {
-    is $redis->cmd('PUBLISH', "dsem:{0}:c:$session", $message), 1, 'heard';
+    is $redis->cmd('PUBLISH', "dsem:{0}:c:$session", $message), 1,
+        'messages delivered';
 }
 
 # messages come in order: the worker has read them when it has read this one
 my $beats = $redis->calls->{publish};
 eventually { $redis->calls->{publish} > $beats } 'a heartbeat later';
-is $up->now, 1, 'nobody let in';
+is $up->now, 1, 'no request admitted';
 is $redis->cmd('PUBSUB', 'NUMSUB', "dsem:{0}:c:$session")->[1], 1,
-    'still subscribed';
+    'subscription kept';
 is $redis->cmd('HGET', 'dsem:{0}:epochs', $session), "$epoch $epoch 5000",
     'same epoch';
 
 $up->release_all;
-is $requests[0]->wait->status, 200, 'first served';
-eventually { $up->now == 1 } 'second let in in its turn';
+is $requests[0]->wait->status, 200, 'first request served';
+eventually { $up->now == 1 } 'second request admitted in turn';
 $up->release_all;
-is $requests[1]->wait->status, 200, 'second served';
+is $requests[1]->wait->status, 200, 'second request served';
 is $up->peak, 1, 'limit never exceeded';
 
 $t->done;

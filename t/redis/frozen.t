@@ -64,47 +64,47 @@ my $frozen = now;
 my @asked = map { $_->begin('/reject?t=1') } $one, $two, $one;
 for my $asked (@asked) {
     is $asked->wait->status, 503, 'asked while frozen';
-    cmp_ok $asked->latency, '<', $TIMEOUT + 1.5, 'told in time';
+    cmp_ok $asked->latency, '<', $TIMEOUT + 1.5, 'refused in time';
 }
 is $waiting->wait->status, 200, 'passed while frozen';
 
 my $load = $t->load(urls => [ map { $_->url('/reject') } $one, $two ],
     rate => 200, seconds => 0.2);
-is_deeply [ keys %{ $load->{statuses} } ], [503], 'refused while away';
+is_deeply [ keys %{ $load->{statuses} } ], [503], 'refused while unavailable';
 my $size = $one->resident;
 my $longest;
 # unless the machine has something else to do
 for (1 .. 4) {
     $load = $t->load(urls => [ $one->url('/reject') ], rate => 1000,
         seconds => 0.5, records => 1);
-    is_deeply [ keys %{ $load->{statuses} } ], [503], 'still refused';
+    is_deeply [ keys %{ $load->{statuses} } ], [503], 'refused again';
     $longest = max(map { $_->{latency} } @{ $load->{records} });
     last if $longest < 0.1;
 }
-cmp_ok $longest, '<', 0.1, 'at once';
+cmp_ok $longest, '<', 0.1, 'refused at once';
 wait_for { now > $frozen + 2 } 15, 'two seconds';
 cmp_ok $one->resident, '<', $size + 2**20 * ($ENV{DSEM_TIME_FACTOR} || 1),
     'memory bounded';
-is $up->now, 3, 'those in flight stay';
+is $up->now, 3, 'running requests kept';
 
 my %said;
 $said{"$_->{dsem_status} $_->{status}"}++
     for map { $_->access_log } $one, $two;
 is_deeply [ sort keys %said ], [ 'DEGRADED 200', 'ERROR 503' ],
-    'dsem_on_error decides';
+    'dsem_on_error applied';
 
 # the asks of the dead connections are carried out now, and are void
 
 $redis->thaw;
 my $answer;
 eventually { ($answer = $one->get('/reject?t=1'))->status == 200 }
-    'served after the thaw';
-eventually { held() == 2 } 'nothing held by the dead';
+    'request served after thaw';
+eventually { held() == 2 } 'dead requests hold nothing';
 my $third = $one->begin('/reject?hang=1');
 eventually { $up->now('api') == 3 } 'third permit out';
 is held(), 3, 'no permit lost';
 $up->release_all;
-is $_->wait->status, 200, 'ends as if nothing had been'
+is $_->wait->status, 200, 'running requests served'
     for @running, $third;
 
 # and under load

@@ -143,17 +143,17 @@ for my $how (sort qw(changed digits types lost doubled swapped)) {
     $garbler->call('garble', $how);
     my $result = load($SECONDS / 2);
     my $done = $garbler->call('done');
-    cmp_ok $done, '>', 0, "$how: really";
+    cmp_ok $done, '>', 0, "$how: bytes really garbled";
     is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ],
         [], "$how: every request answered"
         or diag explain $result->{statuses};
-    is $result->{mismatched}, 0, "$how: each its own answer";
+    is $result->{mismatched}, 0, "$how: each response complete";
     note join ', ', "$how: $done times",
         map { "$_ $result->{statuses}{$_}" } sort keys %{ $result->{statuses} };
 
     $garbler->call('mend');
     my @all = map { $node->begin('/garbled?hang=1') } 1 .. $LIMIT;
-    eventually { $up->now == $LIMIT } "$how, then clean: all permits there";
+    eventually { $up->now == $LIMIT } "$how, then clean: all permits returned";
     $up->release_all;
     $_->wait for @all;
 }

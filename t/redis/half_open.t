@@ -84,12 +84,12 @@ sub wakes {
         } 15, 'a waiter';
         my $released = now;
         $up->release_all;
-        is $waiting->wait->status, 200, "$how: woken";
+        is $waiting->wait->status, 200, "$how: waiter granted";
         push @took, now - $released;
         $holder->wait;
     }
     my ($least) = sort { $a <=> $b } @took;
-    cmp_ok $least, '<', 0.1, "$how: by a message";
+    cmp_ok $least, '<', 0.1, "$how: granted by a message";
 }
 
 # for commands, with nothing to do
@@ -97,10 +97,10 @@ sub wakes {
 through_back('normal');
 my ($epoch, $frozen) = (epoch(), now);
 $back->freeze;
-eventually { epoch() > $epoch } 'commands, idle: a new one';
+eventually { epoch() > $epoch } 'commands, idle: new connection';
 cmp_ok now - $frozen, '<', $TIMEOUT + $HEARTBEAT + 1,
-    'commands, idle: in time';
-is $node->get('/goes_on')->status, 200, 'commands, idle: service';
+    'commands, idle: reconnected in time';
+is $node->get('/goes_on')->status, 200, 'commands, idle: request served';
 wakes('commands, idle');
 $back->thaw;
 
@@ -110,11 +110,11 @@ through_back('normal');
 ($epoch, $frozen) = (epoch(), now);
 $back->freeze;
 my $asked = $node->get('/goes_on');
-cmp_ok $asked->latency, '<', $TIMEOUT + 1, 'commands, asked: told in time';
-eventually { epoch() > $epoch } 'commands, asked: a new one';
+cmp_ok $asked->latency, '<', $TIMEOUT + 1, 'commands, asked: refused in time';
+eventually { epoch() > $epoch } 'commands, asked: new connection';
 cmp_ok now - $frozen, '<', $TIMEOUT + $HEARTBEAT + 1,
-    'commands, asked: in time';
-is $node->get('/goes_on')->status, 200, 'commands, asked: service';
+    'commands, asked: reconnected in time';
+is $node->get('/goes_on')->status, 200, 'commands, asked: request served';
 $back->thaw;
 
 # for messages
@@ -123,10 +123,10 @@ through_back('pubsub');
 wait_for { subscribers() == 1 } 15, 'the subscription';
 ($epoch, $frozen) = (epoch(), now);
 $back->freeze;
-eventually { subscribers() == 2 } 'messages: a new one';
+eventually { subscribers() == 2 } 'messages: new subscription';
 cmp_ok now - $frozen, '<', $TIMEOUT + 2 * $HEARTBEAT + 1,
-    'messages: in time';
-is epoch(), $epoch, 'messages: nothing else disturbed';
+    'messages: resubscribed in time';
+is epoch(), $epoch, 'messages: command connection kept';
 wakes('messages');
 $back->thaw;
 

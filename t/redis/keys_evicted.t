@@ -78,31 +78,31 @@ while (1) {
     $ours{$key}++ if $key =~ /^dsem:/;
 }
 cmp_ok evicted(), '>', 10, 'keys evicted';
-cmp_ok scalar(keys %ours), '>', 0, 'and ours with them';
+cmp_ok scalar(keys %ours), '>', 0, 'own keys evicted';
 note join ', ', map { "$_ $ours{$_}" } sort keys %ours;
 
 # nothing is evicted any more; a lease later all is declared
 
 my $healed = now;
 my $served = $up->served;
-eventually { $up->served > $served + 50 } 'service goes on', 5;
+eventually { $up->served > $served + 50 } 'service continues', 5;
 wait_for { now > $healed + 2 * $LEASE } 10, 'two leases';
 wait_for { $up->now <= $LIMIT } 15, 'what was too much to end';
 $up->reset;
 $served = $up->served;
 wait_for { $up->served > $served + 100 } 10, 'load';
 is $up->peak, $LIMIT, 'limit reached, never exceeded again';
-is $up->release_all, 2, 'long requests still there';
-is $_->wait->status, 200, 'and served' for @long;
+is $up->release_all, 2, 'long requests still running';
+is $_->wait->status, 200, 'long requests served' for @long;
 my $result = $load->stop->wait;
 is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ], [],
     'every request answered' or diag explain $result->{statuses};
-is $result->{mismatched}, 0, 'each its own answer';
+is $result->{mismatched}, 0, 'each response complete';
 note join ', ', map { "$_ $result->{statuses}{$_}" }
     sort keys %{ $result->{statuses} };
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, nobody waits', 5;
+    'nothing held, none waiting', 5;
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'a session for each worker', 2;
+    'one session per worker', 2;
 
 $t->done;

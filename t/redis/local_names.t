@@ -54,16 +54,16 @@ sub load {
         request => sub { $url . ($first + $_[0]) })->{statuses};
 }
 
-eventually { $node->grep_log(qr/unavailable \(/) } 'redis is away';
-is_deeply load(1000), { 200 => 1000 }, 'served by itself';
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
+is_deeply load(1000), { 200 => 1000 }, 'served locally';
 my $before = $node->resident;
-is_deeply load($NAMES), { 200 => $NAMES }, 'as many names as they like';
+is_deeply load($NAMES), { 200 => $NAMES }, 'all names served';
 my $grown = $node->resident - $before;
-cmp_ok $grown, '<', 100 * $NAMES, 'nothing kept of them';
+cmp_ok $grown, '<', 100 * $NAMES, 'no accounts kept';
 note sprintf '%d bytes a name', $grown / $NAMES;
 
 $proxy->refuse(0);
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'back';
-eventually { !@{ $redis->cmd('KEYS', '*tenant*') } } 'nothing told of them';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'available again';
+eventually { !@{ $redis->cmd('KEYS', '*tenant*') } } 'no names sent';
 
 $t->done;

@@ -76,35 +76,36 @@ my ($a, $b, $c, $d, $best) = map {
 my $gone = now;
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/unavailable \(/) } 'redis is away';
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
 
 $_->wait for $c, $d;
-is said($node, $_), '503 REJECTED', 'no place for it' for $c, $d;
-cmp_ok now - $gone, '<', 3, 'told at once';
-ok !$_->done, 'place kept' for $a, $b, $best;
+is said($node, $_), '503 REJECTED', 'excess request rejected' for $c, $d;
+cmp_ok now - $gone, '<', 3, 'rejected at once';
+ok !$_->done, 'tickets kept' for $a, $b, $best;
 
 # nothing is left, for nobody
 
 my $more = $node->get('/queued');
-is said($node, $more), '503 REJECTED', 'share of the queue is full';
-cmp_ok $more->latency, '<', 2, 'without a wait';
-is said($node, $node->get('/closed')), '503 REJECTED', 'closed stays closed';
+is said($node, $more), '503 REJECTED', 'queue share full';
+cmp_ok $more->latency, '<', 2, 'rejected at once';
+is said($node, $node->get('/closed')), '503 REJECTED',
+    'closed queue stays closed';
 
 # in order as permits come free
 
 $up->release_nonce($_->nonce) for @holds;
 is $_->wait->status, 200, 'holder served' for @holds;
-wait_for { $up->started == 3 || $up->started == 4 } 15, 'the next';
+wait_for { $up->started == 3 || $up->started == 4 } 15, 'next request served';
 is +($up->order)[2], $best->nonce, 'better class first';
 $up->release_nonce($best->nonce);
 is $best->wait->status, 200, 'better class served';
-wait_for { grep { $_ eq $a->nonce } $up->order } 15, 'the next';
+wait_for { grep { $_ eq $a->nonce } $up->order } 15, 'next request served';
 $up->release_nonce($a->nonce);
 is $a->wait->status, 200, 'oldest served';
-wait_for { grep { $_ eq $b->nonce } $up->order } 15, 'the last';
+wait_for { grep { $_ eq $b->nonce } $up->order } 15, 'last request served';
 is_deeply [ ($up->order)[ 2 .. 4 ] ], [ map { $_->nonce } $best, $a, $b ],
     'order kept';
-is said($node, $_), '200 DEGRADED', 'status says why' for $best, $a;
+is said($node, $_), '200 DEGRADED', 'status is DEGRADED' for $best, $a;
 is $up->peak, 2, 'limit reached, never exceeded';
 $up->release_all;
 $b->wait;
@@ -113,30 +114,30 @@ $b->wait;
 
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
 my $served = $other->begin('/queued?hang=1');
-eventually { $up->now == 1 } 'a permit for the other';
+eventually { $up->now == 1 } 'other node has permit';
 my @wait = map { $other->begin('/queued?t=1') } 1 .. 3;
 $more = $other->get('/queued?t=1');
-is said($other, $more), '503 REJECTED', 'the fourth is refused';
-ok !$_->done, 'three wait' for @wait;
+is said($other, $more), '503 REJECTED', 'fourth request rejected';
+ok !$_->done, 'three requests queued' for @wait;
 my $bare = $other->begin('/no_queue?hang=1');
-eventually { $up->now == 2 } 'one without a queue';
+eventually { $up->now == 2 } 'queue=0 served once';
 is said($other, $other->get('/no_queue')), '503 REJECTED',
-    'no second, and no place';
+    'second without place rejected';
 is said($other, $other->get('/closed')), '503 REJECTED',
-    'still closed';
+    'queue still closed';
 my $heavy = $other->begin('/heavy?t=1');
 $up->release_all;
-is $_->wait->status, 200, 'served' for $served, @wait, $bare;
+is $_->wait->status, 200, 'request served' for $served, @wait, $bare;
 
 # heavier than any share: waits for Redis
 
-ok !$heavy->done, 'too heavy for a share';
+ok !$heavy->done, 'heavy request queued';
 $proxy->refuse(0);
-is $heavy->wait->status, 200, 'served when redis is back';
+is $heavy->wait->status, 200, 'heavy request served by redis';
 
 # a waiter of the outage is one like all others when it is over
 
-is said($other, $other->get('/closed')), '503 REJECTED', 'closed anyway';
-is said($other, $other->get('/queued?t=1')), '200 PASSED', 'as before';
+is said($other, $other->get('/closed')), '503 REJECTED', 'queue closed anyway';
+is said($other, $other->get('/queued?t=1')), '200 PASSED', 'served as before';
 
 $t->done;

@@ -58,21 +58,23 @@ sub round {
     $renew->();
     my $load = $t->load_start(urls => [ $new->url('/starts?t=100') ],
         clients => 5, seconds => 20);
-    is $_->wait->status, 200, "$how: served to the end" for @long;
-    eventually { $up->now('n1') == $SHARE } "$how: a share in the end", 5;
+    is $_->wait->status, 200, "$how: running requests served" for @long;
+    eventually { $up->now('n1') == $SHARE } "$how: share served in the end", 5;
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     my ($start) = map { $_->{start} } grep { $_->{sem} eq 'n1' } $up->log;
-    cmp_ok $start - $gone, '>', $LEASE - 0.5, "$how: nobody in the lease";
+    cmp_ok $start - $gone, '>', $LEASE - 0.5,
+        "$how: none admitted within lease";
     my $served = $up->served;
     wait_for { $up->served > $served + 10 } 15, 'the load to go on';
-    is $up->peak('n1'), $SHARE, "$how: not more than the share";
+    is $up->peak('n1'), $SHARE, "$how: share kept";
 
     $proxy->refuse(0);
     my $result = $load->stop->wait;
-    is_deeply [ keys %{ $result->{statuses} } ], [200], "$how: all served"
+    is_deeply [ keys %{ $result->{statuses} } ], [200],
+        "$how: all requests served"
         or diag explain $result->{statuses};
     eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-        "$how: sessions of the living only", 8;
+        "$how: only live sessions", 8;
     note sprintf '%s: after %.2f s', $how, $start - $gone;
 }
 

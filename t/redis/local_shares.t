@@ -85,37 +85,38 @@ sub outage {
     my @others = map { load_on($_, @SHORT) } @none;
 
     eventually { $up->now('n2') && $up->now('n3') }
-        "$how: all serve in the end", $LEASE + 4;
+        "$how: all workers serve eventually", $LEASE + 4;
     my ($start) = sort { $a <=> $b } map { $_->{start} }
         grep { $_->{sem} ne 'n1' } $up->log;
     cmp_ok $start - $gone, '>', $LEASE - $HEARTBEAT - 0.1,
-        "$how: others not in the first lease";
-    cmp_ok $start - $gone, '<', 2 * $LEASE + 4, "$how: but soon after it";
+        "$how: others wait one lease";
+    cmp_ok $start - $gone, '<', 2 * $LEASE + 4,
+        "$how: others serve after lease";
     ok scalar(grep { $_->{sem} eq 'n1' && $_->{start} > $gone + 0.5 }
             grep { $_->{start} < $start } $up->log),
-        "$how: the one that had permits serves on";
+        "$how: holder keeps serving";
 
     # what ran at the cut has ended
     my $shared = $start + 1.4;
-    wait_for { now > $shared + 0.4 } 15, 'everybody to serve';
-    is most($_->name, $shared, now), $SHARE, "$how: a share for each"
+    wait_for { now > $shared + 0.4 } 15, 'all workers to serve';
+    is most($_->name, $shared, now), $SHARE, "$how: equal shares"
         for @fleet;
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     my $seconds = now - $gone;
     my $tries = $proxy->accepted - $tried;
     # two connections, each after a pause of lease / 16 on the average
     cmp_ok $tries, '<', @fleet * 4 * 16 / $LEASE * $seconds,
-        "$how: does not hammer redis";
+        "$how: few reconnect attempts";
 
     $tried = $proxy->accepted;
     $comes->();
     my $back = now;
     $_->stop for @others;
-    eventually { $up->now('n1') == $LIMIT } "$how: full speed for one", 10;
+    eventually { $up->now('n1') == $LIMIT } "$how: one worker uses all", 10;
     my $took = now - $back;
-    cmp_ok $took, '<', 5, "$how: in time";
+    cmp_ok $took, '<', 5, "$how: reconnected in time";
     cmp_ok $proxy->accepted - $tried, '<', 8 * @fleet, "$how: no stampede";
-    is $up->peak, $LIMIT, "$how: never exceeded on return";
+    is $up->peak, $LIMIT, "$how: limit kept on return";
 
     my @ended = map { $_->stop->wait } $first, @others;
     my %status;
@@ -123,15 +124,15 @@ sub outage {
         my $of = $result->{statuses};
         $status{$_} += $of->{$_} for keys %$of;
     }
-    is_deeply [ keys %status ], [200], "$how: everybody served"
+    is_deeply [ keys %status ], [200], "$how: all requests served"
         or diag explain \%status;
     my %said;
     $said{ $_->{dsem_status} }++ for map { $_->access_log } @none;
-    ok $said{DEGRADED}, "$how: status says why";
+    ok $said{DEGRADED}, "$how: status is DEGRADED";
     is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 3,
-        "$how: one line a worker when it goes";
+        "$how: one outage line each";
     is scalar(map { $_->grep_log(qr/available again/) } @fleet), 3,
-        "$how: and one when it is back";
+        "$how: one recovery line each";
     note sprintf '%s: others after %.2f s, back after %.2f s, %d attempts '
         . 'in %.1f s', $how, $start - $gone, $took, $tries, $seconds;
     $_->clear_logs for @fleet;

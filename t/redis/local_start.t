@@ -42,24 +42,24 @@ EOF_CONF
 
 my $load = $t->load_start(urls => [ $node->url('/starts?t=50') ],
     clients => 40, seconds => 30);
-eventually { $up->peak == 8 } 'all of the limit', 3;
+eventually { $up->peak == 8 } 'whole limit used', 3;
 my $served = $up->served;
 wait_for { $up->served > $served + 100 } 15, 'the load to go on';
 is $up->peak, 8, 'limit reached, never exceeded';
 is_deeply [ keys %{ { map { $_->{dsem_status} => 1 } $node->access_log } } ],
-    ['DEGRADED'], 'status says why';
+    ['DEGRADED'], 'status is DEGRADED';
 is $up->peak($_), 4, 'half for each worker' for $node->workers;
 
 $proxy->refuse(0);
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'used without a reload', 2;
+    'redis used without reload', 2;
 eventually { grep { $_->{dsem_status} eq 'QUEUED' } $node->access_log }
     'granted by redis', 3;
 $served = $up->served;
 wait_for { $up->served > $served + 100 } 15, 'the load to go on';
-is $up->peak, 8, 'limit kept in between';
+is $up->peak, 8, 'limit kept during return';
 my $result = $load->stop->wait;
-is_deeply [ keys %{ $result->{statuses} } ], [200], 'everybody served'
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
     or diag explain $result->{statuses};
 
 $t->done;

@@ -85,8 +85,8 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
     my $result = $load->wait;
     is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ],
         [], "$n: every request answered" or diag explain $result->{statuses};
-    cmp_ok $result->{count}, '>', $RATE * $SECONDS * 0.8, "$n: loaded";
-    cmp_ok $largest - $base, '<', $BOUND, "$n: bounded while frozen";
+    cmp_ok $result->{count}, '>', $RATE * $SECONDS * 0.8, "$n: load applied";
+    cmp_ok $largest - $base, '<', $BOUND, "$n: memory bounded while frozen";
     $redis->thaw;
     eventually { $node->get('/reject?t=1&name=x')->status == 200 }
         "$n: served after the thaw";
@@ -95,6 +95,6 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
         $n, now - $frozen, $result->{count}, $base / $MB,
         ($largest - $base) / $MB, ($at - $base) / $MB;
 }
-cmp_ok $spread, '<', $BOUND / 8, "nothing piles up, after $rounds rounds";
+cmp_ok $spread, '<', $BOUND / 8, "memory stable after $rounds rounds";
 
 $t->done;

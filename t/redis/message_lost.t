@@ -75,7 +75,7 @@ sub loaded {
         $longest = round($name, $while);
         last if $longest < 1.2 && $good->($longest);
     }
-    cmp_ok $longest, '<', 1.2, "$name: no long wait";
+    cmp_ok $longest, '<', 1.2, "$name: waits bounded";
     return $longest;
 }
 
@@ -101,7 +101,7 @@ sub meanwhile {
 }
 
 my $heard = loaded('none lost', \&meanwhile, sub { $_[0] < 0.5 });
-cmp_ok $heard, '<', 0.5, 'messages do the work';
+cmp_ok $heard, '<', 0.5, 'served by messages';
 
 $proxy->swallow(match => $GRANT, every => 2);
 loaded('half lost', \&meanwhile);
@@ -109,7 +109,7 @@ cmp_ok $proxy->swallowed, '>', 2, 'messages really lost';
 
 $proxy->swallow(match => $GRANT);
 my $lost = loaded('all lost', \&meanwhile, sub { $_[0] > 0.5 });
-cmp_ok $lost, '>', 0.5, 'nothing but the poll is left';
+cmp_ok $lost, '>', 0.5, 'served by polls only';
 
 # a subscription without heartbeats is opened anew
 if ($ENV{DSEM_LONG}) {

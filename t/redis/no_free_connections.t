@@ -57,7 +57,7 @@ sub lacking {
 my @running = map { $node->begin('/waits?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'all permits out';
 my @waiting = map { $node->begin('/waits?t=1') } 1 .. 50;
-eventually { state('waiting') == 50 } 'fifty wait';
+eventually { state('waiting') == 50 } 'fifty requests queued';
 
 # clients that are slow to ask take what is left, and then what Redis had
 
@@ -69,23 +69,24 @@ $proxy->refuse;
 $proxy->reset;
 wait_for { push @slow, slow(); lacking(qr/.*dsem redis/) } 15,
     'none to Redis either';
-wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis to be away';
+wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 $proxy->refuse(0);
 is scalar(grep { $_->wait->status == 500 } @waiting), 50,
-    'all who waited are told';
-is $up->now, 2, 'who runs goes on';
+    'waiting requests refused';
+is $up->now, 2, 'running requests kept';
 
 # those were the connections that it lacked
 
-eventually { $node->grep_log(qr/available again/) == 1 } 'redis is back', 3;
-eventually { state('held') == 2 } 'told what is held';
-is scalar($node->grep_log(qr/unavailable \(/)), 1, 'away once';
+eventually { $node->grep_log(qr/available again/) == 1 }
+    'redis available again', 3;
+eventually { state('held') == 2 } 'permits declared';
+is scalar($node->grep_log(qr/unavailable \(/)), 1, 'unavailable once';
 $_->close for @slow;
 my @next = map { $node->begin('/waits?t=1') } 1 .. 10;
-eventually { state('waiting') == 10 } 'others wait again';
+eventually { state('waiting') == 10 } 'other requests queued again';
 $up->release_all;
-is $_->wait->status, 200, 'those who ran are served' for @running;
-is scalar(grep { $_->wait->status == 200 } @next), 10, 'and the others';
+is $_->wait->status, 200, 'running requests served' for @running;
+is scalar(grep { $_->wait->status == 200 } @next), 10, 'other requests served';
 is $up->peak, 2, 'limit reached, never exceeded';
 is sessions(), 1, 'one session';
 is_deeply [ $node->workers ], [$worker], 'same worker';

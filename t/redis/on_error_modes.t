@@ -70,54 +70,55 @@ sub waiting {
 my (%runs, %waits);
 for my $mode (@modes) {
     $runs{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
-    wait_for { $up->now($mode) == 2 } 15, 'two running';
+    wait_for { $up->now($mode) == 2 } 15, 'two requests running';
     $waits{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
-    wait_for { waiting($mode) == 2 } 15, 'two waiting';
+    wait_for { waiting($mode) == 2 } 15, 'two requests queued';
 }
 
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/unavailable \(/) } 'away', 2;
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable', 2;
 
 # those who waited
 
 for (@{ $waits{reject} }) {
-    is $_->wait->status, 500, 'reject: waiter refused';
-    is said($_), '500 ERROR', 'reject: and told why';
+    is $_->wait->status, 500, 'reject: waiting request refused';
+    is said($_), '500 ERROR', 'reject: status is ERROR';
 }
-eventually { $up->now('pass') == 4 } 'pass: waiters pass', 1;
+eventually { $up->now('pass') == 4 } 'pass: waiting requests pass', 1;
 for my $mode (qw(default local)) {
-    is $up->now($mode), 2, "$mode: waiters wait";
-    ok !$_->done, "$mode: in their places" for @{ $waits{$mode} };
+    is $up->now($mode), 2, "$mode: waiting requests kept";
+    ok !$_->done, "$mode: places kept" for @{ $waits{$mode} };
 }
 
 # those who come
 
-is said($node->get('/reject')), '500 ERROR', 'reject: refused';
-is said($node->get('/pass?t=1')), '200 DEGRADED', 'pass: passes';
+is said($node->get('/reject')), '500 ERROR', 'reject: new request refused';
+is said($node->get('/pass?t=1')), '200 DEGRADED', 'pass: new request passes';
 for my $mode (qw(default local)) {
     my $asked = $node->begin("/$mode?t=1");
     $up->release_nonce($_->nonce) for @{ $runs{$mode} };
-    is $_->wait->status, 200, "$mode: runs to its end"
+    is $_->wait->status, 200, "$mode: running requests served"
         for @{ $runs{$mode} };
-    eventually { $up->now($mode) == 2 } "$mode: two go on";
+    eventually { $up->now($mode) == 2 } "$mode: two requests running";
     $up->release_nonce($_->nonce) for @{ $waits{$mode} };
-    is said($_->wait), '200 DEGRADED', "$mode: waiter served"
+    is said($_->wait), '200 DEGRADED', "$mode: waiting request served"
         for @{ $waits{$mode} };
-    is said($asked->wait), '200 DEGRADED', "$mode: served behind";
+    is said($asked->wait), '200 DEGRADED', "$mode: later request served";
     is $up->peak($mode), 2, "$mode: limit reached, not exceeded";
 }
 $up->release_all;
-is said($_->wait), '200 DEGRADED', 'pass: and are marked'
+is said($_->wait), '200 DEGRADED', 'pass: status is DEGRADED'
     for @{ $waits{pass} };
-is said($_->wait), '200 PASSED', 'not in doubt'
+is said($_->wait), '200 PASSED', 'running requests PASSED'
     for @{ $runs{pass} }, @{ $runs{reject} };
 
 # and when it is back
 
 $proxy->refuse(0);
-eventually { $node->grep_log(qr/available again/) } 'back', 3;
-is said($node->get("/$_?t=1")), '200 PASSED', "$_: as before" for @modes;
+eventually { $node->grep_log(qr/available again/) } 'available again', 3;
+is said($node->get("/$_?t=1")), '200 PASSED',
+    "$_: request served again" for @modes;
 is scalar($node->grep_log(qr/\[warn\].*dsem/)), 1, 'warned once';
 
 $t->done;

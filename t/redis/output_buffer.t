@@ -59,14 +59,14 @@ sub loaded {
     return $result;
 }
 
-eventually { subscribers() =~ /^\d+ \d+$/ } 'both have subscribed';
+eventually { subscribers() =~ /^\d+ \d+$/ } 'both subscribed';
 $redis->cmd(qw(CONFIG SET client-output-buffer-limit), 'pubsub 1 1 1');
 my $before = subscribers();
 
 my $result = loaded('one byte');
 # by the poll it would take a minute
-cmp_ok $result->{seconds}, '<', 20, 'one byte: by messages';
-is cut(), 0, 'one byte: nobody cut off';
+cmp_ok $result->{seconds}, '<', 20, 'one byte: granted by messages';
+is cut(), 0, 'one byte: no connection cut';
 is subscribers(), $before, 'one byte: same subscriptions';
 
 # a message that is none of ours
@@ -77,21 +77,21 @@ my $holder = $fleet[0]->begin('/told?hang=1');
 wait_for { $up->now == 1 } 15, 'the permit';
 my $waiting = $fleet[1]->begin('/told');
 wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
-    'somebody waits';
+    'one request queued';
 $redis->cmd('PUBLISH', "dsem:{0}:c:$_", 'x' x 3_000_000) for @sessions;
-eventually { cut() == 2 } 'large: both cut off';
+eventually { cut() == 2 } 'large: both connections cut';
 my $released = now;
 $up->release_all;
-is $waiting->wait->status, 200, 'large: the one that waits is served';
-cmp_ok now - $released, '<', 3, 'large: by the next poll';
+is $waiting->wait->status, 200, 'large: waiting request served';
+cmp_ok now - $released, '<', 3, 'large: granted by poll';
 is $holder->wait->status, 200, 'large: holder served';
 eventually { subscribers() =~ /^\d+ \d+$/ && subscribers() ne $before }
-    'large: both have subscribed anew';
+    'large: both subscribed again';
 is_deeply $redis->cmd('HGETALL', 'dsem:{0}:epochs'), $epochs,
-    'large: nothing else disturbed';
+    'large: commands not disturbed';
 loaded('afterwards');
 
 is scalar(map { $_->grep_log(qr/\[(?:warn|error)\]/) } @fleet), 0,
-    'nothing to complain of';
+    'no warning logged';
 
 $t->done;

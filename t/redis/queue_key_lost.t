@@ -47,7 +47,7 @@ sub in_queue { return $redis->cmd('ZCARD', 'dsem:{0}:q:api') }
 # in peace
 
 my $long = $one->begin('/waits?hang=1', 'X-Nonce' => 'first');
-wait_for { $up->now == 1 } 15, 'a long request';
+wait_for { $up->now == 1 } 15, 'long request running';
 my @line;
 for (1 .. $WAITING) {
     push @line, ($one, $two)[ $_ % 3 % 2 ]->begin('/waits?t=5',
@@ -56,13 +56,13 @@ for (1 .. $WAITING) {
 }
 
 $redis->cmd('DEL', 'dsem:{0}:q:api');
-eventually { in_queue() == 1 + $WAITING } 'all declare their places';
+eventually { in_queue() == 1 + $WAITING } 'all places declared';
 is of('held'), 1, 'one permit out';
-is $up->started, 1, 'nobody passes';
+is $up->started, 1, 'no waiting request at backend';
 $up->release_all;
-is $_->wait->status, 200, 'served' for $long, @line;
+is $_->wait->status, 200, 'request served' for $long, @line;
 is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
-    'in the old order';
+    'old order kept';
 is $up->peak, 1, 'one at a time';
 
 # and again and again under load
@@ -79,10 +79,10 @@ while ($load->running) {
     wait_for { !$load->running || $up->served > $before + 5 } 15, 'service';
 }
 my $result = $load->wait;
-cmp_ok $deleted, '>', 1, 'deleted under load';
+cmp_ok $deleted, '>', 1, 'keys deleted under load';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request served'
     or diag explain $result->{statuses};
-is $up->peak, 1, 'still one at a time';
+is $up->peak, 1, 'one at a time';
 cmp_ok $up->served, '>', 20, 'service resumes';
 note "$deleted times, ", $up->served, ' served';
 

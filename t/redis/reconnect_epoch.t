@@ -59,43 +59,43 @@ sub state {
 sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
 my @running = map { $node->begin('/late?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'two are running';
+eventually { $up->now == 2 } 'two requests running';
 
 # one ends, others ask, and Redis hears of nothing
 
 my $accepted = $back->accepted;
 $back->freeze('c2s');
 $up->release_nonce($running[0]->nonce);
-is $running[0]->wait->status, 200, 'one ends';
+is $running[0]->wait->status, 200, 'one request ended';
 my @lost = map { $node->begin('/late?hang=1') } 1 .. 3;
-is $_->wait->status, 500, 'asked in vain' for @lost;
-is held(), 2, 'nothing heard of it';
+is $_->wait->status, 500, 'request refused' for @lost;
+is held(), 2, 'no command executed';
 
 # connections that get no further
 
 wait_for { $back->accepted > $accepted + 2 } 15, 'more connections';
 $front->retarget($redis->address);
-eventually { $node->get('/late?t=1')->status == 200 } 'service goes on';
+eventually { $node->get('/late?t=1')->status == 200 } 'service continues';
 my @now = map { $_->begin('/late?hang=1') } $node, $other;
 eventually { $up->now == 3 && held() == 3 } 'all permits out';
 my $waiting = $other->begin('/late?hang=1');
-eventually { @{ state()->{queue} } == 2 } 'one waits';
+eventually { @{ state()->{queue} } == 2 } 'one request queued';
 
 my $before = state();
 my $executed = $redis->calls->{evalsha};
 $back->thaw('c2s');
 wait_for { $back->open == 0 } 15, 'the late ones to arrive';
-cmp_ok $redis->calls->{evalsha} - $executed, '>', 2, 'carried out';
-is_deeply state(), $before, 'nothing has changed';
-is $up->now, 3, 'nobody let in';
+cmp_ok $redis->calls->{evalsha} - $executed, '>', 2, 'late commands executed';
+is_deeply state(), $before, 'state unchanged';
+is $up->now, 3, 'no request admitted';
 
 # deltas are right again: each permit that comes back is one
 
 $up->release(1);
 eventually { state()->{waiting} == 0 && $up->now == 3 && held() == 3 }
-    'waiter served';
+    'waiting request served';
 $up->release_all;
-is $_->wait->status, 200, 'served' for $running[1], @now, $waiting;
+is $_->wait->status, 200, 'request served' for $running[1], @now, $waiting;
 is $up->peak, 3, 'limit reached, never exceeded';
 eventually { held() == 0 } 'nothing left';
 

@@ -124,18 +124,18 @@ sub converges {
     $lose->();
     wait_for { declared() > $epoch } 30, 'all to declare';
     my $took = now - $began;
-    cmp_ok $took, '<', $LEASE, "$name: within one lease";
+    cmp_ok $took, '<', $LEASE, "$name: declared within one lease";
     note sprintf '%s: %.2f s', $name, $took;
     # who was cut off once more declares once more
     eventually { waiting('longest') == @fleet * $LONGEST }
-        "$name: longest queue is there", 30;
+        "$name: longest queue restored", 30;
     my $after;
     eventually {
         $after = without_epoch(queued());
         keys %$after == @fleet * $TICKETS;
     } "$name: all tickets are there", 30;
     is scalar(grep { ($after->{$_} // 0) != $before->{$_} } keys %$before), 0,
-        "$name: in their places";
+        "$name: places kept";
     never_busy($name);
 }
 
@@ -146,10 +146,11 @@ converges('emptied', sub {
     $redis->client_kill;
 });
 
-is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 0, 'redis never away';
+is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 0,
+    'redis stays available';
 $_->reset for @clients;
-eventually { !grep { waiting($_) } @names } 'all leave', 30;
+eventually { !grep { waiting($_) } @names } 'all clients left', 30;
 never_busy('left');
-is $up->started, 0, 'nobody was served';
+is $up->started, 0, 'no request at backend';
 
 $t->done;

@@ -66,14 +66,14 @@ for my $n (1 .. $TIMES) {
     my $served = $up->served;
     my $lost = now;
     $proxy->reset;
-    wait_for { all_back($epoch) } 10, 'all back';
+    wait_for { all_back($epoch) } 10, 'all sessions back';
     $longest = now - $lost if now - $lost > $longest;
     wait_for { $up->served > $served + 20 && $up->now == $LIMIT } 10,
         'service';
 }
-cmp_ok $longest, '<', 2, 'reset: all back in a moment';
+cmp_ok $longest, '<', 2, 'reset: all reconnected soon';
 note sprintf 'reset %d times: back in %.3f s at most', $TIMES, $longest;
-is scalar($node->grep_log(qr/\[warn\]/)), 0, 'reset: redis was never away';
+is scalar($node->grep_log(qr/\[warn\]/)), 0, 'reset: redis stays available';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'reset: every request served';
 
@@ -84,8 +84,9 @@ my $accepted = $proxy->accepted;
 $proxy->refuse;
 $proxy->reset;
 my $gone = now;
-wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15, 'all away';
-is $node->get('/storm')->status, 503, 'refused: as dsem_on_error says';
+wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15,
+    'all workers unavailable';
+is $node->get('/storm')->status, 503, 'unavailable: handled by dsem_on_error';
 wait_for { now > $gone + 2.5 } 15, 'pauses to grow';
 
 # who comes to a door that opens, and when: attempts of commands and of
@@ -98,11 +99,12 @@ wait_for {
     $seen[-1] >= 2 * $WORKERS;
 } 15, 'all of them';
 my $took = now - $opened;
-cmp_ok $took, '>', 0.1, 'back: not all at once';
-cmp_ok $took, '<', 2, 'back: nor late';
+cmp_ok $took, '>', 0.1, 'back: reconnects spread';
+cmp_ok $took, '<', 2, 'back: no late worker';
 my %steps = map { $_ => 1 } @seen;
-cmp_ok scalar(keys %steps), '>', 5, 'back: one after the other';
-eventually { $node->grep_log(qr/available again/) == $WORKERS } 'all back', 3;
+cmp_ok scalar(keys %steps), '>', 5, 'back: attempts one by one';
+eventually { $node->grep_log(qr/available again/) == $WORKERS }
+    'all available again', 3;
 cmp_ok $proxy->accepted - $accepted, '<', 4 * $WORKERS,
     'back: two connections each';
 note sprintf 'all connected in %.3f s, in %d steps', $took, scalar keys %steps;
@@ -110,7 +112,7 @@ note sprintf 'all connected in %.3f s, in %d steps', $took, scalar keys %steps;
 $up->reset;
 my $result = $t->load(urls => [ $node->url('/storm') ], clients => 40,
     requests => 200);
-is_deeply $result->{statuses}, { 200 => 200 }, 'service as before';
+is_deeply $result->{statuses}, { 200 => 200 }, 'requests served again';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
 $t->done;

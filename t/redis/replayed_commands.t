@@ -86,16 +86,16 @@ $t->load(urls => [ map { $_->url('/heard') } @fleet ], clients => 12,
 push @long, $fleet[0]->begin('/heard?hang=1');
 wait_for { $up->now == 3 } 15, 'all permits out';
 my @waiting = map { $_->begin('/heard?hang=1') } @fleet;
-wait_for { @{ state()->{queue} } == 3 } 15, 'two wait';
+wait_for { @{ state()->{queue} } == 3 } 15, 'two requests queued';
 begin_anew();
 $redis->cmd('ECHO', 'heard enough');
 my @heard = map { [ arguments($_) ] }
     grep { /^\+\S+ \[\d+ [^l]\S+\] "EVALSHA"/ }
     split /\r\n/, $monitor->read_until(qr/heard enough/);
 $monitor->close;
-cmp_ok scalar(@heard), '>', 100, 'many commands heard';
+cmp_ok scalar(@heard), '>', 100, 'many commands recorded';
 my %scripts = map { $_->[1] => 1 } @heard;
-cmp_ok scalar(keys %scripts), '>=', 4, 'of all kinds';
+cmp_ok scalar(keys %scripts), '>=', 4, 'all kinds recorded';
 
 # once more, and once more
 
@@ -108,21 +108,22 @@ for my $round (1, 2) {
         my $reply = eval { $redis->cmd(@$command) };
         $status{ ref $reply ? $reply->[3] : $@ }++;
     }
-    is $status{0}, undef, "$round: none accepted"
+    is $status{0}, undef, "$round: no command accepted"
         or diag explain \%status;
-    is_deeply state(), $before, "$round: nothing has changed";
+    is_deeply state(), $before, "$round: state unchanged";
 }
 cmp_ok $redis->calls->{evalsha} - $executed, '>=', 2 * @heard,
-    'all carried out';
-is $up->now, 3, 'nobody let in';
+    'all commands executed';
+is $up->now, 3, 'no request admitted';
 
 # and the counts are right: each permit that comes back is one
 
 $up->release(1);
-eventually { $up->now == 3 && @{ state()->{queue} } == 2 } 'one follows one';
+eventually { $up->now == 3 && @{ state()->{queue} } == 2 }
+    'one permit handed over';
 wait_for { $up->release_all; !grep { !$_->done } @long, @waiting } 15,
     'the last';
-is $_->wait->status, 200, 'served' for @long, @waiting;
+is $_->wait->status, 200, 'request served' for @long, @waiting;
 is $up->peak, 3, 'limit reached, never exceeded';
 
 $t->done;

@@ -54,11 +54,11 @@ sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 sub away {
     my ($name, $timeout, $go, $come) = @_;
-    wait_for { sessions() >= $WORKERS } 15, 'all there';
+    wait_for { sessions() >= $WORKERS } 15, 'all workers connected';
     my @running = map { $fleet[0]->begin('/rejected?hang=1') } 1 .. 3;
     wait_for { $up->now == 3 } 15, 'all permits out';
     my @waiting = map { $_->begin('/rejected') } @fleet;
-    wait_for { waiting() == @waiting } 15, 'somebody waits';
+    wait_for { waiting() == @waiting } 15, 'requests queued';
     $_->clear_logs for @fleet;
 
     $go->();
@@ -66,29 +66,33 @@ sub away {
     my @asked = map { $_->begin('/rejected') } @fleet;
     # a heartbeat may go by until a connection is missed
     for (@waiting) {
-        is $_->wait->status, 500, "$name: who waits is told";
-        cmp_ok now - $gone, '<', 1 + $timeout + 1.5, "$name: at once";
+        is $_->wait->status, 500, "$name: waiting requests refused";
+        cmp_ok now - $gone, '<', 1 + $timeout + 1.5, "$name: refused at once";
     }
     for (@asked) {
-        is $_->wait->status, 500, "$name: who asks is told";
-        cmp_ok $_->latency, '<', $timeout + 1, "$name: in time";
+        is $_->wait->status, 500, "$name: asking requests refused";
+        cmp_ok $_->latency, '<', $timeout + 1, "$name: refused in time";
     }
-    eventually { lines(qr/unavailable \(/) == $WORKERS } "$name: all workers know";
+    eventually { lines(qr/unavailable \(/) == $WORKERS }
+        "$name: all workers unavailable";
     my $load = $t->load(rate => 200, seconds => 0.5,
         urls => [ map { $_->url('/rejected') } @fleet ]);
-    is_deeply [ keys %{ $load->{statuses} } ], [500], "$name: refused";
-    is $up->now, 3, "$name: who runs stays";
+    is_deeply [ keys %{ $load->{statuses} } ], [500],
+        "$name: new requests refused";
+    is $up->now, 3, "$name: running requests kept";
 
     $come->();
-    eventually { lines(qr/available again/) == $WORKERS } "$name: all back";
+    eventually { lines(qr/available again/) == $WORKERS }
+        "$name: all available again";
     $up->release_all;
-    is $_->wait->status, 200, "$name: nobody harmed" for @running;
-    is $fleet[0]->get('/rejected')->status, 200, "$name: over";
-    is scalar(lines(qr/\[warn\].*dsem/)), $WORKERS, "$name: a line a worker";
+    is $_->wait->status, 200, "$name: running requests served" for @running;
+    is $fleet[0]->get('/rejected')->status, 200, "$name: request served again";
+    is scalar(lines(qr/\[warn\].*dsem/)), $WORKERS,
+        "$name: one warning per worker";
     is scalar(lines(qr/\[notice\].*dsem.*available again/)), $WORKERS,
-        "$name: and one when it is back";
+        "$name: one notice per worker";
     is scalar(lines(qr/\[error\].*dsem: /)), 0,
-        "$name: and no other";
+        "$name: no other error";
 }
 
 away('connect timeout', $CONNECT, sub { $proxy->freeze; $redis->client_kill;

@@ -60,23 +60,23 @@ sub survives {
     my ($first) = grep { $_ > $lost + 0.3 } sort { $a <=> $b }
         map { $_->{start} } $up->log;
     cmp_ok $first - $lost, '<', $LEASE + 2.5, "$how: service resumes";
-    cmp_ok $first - $lost, '>', $LEASE / 4, "$how: not before a pause";
-    cmp_ok $back, '>', 20, "$how: for all";
+    cmp_ok $first - $lost, '>', $LEASE / 4, "$how: pause before service";
+    cmp_ok $back, '>', 20, "$how: many requests served";
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     is $result->{statuses}{timeout}, undef, "$how: every request answered";
     eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 3 }
-        "$how: declared";
+        "$how: permits declared";
     my %status = %{ $result->{statuses} };
     delete @status{qw(200 500)};
-    is_deeply \%status, {}, "$how: passed or told that Redis is away";
-    is $up->release_all, 3, "$how: long requests still there";
-    is $_->wait->status, 200, "$how: and not harmed" for @long;
+    is_deeply \%status, {}, "$how: no other statuses";
+    is $up->release_all, 3, "$how: long requests still running";
+    is $_->wait->status, 200, "$how: long requests served" for @long;
     note sprintf '%s: after %.2f s, %s', $how, $first - $lost,
         join ', ', map { "$_ $result->{statuses}{$_}" }
         sort keys %{ $result->{statuses} };
     wait_for { !Dsem::Teardown::left_in($redis) } 15, 'the end';
     is scalar(map { $_->grep_log(qr/\[warn\].*lost its state/) } @fleet), 3,
-        "$how: logged once a worker";
+        "$how: one line per worker";
     $_->clear_logs for @fleet;
 }
 

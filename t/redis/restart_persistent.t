@@ -57,7 +57,7 @@ sub comes_back {
     my $killed = now;
     $redis->kill->start;
     is $redis->cmd('HGET', 'dsem:{0}', 'gen'), $generation,
-        "$how: state is there";
+        "$how: state restored";
     eventually {
         my ($until, $clock) = @{ $redis->cmd(qw(HMGET dsem:{0}
             recover_until clock)) };
@@ -69,11 +69,11 @@ sub comes_back {
     my $statuses = $load->stop->wait->{statuses};
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
-        "$how: held is what runs";
+        "$how: running requests declared";
     is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
         "$how: every request ended" or diag explain $statuses;
     $up->release_all;
-    is $_->wait->status, 200, "$how: long requests not harmed" for @long;
+    is $_->wait->status, 200, "$how: long requests served" for @long;
     $_->quit for @node;
 }
 

@@ -65,17 +65,17 @@ for my $n (1 .. $TIMES) {
     wait_for { $up->served > $served + 50 } 10, 'service';
     is $up->peak, $LIMIT, "$n: limit reached, never exceeded";
     $up->release_nonce("long $n") for @fleet;
-    is $_->wait->status, 200, "$n: long requests not harmed" for @long;
+    is $_->wait->status, 200, "$n: long requests served" for @long;
     $up->reset;
     wait_for { $up->peak == $LIMIT } 15, 'load';
 }
 
 my $statuses = $load->stop->wait->{statuses};
 is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
-    'every request served, or told that Redis is away'
+    'all served or refused'
     or diag explain $statuses;
 eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'as many sessions as workers';
+    'one session per worker';
 note sprintf 'pauses up to %.2f s', (sort { $b <=> $a } @pause)[0];
 
 $t->done;

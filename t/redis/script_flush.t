@@ -54,15 +54,15 @@ my $info = $redis->cmd('INFO', 'stats') . $redis->cmd('INFO', 'errorstats');
 my ($noscript) = $info =~ /errorstat_NOSCRIPT:count=(\d+)/;
 my ($now_connected) = $info =~ /connections_received:(\d+)/;
 
-cmp_ok $noscript, '>=', $flushed / 2, 'scripts really missed';
+cmp_ok $noscript, '>=', $flushed / 2, 'scripts really missing';
 is $now_connected, $connected, 'connections kept';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
     or diag explain $result->{statuses};
 is $up->peak, 5, 'limit reached, never exceeded';
 my ($first, @log) = $up->log;
 cmp_ok $up->goodput(5, $first->{start}, $log[-1]{start}), '>', 0.5,
-    'service goes on';
-cmp_ok $result->{max}, '<', 2, 'nobody waits long';
+    'service continues';
+cmp_ok $result->{max}, '<', 2, 'waits bounded';
 is scalar(map { $_->grep_log(qr/\[(?:warn|error)\]/) } @fleet), 0,
     'nothing logged';
 

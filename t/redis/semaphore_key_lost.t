@@ -56,33 +56,34 @@ sub overage { return map { $_->grep_log(qr/\[warn\].*overage/) } $one, $two }
 
 my @long = map { $_->begin('/lost?hang=1') } ($one, $two) x 2;
 my $other = $one->begin('/other?hang=1');
-wait_for { $up->now('lost') == $LIMIT && $up->now('other') } 15, 'all out';
+wait_for { $up->now('lost') == $LIMIT && $up->now('other') } 15,
+    'all permits out';
 $redis->cmd('DEL', 'dsem:{0}:s:lost');
 eventually { of('lost', 'held') == $LIMIT } 'found out while idle',
     2 * $LEASE;
-is of('other', 'held'), 1, 'others not concerned';
+is of('other', 'held'), 1, 'other semaphore untouched';
 is scalar(overage()), 0, 'no overage without a second grant';
 
 # somebody asks at once: as many again, and no more
 
 $redis->cmd('DEL', 'dsem:{0}:s:lost');
 my @more = map { $_->begin('/lost?hang=1') } ($one, $two) x 4;
-eventually { of('lost', 'held') > $LIMIT } 'counted', 2 * $LEASE;
-cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'bounded';
-cmp_ok $up->peak('lost'), '>', $LIMIT, 'really exceeded';
-eventually { of('lost', 'held') == $up->now('lost') } 'all of it';
-eventually { overage() } 'and logged';
+eventually { of('lost', 'held') > $LIMIT } 'overage counted', 2 * $LEASE;
+cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
+cmp_ok $up->peak('lost'), '>', $LIMIT, 'limit really exceeded';
+eventually { of('lost', 'held') == $up->now('lost') } 'whole overage counted';
+eventually { overage() } 'overage logged';
 $up->release_nonce($other->nonce);
-is $up->now('other'), 0, 'other: ended';
-is $other->wait->status, 200, 'other: not harmed';
+is $up->now('other'), 0, 'other: request ended';
+is $other->wait->status, 200, 'other: request served';
 for my $request (@long, @more) {
     last if $up->now('lost') == $LIMIT;
     $up->release_nonce($request->nonce);
 }
 wait_for { of('lost', 'held') == $LIMIT } 15, 'the excess to end';
-is $up->now('lost'), $LIMIT, 'nothing granted above the limit';
+is $up->now('lost'), $LIMIT, 'no grant above limit';
 wait_for { $up->release_all; !grep { !$_->done } @long, @more } 15, 'the end';
-is $_->wait->status, 200, 'all served' for @long, @more;
+is $_->wait->status, 200, 'all requests served' for @long, @more;
 
 # and under load
 
@@ -93,10 +94,10 @@ wait_for { $up->peak('lost') == $LIMIT && $up->served > 5 } 15, 'load';
 $redis->cmd('DEL', 'dsem:{0}:s:lost');
 my $lost = now;
 my $statuses = $load->wait->{statuses};
-cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'load: bounded';
+cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'load: overage bounded';
 my @later = grep { $_->[0] > $lost + $LEASE } $up->levels('lost');
-cmp_ok scalar(@later), '>', 20, 'load: service goes on';
-is scalar(grep { $_->[1] > $LIMIT } @later), 0, 'load: healed';
+cmp_ok scalar(@later), '>', 20, 'load: service continues';
+is scalar(grep { $_->[1] > $LIMIT } @later), 0, 'load: permits counted again';
 is_deeply [ keys %$statuses ], [200], 'load: every request served'
     or diag explain $statuses;
 

@@ -58,11 +58,11 @@ sub not_away {
         $what->();
     }
     my $statuses = $load->wait->{statuses};
-    is_deeply [ keys %$statuses ], [200], "$name: nobody refused"
+    is_deeply [ keys %$statuses ], [200], "$name: no request refused"
         or diag explain $statuses;
     is $up->peak, 3, "$name: limit reached, never exceeded";
     is_deeply [ lines(qr/dsem.*unavailable|\[(?:warn|error|crit)\].*dsem/) ], [],
-        "$name: not away";
+        "$name: redis stays available";
 }
 
 not_away('reload', sub { $_->reload for @fleet });

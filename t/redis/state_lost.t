@@ -59,23 +59,23 @@ sub survives {
     my $lost = now;
     eventually { generation() && generation() != $generation }
         "$how: new generation";
-    eventually { held() == 2 } "$how: declared";
+    eventually { held() == 2 } "$how: permits declared";
     my $statuses = $load->wait->{statuses};
     my @back = sort { $a <=> $b } grep { $_ > $lost + 0.3 }
         map { $_->{start} } $up->log;
     my $pause = @back ? $back[0] - $lost : 99;
-    cmp_ok $pause, '>', $LEASE / 2, "$how: nothing granted for a while";
-    cmp_ok $pause, '<', $LEASE + 2, "$how: about one lease";
+    cmp_ok $pause, '>', $LEASE / 2, "$how: no grant during recovery";
+    cmp_ok $pause, '<', $LEASE + 2, "$how: recovery lasts one lease";
     cmp_ok scalar(@back), '>', 20, "$how: service resumes";
     is $up->peak, 4, "$how: limit reached, never exceeded";
     is_deeply [ keys %$statuses ], [200], "$how: every request served"
         or diag explain $statuses;
     note sprintf '%s: back after %.2f s', $how, $pause;
 
-    is $up->release_all, 2, "$how: long requests still there";
-    is $_->wait->status, 200, "$how: and not harmed" for @long;
+    is $up->release_all, 2, "$how: long requests still running";
+    is $_->wait->status, 200, "$how: long requests served" for @long;
     is scalar(map { $_->grep_log(qr/\[warn\].*lost its state/) } @fleet), 2,
-        "$how: logged once a worker";
+        "$how: one line per worker";
     $_->clear_logs for @fleet;
 }
 

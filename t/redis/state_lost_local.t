@@ -56,20 +56,20 @@ sub goes_on {
     $lose->();
     wait_for { generation() && generation() != $generation } 15, 'the loss';
     my $other = $none->begin('/local?t=50');
-    is $other->wait->status, 200, "$how: without a permit: served later";
+    is $other->wait->status, 200, "$how: no permit: served later";
     my $back = now;
-    cmp_ok $back - $lost, '>', $LEASE / 2, "$how: nothing new is granted";
+    cmp_ok $back - $lost, '>', $LEASE / 2, "$how: no new grant";
 
     my $statuses = $load->wait->{statuses};
     my @between = grep { $_->{start} > $lost + 0.2
         && $_->{start} < $back - 0.2 } $up->log;
     my @own = grep { $_->{node} eq 'n1' } @between;
-    cmp_ok scalar(@own), '>', 4, "$how: with permits: goes on";
-    is scalar(@between), scalar(@own), "$how: and nobody else";
+    cmp_ok scalar(@own), '>', 4, "$how: holder serves";
+    is scalar(@between), scalar(@own), "$how: other worker waits";
     is_deeply [ keys %$statuses ], [200], "$how: every request served";
     is $up->peak, 4, "$how: limit reached, never exceeded";
     my %said = map { $_->{dsem_status} => 1 } $has->access_log;
-    ok $said{DEGRADED}, "$how: status says why";
+    ok $said{DEGRADED}, "$how: status is DEGRADED";
     note sprintf '%s: %d served in %.2f s', $how, scalar(@own), $back - $lost;
     $_->clear_logs for $has, $none;
 }

@@ -42,7 +42,8 @@ my $holds = $t->node('holds', $conf, REDIS => $proxy->address);
 my $asks = $t->node('asks', $conf);
 
 # one that has never been there remembers nothing
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'both known';
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
+    'both nodes known';
 
 sub meta { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
 sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
@@ -58,15 +59,16 @@ sub first {
     $before->();
     my $first = $asks->begin('/asks?t=1');
     eventually { meta('gen') } "$how: new generation";
-    eventually { meta('recover_until') > meta('clock') } "$how: recovers";
+    eventually { meta('recover_until') > meta('clock') }
+        "$how: recovery started";
     $proxy->thaw;
-    eventually { of('held') == 4 } "$how: who holds declares";
-    eventually { of('waiting') == 1 } "$how: who asks is queued then";
+    eventually { of('held') == 4 } "$how: holders declare";
+    eventually { of('waiting') == 1 } "$how: new request queued";
     is $up->peak, 4, "$how: limit reached, never exceeded";
     $up->release(1);
-    is $first->wait->status, 200, "$how: served in its turn";
+    is $first->wait->status, 200, "$how: request served in turn";
     $up->release_all;
-    is $_->wait->status, 200, "$how: nobody harmed" for @long;
+    is $_->wait->status, 200, "$how: running requests served" for @long;
 }
 
 first('old worker', sub { });

@@ -46,7 +46,7 @@ sub in_order {
     my ($how, $lose) = @_;
     $up->reset;
     my $long = $one->begin('/waits?hang=1', 'X-Nonce' => 'first');
-    wait_for { $up->now == 1 } 15, 'a long request';
+    wait_for { $up->now == 1 } 15, 'long request running';
     my @line;
     for (1 .. $WAITING) {
         push @line, ($one, $two)[ $_ % 3 % 2 ]->begin('/waits?t=5',
@@ -57,11 +57,11 @@ sub in_order {
     my $generation = generation();
     $lose->();
     wait_for { generation() && generation() != $generation } 15, 'the loss';
-    eventually { waiting() == $WAITING } "$how: who waits is declared";
+    eventually { waiting() == $WAITING } "$how: tickets declared";
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
-        "$how: in the old order";
+        "$how: old order kept";
     is $up->peak, 1, "$how: one at a time";
 }
 

@@ -45,27 +45,28 @@ my $stands = $t->node('stands', $conf, REDIS => $proxy->address);
 
 sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'both';
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
+    'both sessions open';
 my @holds = map { $goes->begin('/waits?hang=1') } 1 .. 4;
-eventually { $up->now == 4 } 'all with the other';
+eventually { $up->now == 4 } 'all permits on other node';
 my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;
-eventually { waiting() == 2 } 'two wait';
+eventually { waiting() == 2 } 'two requests queued';
 
 # an answer is on its way when it is stopped
 $proxy->delay(0.3, 's2c');
 push @waits, $stands->begin('/waits?hang=1');
-eventually { waiting() == 3 } 'and one more';
+eventually { waiting() == 3 } 'asking request stopped';
 $stands->freeze;
 $proxy->delay(0);
 my $stopped = now;
 wait_for { now > $stopped + 2.5 } 15, 'two leases';
 $stands->thaw;
-eventually { waiting() == 3 } 'they wait again';
-is $up->now, 4, 'nobody else was admitted';
-is scalar($stands->grep_log(qr/unavailable \(/)), 0, 'redis was not away';
+eventually { waiting() == 3 } 'requests queued again';
+is $up->now, 4, 'no request admitted';
+is scalar($stands->grep_log(qr/unavailable \(/)), 0, 'redis stays available';
 
 $up->release_all;
-is $_->wait->status, 200, 'served' for @holds;
+is $_->wait->status, 200, 'request served' for @holds;
 wait_for { $up->release_all; !grep { !$_->done } @waits } 15, 'the end';
 is $up->peak, 4, 'limit reached, never exceeded';
 

@@ -230,18 +230,19 @@ my $HELLO = '^\*8\r\n';
 my $SCRIPT = '^\*\d+\r\n\$(?!7\r\nmessage)';
 
 my $holder = $honest->begin('/lied?hang=1');
-eventually { $up->now == 1 } 'the one permit is out';
-is $node->get('/lied')->status, 503, 'refused honestly';
+eventually { $up->now == 1 } 'permit out';
+is $node->get('/lied')->status, 503, 'refused by redis';
 
 # once
 
 for my $name (sort keys %lies) {
     $liar->call('lie', $name, 1, $SYNC);
     my $asked = $node->get('/lied');
-    is $liar->call('told'), 1, "$name: told";
-    like $asked->status, qr/^50[03]$/, "$name: not granted";
+    is $liar->call('told'), 1, "$name: reply injected";
+    like $asked->status, qr/^50[03]$/, "$name: no grant";
     cmp_ok $asked->latency, '<', 1.5, "$name: ended in time";
-    eventually { $node->get('/lied')->status == 503 } "$name: goes on";
+    eventually { $node->get('/lied')->status == 503 }
+        "$name: service continues";
 }
 
 # for ever: to every ask, to every hello, to every call of a script
@@ -265,32 +266,33 @@ for (
         $told = $liar->call('told');
         $slow = $told / 30 < now - $began;
         $liar->call('lie', '', 0, $SYNC);
-        eventually { $node->get('/lied')->status == 503 } "$title: over";
+        eventually { $node->get('/lied')->status == 503 }
+            "$title: request served again";
         last if $told < 40
             && !grep { $_->status != 500 || $_->latency >= 1 } $asked, $again;
     }
     # scripts that are lost fewer than 30 times a second are loaded again
     next if $name eq 'no script' && $slow && $asked->latency >= 1;
-    is $asked->status, 500, "$title: ended as an error";
-    cmp_ok $asked->latency, '<', 1, "$title: in time";
-    is $again->status, 500, "$title: again";
-    cmp_ok $again->latency, '<', 1, "$title: in time";
-    cmp_ok $told, '<', 40, "$title: not in a hurry";
+    is $asked->status, 500, "$title: status is ERROR";
+    cmp_ok $asked->latency, '<', 1, "$title: refused in time";
+    is $again->status, 500, "$title: second request refused";
+    cmp_ok $again->latency, '<', 1, "$title: second refused in time";
+    cmp_ok $told, '<', 40, "$title: reconnects bounded";
 }
 
 # byte by byte it is still the truth
 
 $liar->call('slice', 1);
-is $node->get('/lied')->status, 503, 'slices: refused honestly';
+is $node->get('/lied')->status, 503, 'slices: refused by redis';
 $liar->call('slice', 0);
 
-is $up->peak, 1, 'never a grant';
+is $up->peak, 1, 'no grant';
 is_deeply [ $node->workers ], \@workers, 'same worker';
 is scalar($node->grep_log(qr/^1970/)), 0, 'no line forged';
 is scalar(grep { /[^\t -~]/ } split /\n/, $node->error_log), 0,
     'nothing unprintable logged';
 $up->release_all;
 is $holder->wait->status, 200, 'holder served';
-eventually { $node->get('/lied?t=1')->status == 200 } 'granted honestly';
+eventually { $node->get('/lied?t=1')->status == 200 } 'granted by redis';
 
 $t->done;

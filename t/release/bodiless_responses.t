@@ -72,7 +72,7 @@ for my $asked (sort keys %case) {
             =~ /\AHTTP\/1.1 $expected [^\r]*\r\n(?:[^\r]+\r\n)+\r\n\z/
             for @clients;
     }
-    is($got, 10 * $times, "$asked: all answered without a body");
+    is($got, 10 * $times, "$asked: all responses bodiless");
     is($up->peak, 1, 'one at a time');
     eventually { state('one') eq '0 0' } 'nothing left';
 }
@@ -89,11 +89,12 @@ for my $before ("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
             . "Connection: close\r\n\r\n");
         my $conn = $interim->accept;
         wait_for { state('interim') eq '1 0' };
-        is($node->get('/interim')->status, 503, "before $status: taken");
+        is($node->get('/interim')->status, 503, "before $status: permit taken");
         syswrite $conn, $before . $after;
         close $conn;
         my $answer = $request->read_eof;
-        like($answer, qr/^HTTP\/1.1 [125]\d\d /, "after $status: an answer");
+        like($answer, qr/^HTTP\/1.1 [125]\d\d /,
+            "after $status: final response received");
         note($answer =~ s/\r\n/ | /gr);
         eventually { state('interim') eq '0 0' } 'nothing left';
     }

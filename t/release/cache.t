@@ -57,8 +57,8 @@ EOF_CONF
 
 my %stale = map { $_ => $node->get($_) } '/a', '/b', '/log/a';
 is($stale{$_}->header('X-Cache'), 'MISS', "$_ fetched") for sort keys %stale;
-is($node->get('/b')->header('X-Cache'), 'HIT', 'and kept');
-is($up->started, 3, 'without the upstream');
+is($node->get('/b')->header('X-Cache'), 'HIT', 'permit returned');
+is($up->started, 3, 'upstream not asked');
 my $begun = now;
 wait_for { now > $begun + 2 };
 
@@ -72,38 +72,38 @@ for my $path ('/a', '/log/a') {
         . "Connection: close\r\nX-Nonce: first\r\n\r\nand more");
     like($client->read_until(qr/\n\n|\/a\n/),
         qr/^HTTP\/1.1 200.*X-Cache: STALE/s, "$path: stale answer");
-    eventually { $up->now == 1 } 'while it is updated';
+    eventually { $up->now == 1 } 'update running';
     my $next = $node->begin('/other?t=1');
-    eventually { state() eq '1 1' } 'under its permit';
+    eventually { state() eq '1 1' } 'update holds its permit';
     $begun = now;
     wait_for { now > $begun + 0.3 };
-    is($up->peak, 1, 'for which the next one waits');
+    is($up->peak, 1, 'next request queued');
 
     $up->release_all;
     my $ended = now;
     wait_for { $next->done || $late && now > $ended + 1 };
     is($next->done, $late ? 0 : 1, $late ? 'until the request is logged'
-        : 'until the update is there');
+        : 'queued until update ends');
     cmp_ok(now - $ended, '<', 2, 'and no longer') unless $late;
     $client->close;
     is($next->wait->status, 200, 'next one served');
     is($up->peak, 1, 'one at a time');
-    eventually { state() eq '0 0' } 'nothing held';
+    eventually { state() eq '0 0' } 'no permit held';
 }
 
 # one who has the update asked for by another needs no permit for long
 
 $up->reset;
 my $updating = $node->begin('/b?hang=1');
-is($updating->wait->header('X-Cache'), 'STALE', 'another update');
+is($updating->wait->header('X-Cache'), 'STALE', 'second update running');
 wait_for { $up->now == 1 };
 my @others = map { $node->begin('/b?hang=1') } 1 .. 3;
-eventually { state() eq '1 3' } 'others of it wait';
+eventually { state() eq '1 3' } 'other requests queued';
 $up->release_all;
 is($_->wait->header('X-Cache'), 'HIT', 'served from the cache')
     for @others;
-is($up->started, 1, 'the upstream was asked once');
-eventually { state() eq '0 0' } 'nothing held';
+is($up->started, 1, 'upstream asked once');
+eventually { state() eq '0 0' } 'no permit held';
 
 # the client has left, the upstream goes on for the cache
 
@@ -115,12 +115,12 @@ wait_for { state() eq '1 1' };
 $leaver->abort;
 $begun = now;
 wait_for { now > $begun + 0.3 };
-is($up->now, 1, 'upstream goes on without the client');
-is(state(), '1 1', 'with its permit');
+is($up->now, 1, 'upstream continues without client');
+is(state(), '1 1', 'permit still held');
 $up->release_all;
 is($next->wait->status, 200, 'next one served');
 is($up->peak, 1, 'one at a time');
-eventually { state() eq '0 0' } 'nothing held';
+eventually { state() eq '0 0' } 'no permit held';
 
 done_testing();
 

@@ -63,24 +63,24 @@ $streams[0]->close;
 $streams[1]->abort;
 eventually { held() == 1 } 'permits back in mid-answer', 0.5;
 $up->release_all;
-is($next->wait->status, 200, 'the other served');
-eventually { held() == 0 } 'its permit back', 0.5;
+is($next->wait->status, 200, 'other request served');
+eventually { held() == 0 } 'permit returned', 0.5;
 
 # at any moment
 
 $up->reset;
 my $result = $t->load(urls => [map { $_->url('/serves?t=10') } @fleet],
     clients => 20, requests => 600, abort => sub { rand 0.12 });
-cmp_ok($result->{statuses}{200}, '>=', 10, 'some were served');
-cmp_ok($result->{statuses}{aborted}, '>=', 50, 'many were not');
-cmp_ok($up->aborted, '>=', 3, 'some of them in the backend');
+cmp_ok($result->{statuses}{200}, '>=', 10, 'some requests served');
+cmp_ok($result->{statuses}{aborted}, '>=', 50, 'many requests aborted');
+cmp_ok($up->aborted, '>=', 3, 'aborted requests at backend');
 is($up->peak, 3, 'peak is the limit');
 eventually { held() + waiting() == 0 } 'nothing left', 0.5;
 
 my @all = map { $fleet[ $_ % 2 ]->begin('/serves?hang=1') } 1 .. 3;
-eventually { $up->now == 3 } 'all permits are there';
+eventually { $up->now == 3 } 'all permits available';
 $up->release_all;
-is($_->wait->status, 200, 'served') for @all;
+is($_->wait->status, 200, 'request served') for @all;
 
 done_testing();
 

@@ -64,16 +64,17 @@ for my $order (['before', "$lua%%GLOBALS%%"], ['after', "%%GLOBALS%%\n$lua"]) {
     my $next = $node->begin('/', 'X-Nonce' => 'next');
     wait_for { state() eq '1 1' };
     $up->release_all;
-    eventually { $up->started == 2 && $up->now == 1 } "lua $name: goes on";
-    is_deeply([$up->order], ['first', 'first'], 'before the next');
-    is(state(), '1 1', 'with its permit');
+    eventually { $up->started == 2 && $up->now == 1 }
+        "lua $name: request redirected";
+    is_deeply([$up->order], ['first', 'first'], 'permit kept before next');
+    is(state(), '1 1', 'same permit held');
     my $begun = now;
     wait_for { now > $begun + 0.3 };
-    is(state(), '1 1', 'until its end');
+    is(state(), '1 1', 'held until its end');
     $up->release_all;
-    is($_->wait->status, 200, 'served') for $first, $next;
+    is($_->wait->status, 200, 'request served') for $first, $next;
     is($up->peak, 1, 'one at a time');
-    eventually { state() eq '0 0' } 'nothing held';
+    eventually { state() eq '0 0' } 'no permit held';
     $node->quit;
 }
 

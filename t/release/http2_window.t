@@ -55,41 +55,41 @@ sub closed_window {
 # all are fetched
 
 my ($h2, @streams) = closed_window('/response');
-eventually { $up->served == $STREAMS } 'all fetched', 20;
+eventually { $up->served == $STREAMS } 'all responses fetched', 20;
 is($up->peak, 4, 'four at a time');
 eventually { state() eq '0 0' } 'no permit held';
-is(scalar(grep { $h2->ended($_) } @streams), 0, 'and no answer ended');
-is($h2->body($_), '', 'nor begun') for $streams[-1];
+is(scalar(grep { $h2->ended($_) } @streams), 0, 'no response complete');
+is($h2->body($_), '', 'no response started') for $streams[-1];
 
 my $other = $node->client->start(
     'http://127.0.0.1:' . $node->port(2) . '/response?t=1');
-is($other->wait->status, 200, 'another client is served');
-cmp_ok($other->latency, '<', 2, 'at once');
+is($other->wait->status, 200, 'other client served');
+cmp_ok($other->latency, '<', 2, 'other client not queued');
 
 # what was fetched is delivered, when somebody wants it
 
 $h2->window($_, $SIZE) for 0, @streams[0, -1];
 $h2->window(0, $SIZE);
 for my $stream (@streams[0, -1]) {
-    is($h2->status($stream), 200, 'delivered');
-    is(length $h2->body($stream), $SIZE, 'all of it');
+    is($h2->status($stream), 200, 'response delivered');
+    is(length $h2->body($stream), $SIZE, 'response complete');
 }
 $h2->close;
-eventually { $node->access_log == $STREAMS + 1 } 'all logged in the end';
+eventually { $node->access_log == $STREAMS + 1 } 'all requests logged';
 
 # in the log phase nobody is served but the first four
 
 ($h2, @streams) = closed_window('/log');
-eventually { $up->served == 4 } 'log: four fetched';
+eventually { $up->served == 4 } 'log: four responses fetched';
 my $begun = now;
 wait_for { now > $begun + 1 };
-is($up->served, 4, 'log: no more');
-is(state(), '4 ' . ($STREAMS - 4), 'log: the others wait');
+is($up->served, 4, 'log: no fifth fetched');
+is(state(), '4 ' . ($STREAMS - 4), 'log: other requests queued');
 $h2->rst($streams[0]);
-eventually { $up->served == 5 } 'log: one gone, one more';
+eventually { $up->served == 5 } 'log: one released, one granted';
 $h2->reset;
-eventually { state() eq '0 0' } 'log: all gone with their connection';
-cmp_ok($up->peak, '<=', 4, 'never more than four');
+eventually { state() eq '0 0' } 'log: all released on close';
+cmp_ok($up->peak, '<=', 4, 'four never exceeded');
 
 done_testing();
 

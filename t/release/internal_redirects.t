@@ -106,16 +106,18 @@ for my $path ('/accel', '/intercepted', '/next_upstream') {
     my $next = $node->begin('/plain', 'X-Nonce' => 'next');
     wait_for { state() eq '1 1' };
     $up->release_all;
-    eventually { $up->started == 2 && $up->now == 1 } "$path: goes on";
-    is_deeply([$up->order], ['first', 'first'], 'before the next');
-    is(state(), '1 1', 'with its permit');
+    eventually { $up->started == 2 && $up->now == 1 }
+        "$path: redirect followed";
+    is_deeply([$up->order], ['first', 'first'], 'permit kept before next');
+    is(state(), '1 1', 'same permit held');
     $up->release_all;
     my $ended = now;
-    is($next->wait->status, 200, 'the next one');
-    cmp_ok(now - $ended, '<', 2, 'as soon as it has its answer');
-    like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 200/, 'which is good');
+    is($next->wait->status, 200, 'next request served');
+    cmp_ok(now - $ended, '<', 2, 'served right after response');
+    like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 200/,
+        'response complete');
     is($up->peak, 1, 'one at a time');
-    eventually { state() eq '0 0' } 'nothing held';
+    eventually { state() eq '0 0' } 'no permit held';
     $first->close;
 }
 
@@ -127,10 +129,11 @@ wait_for { $up->now == 1 };
 my $next = $node->begin('/plain');
 wait_for { state() eq '1 1' };
 $up->release_all;
-like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 200/, 'a file instead');
-ok(!$next->done, 'the next one waits');
+like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 200/,
+    'file served instead');
+ok(!$next->done, 'next request queued');
 $first->close;
-is($next->wait->status, 200, 'until it is logged');
+is($next->wait->status, 200, 'served after log phase');
 
 # an upgraded connection
 
@@ -138,17 +141,18 @@ $up->reset;
 $first = $node->raw;
 $first->send("GET /upgraded HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"
     . "Connection: Upgrade\r\n\r\n");
-like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/, 'upgraded');
+like($first->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/,
+    'connection upgraded');
 $next = $node->begin('/plain?t=1');
 wait_for { state() eq '1 1' };
 $first->send('one');
-is($first->read_until(qr/one/), 'one', 'in use');
-is($up->now, 1, 'at the upstream');
-is(state(), '1 1', 'with its permit');
+is($first->read_until(qr/one/), 'one', 'data echoed');
+is($up->now, 1, 'connection at upstream');
+is(state(), '1 1', 'permit held');
 $up->release_all;
 my $ended = now;
-is($next->wait->status, 200, 'the next one');
-cmp_ok(now - $ended, '<', 2, 'as soon as the upstream has closed');
+is($next->wait->status, 200, 'next request served');
+cmp_ok(now - $ended, '<', 2, 'served after upstream close');
 is($up->peak, 1, 'one at a time');
 
 done_testing();

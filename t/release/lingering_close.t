@@ -103,19 +103,19 @@ for my $case (
     wait_for { state() eq '1 1' };
     $up->release_all;
     my $ended = now;
-    is($next->wait->status, 200, "$name: the next is served");
-    cmp_ok(now - $ended, '<', 2, 'at once');
-    like($client->read, qr/^HTTP\/1.1 \d00|204/, 'the answer is there');
-    eventually { state() eq '0 0' } 'nothing held';
-    is(logged($path), 0, 'and the request not yet logged');
+    is($next->wait->status, 200, "$name: next request served");
+    cmp_ok(now - $ended, '<', 2, 'next request not delayed');
+    like($client->read, qr/^HTTP\/1.1 \d00|204/, 'response complete');
+    eventually { state() eq '0 0' } 'no permit held';
+    is(logged($path), 0, 'request not yet logged');
     $client->close;
-    eventually { logged($path) == 1 } 'until the client leaves';
+    eventually { logged($path) == 1 } 'logged after client close';
     $node->clear_logs;
 }
 
 my $client = with_a_tail('/response/503');
-like($client->read, qr/502 Bad Gateway/, 'no upstream: answered by nginx');
-eventually { state() eq '0 0' } 'permit back', 2;
+like($client->read, qr/502 Bad Gateway/, 'no upstream: response complete');
+eventually { state() eq '0 0' } 'permit returned', 2;
 $client->close;
 
 $client = with_a_tail('/log?hang=1');
@@ -124,12 +124,12 @@ my $next = $node->begin('/log?t=1');
 wait_for { state() eq '1 1' };
 $up->release_all;
 my $ended = now;
-like($client->read, qr/^HTTP\/1.1 200/, 'log: the answer is there');
+like($client->read, qr/^HTTP\/1.1 200/, 'log: response complete');
 wait_for { now > $ended + 1 };
-ok(!$next->done, 'log: the next waits');
-is(state(), '1 1', 'log: for a permit that is held');
+ok(!$next->done, 'log: next request queued');
+is(state(), '1 1', 'log: permit still held');
 $client->close;
-is($next->wait->status, 200, 'log: until the client leaves');
+is($next->wait->status, 200, 'log: released after client close');
 
 # a body that goes on after the answer
 
@@ -149,10 +149,10 @@ for my $path ('/response/early', '/log/early') {
     };
     is($next->done, $path =~ /log/ ? 0 : 1,
         "$path: " . ($path =~ /log/ ? 'held meanwhile' : 'free again'));
-    ok(!$client->eof, 'the client still sends');
+    ok(!$client->eof, 'client still sends');
     $client->close;
-    is($next->wait->status, 200, 'the next is served');
-    eventually { state() eq '0 0' } 'nothing held';
+    is($next->wait->status, 200, 'next request served');
+    eventually { state() eq '0 0' } 'no permit held';
 }
 
 is($up->peak, 1, 'one at a time');

@@ -53,17 +53,17 @@ for my $path ('/response', '/log') {
         -body => 'x' x 100);
     wait_for { $up->now == 1 && $mirrored->now == 1 };
     my $next = $node->begin("$path?t=1");
-    eventually { waiting() == 1 } "$path: the next one waits";
+    eventually { waiting() == 1 } "$path: next request queued";
 
     $up->release_all;
     my $ended = now;
-    like($first->raw->read, qr/^HTTP\/1.1 200/, 'the answer is there');
+    like($first->raw->read, qr/^HTTP\/1.1 200/, 'response complete');
     wait_for { $next->done || $late && now > $ended + 1 };
     ok($late ? !$next->done : $next->done,
-        $late ? 'the next one still waits' : 'and the next one');
+        $late ? 'the next one still waits' : 'next request at upstream');
     cmp_ok(now - $ended, '<', 2, 'at once') unless $late;
-    is($mirrored->served, 0, 'the mirror is not ready');
-    is($node->access_log + 0, 0, 'so nothing is logged');
+    is($mirrored->served, 0, 'mirror still running');
+    is($node->access_log + 0, 0, 'request not yet logged');
 
     $mirrored->release_all;
     is($next->wait->status, 200, 'next one served') if $late;

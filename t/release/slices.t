@@ -56,15 +56,15 @@ my $path = '/sliced?size=409600&t=50';
 my $first = $node->begin($path, 'X-Nonce' => 'first');
 wait_for { $up->now == 1 };
 my @next = map { $node->begin($_, 'X-Nonce' => 'next') } '/whole', $path;
-eventually { state() eq '1 2' } 'two wait behind it';
+eventually { state() eq '1 2' } 'two requests queued';
 
-is($_->wait->status, 200, 'served') for $first, @next;
-is(length $first->body, 409_600, 'all slices came');
-is(length $next[1]->body, 409_600, 'each time');
+is($_->wait->status, 200, 'request served') for $first, @next;
+is(length $first->body, 409_600, 'first response complete');
+is(length $next[1]->body, 409_600, 'second response complete');
 is(join(' ', $up->order), join(' ', ('first') x 4, 'next', ('next') x 4),
-    'nobody in between');
+    'no other request between');
 is($up->peak, 1, 'one at a time');
-eventually { state() eq '0 0' } 'nothing held';
+eventually { state() eq '0 0' } 'no permit held';
 
 # one that leaves in the middle
 
@@ -74,10 +74,10 @@ wait_for { $up->now == 1 };
 my $next = $node->begin('/whole', 'X-Nonce' => 'next');
 wait_for { state() eq '1 1' };
 $up->release(1);
-eventually { $up->started == 2 && $up->now == 1 } 'second slice';
-is(($up->order)[-1], 'first', 'of the same');
+eventually { $up->started == 2 && $up->now == 1 } 'second slice running';
+is(($up->order)[-1], 'first', 'same request');
 $first->abort;
-is($next->wait->status, 200, 'the next one when it leaves');
+is($next->wait->status, 200, 'next served after abort');
 
 done_testing();
 

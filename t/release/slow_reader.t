@@ -72,15 +72,15 @@ for my $path ('/response', '/response/sendfile') {
     my $reader = slow_reader($path);
     wait_for { $up->started == 1 };
     my $next = $node->begin('/response?t=1');
-    is($next->wait->status, 200, "$path: the next is served");
+    is($next->wait->status, 200, "$path: next request served");
     my ($first, $second) = $up->log;
     cmp_ok($second->{start} - $first->{end}, '<', 2,
-        'as soon as the upstream is free');
-    eventually { held() == 0 } 'nothing held';
+        'served after upstream end');
+    eventually { held() == 0 } 'no permit held';
     is(scalar(grep { $_->{request_uri} =~ /size/ } $node->access_log), 0,
-        'while the reader has most of it before it');
-    cmp_ok(rest($reader), '>', $SIZE, 'which gets all of it');
-    eventually { $node->access_log == 2 } 'and is logged';
+        'slow request still running');
+    cmp_ok(rest($reader), '>', $SIZE, 'reader gets whole response');
+    eventually { $node->access_log == 2 } 'slow request logged';
     is($up->peak, 1, 'one at a time');
     $node->clear_logs;
 }
@@ -95,11 +95,11 @@ for my $path ('/log', '/response/unbuffered') {
     my $begun = now;
     my $next = $node->begin('/response?t=1');
     wait_for { now > $begun + 1 };
-    ok(!$next->done, "$path: the next waits");
+    ok(!$next->done, "$path: next request queued");
     is($up->now, $path eq '/log' ? 0 : 1, 'for the reader');
-    is(held(), 1, 'which has the permit');
-    cmp_ok(rest($reader), '>', $SIZE, 'and gets all of it');
-    is($next->wait->status, 200, 'the next is served');
+    is(held(), 1, 'slow request holds permit');
+    cmp_ok(rest($reader), '>', $SIZE, 'reader gets whole response');
+    is($next->wait->status, 200, 'next request served');
     is($up->peak, 1, 'one at a time');
 }
 

@@ -68,9 +68,9 @@ for my $path (qw(/buffered /unbuffered /kept)) {
             eventually { $stream->done; $stream->{in} =~ /x{10}/ }
                 "$path: first piece is there";
         }
-        is($node->get('/impatient')->status, 503, 'nobody else');
-        is($next->wait->status, 200, 'next one served');
-        is($stream->wait->body, 'x' x 300, 'after a whole stream');
+        is($node->get('/impatient')->status, 503, 'other request rejected');
+        is($next->wait->status, 200, 'next request served');
+        is($stream->wait->body, 'x' x 300, 'whole stream received');
         ordered('stream', 'next');
     }
 
@@ -97,7 +97,7 @@ my $stream = $h2->get('/unbuffered?stream=20&every=20&nonce=stream');
 wait_for { $up->now == 1 };
 my $next = $h2->get('/unbuffered?t=1&nonce=next');
 is($h2->status($next), 200, 'http/2: next one served');
-is($h2->status($stream), 200, 'after a whole stream');
+is($h2->status($stream), 200, 'http/2: whole stream received');
 ordered('stream', 'next');
 $up->reset;
 $stream = $h2->get('/unbuffered?stream=10000&every=20&nonce=stream');
@@ -113,7 +113,7 @@ done_testing();
 
 sub ordered {
     my @nonces = @_;
-    is_deeply([$up->order], \@nonces, 'in order');
+    is_deeply([$up->order], \@nonces, 'served in order');
     is($up->peak, 1, 'one at a time');
     eventually { state() eq '0 0' } 'nothing left';
 }

@@ -48,19 +48,19 @@ my $from = $listen->accept;
 sysread $from, my $request, 1000;
 syswrite $from, "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n"
     . '<!--# include virtual="/included?hang=1" -->';
-eventually { $up->now == 1 } 'include asked for';
-is(state(), '1 0', 'under the permit of its page');
+eventually { $up->now == 1 } 'include requested';
+is(state(), '1 0', "page's permit covers include");
 my $next = $node->begin('/?hang=1');
 eventually { state() eq '1 1' } 'for which another waits';
 close $from;
 my $begun = now;
 wait_for { now > $begun + 0.5 };
-is(state(), '1 1', 'as long as the include takes');
+is(state(), '1 1', 'held until include ends');
 $up->release_all;
 is($page->wait->status, 200, 'page served');
-eventually { $up->now == 1 } 'and then the other';
+eventually { $up->now == 1 } 'other request next';
 $up->release_all;
-is($next->wait->status, 200, 'served');
+is($next->wait->status, 200, 'request served');
 is($up->peak, 1, 'one at a time');
 
 done_testing();

@@ -64,13 +64,13 @@ my %end = (
 for my $what (sort keys %end) {
     my $socket = upgrade('/');
     $socket->send('hello');
-    is($socket->read_until(qr/hello/), 'hello', 'echoed');
+    is($socket->read_until(qr/hello/), 'hello', 'data echoed');
     my $other = $node->raw->send(request('/impatient'));
-    like($other->read, qr/^HTTP\/1.1 503/, 'nobody else is upgraded');
+    like($other->read, qr/^HTTP\/1.1 503/, 'second upgrade rejected');
     my $next = $node->begin('/?t=1');
-    eventually { state() eq '1 1' } 'next one waits';
+    eventually { state() eq '1 1' } 'next request queued';
     $socket->send('hello');
-    is($socket->read_until(qr/hello/), 'hello', 'still echoed');
+    is($socket->read_until(qr/hello/), 'hello', 'data still echoed');
     $end{$what}->($socket);
     is($next->wait->status, 200, "$what: next one served");
     # the backend sees the end only behind the data
@@ -81,7 +81,7 @@ for my $what (sort keys %end) {
 
 my $idle = upgrade('/idle');
 is($node->get('/?t=1')->status, 200, 'idle too long: next one served');
-is($idle->read_eof, '', 'and it is closed');
+is($idle->read_eof, '', 'idle connection closed');
 
 # an upgrade that waits, and is left
 
@@ -93,10 +93,10 @@ for my $n (1 .. 3) {
 }
 $waiting[0]->close;
 $waiting[1]->reset;
-eventually { state() eq '1 1' } 'two left while waiting';
+eventually { state() eq '1 1' } 'two waiting clients left';
 $first->close;
 like($waiting[2]->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/,
-    'third is next');
+    'third client served');
 $waiting[2]->close;
 eventually { state() eq '0 0' } 'nothing left';
 is($up->peak, 1, 'one at a time');
@@ -113,7 +113,8 @@ sub upgrade {
     my ($path) = @_;
     my $socket = $node->raw;
     $socket->send(request($path));
-    like($socket->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/, 'upgraded');
+    like($socket->read_until(qr/\r\n\r\n/), qr/^HTTP\/1.1 101/,
+        'connection upgraded');
     return $socket;
 }
 

@@ -127,7 +127,8 @@ for my $path ('/refused', '/down', '/unresolved?name=nowhere', '/?close=1',
 my $slow = Dsem::Client::Raw->new('127.0.0.1', $node->port, rcvbuf => 4096);
 rmdir $node->dir . '/unstored' or die "rmdir: $!";
 $slow->send("GET /unstored?size=9000000 HTTP/1.1\r\nHost: a\r\n\r\n");
-eventually { $node->grep_log(qr/\[crit\].*unstored/) } 'no place for it';
+eventually { $node->grep_log(qr/\[crit\].*unstored/) }
+    'temporary file error logged';
 free('before the client reads');
 $slow->close;
 

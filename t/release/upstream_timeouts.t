@@ -88,20 +88,20 @@ for my $case (
     my $request = $node->begin($path, @option);
     wait_for { state() eq '1 0' };
     my $next = $node->begin('/?t=1');
-    eventually { state() eq '1 1' } "$path: the next one waits";
-    is($next->wait->status, 200, 'and is served');
-    is($request->wait->status, $status, 'after the timeout');
+    eventually { state() eq '1 1' } "$path: next request queued";
+    is($next->wait->status, 200, 'next request served');
+    is($request->wait->status, $status, 'served after the timeout');
     is($request->error // '', $status == 200 ? 'closed early' : '',
-        'what there was');
+        'partial response received');
     my $took = $node->logged($next)->{request_time};
-    cmp_ok($took, '<', 2, 'which is that of the backend');
+    cmp_ok($took, '<', 2, 'backend timeout applied');
     eventually { state() eq '0 0' && $up->now == 0 } 'nothing left';
 }
 
 my $slow = Dsem::Client::Raw->new('127.0.0.1', $node->port, rcvbuf => 4096);
 $slow->send("GET /client?size=20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
 wait_for { state() eq '1 0' };
-is($node->get('/?t=1')->status, 200, 'served after a client that reads not');
+is($node->get('/?t=1')->status, 200, 'served after client timeout');
 eventually { state() eq '0 0' && $up->now == 0 } 'nothing left';
 is($up->peak, 1, 'one at a time');
 

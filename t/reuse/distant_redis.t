@@ -38,7 +38,7 @@ http {
 }
 EOF_CONF
 
-is $node->get('/')->status, 200, 'Redis is there';
+is $node->get('/')->status, 200, 'redis available';
 $proxy->delay(0.003);
 
 # they come when they like, not when others have been answered
@@ -48,9 +48,9 @@ for my $round (1 .. 2) {
         seconds => 2);
     my $served = $result->{statuses}{200};
     my $calls = $redis->calls->{evalsha} - $before;
-    cmp_ok $served, '>', 300, "round $round: served";
-    is_deeply [keys %{ $result->{statuses} }], [200], 'and nobody refused';
-    cmp_ok $calls / $served, '<', 0.3, 'hardly any of them asks'
+    cmp_ok $served, '>', 300, "round $round: requests served";
+    is_deeply [keys %{ $result->{statuses} }], [200], 'no request refused';
+    cmp_ok $calls / $served, '<', 0.3, 'few commands sent'
         or diag "$calls commands for $served requests";
 }
 

@@ -70,22 +70,22 @@ sub cost {
 }
 
 my $cost = cost('/kept');
-cmp_ok($cost, '<', 12, 'kept: a few commands');
-is(held('kept'), 1, 'kept: the permit stays');
+cmp_ok($cost, '<', 12, 'kept: few commands');
+is(held('kept'), 1, 'kept: permit stays idle');
 cmp_ok(cost('/off'), '>=', 40, 'off: two commands each');
 cmp_ok(cost('/none'), '>=', 40, 'no queue: two commands each');
-is($up->served, 60, 'all at the upstream');
+is($up->served, 60, 'all requests at upstream');
 
-is($node->get('/heavy')->status, 200, 'heavier than what is idle');
-eventually { !held('kept') } 'goes back when it is not used', 15;
+is($node->get('/heavy')->status, 200, 'heavy request acquires more');
+eventually { !held('kept') } 'unused permit released', 15;
 
 cost('/short');
-eventually { !held('short') } 'the default is short', 2;
+eventually { !held('short') } 'default time is short', 2;
 
 my ($line) = grep { $_->{request_uri} eq '/kept' }
     reverse $node->access_log;
-is($line->{dsem_status}, 'PASSED', 'passed');
-is($line->{dsem_limit}, 4, 'limit known');
-is($line->{dsem_in_use}, 1, 'in use known');
+is($line->{dsem_status}, 'PASSED', 'request passed');
+is($line->{dsem_limit}, 4, 'limit reported');
+is($line->{dsem_in_use}, 1, 'in_use reported');
 
 $t->done;

@@ -50,23 +50,23 @@ sub reused {
         && $redis->calls->{evalsha} == $before;
 }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'a fleet';
-eventually { reused() } 'one permit stays with an idle worker', 15;
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
+eventually { reused() } 'one idle permit held', 15;
 
 $keeps->freeze;
 my @long = map { $takes->begin('/?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'its permit is free when its lease is over', 15;
+eventually { $up->now == 2 } 'permit free after lease', 15;
 
 # the request is there when the worker wakes up
 
 my $late = $keeps->begin('/');
 $keeps->thaw;
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'who comes then has to wait', 15;
+    'new request queued', 15;
 is($up->peak, 2, 'limit reached, never exceeded');
 
 $up->release_all;
-is($_->wait->status, 200, 'served') for @long, $late;
-is($up->peak, 2, 'never exceeded');
+is($_->wait->status, 200, 'request served') for @long, $late;
+is($up->peak, 2, 'limit never exceeded');
 
 $t->done;

@@ -36,7 +36,7 @@ http {
 }
 EOF_CONF
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'a fleet';
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'sessions open';
 my @urls = map { $_->url('/?t=5') } @node;
 
 # before anybody had to wait permits pass from request to request
@@ -44,7 +44,7 @@ my @urls = map { $_->url('/?t=5') } @node;
 my $calls = $redis->calls->{evalsha};
 $t->load(urls => \@urls, clients => 2, requests => 400, keepalive => 1);
 my $quiet = $redis->calls->{evalsha} - $calls;
-cmp_ok($quiet, '<', 400, 'less than a command a request');
+cmp_ok($quiet, '<', 400, 'fewer commands than requests');
 note "$quiet commands for 400 quiet requests";
 
 for my $round (1 .. 5) {
@@ -59,6 +59,6 @@ for my $round (1 .. 5) {
 
 is($up->peak, $LIMIT, 'limit reached, never exceeded');
 cmp_ok(scalar(grep { $_->{dsem_status} eq 'QUEUED' }
-    map { $_->access_log } @node), '>', 100, 'many waited');
+    map { $_->access_log } @node), '>', 100, 'many requests queued');
 
 $t->done;

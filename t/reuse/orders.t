@@ -49,19 +49,19 @@ wait_for { $up->served > 50 } 15, 'the load';
 
 order('- 1');
 eventually { state('waiting') == 4 && state('held') == 0 }
-    'paused: all of them wait', 5;
+    'paused: all queued', 5;
 order('- 0');
-eventually { state('waiting') == 0 } 'and go on', 5;
+eventually { state('waiting') == 0 } 'resumed: requests served', 5;
 
 order('1 0');
 eventually { state('waiting') == 3 && state('held') == 1 }
-    'a lower limit: the others wait', 5;
+    'lower limit: others queued', 5;
 $up->reset;
 wait_for { $up->served > 20 } 15, 'one at a time';
 is($up->peak, 1, 'lower limit kept');
 $redis->cmd('DEL', 'dsem:{0}:orders');
 
 my $result = $load->wait;
-is_deeply([keys %{ $result->{statuses} }], [200], 'nobody refused');
+is_deeply([keys %{ $result->{statuses} }], [200], 'no request refused');
 
 $t->done;

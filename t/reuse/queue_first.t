@@ -40,24 +40,24 @@ EOF_CONF
 
 my $leaves = $node->begin('/?hang=1');
 my $stays = $node->begin('/?hang=1');
-eventually { $up->now == 2 } 'full';
+eventually { $up->now == 2 } 'limit reached';
 
 # from here on answers are slow, and only they
 $proxy->delay(0.5, 's2c');
 
 my $first = $node->begin('/?t=1');
 eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
-    'one is in the queue, and does not know it yet';
+    'one ticket in queue';
 
 $leaves->close;
-eventually { $up->now == 1 } 'a permit comes free';
+eventually { $up->now == 1 } 'permit released';
 my $second = $node->begin('/?hang=1');
 
-is $first->wait->status, 200, 'the first in the queue is served first';
-is $node->logged($first)->{dsem_status}, 'QUEUED', 'after it had waited';
-eventually { $up->now == 2 } 'then the second';
+is $first->wait->status, 200, 'first in queue served';
+is $node->logged($first)->{dsem_status}, 'QUEUED', 'first request had waited';
+eventually { $up->now == 2 } 'second request served next';
 
 $up->release_all;
-is $_->wait->status, 200, 'served' for $stays, $second;
+is $_->wait->status, 200, 'request served' for $stays, $second;
 
 $t->done;

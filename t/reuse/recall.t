@@ -46,7 +46,7 @@ sub syncs { return $redis->calls->{evalsha} // 0 }
 
 # two idle permits on one node: its share of four among two workers
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'a fleet';
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
 eventually {
     my @two = map { $keeps->begin('/?t=20') } 1, 2;
     $_->wait for @two;
@@ -54,30 +54,30 @@ eventually {
 } 'two permits stay', 15;
 
 my $before = syncs();
-is($keeps->get('/')->status, 200, 'used again');
-is(held(), 2, 'and kept again');
+is($keeps->get('/')->status, 200, 'permits used again');
+is(held(), 2, 'permits kept again');
 
 # four on the other node need what lies idle here; one has a place to wait
 
 $up->reset;
 my $began = now;
 my @four = map { $asks->begin('/?hang=1') } 1 .. 4;
-eventually { $up->now == 4 } 'all four are served';
-cmp_ok(now - $began, '<', 5, 'long before they would have gone back');
+eventually { $up->now == 4 } 'all four requests served';
+cmp_ok(now - $began, '<', 5, 'served before idle time ends');
 my $waits = $keeps->begin('/?t=1');
 wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
-    'one waits';
-is($keeps->get('/')->status, 503, 'the next one is refused: nothing is idle');
+    'one request queued';
+is($keeps->get('/')->status, 503, 'next request rejected');
 is($up->peak, 4, 'limit reached, never exceeded');
 $up->release_all;
-is($_->wait->status, 200, 'served') for @four, $waits;
+is($_->wait->status, 200, 'request served') for @four, $waits;
 
 # no more than the fair share stays
 
-eventually { held() <= 2 } 'the rest goes back';
+eventually { held() <= 2 } 'idle permits released';
 
 $_->quit for $keeps, $asks;
 eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
-    'a worker that exits leaves nothing';
+    'exiting worker releases all';
 
 $t->done;

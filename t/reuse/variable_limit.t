@@ -44,25 +44,25 @@ sub two_idle {
     return held() == 2;
 }
 
-eventually { two_idle() } 'two permits stay', 15;
+eventually { two_idle() } 'two idle permits', 15;
 
-is $node->get('/?limit=0')->status, 503, 'limit=0: nothing passes';
-is held(), 0, 'nor is anything idle';
+is $node->get('/?limit=0')->status, 503, 'limit=0: request rejected';
+is held(), 0, 'no idle permit left';
 
-eventually { two_idle() } 'with the old limit it is as before', 15;
+eventually { two_idle() } 'old limit: permits idle again', 15;
 
 my $one = $node->begin('/?limit=4&hang=1');
-eventually { $up->now == 1 } 'one is served';
+eventually { $up->now == 1 } 'one request served';
 my $two = $node->begin('/?limit=1&hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'with a limit of 1 the next one waits';
-is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 1, 'which Redis knows';
-is $up->now, 1, 'and the upstream does not';
+    'limit 1: next request queued';
+is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 1, 'new limit in redis';
+is $up->now, 1, 'one request at upstream';
 
 $up->release_all;
-is $one->wait->status, 200, 'served';
-eventually { $up->now == 1 } 'the next one';
+is $one->wait->status, 200, 'request served';
+eventually { $up->now == 1 } 'next request served';
 $up->release_all;
-is $two->wait->status, 200, 'served too';
+is $two->wait->status, 200, 'last request served';
 
 $t->done;
