@@ -379,7 +379,7 @@ EOF_CONF
     my $placed = $errors =~ / in \S+:\d+$/m || $errors =~ /unknown "\w+" var/;
 
     ok($found && $placed && @lines == 1
-       && $errors !~ /^(?:\[emerg\] )?forged/m, "$title: said")
+       && $errors !~ /^(?:\[emerg\] )?forged/m, "$title: sentence printed")
         or diag($errors);
 }
 

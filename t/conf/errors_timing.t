@@ -100,7 +100,7 @@ for my $case (@wrong) {
     my $found = ref $sentence ? $errors =~ $sentence
         : index($errors, $sentence) >= 0;
     ok($found && $errors =~ / in \S+:\d+$/m && @lines == 1
-        && $errors !~ /^(?:\[emerg\] )?forged/m, "$title: said")
+        && $errors !~ /^(?:\[emerg\] )?forged/m, "$title: sentence printed")
         or diag($errors);
 }
 

@@ -62,7 +62,7 @@ is_deeply([sort +($up->order)[1 .. 5]], [map { "h$_" } 1 .. 5], 'order');
 
 $node->get('/weighty?t=1');
 is($up->peak('heavy'), 3, 'weight counted by name');
-is($up->now('heavy'), 0, 'weight given back');
+is($up->now('heavy'), 0, 'weight returned');
 
 # answers of every shape
 
@@ -83,7 +83,7 @@ my $load = $t->load_start(urls => [$node->url, $other->url],
 wait_for { $up->peak >= 20 } 15, 'the load to be in flight';
 my $result = $load->wait;
 is_deeply($result->{statuses}, { 200 => 1000 }, 'all answered');
-is($result->{mismatched}, 0, 'each its own answer');
+is($result->{mismatched}, 0, 'each response complete');
 is($up->peak, 20, 'the peak is the number of clients');
 cmp_ok($up->mean, '>=', 0.010, 'service time kept');
 # unless the machine has something else to do
@@ -114,7 +114,7 @@ $other->kill;
 ok(!$other->alive, 'node lost');
 $other->start;
 my $back = $other->get('/');
-is($back->status, 200, 'node back');
+is($back->status, 200, 'node available again');
 is($other->logged($back)->{status}, 200, 'access log read');
 
 my ($status, $said) = $t->test_conf('events { } nonsense;');
@@ -134,7 +134,7 @@ $redis->empty;
 is($redis->cmd('GET', 'key'), undef, 'redis forgets');
 $redis->freeze;
 $redis->thaw;
-is($redis->cmd('PING'), 'PONG', 'redis back after a freeze');
+is($redis->cmd('PING'), 'PONG', 'redis available after a freeze');
 cmp_ok($redis->calls->{ping}, '>=', 1, 'commands counted');
 
 # what a test leaves behind is noticed

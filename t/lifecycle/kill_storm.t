@@ -54,7 +54,7 @@ for my $i (1 .. $KILLS) {
     my $dies = $workers[ $i / 2 % 2 ];
     $node->kill_worker($dies);
     my $killed = now;
-    wait_for { !grep { $_ == $dies } $node->workers } 15, 'its end';
+    wait_for { !grep { $_ == $dies } $node->workers } 15, 'the end of the worker';
     # all permits are in use again
     $full++ if wait_for { $up->now == $LIMIT } 10, 'the limit again';
     $longest = now - $killed if now - $killed > $longest;

@@ -78,7 +78,7 @@ is sessions(), 1, 'session of stopped worker expired';
 
 $stands->thaw;
 eventually { sessions() == 2 } 'stopped worker resumed';
-eventually { of('granted', 'waiting') == 2 } 'its requests queued again';
+eventually { of('granted', 'waiting') == 2 } 'requests queued again';
 is from('n1', 'granted'), 0, 'no request admitted on expired grants';
 is $up->peak('granted'), 2, 'limit reached, never exceeded';
 $up->release_all;
@@ -104,7 +104,7 @@ for my $request ($own[0], $more[0]) {
     $up->release_nonce($request->nonce);
     is $request->wait->status, 200, 'one request ended';
     my $held = $up->now;
-    eventually { of('running', 'held') == $held } 'its permit returned';
+    eventually { of('running', 'held') == $held } 'permit returned';
     is of('running', 'waiting'), 2, 'no grant above the limit';
 }
 $up->release_nonce($own[1]->nonce);

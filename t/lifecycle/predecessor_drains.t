@@ -85,9 +85,9 @@ ok !$long->done, 'long request still running';
 
 $up->release_nonce($long->nonce);
 is $long->wait->status, 200, 'long request served';
-eventually { $up->started == 4 } 'its permit returned';
+eventually { $up->started == 4 } 'permit returned';
 eventually { !$node->draining } 'old worker gone';
-is scalar(grep { $_ eq $old } sessions('n1')), 0, 'its session removed';
+is scalar(grep { $_ eq $old } sessions('n1')), 0, 'session removed';
 is farewells(), 2, 'no further removal logged';
 
 $up->release_all;

@@ -57,7 +57,7 @@ wait_for {
     } 15, 'the request at the upstream';
     my $worker = $running->{node};
     $of{$worker} ? $request->close : ($of{$worker} = $request);
-    wait_for { $up->now == keys %of } 15, 'its ticket removed';
+    wait_for { $up->now == keys %of } 15, 'ticket removed';
     keys %of == 3;
 } 10, 'a request in each worker';
 my ($dies, $stands, $lives) = sort { $a <=> $b } keys %of;

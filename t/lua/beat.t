@@ -34,11 +34,11 @@ is $reply->{live}, 1, 'one session lives';
 is $reply->{removed}, 1, 'one removed';
 is $scripts->meta('ended'), $ended + 1, 'ended counted';
 is $scripts->redis->cmd('HEXISTS', $scripts->key('epochs'), $two->name), 0,
-    'its epoch forgotten';
+    'epoch forgotten';
 
 is $two->beat->{status}, 'resync', 'removed session rejected';
-is $two->ask('api', 1), 'resync', 'its ask refused';
-is $two->hello->{status}, 'ok', 'it may come back';
+is $two->ask('api', 1), 'resync', 'ask refused';
+is $two->hello->{status}, 'ok', 'removed session may return';
 
 # only a hello or a beat renews
 $two->declared;

@@ -40,9 +40,9 @@ $one->declared;
 $reply = $one->sync('api');
 is $reply->{in_use}, 6, 'overage counted once';
 is $reply->{limit}, 3, 'stored limit kept';
-is $two->ask('api', 2, limit => 3), 'queued', 'no grant above it';
+is $two->ask('api', 2, limit => 3), 'queued', 'no grant above the limit';
 is $one->sync('api', release => 3)->{in_use}, 3, 'no grant at the limit';
-is $one->sync('api', release => 1)->{waiting}, 0, 'served below it';
+is $one->sync('api', release => 1)->{waiting}, 0, 'served below the limit';
 
 # the limit is stored only where none is
 $one->declare('new', held => 1, limit => 7);

@@ -24,10 +24,10 @@ $one->declared;
 
 my $before = $scripts->dump =~ s/ (clock|wall)=\d+//gr;
 is $one->hello(epoch => 2)->{status}, 'stale', 'lower epoch stale';
-is $one->declare('api', held => 1)->{status}, 'resync', 'its declare refused';
-is $one->declared->{status}, 'resync', 'its declared refused';
-is $one->beat->{status}, 'resync', 'its beat refused';
-is $one->ask('api', 1), 'resync', 'its ask refused';
+is $one->declare('api', held => 1)->{status}, 'resync', 'declare refused';
+is $one->declared->{status}, 'resync', 'declared refused';
+is $one->beat->{status}, 'resync', 'beat refused';
+is $one->ask('api', 1), 'resync', 'ask refused';
 is $scripts->dump =~ s/ (clock|wall)=\d+//gr, $before, 'nothing changed';
 
 $one->{epoch} = 4;

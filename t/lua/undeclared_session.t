@@ -35,6 +35,6 @@ is_deeply $two->sync('api', release => 1)->{granted}, [4],
 $one->declared;
 $two->ask('api', 5);
 $two->sync('api', release => 1);
-is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its place';
+is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its old place';
 
 $scripts->done;

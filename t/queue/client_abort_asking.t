@@ -71,7 +71,7 @@ for my $direction (qw(s2c c2s)) {
             $DELAY + 0.5;
         $up->release_all;
         is($holder->wait->status, 200, 'holder served');
-        eventually { state() eq '0 0' } 'permit back', $DELAY + 0.5;
+        eventually { state() eq '0 0' } 'permit returned', $DELAY + 0.5;
     }
     $proxy->delay(0);
 }

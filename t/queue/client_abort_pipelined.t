@@ -45,7 +45,7 @@ eventually { $up->now == 1 } 'permit out';
 for my $way (qw(close abort)) {
     for my $more ($MORE, $MORE x 100, 'GET ') {
         my $leaver = $node->begin('/waits', Connection => 'keep-alive');
-        wait_for { waiting() == 1 } 15, 'its place';
+        wait_for { waiting() == 1 } 15, 'the ticket';
         $leaver->raw->send($more);
         $leaver->$way;
         eventually { waiting() == 0 }

@@ -94,7 +94,7 @@ wait_for { $up->now == 2 } 15, 'both permits';
 my $refused = 0;
 for my $n (1 .. 4) {
     my $late = $fleet[0]->begin('/late');
-    wait_for { state() eq '2 1' } 15, 'its place';
+    wait_for { state() eq '2 1' } 15, 'the ticket';
     $proxy->delay(0.6);
     my $oldest = shift @holders;
     $up->release_nonce($oldest->nonce);

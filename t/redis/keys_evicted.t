@@ -87,7 +87,7 @@ my $healed = now;
 my $served = $up->served;
 eventually { $up->served > $served + 50 } 'service continues', 5;
 wait_for { now > $healed + 2 * $LEASE } 10, 'two leases';
-wait_for { $up->now <= $LIMIT } 15, 'what was too much to end';
+wait_for { $up->now <= $LIMIT } 15, 'the excess to end';
 $up->reset;
 $served = $up->served;
 wait_for { $up->served > $served + 100 } 10, 'load';

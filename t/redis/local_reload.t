@@ -81,7 +81,7 @@ sub round {
 round('reload', sub { $new->reload });
 round('killed', sub {
     my ($old) = $new->kill_worker;
-    wait_for { grep { $_ != $old } $new->workers } 15, 'its successor';
+    wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
 });
 
 $t->done;

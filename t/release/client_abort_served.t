@@ -61,7 +61,7 @@ wait_for { $up->now == 3 };
 wait_for { length $_->raw->read(0) } for @streams;
 $streams[0]->close;
 $streams[1]->abort;
-eventually { held() == 1 } 'permits back in mid-answer', 0.5;
+eventually { held() == 1 } 'permits returned in mid-response', 0.5;
 $up->release_all;
 is($next->wait->status, 200, 'other request served');
 eventually { held() == 0 } 'permit returned', 0.5;
