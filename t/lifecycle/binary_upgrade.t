@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The binary is replaced under load, taken back, and replaced once more. Two
+# The binary is upgraded under load, rolled back, and upgraded again. The two
 # masters share neither memory nor workers, and keep one limit.
 
 use warnings;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A worker that exits has permits to give back. Where Redis is slow it stays
-# until that is acknowledged; where Redis does not answer it stays for two
-# seconds, says so, and the end of its lease does it.
+# A worker exits with permits to release. With a slow Redis it waits for the
+# reply. With a silent Redis it waits for two seconds and logs a warning, and
+# its permits are released when the lease expires.
 
 use warnings;
 use strict;
@@ -53,7 +53,7 @@ sub sessions {
 
 my $stays = $t->node('stays', $conf);
 
-# three running in a node that is told to quit
+# three requests running in a node that is then stopped
 sub on_the_way_out {
     my ($name) = @_;
     my $proxy = $t->proxy($redis->address);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# nginx is told to stop at once, with requests running and waiting. Workers
-# say good-bye before they go: when they are gone, so are their sessions.
-# They wait for an answer, but not for one that does not come.
+# nginx is stopped at once, with requests running and waiting. Workers send bye
+# before they exit, so that their sessions are gone with them. They wait for
+# the reply, but not for long where Redis does not reply.
 
 use warnings;
 use strict;
@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-# what a busy machine may add
+# delay of a busy machine
 my ($BYE, $NOISE) = (0.15, 1.5);
 
 my $t = Dsem::Test->new;
@@ -48,7 +48,7 @@ sub sessions {
 
 sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
-# 20 running, 5 waiting in a node that is stopped; how long that takes
+# stops a node with 20 requests running and 5 waiting; returns the time
 sub stop {
     my ($node) = @_;
     my @requests = map { $node->begin('/stopped?hang=1') } 1 .. 20;
@@ -65,7 +65,7 @@ sub stop {
 
 my $other = $t->node('other', $conf);
 
-# nothing is held by who is gone
+# the sessions are gone, and nothing is held
 
 my $node = $t->node('a', $conf);
 my $end = stop($node);
@@ -80,7 +80,7 @@ $up->release_all;
 is scalar(grep { $_->wait->status != 200 } @all), 0, 'served on other node';
 note sprintf 'redis there: %.3f s', $took;
 
-# Redis does not answer: not at all, and not at first
+# Redis does not reply: not at all, or not at first
 
 my $frozen;
 for my $name (qw(b1 b2 b3)) {
@@ -99,7 +99,7 @@ my $after = $other->begin('/stopped?t=1');
 is $after->wait->status, 200, 'permits returned';
 note sprintf 'redis frozen: %.3f s', $frozen;
 
-# Redis is not there, and known not to be: no wait
+# Redis is known to be unavailable: no wait
 
 my $proxy = $t->proxy($redis->address);
 $node = $t->node('c', $conf, REDIS => $proxy->address);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Names that clients make up, each met once: a flood of them leaves nothing
-# behind, neither in the worker nor in Redis.
+# A flood of names made up by clients, each used once, leaves no memory in the
+# worker and no key in Redis.
 
 use warnings;
 use strict;

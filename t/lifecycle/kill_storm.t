@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # Workers are killed one after the other under load, with permits held and
-# tickets waiting. The upstream never sees more than the limit, and nothing
-# is left of the dead.
+# tickets waiting. The upstream never sees more than the limit, and no dead
+# session is left.
 
 use warnings;
 use strict;

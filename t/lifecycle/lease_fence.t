@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 
-# A worker stands still for longer than its lease. Permits that it was
-# granted meanwhile have gone to others: it admits nobody on them when it
-# goes on. Where its own requests ran on, there are more than the limit: that
-# is said once, and nothing is granted until the sum is below the limit.
+# A worker is stopped for longer than its lease. Permits granted to it
+# meanwhile were granted again to other workers: it admits no request on these
+# permits. Where its own requests were running, the limit is exceeded: this
+# overage is logged once, and nothing is granted until the sum is below the
+# limit.
 
 use warnings;
 use strict;
@@ -28,7 +29,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    # else the connections are given up before the grants are read
+    # a shorter timeout would drop the connections before the grants are read
     dsem_redis_timeout 10s;
     dsem_node %%NODE%%;
     dsem_lease 1s;
@@ -60,7 +61,7 @@ sub from {
 
 sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
 
-# granted while it stands still, and taken back
+# granted while the worker is stopped, and expired
 
 my @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'all permits on other node';
@@ -86,7 +87,7 @@ is $_->wait->status, 200, 'queued requests served' for @holds, @waits;
 is $up->peak('granted'), 2, 'limit never exceeded';
 is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 0, 'no overage';
 
-# running while it stands still
+# running while the worker is stopped
 
 my @own = map { $stands->begin('/running?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'all permits at stopped worker';

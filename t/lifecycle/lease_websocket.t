@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An upgraded connection stays open for three leases, with nothing said on
-# it: the lease belongs to the worker, not to the request, so its permit
-# stays counted until it is closed.
+# An upgraded connection stays open and silent for three leases. The lease
+# belongs to the worker, not to the request, so the permit stays counted until
+# the connection closes.
 
 use warnings;
 use strict;

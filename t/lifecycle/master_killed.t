@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The master process is killed. Its workers know nothing of that and serve
-# on, with their sessions: nobody loses a permit or a place, the limit holds
-# over the fleet. Told to leave they leave in order.
+# The master process is killed. Its workers keep serving with their sessions:
+# no permit and no ticket is lost, and the limit holds over the fleet. Their
+# sessions are removed when they exit.
 
 use warnings;
 use strict;

@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# Workers do not grow: memory and file descriptors stay as they are over many
-# requests through the queue, refusals, aborts and names that never come
-# again. Redis keeps nothing of them either.
+# Workers do not grow: memory and file descriptors stay flat over many queued
+# requests, refusals, aborts and names used once. Redis keeps no keys of them.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A node is lost with permits held and tickets waiting: nobody is left to say
-# good-bye. Its tickets hold up nobody for longer than two heartbeats, its
-# permits are free again when its lease has ended, and not before.
+# A node is lost with permits held and tickets waiting, and no worker is left
+# to send bye. Its tickets delay other requests for two heartbeats at most. Its
+# permits are released when its lease expires, and not before.
 
 use warnings;
 use strict;
@@ -67,7 +67,7 @@ my $killed = now;
 $dies->kill;
 wait_for { $_->done } 15, 'the end of the connections' for @lost;
 
-# a permit comes free when two heartbeats have not been heard
+# a permit is released after two missed heartbeats
 
 wait_for { now >= $killed + 2 * $HEARTBEAT } 15, 'two heartbeats';
 my $released = now;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An old worker stays after a reload, with a long request. It lives: nobody
-# says good-bye for it, also when another worker dies meanwhile and one of
-# the new ones looks who is gone. Its permit stays counted.
+# An old worker drains after a reload, with a long request. Its session is not
+# removed by other workers, not even when a new worker is killed and its
+# successor looks for dead processes. Its permit stays counted.
 
 use warnings;
 use strict;
@@ -60,7 +60,7 @@ my $waits = $other->begin('/drains?hang=1');
 eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
     'one request queued';
 
-# its permit, and no other, goes to the one that waits
+# the killed worker's permit, and no other, goes to the waiting request
 
 $node->kill_worker;
 eventually { $up->started == 3 } "killed worker's permit returned", 3;
@@ -68,7 +68,7 @@ is farewells(), 1, 'one session removed';
 eventually { sessions('n1') == 2 } "successor's session open";
 ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
 
-# and once more, with nothing in the one that dies
+# once more, with a killed worker that holds nothing
 
 my $after = $other->begin('/drains?hang=1');
 $node->kill_worker;

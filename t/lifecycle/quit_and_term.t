@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A node that leaves in order. QUIT: who runs and who waits is served first.
-# TERM: the requests end, and so do the sessions, at once.
+# A node is stopped in order. QUIT: running and waiting requests are served
+# first. TERM: requests end at once, and so do the sessions.
 
 use warnings;
 use strict;

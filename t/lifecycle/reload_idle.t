@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A reload with nothing to do: neither the heartbeat nor the connections to
-# Redis keep an old worker, whether Redis answers, cannot be reached or does
-# not answer. Its session goes with it.
+# An idle reload: neither the heartbeat nor the connections to Redis delay an
+# old worker, whether Redis replies, is unreachable or does not reply. The
+# session of the old worker is removed.
 
 use warnings;
 use strict;
@@ -73,7 +73,7 @@ eventually { $node->grep_log(qr/unavailable \(/) >= 2 }
 leaves('refused');
 $proxy->refuse(0);
 
-# what could not be said was heard from the successors, or is over by itself
+# unsent byes were sent by the successors, or the leases have expired
 eventually { sessions() == 2 } 'refused: only live sessions', 8;
 is $node->get('/idle?t=1')->status, 200, 'request served';
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A reload halves the limit under load. Once the old workers know that they
-# are to leave, the first ask with the new limit settles it: nobody is granted
-# above it any more, whatever they still hold and ask for.
+# A reload halves the limit under load. Once the old workers are exiting,
+# the first ask with the new limit decides: nothing is granted above it,
+# whatever the old workers hold and ask for.
 
 use warnings;
 use strict;
@@ -39,12 +39,12 @@ EOF_CONF
 my $node = $t->node('a', $conf);
 
 # grants travel for a moment, longer where the machine has something else to
-# do: a round in which nobody comes late will do
+# do: a round without late grants suffices
 my (@late, @raised);
 for my $round (1 .. 5) {
     $node->reload($conf) if $round > 1;
     $_->close for @late;
-    # the rest of these will come when their worker is on its way out
+    # the remaining requests arrive when their worker is exiting
     @late = map { $node->raw->send("GET /lowered?t=1 HTTP/1.0\r\n") } 1, 2;
     @raised = lowered();
     last if !@raised;
@@ -83,7 +83,7 @@ sub lowered {
     wait_for { $up->served > $served + 200 } 15, 'the load to go on';
     my $result = $load->stop->wait;
 
-    # who was admitted before may end in peace
+    # requests admitted before the reload run to their end
     my @levels = $up->levels;
     is $up->peak, 20, 'old limit reached, never exceeded';
     my ($low) = sort { $b <=> $a } map { $_->[1] }

@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# One reload after the other under load, faster than the old workers can
-# leave, because each generation has a long request. All generations keep the
-# limit together, nobody is lost, and every worker that lives, and no other,
-# has a session.
+# Reload follows reload under load, faster than old workers can exit, because
+# each generation has a long request. All generations keep the limit together,
+# every request is served, and every live worker has exactly one session.
 
 use warnings;
 use strict;

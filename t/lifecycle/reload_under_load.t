@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Reloads under load, with requests in flight and others waiting each time:
-# old and new workers keep the limit together, nobody is lost, the old ones
-# leave, and nothing is held afterwards.
+# Reloads under load, each with requests running and waiting. Old and new
+# workers keep the limit together, every request is served, the old workers
+# exit, and no permit is held afterwards.
 
 use warnings;
 use strict;

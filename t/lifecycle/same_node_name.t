@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Two nodes have been given the same name, as clones of one machine have.
-# Their sessions are two all the same: they keep the limit together, and when
-# one is lost nobody takes the permits of the other for free.
+# Two nodes have the same name, as clones of one machine do. They still have
+# separate sessions and keep one limit. When one node is lost, the permits of
+# the other stay counted.
 
 use warnings;
 use strict;
@@ -53,7 +53,7 @@ my $result = $t->load(urls => [ map { $_->url('/cloned') } $dies, $lives ],
 is_deeply $result->{statuses}, { 200 => 200 }, 'all requests served';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
-# one is lost, and comes back under its name
+# one node is lost, and restarts under its name
 
 my @running = map { $lives->begin('/cloned?hang=1') } 1, 2;
 my @lost = map { $dies->begin('/cloned?hang=1') } 1, 2;

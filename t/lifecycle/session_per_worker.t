@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Who has a session in Redis: every worker, one each, a process that is master
-# and worker in one, nobody else, and nobody where nothing is limited.
+# Each worker has one session in Redis, and so does a single process that is
+# master and worker in one. Other processes have none, nor do workers without a
+# limited location.
 
 use warnings;
 use strict;
@@ -46,7 +47,7 @@ sub sessions {
     return scalar @all;
 }
 
-# connections but those of the test
+# connections other than those of the test
 sub connections {
     my @all = grep { / addr=127\.0\.0\.1/ } split /\n/,
         $redis->cmd(qw(CLIENT LIST));
@@ -79,8 +80,8 @@ my @running = map { $single->begin('/limited?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'single process: granted';
 is $single->get('/limited')->status, 503, 'single process: limited';
 
-# a new configuration is read beside it; nginx accepts nobody after that, but
-# who is there goes on
+# a new configuration is read; nginx accepts no connection afterwards, but
+# open connections continue
 
 $single->signal('HUP');
 eventually { $single->grep_log(qr/using the "epoll"/) >= 2 }

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# worker_shutdown_timeout ends every connection of a worker on its way out.
-# Requests end, permits and tickets go back, the worker leaves.
+# worker_shutdown_timeout ends every connection of an exiting worker. Requests
+# end, permits and tickets are returned, and the worker exits.
 
 use warnings;
 use strict;

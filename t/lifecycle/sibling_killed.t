@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A worker is killed and nobody takes its place: its master hangs. The other
-# worker of the node sees at its next heartbeat that the process is gone,
-# though it was not waited for, and says good-bye. A worker that only stands
-# still is not taken for dead.
+# A worker is killed and not replaced, because its master hangs. At its next
+# heartbeat the other worker of the node finds that the process is gone, though
+# not yet waited for, and removes its session. A stopped worker is not taken
+# for dead.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
 # nginx as a single process in the foreground, as for debugging: the limit
-# holds, the session ends with it. HUP reads the configuration anew without
-# starting the process anew: nginx itself has no connections then but those
-# that come free, with the module or without. The session goes on.
+# holds, and the session ends with the process. HUP reads the configuration
+# anew without a new process: nginx itself then has only those connections that
+# become free, with or without the module. The session continues.
 
 use warnings;
 use strict;

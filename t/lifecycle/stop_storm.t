@@ -1,10 +1,9 @@
 #!/usr/bin/perl
 
-# Workers and Redis stand still, for shorter or longer than a lease, under
-# load. The upstream never sees more than the limit, but for requests that a
-# worker had let in when it was stopped and that reach the upstream when its
-# lease has ended: it says how many that are. Service goes on, and nothing is
-# left when it is over.
+# Workers and Redis are stopped under load, for shorter or longer than a lease.
+# The upstream never sees more than the limit, but for requests that a worker
+# admitted before it was stopped and sent after its lease had expired: the
+# worker logs their number. Service continues, and nothing is held in the end.
 
 use warnings;
 use strict;
@@ -54,7 +53,7 @@ my $load = $t->load_start(clients => 24, seconds => 600,
         60, 140, 100 ]);
 wait_for { $up->now == $LIMIT } 15, 'load';
 
-# How many at once the upstream saw above the limit.
+# The most concurrent requests above the limit at the upstream.
 sub stands_still {
     my ($seconds, $stop, $go) = @_;
     $up->reset;
@@ -64,13 +63,13 @@ sub stands_still {
     $go->();
     eventually { $up->now == $LIMIT } "$seconds s: limit reached again";
     my $served = $up->served;
-    # a worker that stands still keeps clients that the others do without
+    # a stopped worker keeps clients, which the other workers lack
     wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 30,
         'the load at its limit';
     return $up->peak - $LIMIT;
 }
 
-# How many it had let in when it was stopped, and sent when it went on.
+# Requests admitted before the stop and sent after it.
 sub let_in_before {
     my ($node, $seconds, $went) = @_;
     my %sent = map { $_->{nonce} => 1 } grep { $_->{start} > $went } $up->log;
@@ -80,7 +79,7 @@ sub let_in_before {
     } $node->access_log;
 }
 
-# What a worker said that it had above the limit, all in all.
+# The sum of all overages that a worker has logged.
 sub overage {
     my ($pid) = @_;
     return sum0 map { /overage of (\d+)/ }
@@ -108,7 +107,7 @@ my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
     or diag explain $result->{statuses};
 is $result->{mismatched}, 0, 'each response complete';
-# what a session left behind is taken when somebody wants it
+# permits of an expired session are reclaimed when a request asks
 my @all = map { $fleet[ $_ % 2 ]->begin('/storm?hang=1') } 1 .. $LIMIT;
 eventually { $up->now == $LIMIT } 'all permits available';
 $up->release_all;

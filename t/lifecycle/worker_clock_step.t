@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The clock of one nginx host is set by a minute or an hour, either way, under
-# load. Leases and timeouts run on clocks that nobody sets: no session ends,
-# on either node, and nobody waits for a longer or shorter time.
+# load. Leases and timeouts run on monotonic clocks: no session ends on either
+# node, and no request waits for a longer or shorter time.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A worker is killed with permits held and tickets waiting. The one that the
-# master puts in its place says good-bye for it: what it held is free at
-# once, and nobody waits behind its tickets.
+# A worker is killed with permits held and tickets waiting. Its successor
+# removes its session: its permits are released at once, and its tickets delay
+# no request.
 
 use warnings;
 use strict;
@@ -50,7 +50,7 @@ sub waiting {
 
 sub sessions { @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
 
-# one semaphore's permits are with the dead, the other's queue begins with it
+# the worker holds all permits of one semaphore and heads the other queue
 
 my @lost = map { $dies->begin('/permits?hang=1') } 1, 2;
 my $holder = $lives->begin('/tickets?hang=1');

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Thousands of clients leave at any moment, while they are asked for, wait or
-# are served, over HTTP/1.1 and HTTP/2. nginx counts its references to every
-# request, and one too many keeps it for ever: afterwards no connection is
-# left but the one that asks, and no permit is out.
+# Thousands of clients leave before the reply of Redis, in the queue or at the
+# backend, over HTTP/1.1 and HTTP/2. nginx counts references to a request, and
+# one reference too many keeps the request forever. Afterwards only the test's
+# own connection is left, and no permit is out.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A client that leaves before Redis has answered leaves nothing there: a
-# place is given up and a permit given back as soon as the answer is known.
-# What has not been sent at all is never asked for.
+# A client leaves before Redis has replied. Its ticket is cancelled or its
+# permit released as soon as the reply arrives. Commands that have not been
+# sent are dropped.
 
 use warnings;
 use strict;
@@ -45,7 +45,7 @@ for my $direction (qw(s2c c2s)) {
     $proxy->delay($DELAY, $direction);
     for my $way (qw(close abort)) {
 
-        # granted, but nobody is there any more
+        # granted after the client has left
 
         my $leaver = $node->begin('/asks');
         wait_for { $direction eq 'c2s' || state() eq '1 0' };

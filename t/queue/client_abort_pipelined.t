@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# A client sends more than its request, and closes while it waits. epoll tells
-# of a close behind bytes that nobody has read: its place is free at once, and
-# what it has sent is never looked at. (http/event_methods.t has the others.)
+# A client sends more than its request and closes while the request waits.
+# epoll reports the close behind unread bytes: the ticket is cancelled at once,
+# and the bytes are never read. For the other event methods see
+# http/event_methods.t.
 
 use warnings;
 use strict;
@@ -54,7 +55,7 @@ for my $way (qw(close abort)) {
     }
 }
 
-# who stays is served, and then what it has sent
+# a client that stays is served, and then its pipelined request
 
 my $stays = $node->raw->send($MORE =~ s/pipelined/waits/r . $MORE);
 eventually { waiting() == 1 } 'staying client queued';

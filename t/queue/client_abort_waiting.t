@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A client that leaves while it waits takes its ticket along, at once and in
-# whatever way it goes; those behind it move up.
+# A client that leaves while its request waits cancels its ticket at once,
+# whatever the kind of close. Later tickets move up.
 
 use warnings;
 use strict;
@@ -37,7 +37,7 @@ EOF_CONF
 my $holder = $one->begin('/waits?hang=1', 'X-Nonce' => 'holder');
 eventually { $up->now == 1 } 'limit reached';
 
-# each way to go, with somebody before and behind
+# each kind of close, with a ticket before and a ticket behind
 
 my @ways = (
     [FIN => sub { $_[0]->close }],
@@ -59,7 +59,7 @@ for my $way (@ways) {
     }
 }
 
-# gone before the answer can be there
+# closed before the reply can arrive
 
 for my $i (1 .. 200) {
     my $leaver = ($one, $two)[ $i % 2 ]->begin('/waits');

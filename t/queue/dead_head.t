@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# The head of the queue is dead: a worker was killed with hundreds of tickets
-# there, more than Redis drops in one call. Those behind them get the permits
-# that come free all the same, one after the other and at once, and in the
-# end nothing is left of the dead.
+# The head of the queue is dead: a killed worker left hundreds of tickets, more
+# than Redis drops in one call. Live tickets behind them are still granted one
+# after the other, without delay. In the end no dead ticket is left.
 
 use warnings;
 use strict;
@@ -62,7 +61,7 @@ wait_for { $_->done } 5, 'the end of the connections' for @lost;
 eventually { $dies->grep_log(qr/of a dead worker/) == 1 }
     'dead session removed';
 
-# one permit at a time, while tickets of the dead are still there
+# one permit at a time, while dead tickets are still queued
 
 my @took;
 for my $n (1 .. 6) {

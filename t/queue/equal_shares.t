@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# Nodes that want the same get the same, and one that wants much more does
-# not keep a single client of another waiting: it waits for those who came
-# before it, and for no one else.
+# Nodes with equal load get equal shares. A node with much more load does not
+# delay another node's client: its requests wait for earlier requests only.
 
 use warnings;
 use strict;
@@ -49,7 +48,7 @@ for my $node (@fleet) {
 }
 wait_for { $up->now == $LIMIT } 15, 'load';
 $up->reset;
-# those that were being served are not in the log
+# requests still running are not in the log
 wait_for { $up->served >= $REQUESTS + 2 * $LIMIT } 60, 'many requests granted';
 my %of;
 $of{ $_->{node} }++ for ($up->log)[0 .. $REQUESTS - 1];

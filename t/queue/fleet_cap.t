@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The cap of a whole fleet: three nodes of two workers, many more clients
-# than permits. The upstream sees exactly the limit, everybody is answered,
-# the capacity is used and nobody waits much longer than arithmetic demands.
+# The limit of a whole fleet: three nodes of two workers, many more clients
+# than permits. The upstream sees exactly the limit, every request is served,
+# the capacity is used, and waits stay close to the arithmetic minimum.
 
 use warnings;
 use strict;
@@ -92,7 +92,7 @@ sub figures {
     return \%of;
 }
 
-# noise of the machine only ever takes away
+# noise of the machine only lowers the result
 
 my $best;
 for (1 .. 8) {

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Neither a permit nor a place in the queue is left: refused at once, on
-# whatever node, and said so.
+# All permits are out and the queue is full: a request is rejected at once on
+# any node, and the rejection is logged.
 
 use warnings;
 use strict;

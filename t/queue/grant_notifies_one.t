@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Many wait on two nodes, and permits come free one by one: each wakes one,
-# and tells only the worker whose turn it is. No message goes to anybody else,
-# and nobody asks Redis again for being told.
+# Many requests wait on two nodes while permits are released one by one. Each
+# release grants one ticket and notifies only the worker of that ticket.
+# Notified workers send no command for the grant.
 
 use warnings;
 use strict;
@@ -69,7 +69,7 @@ while (1) {
 my $seen = $monitor->read_until(qr/the end/);
 my $syncs = () = $seen =~ /"EVALSHA"[^\n]*:s:api"/g;
 
-# a worker whose own permit comes free has the answer and needs no message
+# a worker that releases a permit learns of the grant by the reply
 
 my %told;
 $told{"$_->[0] $_->[6]"}++ for @messages;
@@ -79,7 +79,7 @@ is scalar(grep { @$_ != 7 } @messages), 0, 'one ticket per message';
 is scalar(grep { $_ > 1 } values %told), 0, 'each ticket notified once';
 is scalar(grep { $_->[0] =~ /:c:n1:/ } @messages), 0,
     'no message for other workers';
-# one for each permit that comes back, and one a second for who waits
+# one for each released permit, and one check a second for waiting requests
 cmp_ok $syncs, '<', 1.3 * $WAITING + 50, 'one command per permit';
 note sprintf '%d waited, %d messages, %d commands', $WAITING,
     scalar(@messages), $syncs;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A tenant that asks for all there is gets what its own line lets it have,
-# and takes nobody's place: behind a cap per tenant the others are served
-# after short waits. Without one they are refused.
+# A tenant with excess load gets the permits of its own line and no more.
+# Behind a limit per tenant, other tenants are served after short waits.
+# Without that limit they are rejected.
 
 use warnings;
 use strict;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Two nodes with two limits for one name: the last ask's limit counts for the
-# fleet, for those who wait as well, and takes no permit from anybody.
+# Two nodes have different limits for one name. The limit of the last ask
+# applies to the whole fleet, also to waiting requests. Permits already granted
+# stay valid.
 
 use warnings;
 use strict;
@@ -40,14 +41,14 @@ my ($one, $two) = $t->fleet(2, $conf);
 my @all = map { $_->begin('/changing?hang=1') } $one, $two, $one, $two, $one;
 eventually { state() eq '2 3 2' } 'two served, three queued';
 
-# raised on one node: nothing until it asks, then for both
+# raised on one node: applied to both nodes from its next ask
 
 $two->reload($conf =~ s/limit=2/limit=4/r);
 is(state(), '2 3 2', 'limit unchanged without ask');
 push @all, $two->begin('/changing?hang=1');
 eventually { state() eq '4 2 4' && $up->now == 4 } 'two more served';
 
-# the other node still says two
+# the other node still has a limit of two
 
 push @all, $one->begin('/changing?hang=1');
 eventually { state() eq '4 3 2' } "last ask's limit applied";

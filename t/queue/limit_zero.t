@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# limit=0: nothing passes and nobody waits for it, whatever the queue. Who is
-# being served when the limit becomes zero is served to the end.
+# limit=0: every request is rejected at once, whatever the queue. Requests
+# already running when the limit becomes zero are served.
 
 use warnings;
 use strict;

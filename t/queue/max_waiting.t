@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A worker lets only so many requests wait, all semaphores together, whatever
-# their queues allow; the others are refused at once.
+# dsem_max_waiting bounds the waiting requests of a worker over all semaphores,
+# whatever the queue sizes. Further requests are rejected at once.
 
 use warnings;
 use strict;
@@ -58,12 +58,12 @@ is(scalar $node->grep_log(qr/\[error\].* dsem rejected/), 3,
     'rejections logged');
 is(waiting('a') + waiting('b'), 3, 'no ticket in redis');
 
-# another worker has its own
+# another worker has its own bound
 
 push @waiting, $other->begin('/by_name?name=a');
 eventually { waiting('a') == 3 } 'other worker queues request';
 
-# when one leaves there is room for one
+# one client leaves: one more request may wait
 
 (shift @waiting)->close;
 eventually { waiting('a') == 2 } 'one client left';
@@ -71,7 +71,7 @@ push @waiting, $node->begin('/by_name?name=b');
 eventually { waiting('b') == 2 } 'one more queued';
 is($node->get('/by_name?name=a')->status, 503, 'next request rejected');
 
-# without the directive it is half of worker_connections
+# the default is half of worker_connections
 
 my @many = map { $default->begin('/by_name?name=a') } 1 .. 32;
 eventually { waiting('a') == 34 } 'half the connections queued';

@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# What a request that waits for a permit costs its worker in memory: not more
-# than 1 KB above what nginx needs for a request that waits for something
-# else, here limit_req.
+# The memory of a waiting request: at most 1 KB more than nginx needs for a
+# request delayed by limit_req.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# First come, first served over three nodes: what is sent to them in turn
-# reaches the backend in the order in which Redis gave the tickets their
-# places, also while permits come free and others still arrive. A permit that
-# comes free does not stay with a worker that wants it again at once.
+# First come, first served over three nodes: requests sent to the nodes in turn
+# reach the backend in the order of their places in Redis, also while permits
+# are released and new requests arrive. A released permit does not stay with a
+# worker that has a new request.
 
 use warnings;
 use strict;
@@ -45,7 +45,7 @@ EOF_CONF
 my $holder = $fleet[0]->begin('/in_turn?hang=1', 'X-Nonce' => 'holder');
 wait_for { $up->now == 1 };
 
-# Redis tells whom it gives a place, one after the other
+# Redis reports the places one after the other
 
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
@@ -81,7 +81,7 @@ is_deeply(\@order, \@expected, 'served in ticket order');
 is(inversions(\@order, \@expected), 0, 'no inversions');
 note inversions(\@order, [0 .. $REQUESTS - 1]), ' inversions by sending';
 
-# asked for in the same turn of the event loop in which it was given back
+# an ask in the same turn of the event loop as the release
 
 $up->reset;
 my $first = $fleet[0]->begin('/in_turn?hang=1', 'X-Nonce' => 'first');

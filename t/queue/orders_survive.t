@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# The operator's orders are kept apart from everything that comes and goes:
-# a limit and a pause are obeyed by the next ask, overrule what the
-# configuration says, and stay when the semaphore is idle, when a session or
-# all connections end, and when the clock of Redis jumps.
+# The operator's orders are stored apart from the semaphore. The next ask obeys
+# a limit or a pause, which overrides the configuration. Orders survive idle
+# semaphores, the end of a session or of all connections, and a clock jump in
+# Redis.
 
 use warnings;
 use strict;
@@ -70,7 +70,7 @@ order('-', 0);
 is_limit(4, 'none');
 order(2, 0);
 
-# what it outlives
+# events that the order survives
 
 wait_for { !semaphore() } 15, 'no permit held';
 is_limit(2, 'after idleness');
@@ -115,7 +115,7 @@ order('-', 0);
 is $_->wait->status, 200, 'resumed: requests served' for @waiting;
 is $node->get('/at-once')->status, 200, 'resumed: other name served';
 
-# nothing passes at a limit of none
+# limit=0: every request is rejected
 
 order(0, 0);
 is $node->get('/ordered')->status, 503, 'zero: rejected at once';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A lower class is served first, whoever came first; inside a class it is
-# first come, first served. Over three nodes, with classes from variables.
+# A lower class is served first, whatever the order of arrival. Inside a class,
+# requests are served in order of arrival. Three nodes, classes from variables.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The sums that a semaphore keeps, permits out and requests waiting, are at
-# every moment those of its accounts and of its queue: under load, with
-# clients that leave, waits that time out, weights, and lost connections.
+# The sums of a semaphore, permits held and tickets waiting, equal its accounts
+# and its queue at every moment: under load, with client aborts, timeouts,
+# weights and lost connections.
 
 use warnings;
 use strict;
@@ -41,7 +41,7 @@ http {
 }
 EOF_CONF
 
-# everything in one instant: the sums, the accounts, who is in the queue
+# all in one instant: the sums, the accounts, the tickets in the queue
 my $SNAPSHOT = <<'EOF_LUA';
 return {
     redis.call('HGETALL', KEYS[1]), redis.call('ZRANGE', KEYS[2], 0, -1),
@@ -62,7 +62,7 @@ sub look {
         my ($epoch, $h, $w) = split ' ', $of{$session};
         $held += $h;
         $waiting += $w;
-        # what an older epoch left is taken for nothing, but not yet gone
+        # leftovers of an older epoch count as nothing, but still exist
         next if $epoch < (split ' ', $epoch{$session} // 0)[0];
         push @wrong, "$session: $w waiting, not in the queue"
             if $w != ($tickets{"$session $epoch"} // 0);

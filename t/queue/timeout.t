@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Nobody waits longer than the timeout, or much less: refused within 100 ms
-# of it, and the place in the queue is free. Others go on waiting.
+# A request waits for its timeout: it is rejected within 100 ms of the timeout,
+# and its ticket is removed. Other requests keep waiting.
 
 use warnings;
 use strict;
@@ -74,7 +74,7 @@ is($up->peak, 1, 'one at a time');
 
 done_testing();
 
-# How long three waited at most, as they saw it and as the log has it.
+# The longest of three waits, as the clients and the log have it.
 sub in_vain {
     $node->clear_logs;
     my @impatient = map { $node->begin('/impatient') } 1 .. 3;

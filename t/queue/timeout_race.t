@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# The timeout is about as long as the wait: again and again a permit is
-# granted to a request that is being refused. Whoever is refused is not seen
-# by the backend, whoever is served was, and every permit comes back, however
-# late the message about it.
+# The timeout is about as long as the wait, so that permits are granted to
+# requests that time out. A refused request never reaches the backend, a served
+# request always did, and every permit is returned, however late the message.
 
 use warnings;
 use strict;

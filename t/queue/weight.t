@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Permits are counted in weight: the sum at the backend reaches the limit and
-# never exceeds it, and the head of the queue is not overtaken by a lighter
-# request behind it for which there would be room.
+# Permits are counted by weight: the sum at the backend reaches the limit and
+# never exceeds it. A lighter request does not overtake the head of the queue,
+# even where the lighter one would fit.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# CLIENT PAUSE, as administrators and failovers use it: Redis takes commands
-# and carries them out later. Shorter than dsem_redis_timeout it is a wait;
-# longer, Redis is away, and what it was told meanwhile does nothing when the
-# pause is over.
+# CLIENT PAUSE, as administrators and failovers use it: Redis accepts commands
+# and executes them later. A pause below dsem_redis_timeout is only a wait.
+# After a longer pause Redis is unavailable, and the commands of the pause have
+# no effect when it ends.
 
 use warnings;
 use strict;
@@ -51,7 +51,7 @@ sub load {
         clients => 16, seconds => 600, records => 1);
 }
 
-# shorter than the timeout: of all commands, and of those that write
+# shorter than the timeout: all commands, or write commands only
 
 my $load = load();
 for my $n (1 .. $TIMES) {

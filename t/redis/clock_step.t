@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The clock of the Redis host is set by a minute or an hour, either way, under
-# load. No lease ends by that, nobody loses a permit, and a node that is killed
-# right afterwards is given up when a lease has really passed.
+# load. No lease expires, no permit is lost, and the lease of a node killed
+# right afterwards expires after its real time.
 
 use warnings;
 use strict;
@@ -88,7 +88,7 @@ is $_->wait->status, 200, 'long requests served' for @long;
 is scalar(map { $_->grep_log(qr/lease of|resynchronizing|\[warn\]/) }
     $one, $two), 0, 'no lease expired, no warning';
 
-# a lease that does end, ends in its time
+# a lease expires after its real time
 
 for my $step ($STEPS[2], $STEPS[3]) {
     my $dies = $t->node("dies$step", $conf);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The single server that the configuration names turns out to be part of a
-# Cluster. As long as it has our keys that makes no difference. When they
-# are elsewhere, or on their way, or nowhere, it is away, and the log says why.
+# The configured single server is a node of a Redis Cluster. While it owns the
+# keys of dsem, nothing changes. When the keys have moved, are migrating or
+# have no owner, Redis is unavailable, and the log names the cause.
 
 use warnings;
 use strict;
@@ -62,7 +62,7 @@ my $node = $t->node('cluster', $conf, REDIS => $proxy->address);
 
 sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 
-# error: what Redis says; most: how often at most, in about a second
+# error: the reply of Redis; most: log lines in about a second, at most
 sub answered {
     my ($name, $error, $most, $cause, $cure) = @_;
     my @running = map { $node->begin('/reject?hang=1') } 1, 2;
@@ -72,7 +72,7 @@ sub answered {
     $node->clear_logs;
 
     $cause->();
-    # a heartbeat may be the first to be told
+    # a heartbeat may get the first error
     is $waiting->wait->status, 500, "$name: waiting request refused";
     my $began = now;
     my ($longest, %status) = 0;
@@ -116,7 +116,7 @@ answered('clusterdown', 'CLUSTERDOWN', 1,
 answered('moved', 'MOVED', 1,
     sub { $proxy->retarget($other->address); $proxy->cut },
     sub { $proxy->retarget($redis->address); $proxy->cut });
-# hello is answered, what follows is not: tried again, more and more rarely
+# hello succeeds, later commands fail: retried with growing pauses
 answered('tryagain', 'TRYAGAIN', 4,
     sub { slot('MIGRATING', $others) }, sub { slot('STABLE') });
 

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# More answers that are none (error_replies.t has the common ones): Redis
-# cannot save, or forbids what the module or a script of it does. Never a
-# grant, nobody waits on, the log names the cause once, however often it comes
-# up, and when it is gone everything goes on as it was.
+# More error replies (error_replies.t has the common ones): Redis cannot save,
+# or rejects commands of the module or of its scripts. Nothing is granted, no
+# request keeps waiting, and the log names each cause once. When the cause is
+# gone, service continues.
 
 use warnings;
 use strict;
@@ -52,7 +52,7 @@ my ($dir) = $redis->cmd(qw(CONFIG GET dir))->[1];
 
 sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 
-# error: what Redis says; level: where it is said
+# error: the reply of Redis; level: the log level
 sub answered {
     my ($name, $error, $level, $cause, $cure) = @_;
     my @running = map { $node->begin('/reject?hang=1') } 1, 2;
@@ -62,7 +62,7 @@ sub answered {
     $node->clear_logs;
 
     $cause->();
-    # a heartbeat may be the first to be told
+    # a heartbeat may get the first error
     is $waiting->wait->status, 500, "$name: waiting request refused";
     my $began = now;
     my ($longest, %status) = 0;
@@ -115,7 +115,7 @@ answered('no key', 'NOPERM', 'error',
 answered('no command', q((?:can't run|NOPERM|ACL failure)), 'error',
     sub { acl('-zadd') }, sub { acl('+zadd') });
 
-# without messages all goes on, a little later; somebody should know why
+# without messages grants come later; the log must name the cause
 
 my @running = map { $node->begin('/reject?hang=1') } 1, 2;
 wait_for { $up->now == 2 } 15, 'all permits out';

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Hundreds of attempts to connect that come to nothing, refused, accepted and
-# closed, or not answered: no file descriptor and no memory stays behind, and
-# when Redis is there the next one succeeds.
+# Hundreds of attempts to connect fail: refused, accepted and closed, or
+# without a reply. No file descriptor and no memory is lost, and the first
+# attempt succeeds when Redis is available.
 
 use warnings;
 use strict;

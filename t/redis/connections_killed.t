@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Every connection to Redis is killed again and again under load. What a dead
-# connection leaves open is settled by the next hello: no permit too many, no
-# permit lost, no request without an answer. DSEM_LONG=2 is five minutes.
+# Every connection to Redis is killed repeatedly under load. The next hello
+# settles the open commands of a dead connection: no permit too many, no permit
+# lost, no request without a response. DSEM_LONG=2 is five minutes.
 
 use warnings;
 use strict;
@@ -18,7 +18,7 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
-# the second node is far away, so that it is often killed while it declares
+# the second node is distant, so that kills often hit its declarations
 my $far = $t->proxy($redis->address);
 $far->delay(0.010);
 

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Redis is not there when nginx starts: nginx starts all the same, requests
-# end as dsem_on_error says, and when Redis comes it is used without a reload.
-# Whatever the traffic, that costs one line a worker when it goes, and one
-# when it is back.
+# Redis is unavailable when nginx starts. nginx starts, and requests are
+# handled by dsem_on_error. When Redis becomes available, it is used without a
+# reload. The log has one line per worker for the outage and one for the
+# recovery, whatever the traffic.
 
 use warnings;
 use strict;
@@ -48,7 +48,7 @@ http {
 }
 EOF_CONF
 
-# refused connections, and connections that nobody answers
+# refused connections, and connections without a reply
 
 sub starts_without {
     my ($how, $node) = @_;
@@ -116,7 +116,7 @@ $proxy->thaw;
 comes_back('silent', $node);
 lines('silent', $node);
 
-# and goes while it is used: one line a worker, however many ask
+# Redis fails while it is used: one line per worker, whatever the traffic
 
 $proxy->refuse;
 $proxy->cut;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis answers, but with an error: never a grant, requests end at once as
-# dsem_on_error says, the log names the cause once, and when the cause is gone
-# everything goes on as it was.
+# Redis replies with errors: nothing is granted, requests are handled by
+# dsem_on_error at once, and the log names the cause once. When the cause is
+# gone, service continues.
 
 use warnings;
 use strict;
@@ -51,7 +51,7 @@ EOF_CONF
 
 sub config { $redis->cmd(qw(CONFIG SET), @_) }
 
-# A connection of its own for what does not come back at once.
+# A separate connection for commands that do not return at once.
 my @busy;
 
 sub begin_redis {
@@ -141,7 +141,7 @@ for (@causes) {
         "$name: statuses logged";
 }
 
-# one semaphore's key is somebody else's: nobody else suffers
+# one semaphore's key is of another type: other semaphores work
 
 sub status { return $node->get('/pass?t=1')->header('X-Status') }
 

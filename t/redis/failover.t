@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 
-# The replication link is cut, permits are given out, the master dies and the
-# replica, which has seen nothing of that, takes its place. The workers do not
-# come back at the same time: who comes first finds all permits free, and
-# waits until the others have declared what they have. Without that window,
-# which the test takes away the second time, the limit is exceeded.
+# The replication link is cut, permits are granted, the master dies, and the
+# replica without these permits replaces it. The workers do not reconnect at
+# the same time. The first worker finds all permits free, and waits until the
+# others have declared theirs. Without that window, removed in the second run,
+# the limit is exceeded.
 
 use warnings;
 use strict;

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# An empty Redis that nobody remembers is a first start: there is nothing to
-# recover, so nobody waits for it. A node that joins later makes no pause
-# either, nor does a fleet that comes back to the Redis it knows.
+# An empty Redis without any session's memory of a generation is a first start:
+# nothing has to be recovered, so no request waits for a recovery. A node that
+# joins later causes no pause, and a fleet that reconnects to the same Redis
+# causes none.
 
 use warnings;
 use strict;

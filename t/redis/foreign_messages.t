@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Messages that nobody of ours has sent: of another epoch, of no such ticket,
-# of no sense at all. Nobody is let in by them, and no worker minds.
+# Messages that dsem has not sent: of another epoch, of an unknown ticket, or
+# malformed. No request is admitted by them, and no worker is disturbed.
 
 use warnings;
 use strict;

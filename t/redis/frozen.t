@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis hangs for two seconds, and then does all that it was told meanwhile.
-# Who runs goes on, who asks is told so in time, and no permit is given a
-# second time afterwards.
+# Redis hangs for two seconds and then executes all commands received
+# meanwhile. Running requests continue, new requests are refused in time, and
+# no permit is granted twice afterwards.
 
 use warnings;
 use strict;
@@ -107,7 +107,7 @@ $up->release_all;
 is $_->wait->status, 200, 'running requests served'
     for @running, $third;
 
-# and under load
+# once more under load
 
 $up->reset;
 $load = $t->load_start(urls => [ map { $_->url('/reject') } $one, $two ],

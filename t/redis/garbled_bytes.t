@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# What comes from Redis is damaged on the way, on both connections, under
-# load: bytes changed, lost, doubled, put in the wrong order. A worker may be
-# told anything but falls for none of it so far that it dies or waits for
-# ever; over a clean line everything is as it was.
+# The bytes from Redis are damaged under load on both connections: changed,
+# lost, doubled, reordered. A worker may accept a wrong reply, but it neither
+# crashes nor waits forever. Over a clean connection the service is as before.
 
 use warnings;
 use strict;
@@ -48,7 +47,7 @@ http {
 EOF_CONF
 
 ###########################################################################
-# who does it
+# the damaging proxy
 
 package Garbler;
 

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# A connection to Redis on which nothing comes through any more, and nobody is
-# told: noticed on either of the two within dsem_redis_timeout and a heartbeat,
-# and service goes on over a new one.
+# A connection to Redis is silently dead: no bytes pass, and no side is
+# notified. On either connection a worker detects this within
+# dsem_redis_timeout and a heartbeat, and service continues over a new
+# connection.
 
 use warnings;
 use strict;
@@ -51,7 +52,7 @@ sub through_back {
     my ($type) = @_;
     my $accepted = $back->accepted;
     $front->retarget($back->address);
-    # the other node's connections go too, and come back
+    # the other node's connections end too, and are opened again
     $redis->cmd(qw(CLIENT KILL TYPE), $type, qw(SKIPME yes));
     wait_for { $back->accepted > $accepted } 15, 'the back';
     $front->retarget($redis->address);
@@ -71,7 +72,7 @@ sub subscribers {
     return $redis->cmd('PUBSUB', 'NUMSUB', $channel)->[1];
 }
 
-# A permit that comes free on the other node goes to one who waits on this.
+# A permit released on the other node goes to a request waiting on this one.
 sub wakes {
     my ($how) = @_;
     my @took;
@@ -92,7 +93,7 @@ sub wakes {
     cmp_ok $least, '<', 0.1, "$how: granted by a message";
 }
 
-# for commands, with nothing to do
+# commands, idle
 
 through_back('normal');
 my ($epoch, $frozen) = (epoch(), now);
@@ -104,7 +105,7 @@ is $node->get('/goes_on')->status, 200, 'commands, idle: request served';
 wakes('commands, idle');
 $back->thaw;
 
-# for commands, with somebody who waits for an answer
+# commands, with a request that awaits a reply
 
 through_back('normal');
 ($epoch, $frozen) = (epoch(), now);
@@ -117,7 +118,7 @@ cmp_ok now - $frozen, '<', $TIMEOUT + $HEARTBEAT + 1,
 is $node->get('/goes_on')->status, 200, 'commands, asked: request served';
 $back->thaw;
 
-# for messages
+# messages
 
 through_back('pubsub');
 wait_for { subscribers() == 1 } 15, 'the subscription';

@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# Redis is full and evicts keys, ours among them, as it does with any
-# maxmemory-policy but noeviction. There the limit is not promised. But
-# everybody is answered, and when nothing is evicted any more all is as it
-# was: the limit holds, nothing is held by nobody.
+# Redis is full and evicts keys of dsem, as with any maxmemory-policy but
+# noeviction. During evictions the limit is not promised, but every request
+# ends. After the evictions the limit holds again, and no permit is left over.
 
 use warnings;
 use strict;
@@ -51,7 +50,7 @@ sub evicted {
     return $redis->cmd(qw(INFO stats)) =~ /evicted_keys:(\d+)/ ? $1 : 0;
 }
 
-# of our keys, those that went: as Redis tells
+# evicted keys of dsem, as Redis reports them
 my $listens = $t->connect;
 $redis->cmd(qw(CONFIG SET notify-keyspace-events Ee));
 $listens->cmd('SUBSCRIBE', '__keyevent@0__:evicted');
@@ -61,7 +60,7 @@ wait_for { $up->now == 2 } 15, 'long requests';
 my $load = load();
 wait_for { $up->peak == $LIMIT } 15, 'load';
 
-# room for a few keys more than ours, and somebody who always has new ones
+# room for a few more keys, and a client that always adds new ones
 
 my ($used) = $redis->cmd(qw(INFO memory)) =~ /used_memory:(\d+)/;
 $redis->cmd(qw(CONFIG SET maxmemory), $used + 200_000);
@@ -81,7 +80,7 @@ cmp_ok evicted(), '>', 10, 'keys evicted';
 cmp_ok scalar(keys %ours), '>', 0, 'own keys evicted';
 note join ', ', map { "$_ $ours{$_}" } sort keys %ours;
 
-# nothing is evicted any more; a lease later all is declared
+# evictions have ended; a lease later all is declared
 
 my $healed = now;
 my $served = $up->served;

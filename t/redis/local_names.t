@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# While Redis is away clients come up with thousands of names. An account
-# lives as long as something is in it, then as at all times: memory does not
-# grow with the names that were.
+# Clients send thousands of names while Redis is unavailable. An account exists
+# as long as it holds a permit or a ticket, as at all times: memory does not
+# grow with the number of names.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# While Redis is away a worker has its share of the queue as well. Whoever
-# waits when it goes keeps waiting, as far as the places reach, and in order;
-# the one too many is refused at once. What is closed stays closed.
+# While Redis is unavailable, a worker has its share of the queue. Requests
+# that wait at the outage keep waiting in order, up to the share. Further
+# requests are rejected at once. Closed queues stay closed.
 
 use warnings;
 use strict;
@@ -62,7 +62,7 @@ my $beats = $redis->calls->{publish} // 0;
 wait_for { ($redis->calls->{publish} // 0) >= $beats + 4 } 15,
     'each to have seen the other';
 
-# a share of three places, and five who wait
+# a share of three places, and five waiting requests
 
 my @holds = map { $node->begin("/queued?hang=1&n=$_") } 1, 2;
 eventually { $up->now == 2 } 'two are running';
@@ -83,7 +83,7 @@ is said($node, $_), '503 REJECTED', 'excess request rejected' for $c, $d;
 cmp_ok now - $gone, '<', 3, 'rejected at once';
 ok !$_->done, 'tickets kept' for $a, $b, $best;
 
-# nothing is left, for nobody
+# no place is left
 
 my $more = $node->get('/queued');
 is said($node, $more), '503 REJECTED', 'queue share full';
@@ -129,13 +129,13 @@ my $heavy = $other->begin('/heavy?t=1');
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $served, @wait, $bare;
 
-# heavier than any share: waits for Redis
+# heavier than any share: the request waits for Redis
 
 ok !$heavy->done, 'heavy request queued';
 $proxy->refuse(0);
 is $heavy->wait->status, 200, 'heavy request served by redis';
 
-# a waiter of the outage is one like all others when it is over
+# requests queued in the outage are like all others afterwards
 
 is said($other, $other->get('/closed')), '503 REJECTED', 'queue closed anyway';
 is said($other, $other->get('/queued?t=1')), '200 PASSED', 'served as before';

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A worker that starts while Redis is away, after a reload or a death, comes
-# into a fleet that may still have all permits out. It admits nobody before
-# the lease is over that its node had last, and its share afterwards.
+# A worker starts while Redis is unavailable, after a reload or a crash. The
+# rest of its fleet may still hold all permits. It admits no request within the
+# last lease of its node, and its share afterwards.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Redis goes away under load, with all permits in one worker. While the lease
-# lasts in which Redis counts them as its own, only that worker serves; then
-# each has its share. The upstream never sees more than the limit, and when
-# Redis is back any of them may have it all.
+# Redis becomes unavailable under load, with all permits in one worker. During
+# its lease only that worker serves, because Redis counts the permits as its
+# own. Then each worker has its share. The upstream never sees more than the
+# limit. When Redis is available again, any worker may use the whole limit.
 
 use warnings;
 use strict;
@@ -55,7 +55,7 @@ sub load_on {
         clients => 8, seconds => 60);
 }
 
-# the most that a node had running between two moments
+# the most concurrent requests of a node between two moments
 sub most {
     my ($node, $from, $to) = @_;
     my ($most, $before) = (0, 0);
@@ -80,7 +80,7 @@ sub outage {
     $goes->();
     my $gone = now;
     my $tried = $proxy->accepted;
-    # who comes later looks at its share the sooner after the lease
+    # later requests see the share sooner after the lease
     wait_for { now > $gone + 0.45 } 15, 'half a lease';
     my @others = map { load_on($_, @SHORT) } @none;
 
@@ -96,7 +96,7 @@ sub outage {
             grep { $_->{start} < $start } $up->log),
         "$how: holder keeps serving";
 
-    # what ran at the cut has ended
+    # requests running at the cut have ended
     my $shared = $start + 1.4;
     wait_for { now > $shared + 0.4 } 15, 'all workers to serve';
     is most($_->name, $shared, now), $SHARE, "$how: equal shares"

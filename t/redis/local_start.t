@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A node starts while Redis is away. It knows no fleet but itself, so its
-# workers share the limit among them, at once and without a reload later.
+# A node starts while Redis is unavailable. It knows no other node, so its
+# workers share the limit at once, without a later reload.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis hangs under load, for long: what has been sent to it is bounded, what
-# waits in a worker is bounded, and nothing piles up: its memory spreads for a
-# few times, and then no more. DSEM_LONG=1: a minute at 5000 requests a second.
+# Redis hangs under load for a long time. Unsent commands and waiting requests
+# are bounded, and memory stays bounded: it spreads for a few rounds and then
+# no more. DSEM_LONG=1: a minute at 5000 requests a second.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Messages about grants are hints. With every second one lost, all of them
-# lost, the heartbeats' too, or the subscription cut off again and again,
-# nobody waits beside a free permit for longer than the poll interval.
+# Messages about grants are hints. Every second message is lost, or all of them
+# with the heartbeats, or the subscription is cut repeatedly. No request waits
+# beside a free permit for longer than the poll interval.
 
 use warnings;
 use strict;
@@ -40,7 +40,7 @@ http {
 }
 EOF_CONF
 
-# The longest time during which somebody waited and the permit was free: as the
+# The longest time with a request waiting beside a free permit: as the
 # clients and the upstream saw it, with no word from Redis or nginx. There is
 # only one permit, for of two each may be free in its turn.
 sub idle_while_waiting {

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A worker has given all its connections to clients when it loses those to
-# Redis. It gets them back as soon as some come free, without a reload: those
-# who waited are not lost, whoever has a permit goes on, and nothing is held
-# afterwards.
+# A worker has given all its connections to clients when its connections to
+# Redis are lost. It reconnects as soon as connections are free, without a
+# reload. Waiting requests are refused, running requests are served, and
+# nothing is held afterwards.
 
 use warnings;
 use strict;
@@ -59,7 +59,7 @@ eventually { $up->now == 2 } 'all permits out';
 my @waiting = map { $node->begin('/waits?t=1') } 1 .. 50;
 eventually { state('waiting') == 50 } 'fifty requests queued';
 
-# clients that are slow to ask take what is left, and then what Redis had
+# slow clients take the free connections, and then those of Redis
 
 sub slow { return $node->raw->send('GET /waits') }
 
@@ -75,7 +75,7 @@ is scalar(grep { $_->wait->status == 500 } @waiting), 50,
     'waiting requests refused';
 is $up->now, 2, 'running requests kept';
 
-# those were the connections that it lacked
+# the closed connections are enough for Redis
 
 eventually { $node->grep_log(qr/available again/) == 1 }
     'redis available again', 3;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The three ways to go on without Redis, side by side in one node, with
-# requests that run, requests that wait when it goes, and requests that come
-# later. Each way says in its own words what happened.
+# The three modes of dsem_on_error in one node, with requests that run,
+# requests that wait at the outage, and later requests. Each mode reports its
+# own status.
 
 use warnings;
 use strict;
@@ -79,7 +79,7 @@ $proxy->refuse;
 $proxy->cut;
 eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable', 2;
 
-# those who waited
+# requests that waited
 
 for (@{ $waits{reject} }) {
     is $_->wait->status, 500, 'reject: waiting request refused';
@@ -91,7 +91,7 @@ for my $mode (qw(default local)) {
     ok !$_->done, "$mode: places kept" for @{ $waits{$mode} };
 }
 
-# those who come
+# later requests
 
 is said($node->get('/reject')), '500 ERROR', 'reject: new request refused';
 is said($node->get('/pass?t=1')), '200 DEGRADED', 'pass: new request passes';
@@ -113,7 +113,7 @@ is said($_->wait), '200 DEGRADED', 'pass: status is DEGRADED'
 is said($_->wait), '200 PASSED', 'running requests PASSED'
     for @{ $runs{pass} }, @{ $runs{reject} };
 
-# and when it is back
+# Redis is available again
 
 $proxy->refuse(0);
 eventually { $node->grep_log(qr/available again/) } 'available again', 3;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Redis cuts off subscribers that have too much to read
-# (client-output-buffer-limit). Messages of ours are so small that even one
-# byte will do; where somebody's message is not, the subscription is opened
-# anew and nobody waits longer than the poll interval.
+# Redis disconnects subscribers with too many unread bytes
+# (client-output-buffer-limit). The messages of dsem are so small that one byte
+# suffices. After a large message of another sender the worker subscribes
+# again, and no request waits for longer than the poll interval.
 
 use warnings;
 use strict;
@@ -43,7 +43,7 @@ sub subscribers {
     return join ' ', sort { $a <=> $b } @id;
 }
 
-# how many Redis says that it has cut off
+# subscribers disconnected, as Redis counts them
 sub cut {
     open my $log, '<', $redis->log or die "log: $!";
     return scalar grep { /output buffer limits/ } <$log>;
@@ -69,7 +69,7 @@ cmp_ok $result->{seconds}, '<', 20, 'one byte: granted by messages';
 is cut(), 0, 'one byte: no connection cut';
 is subscribers(), $before, 'one byte: same subscriptions';
 
-# a message that is none of ours
+# a message of another sender
 
 my @sessions = @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
 my $epochs = $redis->cmd('HGETALL', 'dsem:{0}:epochs');

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The queue of one semaphore is deleted while people wait in it. That nobody
-# is in the queue any more proves nothing: none of them passes, all declare
-# their places, and are served in the old order.
+# The queue of one semaphore is deleted while requests wait in it. The missing
+# tickets are not taken for grants: all workers declare their tickets, which
+# are served in the old order.
 
 use warnings;
 use strict;
@@ -44,7 +44,7 @@ EOF_CONF
 sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 sub in_queue { return $redis->cmd('ZCARD', 'dsem:{0}:q:api') }
 
-# in peace
+# without load
 
 my $long = $one->begin('/waits?hang=1', 'X-Nonce' => 'first');
 wait_for { $up->now == 1 } 15, 'long request running';
@@ -65,7 +65,7 @@ is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
     'old order kept';
 is $up->peak, 1, 'one at a time';
 
-# and again and again under load
+# repeatedly under load
 
 $up->reset;
 my $seconds = $ENV{DSEM_LONG} ? 30 : 3;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What was sent on connections that are given up arrives at last, long after
-# the worker has declared on a new one: asks, releases, hellos of old epochs.
-# All of it is carried out by Redis, and none of it does anything.
+# Commands sent on abandoned connections arrive late, after the worker has
+# declared on a new connection: asks, releases, hellos of old epochs. Redis
+# executes these commands, and none has an effect.
 
 use warnings;
 use strict;
@@ -46,7 +46,7 @@ EOF_CONF
 my $node = $t->node('a', $conf, REDIS => $front->address);
 my $other = $t->node('b', $conf);
 
-# all that Redis has of the semaphore, and who lives in which epoch
+# the semaphore's state in Redis, and the epochs of live sessions
 sub state {
     my %of = @{ $redis->cmd('HGETALL', 'dsem:{0}:s:api') };
     delete @of{qw(touched seq)};
@@ -61,7 +61,7 @@ sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 my @running = map { $node->begin('/late?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'two requests running';
 
-# one ends, others ask, and Redis hears of nothing
+# one request ends, others ask, and Redis receives nothing
 
 my $accepted = $back->accepted;
 $back->freeze('c2s');
@@ -89,7 +89,7 @@ cmp_ok $redis->calls->{evalsha} - $executed, '>', 2, 'late commands executed';
 is_deeply state(), $before, 'state unchanged';
 is $up->now, 3, 'no request admitted';
 
-# deltas are right again: each permit that comes back is one
+# deltas are right again: each release is counted once
 
 $up->release(1);
 eventually { state()->{waiting} == 0 && $up->now == 3 && held() == 3 }

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A fleet with 5000 accounts and 20000 tickets loses its connections to
-# Redis, and then what was in it. All is declared within one lease, every
-# ticket keeps its place, and no command keeps Redis busy for long.
+# A fleet with 5000 accounts and 20000 tickets loses its connections to Redis,
+# and then the state in Redis. All is declared within one lease, every ticket
+# keeps its place, and no command blocks Redis for long.
 
 use warnings;
 use strict;
@@ -44,11 +44,11 @@ http {
 }
 EOF_CONF
 
-# Nobody is served: the operator has paused all of them.
+# No request is served: the operator has paused all semaphores.
 my @names = ((map { "n$_" } 1 .. $ACCOUNTS), 'longest');
 $redis->cmd('HSET', 'dsem:{0}:orders', map { $_ => '- 1' } @names);
 
-# what all the tickets are, and whose connection they are of: member => place
+# all tickets with their connections: member => place
 sub queued {
     my %place;
     for my $name (@names) {
@@ -126,7 +126,7 @@ sub converges {
     my $took = now - $began;
     cmp_ok $took, '<', $LEASE, "$name: declared within one lease";
     note sprintf '%s: %.2f s', $name, $took;
-    # who was cut off once more declares once more
+    # a worker disconnected again declares again
     eventually { waiting('longest') == @fleet * $LONGEST }
         "$name: longest queue restored", 30;
     my $after;

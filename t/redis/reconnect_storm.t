@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Sixteen workers lose Redis, all in the same moment, and again and again.
-# They do not come back in step or in a hurry: their attempts are few and
-# spread. Once Redis is there all are back in a moment, with what they had.
+# Sixteen workers lose Redis at the same moment, repeatedly. Their attempts to
+# reconnect are few and spread. Once Redis is available, all workers reconnect
+# within a moment and declare their permits.
 
 use warnings;
 use strict;
@@ -58,7 +58,7 @@ my $load = $t->load_start(urls => [ $node->url('/storm') ], clients => 40,
     seconds => 3600, timeout => 30);
 wait_for { $up->now == $LIMIT } 15, 'load';
 
-# for a moment: nobody notices
+# a short outage: no request is refused
 
 my $longest = 0;
 for my $n (1 .. $TIMES) {
@@ -77,7 +77,7 @@ is scalar($node->grep_log(qr/\[warn\]/)), 0, 'reset: redis stays available';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'reset: every request served';
 
-# for longer: nobody answers the attempts but to refuse them
+# a longer outage: all attempts are refused
 
 $node->clear_logs;
 my $accepted = $proxy->accepted;
@@ -89,7 +89,7 @@ wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15,
 is $node->get('/storm')->status, 503, 'unavailable: handled by dsem_on_error';
 wait_for { now > $gone + 2.5 } 15, 'pauses to grow';
 
-# who comes to a door that opens, and when: attempts of commands and of
+# arrivals at the reopened port: attempts of commands and of
 # subscriptions, with pauses of up to 625 ms
 $proxy->refuse(0);
 my $opened = now;

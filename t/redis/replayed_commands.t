@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# Everything that a worker has ever sent is sent once more, twice over, by
-# somebody who has listened: asks, releases, cancels, hellos, declarations.
-# Redis carries it out, and as the session has begun a new epoch none of it
-# does anything: no permit comes free a second time, and none is taken.
+# All commands of a worker are recorded and sent twice again: asks, releases,
+# cancels, hellos, declarations. Redis executes them, but the session has begun
+# a new epoch, so none has an effect: no permit is released or granted twice.
 
 use warnings;
 use strict;
@@ -77,7 +76,7 @@ wait_for { (epoch() // 0) > 0 } 15, 'sessions';
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
 
-# something of each kind, then hellos and declarations under a new epoch
+# commands of each kind, then hellos and declarations under a new epoch
 
 my @long = map { $_->begin('/heard?hang=1') } @fleet;
 wait_for { $up->now == 2 } 15, 'long requests';
@@ -116,7 +115,7 @@ cmp_ok $redis->calls->{evalsha} - $executed, '>=', 2 * @heard,
     'all commands executed';
 is $up->now, 3, 'no request admitted';
 
-# and the counts are right: each permit that comes back is one
+# the counts are right: each release is counted once
 
 $up->release(1);
 eventually { $up->now == 3 && @{ state()->{queue} } == 2 }

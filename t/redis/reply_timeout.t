@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# A connect or a command has got no answer in time: Redis is away. Whoever
-# waits or asks is told at once, no request waits for longer than the timeout,
-# and it costs one line a worker each way, whatever the traffic.
+# A connect or a command has had no reply in time: Redis is unavailable.
+# Waiting and asking requests are refused at once. No request waits for longer
+# than the timeout. The log has one line per worker each way, whatever the
+# traffic.
 
 use warnings;
 use strict;

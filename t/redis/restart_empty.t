@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis loses everything under load: restarted without persistence, or
-# emptied while the connections stay. What runs is declared to it before
-# anything new is granted, and service resumes when a lease has passed.
+# Redis loses its state under load: restarted without persistence, or emptied
+# while the connections stay open. Running requests are declared before
+# anything new is granted, and service resumes after one lease.
 
 use warnings;
 use strict;

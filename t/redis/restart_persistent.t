@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis comes back with what it had on disk: an append-only file that lacks
-# nothing, or a snapshot that is older than what runs. Another process than
-# before has written no word of that down: everybody declares first.
+# Redis restarts with its state on disk: a complete append-only file, or a
+# snapshot older than the running requests. Nothing in that state shows the
+# restart, so every worker declares its permits first.
 
 use warnings;
 use strict;

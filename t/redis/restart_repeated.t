@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Redis is killed and comes back empty, again and again under load, with a
-# request on each node that outlives it each time. DSEM_LONG=1: 20 times.
+# Redis is killed and restarts empty, repeatedly under load, with a request on
+# each node that outlives every restart. DSEM_LONG=1: 20 times.
 
 use warnings;
 use strict;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# Redis forgets its scripts ten times a second, under load: nobody notices.
+# The scripts in Redis are flushed ten times a second under load: every request
+# is served.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# The hash of one semaphore is deleted while its permits are out: Redis has
-# forgotten who holds what, and may give the limit out once more. That is
-# said and counted, ends with the next word from a worker that holds, and
-# concerns no other semaphore.
+# The hash of one semaphore is deleted while its permits are out. Redis has
+# lost the holders and may grant the limit once more. This overage is counted
+# and logged, and ends with the next command of a worker that holds permits.
+# Other semaphores are not affected.
 
 use warnings;
 use strict;
@@ -52,7 +52,7 @@ sub of {
 
 sub overage { return map { $_->grep_log(qr/\[warn\].*overage/) } $one, $two }
 
-# nobody asks: a worker that only holds compares counts once a lease
+# no request asks: a worker that only holds compares counts once a lease
 
 my @long = map { $_->begin('/lost?hang=1') } ($one, $two) x 2;
 my $other = $one->begin('/other?hang=1');
@@ -64,7 +64,7 @@ eventually { of('lost', 'held') == $LIMIT } 'found out while idle',
 is of('other', 'held'), 1, 'other semaphore untouched';
 is scalar(overage()), 0, 'no overage without a second grant';
 
-# somebody asks at once: as many again, and no more
+# a request asks at once: the limit once more, and no more
 
 $redis->cmd('DEL', 'dsem:{0}:s:lost');
 my @more = map { $_->begin('/lost?hang=1') } ($one, $two) x 4;

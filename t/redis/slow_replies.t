@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Redis is away when a connect or a command has got no answer in time, and
-# only then. A reload, a reset connection, CLIENT KILL and slow answers are
-# not: nobody is refused, and nothing is said at WARN.
+# Redis is unavailable when a connect or a command has had no reply in time,
+# and only then. After a reload, a reset connection, CLIENT KILL or a slow
+# reply no request is refused, and no warning is logged.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # Redis is emptied under load, with the connections open or cut. A new
-# generation says so to everybody: what runs is declared before anything new
-# is granted, and service resumes when about one lease has passed.
+# generation notifies all workers: running requests are declared before
+# anything new is granted, and service resumes after about one lease.
 
 use warnings;
 use strict;

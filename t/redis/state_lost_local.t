@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# While Redis recovers what it has lost, a worker goes on with the permits
-# that it had (dsem_on_error local). A worker that had none gets none before
-# the recovery is over.
+# While Redis recovers its state, a worker continues with the permits that it
+# held (dsem_on_error local). A worker without permits gets none before the
+# recovery is over.
 
 use warnings;
 use strict;

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# Redis is emptied, and who has all the permits is not heard at that moment.
-# The first to ask has never had anything, or is a worker so new that only
-# its node remembers a generation: it waits until the others have declared.
+# Redis is emptied while the worker with all permits is disconnected. The first
+# ask comes from a worker that has never held a permit, or from a new worker
+# whose node remembers a generation. It waits until the other workers have
+# declared.
 
 use warnings;
 use strict;
@@ -41,7 +42,7 @@ EOF_CONF
 my $holds = $t->node('holds', $conf, REDIS => $proxy->address);
 my $asks = $t->node('asks', $conf);
 
-# one that has never been there remembers nothing
+# a new node remembers nothing
 wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
     'both nodes known';
 

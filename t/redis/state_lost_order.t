@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Redis is emptied while requests wait on two nodes. Each worker declares the
-# places of its own, and they are served in the order in which they came.
+# Redis is emptied while requests wait on two nodes. Each worker declares its
+# tickets, and the requests are served in order of arrival.
 
 use warnings;
 use strict;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A worker stands still for longer than its lease and than the timeout for
-# Redis, while it waits for an answer. The answer is there when it goes on:
-# Redis was not away, and nobody is admitted by a share of the limit while
-# others have all of it.
+# A worker is stopped for longer than its lease and than dsem_redis_timeout,
+# while it waits for a reply. The reply is there when the worker resumes: Redis
+# was not unavailable, and no request is admitted by a local share while other
+# workers hold all permits.
 
 use warnings;
 use strict;
@@ -52,7 +52,7 @@ eventually { $up->now == 4 } 'all permits on other node';
 my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;
 eventually { waiting() == 2 } 'two requests queued';
 
-# an answer is on its way when it is stopped
+# a reply is on its way when the worker is stopped
 $proxy->delay(0.3, 's2c');
 push @waits, $stands->begin('/waits?hang=1');
 eventually { waiting() == 3 } 'asking request stopped';

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Something between nginx and Redis answers wrongly: a reply too many, of
-# somebody else, of another shape, without end. Each of these replies says
-# "granted" besides. Nobody gets a permit, no worker dies, requests end.
+# A proxy between nginx and Redis sends wrong replies: one too many, of another
+# call, of another shape, without end. Each of them contains "granted". No
+# request is admitted, no worker crashes, and all requests end.
 
 use warnings;
 use strict;
@@ -132,7 +132,7 @@ my %lies = (
 );
 
 ###########################################################################
-# who says it: the replies of the real Redis go through a lie
+# the replies of the real Redis pass through a function that changes them
 
 package Liar;
 

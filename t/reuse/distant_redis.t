@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# dsem_reuse where Redis is far: while an answer is under way other permits
-# come free, and stay. Otherwise each of them would be missing when the next
-# request comes, which asks, and so on: nothing would be used again as long
-# as there is traffic.
+# dsem_reuse with a distant Redis: permits released during a round trip stay
+# idle in the worker. Otherwise each of these permits would be missing for the
+# next request, which would ask Redis, and no permit would be reused under
+# load.
 
 use warnings;
 use strict;
@@ -41,7 +41,7 @@ EOF_CONF
 is $node->get('/')->status, 200, 'redis available';
 $proxy->delay(0.003);
 
-# they come when they like, not when others have been answered
+# requests come at their own pace, whatever the responses
 for my $round (1 .. 2) {
     my $before = $redis->calls->{evalsha};
     my $result = $t->load(urls => [$node->url('/')], rate => 300,

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# dsem_reuse: a permit that comes free while nobody waits stays with its
-# worker for the next request, which then asks nobody; and goes back when it
-# is not used.
+# dsem_reuse: a permit released while no request waits stays with its worker
+# for the next request, which then needs no command. An unused permit is
+# released to Redis.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An idle permit is as good as the lease of its worker: a worker that was
-# stopped for longer admits nobody on what it had kept, because others have
-# it now.
+# An idle permit is valid as long as the lease of its worker. A worker that was
+# stopped for longer admits no request on an idle permit, because Redis has
+# granted that permit to another node.
 
 use warnings;
 use strict;
@@ -43,7 +43,7 @@ my $takes = $t->node('takes', $conf);
 
 sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
-# a request that finds an idle permit asks nobody
+# a request that finds an idle permit sends no command
 sub reused {
     my $before = $redis->calls->{evalsha};
     return $keeps->get('/')->status == 200 && held() == 1

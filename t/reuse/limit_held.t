@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# With permits kept and recalled all the time the limit holds, is reached,
-# and nobody is left behind: load that swells and ebbs on all nodes.
+# Permits are kept and recalled all the time while load swells and ebbs on all
+# nodes. The limit is reached and never exceeded, and every request is served.
 
 use warnings;
 use strict;
@@ -39,7 +39,7 @@ EOF_CONF
 wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'sessions open';
 my @urls = map { $_->url('/?t=5') } @node;
 
-# before anybody had to wait permits pass from request to request
+# while no request waits, permits pass from request to request
 
 my $calls = $redis->calls->{evalsha};
 $t->load(urls => \@urls, clients => 2, requests => 400, keepalive => 1);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# While permits pass from request to request Redis is asked once in
-# dsem_reuse how things stand: an operator's order and a lower limit are
-# obeyed although no request asks.
+# While permits pass from request to request, the worker still asks Redis once
+# per dsem_reuse. An operator's order and a lower limit therefore apply
+# although no request sends a command.
 
 use warnings;
 use strict;
@@ -41,7 +41,7 @@ sub order { $redis->cmd('HSET', 'dsem:{0}:orders', 'api', $_[0]) }
 
 sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 
-# requests that never stop, and hardly ever ask
+# requests without a break, which hardly ever ask
 
 my $load = $t->load_start(urls => [$node->url('/?t=5')], clients => 4,
     seconds => 6, keepalive => 1);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A permit that comes free while an ask of the same worker is on its way to a
-# full semaphore goes back, and to whom was first: it does not stay for
-# somebody who comes before the answer.
+# A permit is released while an ask of the same worker is on its way to a full
+# semaphore. The permit goes to the first ticket in the queue: it does not stay
+# for a later request of that worker.
 
 use warnings;
 use strict;
@@ -42,7 +42,7 @@ my $leaves = $node->begin('/?hang=1');
 my $stays = $node->begin('/?hang=1');
 eventually { $up->now == 2 } 'limit reached';
 
-# from here on answers are slow, and only they
+# from here on replies are slow, but not commands
 $proxy->delay(0.5, 's2c');
 
 my $first = $node->begin('/?t=1');

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Idle permits go back as soon as somebody has to wait for them: a request on
-# another node is served at once, not when they would have gone by
-# themselves, and nobody is refused beside an idle permit.
+# Idle permits are released as soon as a request waits for them: a request on
+# another node is served at once, before the permits' idle time is over. No
+# request is rejected beside an idle permit.
 
 use warnings;
 use strict;
@@ -57,7 +57,7 @@ my $before = syncs();
 is($keeps->get('/')->status, 200, 'permits used again');
 is(held(), 2, 'permits kept again');
 
-# four on the other node need what lies idle here; one has a place to wait
+# four requests on the other node need the idle permits; one may wait
 
 $up->reset;
 my $began = now;

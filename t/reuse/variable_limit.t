@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A limit from a variable: whoever asks with another one than Redis was told
-# is not served by an idle permit.
+# A limit from a variable: a request whose limit differs from the limit in
+# Redis is not served by an idle permit.
 
 use warnings;
 use strict;
