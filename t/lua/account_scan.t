@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Accounts are looked through once for each session that ended, and only when
-# somebody cannot be served.
+# Accounts are scanned once for each ended session, and only when a request
+# cannot be granted.
 
 use warnings;
 use strict;
@@ -42,21 +42,21 @@ is ask('api', weight => 2), 0, 'no second scan';
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
     'no scan at a check';
 
-# the head cannot be served
+# the head cannot be granted
 $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 1,
     'one scan at next check';
 is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
     'no further scan';
 
-# a permit given back serves the head, but not all
+# the released permit goes to the head, other tickets still wait
 $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('api', release => 1) }), 1,
     'one scan while waiting';
 $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('else') }), 0, 'no scan for empty session';
 
-# counts that went wrong are summed anew
+# a scan sums wrong counts anew
 $redis->cmd('HSET', $scripts->key('s', 'api'), 'held', 40);
 $one->bye($scripts->session('stranger'));
 $one->sync('api');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Bad or missing arguments are refused before the first write, by an error
-# that names the slot.
+# Bad or missing arguments are rejected before the first write. The error names
+# the slot.
 
 use warnings;
 use strict;
@@ -33,7 +33,8 @@ my %argv = (
         9, 3, 1 ],
 );
 
-# what each slot must refuse besides what is no number; - where all is good
+# values that each slot must reject besides non-numbers; - where any value is
+# valid
 my @count = ($big, -1);
 my @positive = ($big, -1, 0);
 my @session = ('', 'one', 'one:0', 'one:0:xyz', 'o ne:0:1', "one:0:1\n",
@@ -83,7 +84,7 @@ for my $script (sort keys %argv) {
 
 is $scripts->dump, $before, 'nothing written';
 
-# and the good ones would have written
+# valid arguments would have written
 for my $script (qw/beat bye declare declared sync hello/) {
     my @keys = $scripts->keys_of($script, 'api');
     ok eval { $scripts->run($script, \@keys, @{ $argv{$script} }) },

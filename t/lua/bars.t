@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# Bars of sessions that left go when they are over, in one look per lease.
+# The bar of a removed session is deleted when it has ended. Bars are scanned
+# once per lease.
 
 use warnings;
 use strict;
@@ -32,7 +33,7 @@ $scripts->advance(2600);
 $one->beat;
 is barred(), 1, 'first bar over';
 
-# not looked for before one more lease
+# no scan before one more lease
 $scripts->advance(2600);
 $one->beat;
 is barred(), 1, 'no scan in between';

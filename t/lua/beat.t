@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The heartbeat renews the lease, tells the number of live sessions, and
-# removes those whose lease has ended, 100 at most per call.
+# The heartbeat renews the lease, replies with the number of live sessions, and
+# removes sessions with an expired lease, 100 at most per call.
 
 use warnings;
 use strict;
@@ -40,7 +40,7 @@ is $two->beat->{status}, 'resync', 'removed session rejected';
 is $two->ask('api', 1), 'resync', 'ask refused';
 is $two->hello->{status}, 'ok', 'removed session may return';
 
-# only a hello or a beat renews
+# only hello and beat renew a lease
 $two->declared;
 my $ends = $scripts->redis->cmd('ZSCORE', $sessions, $two->name);
 $scripts->advance(1000);
@@ -50,7 +50,7 @@ $two->declared;
 is $scripts->redis->cmd('ZSCORE', $sessions, $two->name), $ends,
     'other calls renew nothing';
 
-# a late beat removes everybody else, not its own sender
+# a late beat removes all other sessions, but not its sender
 $scripts->advance(6000);
 is $two->beat->{status}, 'ok', 'late beat accepted';
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A beat proves the subscription alive: it comes back on the session's own
-# channel, and on no other.
+# A beat proves that the subscription works: it is published to the session's
+# own channel, and to no other.
 
 use warnings;
 use strict;

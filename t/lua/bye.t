@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A session leaves at once, whatever it had: O(1), its semaphores are not
-# touched, and whoever wants its permits finds that they are free.
+# A bye removes a session at once, in O(1), whatever the session holds. Its
+# semaphores are not touched; the next ask for its permits finds them free.
 
 use warnings;
 use strict;
@@ -31,7 +31,7 @@ my $reply = $two->sync('api', limit => 2);
 is $reply->{in_use}, 1, 'one in use';
 is $reply->{waiting}, 0, 'none waiting';
 
-# also where nobody waits
+# also in a semaphore without a queue
 my $three = $scripts->session('three')->enter;
 $three->ask('quiet', 1, weight => 3, limit => 3);
 $two->bye($three);

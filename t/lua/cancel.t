@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A cancel in time takes the ticket out; one that comes too late says so, and
-# the permit stays with the account until it is given back.
+# A cancel in time removes the ticket. A late cancel is reported as such, and
+# the permit stays with the account until it is released.
 
 use warnings;
 use strict;
@@ -26,12 +26,12 @@ is $reply->{waiting}, 2, 'sum follows';
 is $one->sync('api', cancel => [ [3] ])->{cancelled}{3}, 0,
     'second cancel ignored';
 
-# the cancel comes before the permits given back are handed on
+# cancels come before the grants of released permits
 $reply = $one->sync('api', release => 1, cancel => [ [2] ]);
 is $reply->{cancelled}{2}, 1, 'cancel before grant';
 is_deeply $reply->{granted}, [4], 'next one served';
 
-# only one's own ticket of this epoch
+# only the session's own tickets of this epoch
 $one->ask('api', 5);
 is $two->sync('api', cancel => [ [5] ])->{cancelled}{5}, 0,
     "other session's ticket kept";

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# The logical clock follows Redis' own, never goes back, and moves by a
-# quarter of a lease per call at most: a clock that jumps ends no lease.
+# The logical clock follows the clock of Redis, never goes back, and advances
+# by a quarter of a lease per call at most: a clock that jumps expires no
+# lease.
 
 use warnings;
 use strict;
@@ -33,7 +34,7 @@ is moved(-3600000), 1250, 'jump forward bounded';
 is moved(3600000), 0, 'jump backward ignored';
 cmp_ok moved(0), '<', 1250, 'wall taken over';
 
-# a clock that was never set begins at zero
+# a missing clock begins at zero
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('two')->enter;
 cmp_ok $scripts->meta('clock'), '<', 1250, 'clock begins at zero';

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Tickets of the dead are dropped where they are met, 100 at most per call,
-# and only those who live are counted afterwards. Nobody waits behind them.
+# Tickets of dead sessions are dropped where they are met, 100 at most per
+# call. Only tickets of live sessions are counted afterwards, and none waits
+# behind dead ones.
 
 use warnings;
 use strict;
@@ -35,7 +36,7 @@ is_deeply [ map { (split)[2] } $scripts->queue('api') ], [ 4, 5 ],
 is $two->ask('api', 6, queue => 2), 'refused',
     'queue bound counts live tickets';
 
-# garbage: a free permit for one who waits behind 250 dead
+# garbage: a free permit for one ticket behind 250 dead ones
 $dead = $scripts->session('dead2')->enter;
 $one->ask('web', 1);
 $dead->sync('web', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);
@@ -51,7 +52,7 @@ is $two->sync('web', check => [ [3] ])->{checked}{3}, 0, 'next ticket served';
 $two->sync('web', release => 1);
 is_deeply [ $scripts->queue('web') ], [], 'queue removed with last';
 
-# nobody alive waits: all the garbage goes with the queue
+# no live ticket: all garbage is deleted with the queue
 $dead = $scripts->session('dead3')->enter;
 $one->ask('old', 1);
 $dead->sync('old', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);

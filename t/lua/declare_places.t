@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# A ticket keeps its place through a reconnect: the one that it knows, or the
-# one that the queue has for its old epoch; one that never had any is told so.
+# A ticket keeps its place through a reconnect: the declared place, or the
+# place of its old epoch in the queue. A ticket without either is reported in
+# the reply.
 
 use warnings;
 use strict;
@@ -42,14 +43,14 @@ $one->sync('api', release => 1);
 is_deeply $one->sync('api', check => [ [2], [4] ])->{checked},
     { 2 => 0, 4 => 1 }, 'head served after reconnect';
 
-# the epoch under which it was asked for, not only the last one
+# the place of the epoch of the ask, not only of the last epoch
 $one->hello;
 $one->hello;
 $reply = $one->declare('api', held => 1,
     tickets => [ [ 4, 1, 0, $one->epoch - 2 ] ]);
 is_deeply $reply->{places}, [$unknown], 'place of an older epoch';
 
-# all is lost: the places known stand, new ones come behind them
+# all state is lost: declared places stay, new tickets come behind them
 $scripts->redis->cmd('FLUSHALL');
 $one->hello(fresh => 5);
 $two->hello(fresh => 6);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What is declared stands in the place of whatever the session had, in
-# absolute figures; declared again it changes nothing.
+# A declare replaces the account of the session with absolute figures. A
+# repeated declare changes nothing.
 
 use warnings;
 use strict;
@@ -32,7 +32,7 @@ is $reply->{in_use}, 2, 'sum follows';
 is $reply->{waiting}, 0, 'other session served';
 is_deeply [ $scripts->queue('api') ], [], 'old ticket removed';
 
-# more than the limit: true all the same, and nobody is served
+# more than the limit: accepted, and nothing is granted
 $one->hello;
 $one->declare('api', held => 5);
 $one->declare('api', held => 5);
@@ -44,7 +44,7 @@ is $two->ask('api', 2, limit => 3), 'queued', 'no grant above the limit';
 is $one->sync('api', release => 3)->{in_use}, 3, 'no grant at the limit';
 is $one->sync('api', release => 1)->{waiting}, 0, 'served below the limit';
 
-# the limit is stored only where none is
+# the limit is stored only where none is stored
 $one->declare('new', held => 1, limit => 7);
 $two->declare('new', held => 1, limit => 8);
 is $one->sync('new', limit => 9)->{limit}, 7, 'first limit kept';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Accounts and tickets of older epochs are void once a session has declared
-# all that it has.
+# Accounts and tickets of older epochs are void once a session has sent
+# declared.
 
 use warnings;
 use strict;
@@ -38,7 +38,7 @@ is $reply->{in_use}, 1, 'old permit void';
 is $reply->{waiting}, 0, 'old ticket void';
 is $two->ask('other', 5), 'granted', 'other semaphore void too';
 
-# a ticket that was not declared is met later: it is not one of the new ones
+# an undeclared ticket is met later and not taken for a new one
 $one->ask('web', 6, limit => 2);
 $one->ask('web', 7, limit => 2);
 $one->ask('web', 8, limit => 2);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A semaphore that nobody touches for a day is garbage; one that is in use is
-# touched once an hour, whatever the commands are.
+# A semaphore that is untouched for a day is garbage. One in use is touched
+# once an hour, whatever the commands are.
 
 use warnings;
 use strict;
@@ -52,14 +52,14 @@ for (
     ok near_a_day(@keys), "$name: one renewal an hour";
 }
 
-# a clock that was lost
+# the clock was lost
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('two')->enter;
 $redis->cmd('HSET', $keys[0], 'touched', 1e12);
 $one->ask('api', 1);
 ok near_a_day($keys[0]), 'clock set back';
 
-# what stays for ever
+# keys that never expire
 is $redis->cmd('PTTL', $scripts->key(@$_)), -1, "@$_ stays"
     for [], ['sessions'], ['epochs'];
 

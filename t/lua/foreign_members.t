@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Members of the queue that are none of ours are dropped, change no count, and
-# do not take the marker with them.
+# Foreign members of the queue are dropped. They change no count, and the
+# marker stays.
 
 use warnings;
 use strict;

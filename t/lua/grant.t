@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Permits up to the limit, then places up to the queue, then refusals; nobody
-# passes a waiting queue.
+# Permits are granted up to the limit, tickets are queued up to the bound of
+# the queue, further asks are refused. No ask passes a waiting queue.
 
 use warnings;
 use strict;
@@ -35,7 +35,7 @@ is_deeply $reply->{account}, [ 1, 1 ], 'rejected ask not counted';
 is_deeply $reply->{asked}{3},
     { verdict => 'refused', place => 0, position => 0 }, 'no queue position';
 
-# several in one call, and what is given back in the same one
+# several asks in one call, with a release in the same call
 $reply = $one->sync('web', limit => 2,
     ask => [ map { [ $_, 1, 0, 1 ] } 1 .. 4 ]);
 is_deeply [ map { $reply->{asked}{$_}{verdict} } 1 .. 4 ],
@@ -44,7 +44,7 @@ $reply = $one->sync('web', limit => 2, release => 1, ask => [ [5] ]);
 is $reply->{asked}{5}{verdict}, 'queued', 'released permits to head';
 is_deeply $reply->{granted}, [3], 'head notified';
 
-# two semaphores know nothing of each other
+# two semaphores are independent
 is $two->ask('else', 9, limit => 1), 'granted', 'other name counted separately';
 
 $scripts->done;

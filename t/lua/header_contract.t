@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# The head of each script is a contract: it names all KEYS and ARGV that the
-# script uses, leaves none out, and tells the reply. Assembled scripts are
-# clean.
+# The head of each script is a contract: it names every KEYS and ARGV that the
+# script uses, without gaps, and the reply. Assembled scripts pass luacheck.
 
 use warnings;
 use strict;

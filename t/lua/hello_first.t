@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The first session of all sets the generation and there is no pause.
+# The first session sets the generation, and no recovery begins.
 
 use warnings;
 use strict;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A session that remembers a generation which Redis has not tells that state
-# was lost: recovery lasts one lease from the creation of the new one.
+# A session that knows a generation which Redis lacks shows that state was
+# lost: recovery lasts one lease from the creation of the new generation.
 
 use warnings;
 use strict;
@@ -34,11 +34,12 @@ cmp_ok $reply->{recovery}, '>', 1000, 'recovery continues';
 $scripts->advance(3000);
 is $one->ask('api', 1), 'granted', 'recovery over';
 
-# somebody who was away for long does not stop the others
+# a session from an older generation does not stop the others
 $reply = $scripts->session('three')->hello(gen => 98);
 is $reply->{recovery}, 0, 'no recovery for late stranger';
 
-# a first start without pause is extended by one that remembers
+# a first start without recovery is extended by a session that knows a
+# generation
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('four')->enter(gen => 0);
 is $one->ask('api', 1, limit => 9), 'granted', 'no recovery without memory';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A session that has said bye, or for which it was said, is barred for one
-# lease: a late hello of a killed worker must not enter.
+# A session is barred for one lease after its bye, sent by itself or by another
+# session: a late hello of a killed worker must not enter.
 
 use warnings;
 use strict;
@@ -24,7 +24,7 @@ is $one->beat->{status}, 'resync', 'beat refused';
 is $one->ask('api', 1), 'resync', 'ask refused';
 is $two->beat->{live}, 1, 'one session left';
 
-# bye again prolongs the bar
+# another bye prolongs the bar
 $scripts->advance(4000);
 $two->beat;
 $two->bye($one);
@@ -36,7 +36,7 @@ $scripts->advance(1500);
 is $one->hello->{status}, 'ok', 'bar over';
 is $one->declared->{status}, 'ok', 'declared after the bar';
 
-# its own bye, from a session that is not registered any more
+# own bye of a session that is no longer registered
 is $one->bye->{status}, 'ok', 'own bye';
 is $one->bye->{status}, 'ok', 'own bye again';
 is $scripts->session('three')->bye($two)->{status}, 'ok', 'bye of a stranger';

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# When only the hash with generation and clock was lost, leases of the old
-# clock are void: dead sessions must not live for as long as it had shown.
+# When only the hash with generation and clock is lost, leases of the old clock
+# are void. Otherwise dead sessions would live as long as the old clock had
+# run.
 
 use warnings;
 use strict;

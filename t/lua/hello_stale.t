@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Only a higher epoch is let in: late commands of an older connection do
-# nothing.
+# Only a hello with a higher epoch is accepted: late commands of an older
+# connection do nothing.
 
 use warnings;
 use strict;

@@ -40,7 +40,7 @@ $one->sync('api', check => [ [6] ], cancel => [ [7] ]);
 $one->declare('api');
 is_deeply [ $scripts->all_keys ], \@before, 'no keys created';
 
-# places go on behind those of an earlier life
+# new places follow those of the deleted semaphore
 $one->ask('api', 8);
 $one->ask('api', 9);
 my $place = $one->{asked}{asked}{9}{place};

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Only asks that may set it change the stored limit; releases, checks and
-# draining workers use what is stored.
+# Only asks that may set the limit change the stored limit. Releases, checks
+# and draining workers use the stored one.
 
 use warnings;
 use strict;
@@ -28,25 +28,25 @@ is $old->ask('api', 5, limit => 9, may_set => 0), 'queued',
     'stored limit applied';
 is $scripts->state('api')->{limit}, 3, 'limit stored';
 
-# lowered: nothing is taken away, nothing is granted until it fits
+# lowered: no permit is revoked, none is granted until the sum fits
 is $one->ask('api', 6, limit => 2), 'queued', 'lowered by an ask';
 is $one->sync('api', release => 1)->{waiting}, 2, 'no grant at the limit';
 is $one->sync('api', release => 1)->{waiting}, 1, 'grant below the limit';
 is $one->{asked}{limit}, 2, 'new limit reported';
 
-# raised: those who wait come first
+# raised: waiting tickets are granted first
 my $reply = $one->sync('api', limit => 4, ask => [ [7], [8] ]);
 is_deeply $reply->{granted}, [6], 'waiting ticket served';
 is $reply->{asked}{7}{verdict}, 'granted', 'new ask served';
 is $reply->{asked}{8}{verdict}, 'queued', 'limit kept';
 
-# nobody has told any yet
+# no limit is stored yet
 is $old->ask('new', 9, limit => 1, may_set => 0), 'granted',
     'first limit accepted';
 is $old->ask('new', 10, limit => 5, may_set => 0), 'queued',
     'first limit kept';
 
-# a ticket made too heavy is stepped over until its next check
+# a ticket heavier than the lowered limit is stepped over until its next check
 $one->ask('web', 1, limit => 3, weight => 3);
 $one->ask('web', 2, limit => 3, weight => 3);
 $one->ask('web', 3, limit => 2, weight => 2);

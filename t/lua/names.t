@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Names travel as the worker has encoded them; they cannot reach another key,
-# break the tag, or change a message.
+# Names are used as the worker has encoded them. They cannot reach another key,
+# break the hash tag, or change a message.
 
 use warnings;
 use strict;
@@ -38,7 +38,7 @@ $scripts->order('held', 7);
 is $one->sync('held')->{limit}, 7, 'order by name';
 is $one->sync('waiting')->{limit}, 1, 'only this name';
 
-# nodes may hold what Lua patterns or blanks would make of them
+# node names with characters that are special in Lua patterns
 for my $node ('a.b-c_d', '...', '-', 'x' x 255) {
     my $odd = $scripts->session($node)->enter->listen;
     $two->ask('odd', 1);

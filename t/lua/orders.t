@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The operator's order overrides the limit of the asks, keeps the count, and
-# can pause: paused waits, limit 0 refuses.
+# The operator's order overrides the limit of the asks, keeps the counts, and
+# can pause: asks wait while paused, limit 0 refuses.
 
 use warnings;
 use strict;

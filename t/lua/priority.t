@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A lower class goes first; inside a class, first come, first served.
+# A lower class is granted first; inside a class, first come, first served.
 
 use warnings;
 use strict;
@@ -27,7 +27,7 @@ my @order;
 push @order, @{ $one->sync('api', release => 1)->{granted} } for 1 .. 8;
 is_deeply \@order, [ 4, 7, 9, 2, 6, 5, 3, 8 ], 'classes, then arrival';
 
-# of several that come together the best is served, not the first
+# of several asks in one call the best class is granted, not the first ask
 $one->ask('web', 1, limit => 2, weight => 1);
 $one->ask('web', 2, limit => 2, weight => 2);
 my $reply = $one->sync('web', limit => 2,

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A queue key that is lost while somebody waits is noticed by its marker: a
-# new generation, so that everybody says hello and declares.
+# The loss of a queue key is noticed by its missing marker while a ticket
+# waits. A new generation makes every session say hello and declare.
 
 use warnings;
 use strict;
@@ -49,18 +49,18 @@ is $one->ask('api', 5), 'queued', 'new ticket behind';
 is $one->sync('api', release => 1)->{waiting}, 1, 'head served';
 is_deeply $two->sync('api')->{account}, [ 1, 0 ], 'waiting ticket served';
 
-# nobody waits: no queue, nothing lost
+# no waiting ticket: no queue, nothing lost
 is $one->sync('api', cancel => [ [5] ])->{waiting}, 0, 'no ticket waiting';
 is $two->sync('api')->{status}, 'ok', 'missing empty queue accepted';
 
-# only the dead had waited
+# only a dead session had a ticket
 my $dead = $scripts->session('dead')->enter;
 $dead->ask('api', 6);
 $scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
 $one->bye($dead);
 is $two->sync('api')->{status}, 'ok', 'dead session loses nothing';
 
-# who declares its own tickets needs no other queue
+# a session that declares its own tickets needs no other queue
 $two->ask('api', 7);
 $place = $two->{asked}{asked}{7}{place};
 $gen = $scripts->meta('gen');
@@ -72,7 +72,7 @@ $two->declared;
 is $scripts->meta('gen'), $gen, 'generation kept';
 is $one->sync('api')->{status}, 'ok', 'queue restored';
 
-# the declare of another does not hide the loss
+# another session's declare does not hide the loss
 $scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
 $one->hello;
 is $one->declare('api', held => 1)->{status}, 'resync', 'loss noticed';

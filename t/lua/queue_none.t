@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# queue=0 answers at once; a limit of 0 lets nothing pass; a request heavier
-# than the limit is refused at once.
+# queue=0 decides at once; limit 0 grants nothing; a request heavier than the
+# limit is refused at once.
 
 use warnings;
 use strict;

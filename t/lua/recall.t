@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# Permits that lie idle with their sessions are recalled as soon as somebody
-# waits: from the largest holders, until the demand is covered, each once
-# until it speaks. Meanwhile nobody is refused for want of a place.
+# Permits idle at their sessions are recalled as soon as a ticket waits: from
+# the largest holders first, until the demand is covered. Each holder is
+# notified once until its next command. Meanwhile no ask is refused for a full
+# queue.
 
 use warnings;
 use strict;
@@ -24,7 +25,7 @@ sub told { return map { [ $_->messages ] } $one, $two, $three }
 
 sub recall { return 'recall api ' . $_[0]->epoch }
 
-# one keeps three permits, two keeps two, three uses its own
+# session one keeps three permits, two keeps two, three uses its own
 
 $one->sync('api', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ]);
 $two->sync('api', %arg, keep => 1, ask => [ [4], [5] ]);
@@ -38,7 +39,7 @@ is_deeply [ told() ], [ [ recall($one) ], [], [] ],
     'largest holder recalled';
 is $scripts->state('api')->{keep}, '1 1', 'one keeper remaining';
 
-# more wait than have a place: others may have idle permits
+# more tickets than the queue has places: others may have idle permits
 
 is $asks->ask('api', 2, %arg), 'queued', 'second ask queued';
 is_deeply [ told() ], [ [], [ recall($two) ], [] ],
@@ -47,7 +48,8 @@ is $asks->ask('api', $_, %arg), 'queued', "ask $_ queued"
     for 3 .. 7;
 is $asks->ask('api', 8, %arg), 'refused', 'queue bound reached';
 
-# who has nothing idle says so, and is not counted on any more
+# a session without idle permits reports this, and is no longer counted as a
+# holder
 
 $reply = $one->sync('api', %arg);
 is $scripts->state('api')->{keep}, '0 1', 'first session no longer keeps';
@@ -58,14 +60,14 @@ is_deeply [ $asks->messages ], [
     sprintf 'grant api %d 6 6 1 2', $asks->epoch ], 'head notified of grant';
 is_deeply [ told() ], [ [], [], [] ], 'no further recall';
 
-# while others wait a session that still keeps is told by its answer
+# while tickets wait, the reply forbids a session to keep
 
 $reply = $one->sync('api', %arg, keep => 1, release => 1);
 is $reply->{may_keep}, 0, 'keeping forbidden while queued';
 is_deeply [ told() ], [ [], [], [] ], 'no recall beside reply';
 $one->sync('api', %arg, release => 2);
 
-# the dead do not keep
+# dead sessions do not keep
 
 my $dead = $scripts->session('dead')->enter;
 $dead->sync('web', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
@@ -74,7 +76,7 @@ $one->bye($dead);
 is $asks->ask('web', 1, %arg), 'granted', 'dead permits granted';
 is $scripts->state('web')->{keep}, undef, 'no session keeps';
 
-# an operator's order stops it as well
+# an operator's order forbids keeping as well
 
 $one->sync('ops', %arg, keep => 1, ask => [ [1] ]);
 $scripts->order('ops', undef, 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# While it recovers Redis grants nothing and queues nothing new; what is
-# declared, given back or cancelled goes on.
+# During recovery Redis grants nothing and queues no new ask; declares,
+# releases and cancels go on.
 
 use warnings;
 use strict;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Permits given back go to the head of the queue, and its session is told by
-# one message, with all its tickets.
+# Released permits go to the head of the queue. Its session is notified by one
+# message with all its tickets.
 
 use warnings;
 use strict;
@@ -41,14 +41,14 @@ $reply = $three->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 1 3 3 4'], 'next tickets in order';
 is_deeply [ $three->messages ], [], 'releaser not notified';
 
-# the epoch is the one of the ticket
+# the message has the epoch of the ticket
 $two->hello;
 $two->declare('api', held => 1, tickets => [ [ 23, 1, 0 ] ]);
 $two->declared;
 $one->sync('api');
 is_deeply [ $two->messages ], ['grant api 2 3 3 23'], 'epoch in the message';
 
-# giving back when nobody waits
+# a release without waiting tickets
 is $one->sync('api', release => 1)->{in_use}, 2, 'permit free again';
 is_deeply [ map { $_->messages } $one, $two, $three ], [],
     'no session notified';

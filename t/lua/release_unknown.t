@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Giving back what is not held is a protocol error: hello, and nothing is
-# written, whatever else the command says.
+# The release of permits that are not held is a protocol error: the session
+# must send hello, and nothing of the command is written.
 
 use warnings;
 use strict;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Every reply of every script begins with session, epoch and number, whatever
-# the outcome, and holds nothing but whole numbers behind them.
+# the outcome. All that follows are integers.
 
 use warnings;
 use strict;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Places are exact for every class and a large sequence, in Redis and in the
-# reply, also when they come back with a declare.
+# Places are exact for every class and large sequence numbers, in Redis, in the
+# reply and in a later declare.
 
 use warnings;
 use strict;
@@ -46,7 +46,7 @@ is $scripts->state('api')->{seq}, $seq, 'sequence continues';
 is $redis->cmd('ZSCORE', $key, join ' ', $one->name, 2, $_, 1), $place{$_},
     "ticket $_ exact" for sort keys %place;
 
-# weights, tickets and epochs as large as they come
+# the largest weights, tickets and epochs
 my $big = 9007199254740992;
 my $two = $scripts->session('two')->enter(epoch => $big - 1);
 my $large = $big - 1;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# A session that was not heard from for two heartbeats is stepped over, keeps
-# its place, and hides nobody behind it, however many tickets it has.
+# A ticket of a session that is silent for two heartbeats is stepped over and
+# keeps its place. It hides no ticket behind it, however many such tickets
+# there are.
 
 use warnings;
 use strict;
@@ -36,7 +37,7 @@ is_deeply $two->sync('api', check => [ [6], [7] ])->{checked},
 is_deeply [ map { (split)[2] } $scripts->queue('api') ], [ 4, 5, 7 ],
     'places kept';
 
-# a queue full of theirs does not refuse beside a free permit
+# a queue full of such tickets does not refuse an ask beside a free permit
 $two->sync('api', release => 1);
 is $two->sync('api', release => 1)->{in_use}, 0, 'one permit free';
 is $two->ask('api', 8, queue => 2), 'granted', 'granted beyond the queue';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A check tells what became of a ticket: 1 in the queue, 0 not there, 2 taken
-# out, because a lowered limit has made it too heavy.
+# A check returns the state of a ticket: 1 in the queue, 0 not there, 2
+# removed, because it is heavier than a lowered limit.
 
 use warnings;
 use strict;

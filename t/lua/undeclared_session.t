@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A session that has said hello and not yet declared is stepped over, and
-# keeps its place.
+# A ticket of a session between hello and declared is stepped over, and keeps
+# its place.
 
 use warnings;
 use strict;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The head waits for its whole weight, and is never overtaken by a lighter
+# The head waits for its whole weight. It is never overtaken by a lighter
 # ticket behind it.
 
 use warnings;
@@ -35,7 +35,8 @@ is_deeply $reply->{granted}, [3], 'light ticket served next';
 is $reply->{in_use}, 3, 'all permits in use';
 is_deeply $two->sync('api')->{account}, [ 2, 0 ], 'whole weight counted';
 
-# when the heavy one leaves, the light one behind it is served at once
+# when the heavy ticket is cancelled, the light one behind it is granted at
+# once
 $two->ask('api', 4, weight => 3, %arg);
 $one->ask('api', 5, %arg);
 $one->sync('api', release => 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A key of the wrong type: a semaphore's own concerns that semaphore only; one
-# of the shard is an error. Nothing is written in either case.
+# A key of the wrong type: a semaphore's own key affects that semaphore only, a
+# key of the shard is an error. Nothing is written in either case.
 
 use warnings;
 use strict;
@@ -20,7 +20,7 @@ my $redis = $scripts->redis;
 
 sub unclocked { return $scripts->dump =~ s/ (clock|wall)=\d+//gr }
 
-# the semaphore's HASH, and its queue
+# the HASH of the semaphore, and its queue
 for my $part (qw/s q/) {
     my $key = $scripts->key($part, 'api');
     $one->ask('api', 1);
@@ -42,7 +42,7 @@ for my $part (qw/s q/) {
     $one->sync('api', release => 1);
 }
 
-# those of the shard
+# the keys of the shard
 $one->ask('api', 1);
 $one->ask('api', 2);
 for my $part ([], ['sessions'], ['epochs'], ['orders']) {
