@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A variable limit, weight or priority that is no number in its range: the
-# request is refused as ERROR, with one line in the log that shows the value
-# and cannot be forged by it. Redis is not asked.
+# A variable limit, weight or priority that is not a number in range: the
+# request is rejected as ERROR. One log line shows the value, and the value
+# cannot forge it. Redis is not asked.
 
 use warnings;
 use strict;
@@ -30,7 +30,7 @@ http {
     add_header X-Dsem "$dsem_status $dsem_name" always;
     server {
         listen 127.0.0.1:%%PORT%%;
-        # decoded, with whatever bytes it holds
+        # decoded, with any bytes
         location ~ "(?s)^/limit/(?<limit>.*)$" {
             dsem capped limit=$limit;
             proxy_pass http://%%UPSTREAM%%;
@@ -52,7 +52,7 @@ http {
 }
 EOF_CONF
 
-# what is a number, to the ends of the ranges
+# valid numbers, to the ends of the ranges
 
 my %good = (
     limit => [qw(1 7 007 1000000000)],
@@ -65,7 +65,7 @@ for my $what (sort keys %good) {
 }
 is(scalar $node->grep_log(qr/\[error\]/), 0, 'no complaint');
 
-# what is none, and how it is shown
+# invalid values, and their form in the log
 
 my @nowhere = (
     ['many', 'many'], ['1x', '1x'], ['x1', 'x1'], ['1.5', '1.5'],
@@ -107,7 +107,7 @@ for my $what (sort keys %bad) {
     }
 }
 
-# a long one is shortened
+# a long value is shortened
 
 $node->clear_logs;
 my $long = $node->get('/limit/' . '9' x 8000);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Everything wrong in the configuration is found by "nginx -t", with one
-# sentence that names the word at fault and the line where it stands.
+# "nginx -t" finds every error in the configuration, with one sentence that
+# names the word at fault and its line.
 
 ###############################################################################
 
@@ -17,7 +17,7 @@ use Dsem::Test;
 
 ###############################################################################
 
-# each: what is shown, what stands in http{}, what the sentence says
+# each: title, text in http{}, expected sentence
 
 my $server = 'server { location / { %s } }';
 
@@ -26,7 +26,7 @@ my $limits = 'it must be between 0 and 1000000000';
 
 my @wrong = (
 
-    # the words of a line
+    # parameters of a dsem line
 
     ['no arguments', 'dsem;',
         'invalid number of arguments in "dsem" directive'],
@@ -62,7 +62,7 @@ my @wrong = (
     ['empty priority', 'dsem a limit=1 priority=;',
         '"priority" parameter in "dsem" directive has no value'],
 
-    # their values
+    # values of the parameters
 
     ['limit in words', 'dsem a limit=abc;',
         qq(invalid value "abc" of "limit" parameter in "dsem" directive, $number)],
@@ -115,7 +115,7 @@ my @wrong = (
     ['priority in words', 'dsem a limit=1 priority=low;',
         qq(invalid value "low" of "priority" parameter in "dsem" directive, $number)],
 
-    # lines that cannot stand together
+    # lines that contradict each other
 
     ['off twice', 'dsem off; dsem off;', '"dsem" directive is duplicate'],
     ['off with a limit', 'dsem off limit=3;',
@@ -148,7 +148,7 @@ my @wrong = (
         . 'dsem a limit=1; } } }',
         qr/semaphore "a" is taken before "b" in \S+:\d+, but after it/],
 
-    # where the permits live
+    # address and options of Redis
 
     ['redis without address', 'dsem_redis;',
         'invalid number of arguments in "dsem_redis" directive'],
@@ -327,7 +327,7 @@ my @wrong = (
         'directive "dsem" is not terminated by ";"'],
 );
 
-# a directive where it may not stand
+# directives in a wrong context
 
 my @misplaced = (
     (map { ["$_ in server", "server { $_ 1; }", $_],
@@ -370,8 +370,8 @@ EOF_CONF
 
     is($status, 1, "$title: refused");
 
-    # one sentence, in one line, which ends with the place; nginx itself
-    # finds unknown variables when the place is behind it
+    # one sentence, in one line, which ends with the place; unknown variables
+    # are found later, by nginx itself
 
     my @lines = grep { /\[emerg\]/ } split(/\n/, $errors);
     my $found = ref $sentence ? $errors =~ $sentence

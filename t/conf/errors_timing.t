@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Wrong words of the directives that say when a permit is asked for, when it
-# goes back, and when to come again: found by "nginx -t", with one sentence
-# that names the word and the place.
+# Wrong values of the directives for the acquire phase, the release of a permit
+# and Retry-After: "nginx -t" finds each, with one sentence that names the word
+# and the place.
 
 use warnings;
 use strict;
@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-# each: what is shown, what stands in http{}, what the sentence says
+# each: title, text in http{}, expected sentence
 
 my @FLAGS = qw(dsem_wait_body dsem_subrequests);
 my @ALL = ('dsem_release', 'dsem_retry_after', @FLAGS);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# dsem lines are inherited only by a level that has none of its own, and
-# "off" ends inheritance for a level and those below.
+# dsem lines are inherited only by a level that has none of its own, and "off"
+# ends inheritance for a level and those below.
 
 use warnings;
 use strict;
@@ -115,7 +115,7 @@ for my $case (@expected) {
         'only limited requests counted');
 }
 
-# what is shown is what is taken
+# the name in the variable is the name in Redis
 
 for my $case (grep { $_->[2] ne '' } @expected) {
     my ($server, $path, $name) = @$case;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Several dsem lines in one location, as Redis sees them: taken one after the
-# other in the order written, given back in reverse, each once; and what the
-# first lines gave is free again at once when a later one refuses, a thousand
-# times over.
+# Several dsem lines in one location, as Redis sees them: acquired in the order
+# written, released in reverse, each once. When a later line rejects, the
+# permits of the first lines are released at once, in a thousand rejections
+# too.
 
 use warnings;
 use strict;
@@ -83,7 +83,7 @@ is($one->begin('/xyz')->wait->status, 200, 'served again without wait');
 eventually { syncs() eq 'zxyzzzyxxyzzyx' } 'each acquired and released once';
 $monitor->close;
 
-# a thousand refusals by the second line
+# a thousand rejections by the second line
 
 my $b = $one->begin('/b?hang=1');
 wait_for { $up->now == 1 };
@@ -100,7 +100,7 @@ eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
 is(state('b'), '1 0', 'no ticket waiting');
 is($up->started, 4, 'no rejected request at backend');
 
-# all five of the first are there
+# all five permits of the first line are free
 
 my @a = map { $_->begin('/a?hang=1&sem=a') } ($one, $two) x 3;
 eventually { $up->now('a') == 5 && state('a') eq '5 1' }

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Two dsem lines in one location: taken in the order written, and what the
-# first has given goes back when the second refuses. The same name twice is
-# taken once, with the larger weight.
+# Two dsem lines in one location are acquired in the order written. The permit
+# of the first line is released when the second rejects. A repeated name is
+# acquired once, with the larger weight.
 
 use warnings;
 use strict;
@@ -62,7 +62,7 @@ http {
 }
 EOF_CONF
 
-# the first line's queue, while the second is not touched
+# the queue of the first line, while the second is not touched
 
 my $a = $one->begin('/narrow_first?tenant=a&hang=1');
 eventually { $up->now == 1 } 'first of tenant a served';
@@ -73,7 +73,7 @@ my $b = $two->begin('/narrow_first?tenant=b&hang=1');
 eventually { $up->now == 2 } 'tenant b does not wait';
 is(state('all'), '2 0', 'two permits of all held');
 
-# refusal by the second
+# rejected by the second line
 
 my $refused = $one->get('/narrow_first?tenant=c');
 is($refused->status, 503, 'third tenant refused');
@@ -91,7 +91,7 @@ is($late->header('X-Dsem'), 'TIMEOUT all', 'timeout in the second line');
 eventually { state('tenant:c') eq '0 0' } 'first permit returned', 0.5;
 eventually { state('all') eq '2 0' } 'no ticket waiting';
 
-# who waits in the second has the first; leaving, it leaves both
+# a request queued in the second line holds the first; its abort releases both
 
 my $c = $one->begin('/patient?tenant=c&hang=1');
 eventually { state('all') eq '2 1' } 'queued in second line';
@@ -102,7 +102,7 @@ $leaver->close;
 eventually { state('all') eq '2 1' && state('tenant:d') eq '0 0' }
     'both lines released', 0.5;
 
-# a permit of the first line may come when the second refuses
+# the second line may reject after a wait in the first
 
 $up->release(1);
 is($a->wait->header('X-Dsem'), 'PASSED all', 'first request passed');

@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
-# Names that clients send, with any bytes and of any length: each has keys of
-# its own, which look as they are documented to, no other key is touched and
-# no line of the log is forged.
+# Names from clients, with any bytes and of any length. Each has its own keys,
+# in the documented form; no other key is touched, and no log line is forged.
 
 use warnings;
 use strict;
@@ -51,7 +50,7 @@ my $forged = "\r\n2026/01/01 00:00:00 [alert] 1#1: forged";
 my $forged_key = 'x dsem:{0} dsem:{1}:s:y{2}';
 my $all = join '', map { chr } 1 .. 255;
 
-# how the request is written, and the name as the location has it
+# the request as sent, and the name in the location
 my @cases = (
     argument('plain'), argument('Az09._:-'), argument('a%20b'),
     argument('%00%0d%0a'), argument('{}'), argument('a}:s:b'),
@@ -89,7 +88,7 @@ sub decoded {
         name => $bytes };
 }
 
-# as documented
+# the documented encoding
 sub encoded {
     my ($name) = @_;
     my $encoded = $name =~ s/([^A-Za-z0-9._:-])/sprintf '%%%02X', ord $1/ger;
@@ -97,7 +96,7 @@ sub encoded {
     return substr($encoded, 0, 64) . '~' . sha1_hex($name);
 }
 
-# what is there already is none of ours
+# keys of another program
 $redis->cmd('SET', $_, 'mine') for 'x', 'dsem:{1}:s:y{2}', 'y', 'forged';
 my @before = keys_now();
 
@@ -140,7 +139,7 @@ is($redis->cmd('GET', $_), 'mine', 'foreign keys untouched')
 $redis->cmd('DEL', 'dsem:{1}:s:y{2}');
 is($up->peak, 1, 'each name limited');
 
-# NUL does not come through
+# nginx rejects NUL
 
 is($node->get('/decoded/%00')->status, 400, 'no NUL in a path');
 my $raw = $node->raw->send("GET /header HTTP/1.0\r\nName: a\0b\r\n\r\n");

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A request whose name or limit is empty, or whose location says "off", is
-# not limited: Redis is not asked, and the variables are empty.
+# A request with an empty name or limit, or in a location with "off", is not
+# limited: Redis is not asked, and the variables are empty.
 
 use warnings;
 use strict;
@@ -52,7 +52,7 @@ http {
 }
 EOF_CONF
 
-# the control: with name and limit it is limited
+# for comparison: with name and limit it is limited
 
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
@@ -84,7 +84,7 @@ for my $request (@free) {
 }
 is($first->wait->header('X-Status'), 'PASSED', 'limited request served');
 
-# an empty line does not free from the others
+# an empty line does not cancel the others
 
 my $second = $node->begin('/second_line?hang=1');
 wait_for { $up->now == 1 };

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What the configuration may say: every directive in each of its contexts,
-# every form of an address, the ends of every range, and what may stand
-# together although it looks like what may not.
+# Valid configurations: every directive in each of its contexts, every form of
+# an address, the ends of every range, and combinations that look like
+# forbidden ones.
 
 ###############################################################################
 
@@ -72,7 +72,7 @@ my @http = (
     'dsem offer limit=1;',
     'dsem OFF limit=1;',
 
-    # what may stand together
+    # allowed combinations
 
     'dsem a limit=1; dsem a limit=1 weight=1;',
     'dsem a limit=1; dsem a limit=$arg_l;',
@@ -102,7 +102,7 @@ my @http = (
         . 'dsem_status 503; dsem_log_level warn; dsem_on_error reject; '
         . 'dsem_dry_run off; } }',
 
-    # a list as long as the checks are said to bear
+    # a list as long as the checks must bear
 
     join("\n", 'server {', (map {
         my $location = $_;
@@ -123,7 +123,7 @@ for my $http (@http) {
     my $title = length $http > 70 ? substr($http, 0, 67) . '...' : $http;
     $title =~ s/([^ -~])/sprintf('\x%02x', ord($1))/eg;
 
-    # a test of the configuration opens its ports
+    # nginx -t opens the ports of the configuration
 
     $http =~ s/server \{/server { listen 127.0.0.1:%%PORT%%;/g;
 
