@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Answers without a body, a thousand to HEAD and hundreds of 204 and 304, and
-# interim answers (100, 103): nginx may never see a last buffer of them, and
-# the permit comes back all the same.
+# Responses without a body, a thousand to HEAD and hundreds of 204 and 304, and
+# interim responses (100, 103): nginx may never see their last buffer. The
+# permit is released all the same.
 
 use warnings;
 use strict;
@@ -55,7 +55,7 @@ http {
 }
 EOF_CONF
 
-# each client on one connection; what is asked for and what comes, in turn
+# each client on one connection; requests and expected statuses, in turn
 my %case = (
     'HEAD /' => 200, 'HEAD /kept' => 200, 'HEAD /?size=100000' => 200,
     'GET /?status=204' => 204, 'GET /kept?status=204' => 204,

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Answers from a cache: a permit goes back at once when no upstream is asked,
-# and stays out as long as one is, though the client has its answer already
-# (an update in the background) or will never have it (it has left).
+# Responses from a cache: the permit is released at once when no upstream is
+# asked. It is held until the upstream response ends even if the client already
+# has its response (background update) or has closed its connection.
 
 use warnings;
 use strict;
@@ -53,7 +53,7 @@ http {
 }
 EOF_CONF
 
-# into the cache, until it is stale
+# fill the cache, then wait until the pages are stale
 
 my %stale = map { $_ => $node->get($_) } '/a', '/b', '/log/a';
 is($stale{$_}->header('X-Cache'), 'MISS', "$_ fetched") for sort keys %stale;
@@ -62,7 +62,7 @@ is($up->started, 3, 'upstream not asked');
 my $begun = now;
 wait_for { now > $begun + 2 };
 
-# updated in the background; a client that lingers puts off the log phase
+# background updates; a client that keeps its connection delays the log phase
 
 for my $path ('/a', '/log/a') {
     my $late = $path =~ /log/;
@@ -91,7 +91,7 @@ for my $path ('/a', '/log/a') {
     eventually { state() eq '0 0' } 'no permit held';
 }
 
-# one who has the update asked for by another needs no permit for long
+# requests that wait for another request's update hold a permit only briefly
 
 $up->reset;
 my $updating = $node->begin('/b?hang=1');
@@ -105,7 +105,7 @@ is($_->wait->header('X-Cache'), 'HIT', 'served from the cache')
 is($up->started, 1, 'upstream asked once');
 eventually { state() eq '0 0' } 'no permit held';
 
-# the client has left, the upstream goes on for the cache
+# after a client abort the upstream continues for the cache
 
 $up->reset;
 my $leaver = $node->begin('/new?hang=1');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A client that leaves while it is served gives its permit back at once, and
-# the next one in the queue has it.
+# A client abort during the response releases the permit at once, and the next
+# request in the queue acquires it.
 
 use warnings;
 use strict;
@@ -49,7 +49,7 @@ for my $way (qw(close abort)) {
     push @held, $next;
 }
 
-# in the middle of the answer
+# in the middle of the response
 
 my $next = $one->begin('/serves?hang=1');
 wait_for { waiting() == 1 };

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A filter that does not like an answer may send the request elsewhere after
-# its header has gone by. The upstream that it turns away ends later than the
-# redirect; that is no end of the permit, which the next one already uses.
+# A header filter may redirect a request after the response header has passed.
+# The dropped upstream ends later than the redirect. This late end releases no
+# permit, because the second upstream already uses it.
 
 use warnings;
 use strict;

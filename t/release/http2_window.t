@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A client that opens 128 streams and lets nothing through its window gets
-# all its answers fetched, a few at a time, and holds no permit when they are
-# there: others are served as if it was not there.
+# A client opens 128 streams with a closed window. All its responses are
+# fetched, a few at a time, and hold no permit once fetched: other requests are
+# not delayed.
 
 use warnings;
 use strict;
@@ -66,7 +66,7 @@ my $other = $node->client->start(
 is($other->wait->status, 200, 'other client served');
 cmp_ok($other->latency, '<', 2, 'other client not queued');
 
-# what was fetched is delivered, when somebody wants it
+# fetched responses are sent when the window opens
 
 $h2->window($_, $SIZE) for 0, @streams[0, -1];
 $h2->window(0, $SIZE);
@@ -77,7 +77,7 @@ for my $stream (@streams[0, -1]) {
 $h2->close;
 eventually { $node->access_log == $STREAMS + 1 } 'all requests logged';
 
-# in the log phase nobody is served but the first four
+# released in the log phase: only the first four are served
 
 ($h2, @streams) = closed_window('/log');
 eventually { $up->served == 4 } 'log: four responses fetched';

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# The end of an upstream's answer is not the end of a request that goes on
-# elsewhere: over X-Accel-Redirect, error_page, another server of the same
-# upstream and an upgrade the permit stays, and nobody comes in between. With
-# the last answer it goes back at once.
+# The end of an upstream response does not end a request that continues
+# elsewhere: over X-Accel-Redirect, error_page, the next server of the upstream
+# and an upgrade the permit stays, and no other request acquires it. It is
+# released at once with the last response.
 
 use warnings;
 use strict;
@@ -69,7 +69,7 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
     }
-    # one that says where to go when the upstream has answered
+    # redirects after the upstream has responded
     server {
         listen 127.0.0.1:%%PORT2%%;
         dsem off;
@@ -121,7 +121,7 @@ for my $path ('/accel', '/intercepted', '/next_upstream') {
     $first->close;
 }
 
-# where there is no second upstream, the log phase is the end
+# without a second upstream, the permit is released in the log phase
 
 $up->reset;
 my $first = begin('/file');

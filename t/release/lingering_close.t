@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A permit goes back with the upstream's last byte, whatever the client does
-# after it: one that stays connected while nginx lingers, or goes on sending
-# a body that nobody wants, holds a connection and nothing else. In the log
-# phase it comes when the client is gone.
+# A permit is released with the last byte from the upstream, whatever the
+# client does afterwards. A client that stays connected while nginx lingers, or
+# keeps sending an unread body, holds a connection only. With dsem_release log
+# the permit is released when the client has closed.
 
 use warnings;
 use strict;
@@ -58,7 +58,7 @@ http {
             }
         }
     }
-    # answers before it has read anything
+    # responds before it has read anything
     server {
         listen 127.0.0.1:%%PORT2%%;
         dsem off;
@@ -87,7 +87,7 @@ sub dribbling {
     return $raw;
 }
 
-# the answer is there, the client stays: who waits gets the permit
+# the response is complete, the client stays: the next request is served
 
 for my $case (
     ['GET', '/response?hang=1'],
@@ -131,7 +131,7 @@ is(state(), '1 1', 'log: permit still held');
 $client->close;
 is($next->wait->status, 200, 'log: released after client close');
 
-# a body that goes on after the answer
+# a body that continues after the response
 
 for my $path ('/response/early', '/log/early') {
     $client = dribbling($path);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A mirror that is slower than what it mirrors keeps the request from being
-# logged, but not its permit.
+# A mirror slower than the mirrored request delays the log phase of that
+# request, but not the release of its permit.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An answer that is fetched in slices is one request to the client and many
-# to the upstream, one after the other: all of them under one permit, which
-# nobody gets in between.
+# A response fetched in slices is one request to the client and many successive
+# requests to the upstream. All of them use one permit, and no other request
+# acquires it in between.
 
 use warnings;
 use strict;
@@ -39,7 +39,7 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
     }
-    # gives ranges of what the upstream sends
+    # serves ranges of the upstream response
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / {
@@ -66,7 +66,7 @@ is(join(' ', $up->order), join(' ', ('first') x 4, 'next', ('next') x 4),
 is($up->peak, 1, 'one at a time');
 eventually { state() eq '0 0' } 'no permit held';
 
-# one that leaves in the middle
+# a client abort in the middle
 
 $up->reset;
 $first = $node->begin('/sliced?size=409600&hang=1', 'X-Nonce' => 'first');

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A client that reads slowly, or not at all, holds no permit once nginx has
-# the whole answer: what is left to do is between the two. While the answer
-# still comes from the upstream, at the client's pace, the permit is held.
+# A client that reads slowly, or not at all, holds no permit once nginx has the
+# complete response. While the response still comes from the upstream at the
+# client's pace, the permit is held.
 
 use warnings;
 use strict;
@@ -48,7 +48,7 @@ http {
 }
 EOF_CONF
 
-# more than the kernel keeps for somebody who reads nothing
+# more than the kernel buffers for a client that reads nothing
 my $SIZE = 16_000_000;
 
 sub slow_reader {
@@ -59,7 +59,7 @@ sub slow_reader {
     return $raw;
 }
 
-# all that is left; how much that was
+# reads the rest; returns its size
 sub rest {
     my ($reader) = @_;
     my $bytes = 0;
@@ -85,7 +85,7 @@ for my $path ('/response', '/response/sendfile') {
     $node->clear_logs;
 }
 
-# the same reader, with the log phase as the end, or the upstream at its pace
+# the same reader with dsem_release log, and with an unbuffered upstream
 
 for my $path ('/log', '/response/unbuffered') {
     $up->reset;

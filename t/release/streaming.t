@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# An answer in pieces (server-sent events, chunks) is one call from its first
-# piece to its last: nobody else has its permit before, although the client
-# has its status long since; whether it is buffered or not, and whoever ends
-# it.
+# A streamed response (server-sent events, chunks) holds its permit from the
+# first piece to the last, although the client already has the status. This is
+# true with and without buffering, and whichever side ends the stream.
 
 use warnings;
 use strict;

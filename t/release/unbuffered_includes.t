@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A page that comes unbuffered keeps its permit for its includes, as they
-# keep it from going on; also where it has ended before they have.
+# An unbuffered page keeps its permit until its includes are done, because they
+# hold up its output; also where the page itself ends before them.
 
 use warnings;
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An upgraded connection is one call until it ends, whoever ends it and how:
-# the permit of limit=1 is not there before, and is there at once after. A
-# refused upgrade is an answer like any other.
+# An upgraded connection holds its permit until it ends, whichever side ends it
+# and how. The only permit is not free before, and is free at once afterwards.
+# A failed upgrade is a response like any other.
 
 use warnings;
 use strict;
@@ -83,7 +83,7 @@ my $idle = upgrade('/idle');
 is($node->get('/?t=1')->status, 200, 'idle too long: next one served');
 is($idle->read_eof, '', 'idle connection closed');
 
-# an upgrade that waits, and is left
+# upgrades in the queue, and their abort
 
 my $first = upgrade('/');
 my @waiting = map { $node->raw } 1 .. 3;

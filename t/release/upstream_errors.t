@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A backend that fails: its connection is closed or reset after every byte of
-# an answer, or cannot be made; what it says is no HTTP, or too much; its
-# answer cannot be stored. Each ends in 502 or in half an answer, and the one
-# permit is there for the next request.
+# A failing backend: its connection is closed or reset after every byte of a
+# response, or cannot be opened; its response is not HTTP, or too large, or
+# cannot be stored. Each ends in 502 or a truncated response, and the only
+# permit is free for the next request.
 
 use warnings;
 use strict;
@@ -94,7 +94,7 @@ for my $path (qw(/buffered /unbuffered)) {
 }
 free('after all that');
 
-# what is no HTTP, and too much of it
+# responses that are not HTTP, or too large
 
 my %said = (
     nothing => '', garbage => "garbage\r\n\r\n", binary => "\0\1\2\r\n\r\n",
@@ -107,7 +107,7 @@ my %said = (
         . 'x' x 3000,
 );
 for my $what (sort keys %said) {
-    # some of it is HTTP/0.9 to nginx, which has no status
+    # nginx takes some of them for HTTP/0.9, which has no status
     like(cut('/buffered', $said{$what}, 'FIN'), qr/^(?:502|200|0)$/, $what);
     free($what);
 }
@@ -122,7 +122,7 @@ for my $path ('/refused', '/down', '/unresolved?name=nowhere', '/?close=1',
     free($path);
 }
 
-# an answer that the client does not read and that cannot be stored
+# a response that the client does not read and that cannot be stored
 
 my $slow = Dsem::Client::Raw->new('127.0.0.1', $node->port, rcvbuf => 4096);
 rmdir $node->dir . '/unstored' or die "rmdir: $!";
@@ -136,7 +136,8 @@ is($up->peak, 1, 'one at a time');
 
 done_testing();
 
-# Asks, lets the backend say so many bytes and end; the status that came.
+# Sends a request, lets the backend send these bytes and end; returns the
+# status.
 sub cut {
     my ($path, $bytes, $way) = @_;
     my $request = $node->begin($path);
@@ -149,7 +150,7 @@ sub cut {
     return $request->wait->status;
 }
 
-# The permit is there for the next one.
+# The permit is free for the next request.
 sub free {
     my ($what) = @_;
     is($node->get('/?t=1')->status, 200, "next one served: $what");

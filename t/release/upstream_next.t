@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# proxy_next_upstream: a request that tries one backend after the other has
-# one permit for all of it, from the first try to the last, and its backends
-# see no more calls at once than the limit says.
+# proxy_next_upstream: a request that tries several backends uses one permit
+# from the first try to the last. The backends see no more concurrent requests
+# than the limit.
 
 use warnings;
 use strict;
@@ -50,7 +50,7 @@ http {
 }
 EOF_CONF
 
-# both tries fail in the same way, so each is seen
+# both tries fail in the same way, so that each is seen
 
 for my $case (['close=1', 502], ['rst=1', 502], ['status=500', 500],
     ['cut=20', 502], ['hang=1', 504])
@@ -64,7 +64,7 @@ for my $case (['close=1', 502], ['rst=1', 502], ['status=500', 500],
     eventually { state() eq '0 0' } 'nothing left';
 }
 
-# while the first is tried it is one, while the second is tried still one
+# one permit during the first try, and the same one during the second
 
 $up->reset;
 my $request = $node->begin('/tries?hang=1');

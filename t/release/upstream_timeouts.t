@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# Every timeout of nginx towards its backend (connect, send, read, between
-# two pieces of an answer) ends the call, and with it the permit: the next
-# one waiting is served at once. A timeout towards the client does as well.
+# Every timeout of nginx towards its backend (connect, send, read, between two
+# pieces of a response) ends the upstream request and releases the permit: the
+# next request in the queue is served at once. So does a timeout towards the
+# client.
 
 use warnings;
 use strict;
@@ -22,8 +23,8 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-# nobody accepts: connections are made until its queue is full, and nothing
-# that is sent is read
+# servers that never accept: connections are made until the backlog is full,
+# and sent data is never read
 my ($full, $deaf) = map {
     IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => $_)
         or die "listen: $!";
