@@ -16,7 +16,7 @@ CFLAGS = $(shell dpkg-buildflags --get CFLAGS 2>/dev/null || echo -g -O2)
 CPPFLAGS = $(shell dpkg-buildflags --get CPPFLAGS 2>/dev/null)
 LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 
-T = t/*.t
+T = t
 J = 2
 LONG =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
@@ -68,8 +68,8 @@ help:
 	@echo 'make NGINX_SRC=dir   the same for an nginx source tree;'
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
-	@echo 'make test            every test; T=t/name.t one, LONG=1 the long way,'
-	@echo '                     J=1 one at a time'
+	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
+	@echo '                     file, LONG=1 the long way, J=1 one at a time'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
@@ -165,8 +165,15 @@ install: module
 	install -d $(DESTDIR)$(PREFIX)
 	install -m 644 $(MODULE) $(DESTDIR)$(PREFIX)
 
-test: test-needs module
-	@DSEM_LONG=$(LONG) prove --timer -j$(J) -It/lib $(T)
+# prove passes where it finds no test
+test-files:
+	@for name in $(T); do \
+	    find "$$name" -name '*.t' 2>/dev/null | grep -q . && continue; \
+	    echo "make: T=$$name: no such test file or folder" >&2; exit 1; \
+	done
+
+test: test-files test-needs module
+	@DSEM_LONG=$(LONG) prove -r --timer -j$(J) -It/lib $(T)
 
 # the source packages are known to apt in this directory only
 $(ASAN)/apt/updated:
@@ -214,12 +221,12 @@ $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c: $(ASAN)/nginx/objs/Makefile \
 asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c
 	@$(MAKE) -s -C $(ASAN)/nginx -f objs/Makefile binary modules
 
-test-asan: asan
+test-asan: test-files asan
 	@DSEM_NGINX=$(CURDIR)/$(ASAN)/nginx/objs/nginx \
 	    DSEM_MODULE=$(CURDIR)/$(ASAN)/nginx/objs/$(notdir $(MODULE)) \
 	    ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
-	    prove --timer -j$(J) -It/lib $(T)
+	    prove -r --timer -j$(J) -It/lib $(T)
 
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
@@ -243,5 +250,5 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    module install test asan test-asan run bench bench-scale \
+    module install test-files test asan test-asan run bench bench-scale \
     bench-instructions clean

@@ -8,7 +8,7 @@ package Dsem::Recipe;
 #
 # What comes back goes into the nginx.conf of the test.
 #
-# Called by: t/recipes*.t.
+# Called by: t/recipes/*.t.
 
 use strict;
 use warnings;

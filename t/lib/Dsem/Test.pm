@@ -1,7 +1,7 @@
 package Dsem::Test;
 
 # The harness: one object per test file, which owns the test's directory
-# build/t/<name>/, every process started from it, and the teardown.
+# build/t/<folder>/<name>/, every process started from it, and the teardown.
 #
 #   use Test::More;
 #   use Dsem::Test;                     # wait_for, eventually, now
@@ -87,7 +87,7 @@ package Dsem::Test;
 #
 # Environment: DSEM_NGINX, DSEM_MODULE, DSEM_STATIC_NGINX=1 (it is linked in),
 #   DSEM_REDIS_SERVER, DSEM_DEBUG=1, DSEM_LONG=1, DSEM_TIME_FACTOR,
-#   DSEM_KEEP=1 (keep build/t/<name>/ of a test that passed).
+#   DSEM_KEEP=1 (keep build/t/<folder>/<name>/ of a test that passed).
 
 use strict;
 use warnings;
@@ -132,8 +132,9 @@ sub new {
     my ($class, %opt) = @_;
     croak 'one Dsem::Test per file' if $current;
 
-    my $name = basename($0);
-    $name =~ s/\.t$//;
+    # the folder too: two folders may have tests of one name
+    my $name = abs_path($0) =~ s{^\Q$ROOT\E/t/}{}r =~ s{\.t$}{}r;
+    $name = basename($name) if $name =~ m{^/};
     my $dir = "$ROOT/build/t/$name";
     remove_tree($dir);
     make_path($dir);

@@ -3,7 +3,7 @@ package Fleet::Conf;
 # conf.example, as it is and as it can run on this machine: the values of the
 # directives that name a place are replaced, nothing else.
 #
-# Called by: Fleet; t/readme.t runs the same text through nginx -t.
+# Called by: Fleet; t/house/readme.t runs the same text through nginx -t.
 
 use strict;
 use warnings;

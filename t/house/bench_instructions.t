@@ -1,0 +1,41 @@
+#!/usr/bin/perl
+
+# make bench-instructions counts: every line adds up, and what asks Redis
+# executes more than what does not. The figures themselves are no matter here.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+plan skip_all => 'make bench is for the nginx of the distribution'
+    if $ENV{DSEM_NGINX} || $ENV{DSEM_STATIC_NGINX};
+plan skip_all => 'valgrind is not there, make bench-instructions installs it'
+    unless -e '/usr/bin/callgrind_control';
+
+my $root = "$FindBin::Bin/../..";
+local $ENV{REQUESTS} = 100;
+my $said = qx($^X -I$root/t/lib $root/t/bench/instructions.pl 2>&1);
+
+is $?, 0, 'exit status zero' or die $said;
+my %n;
+for (split /\n/, $said) {
+    my ($what, $numbers) = /^(\S.*?) {2,}([-\d, ]+)$/ or next;
+    my ($all, $above, @owners) = map { tr/,//dr } split ' ', $numbers;
+    $what =~ s/ +/ /g;
+    $n{$what} = $all;
+    my $sum = 0;
+    $sum += $_ for @owners;
+    cmp_ok abs($above - $sum), '<', 0.05 * $all, "$what: adds up"
+        or diag $said;
+}
+is scalar(keys %n), 7, 'seven lines printed';
+cmp_ok $n{'free dsem, no reuse'}, '>', $n{'not capped plain proxy_pass'},
+    'redis calls cost instructions';
+cmp_ok $n{'queued dsem, reuse'}, '>', $n{'free dsem, no reuse'},
+    'waiting costs instructions';
+is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns';
+
+done_testing();

@@ -1,0 +1,48 @@
+#!/usr/bin/perl
+
+# The benchmarks run: every subject is measured, every scenario has its
+# table, and the cap holds meanwhile. What they measure is no matter here.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+plan skip_all => 'make bench is for the nginx of the distribution'
+    if $ENV{DSEM_NGINX} || $ENV{DSEM_STATIC_NGINX};
+for my $there (qw(/usr/bin/wrk /usr/sbin/haproxy
+    /usr/lib/nginx/modules/ngx_http_lua_module.so))
+{
+    plan skip_all => "$there is not there, make bench installs it"
+        unless -e $there;
+}
+
+my $root = "$FindBin::Bin/../..";
+local $ENV{ROUNDS} = 1;
+local $ENV{SECONDS} = 0.1;
+my $said = qx($^X -I$root/t/lib $root/t/bench/bench.pl 2>&1);
+
+is $?, 0, 'exit status zero' or die $said;
+like $said, qr/^with    nginx \d.*Redis \d.*HAProxy \d.*wrk \d/m,
+    'machine printed';
+my ($quiet, @contended) = split /^The cap is reached/m, $said;
+is scalar(@contended), 3, 'three contended cases';
+for my $title ('plain proxy_pass', 'limit_conn', 'limit_conn, again',
+    'dsem, reuse', 'dsem, no reuse', 'Lua, ZSET per call', 'HAProxy maxconn')
+{
+    like $quiet, qr/^\Q$title\E +[\d,]+ +\S+ +\d+\.\d\d /m, "$title measured";
+}
+for (@contended) {
+    my ($limit) = /^: limit (\d+)/;
+    for my $title ('dsem, reuse', 'dsem, no reuse') {
+        my ($peak) = /^$title +(\d+) +\d/m;
+        is $peak, $limit, "limit $limit reached and kept: $title";
+    }
+}
+like $said, qr/^goodput, limit 100 .*\d\.\d{3}  \(/m, 'targets compared';
+is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns'
+    or diag $said;
+
+done_testing();

@@ -1,0 +1,300 @@
+#!/usr/bin/perl
+
+# What the README says is what there is: directives, variables, defaults, the
+# sentences of the log, what is in Redis and what its user may do there. Its
+# configuration and conf.example are good.
+
+###############################################################################
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
+
+use Dsem::Test;
+use Fleet::Conf;
+
+###############################################################################
+
+my $root = "$FindBin::Bin/../..";
+my $t = Dsem::Test->new;
+
+my $readme = slurp('README.md');
+my $conf = source('conf');
+
+# directives: the same, in the same contexts
+
+my %flag = (MAIN => 'http', SRV => 'server', LOC => 'location');
+my %directive = map { $_->[0] => {
+    context => join(', ',
+        map { $flag{$_} } $_->[1] =~ /NGX_HTTP_(\w+?)_CONF/g),
+    entry => $_->[2],
+} } directives();
+my %section = map { $_->[0] => section($_->[1]) }
+    sections(qr/dsem\w*/);
+
+is_deeply([sort keys %section], [sort keys %directive],
+    'every directive, and no other');
+is($section{$_}{context}, $directive{$_}{context}, "$_: context")
+    for sort keys %directive;
+
+# syntax: the parameters and words that the tables have
+
+is_deeply([sort $section{dsem}{syntax} =~ /(\w+)=/g],
+    [sort { $a cmp $b } params(source('conf_line'), 'params')],
+    'dsem: parameters');
+is_deeply([sort $section{dsem_status}{syntax} =~ /(\w+)=/g],
+    [sort { $a cmp $b } params($conf, 'reasons')], 'dsem_status: reasons');
+
+for my $name (grep { $directive{$_}{entry} =~ /_conf_enum,/ }
+    sort keys %directive)
+{
+    my ($table) = $directive{$name}{entry} =~ /&ngx_http_dsem_(\w+) \}/;
+    my ($words) = $section{$name}{syntax} =~ /^$name (.*);$/;
+    is_deeply([split / \| /, $words], [enum($table)], "$name: words");
+}
+
+# defaults
+
+for my $name (sort keys %directive) {
+    my $default = default_of($name) // next;
+    is($section{$name}{default}, "$name $default;", "$name: default");
+}
+
+my $line = source('conf_line');
+is(param_default('queue'), $line =~ /line->queue = (\d+);/ && $1,
+    'queue: default');
+is(1000 * (param_default('timeout') =~ s/s$//r),
+    $line =~ /line->timeout = (\d+);/ && $1, 'timeout: default');
+
+# variables
+
+is_deeply([sort map { $_->[0] } sections(qr/\$dsem\w*/)],
+    [sort map { "\$$_" } source('variables') =~ /ngx_string\("(dsem_\w+)"\)/g],
+    'every variable, and no other');
+
+# log
+
+my @sentences = $readme =~
+    /(?:\| |; one line[^:|]*: )(dsem \w+: [^|\x{2026}]+?|redis [^|]+?) \|/g;
+cmp_ok(scalar @sentences, '>=', 5, 'sentences found');
+for my $sentence (grep { !/\xe2/ } @sentences) {
+    my @same = grep { $sentence =~ $_ } formats();
+    ok(@same, 'logged: ' . substr $sentence, 0, 40);
+}
+
+# configurations
+
+for my $text ($readme =~ /^```nginx\n(.*?)^```$/msg) {
+    is(faults(Fleet::Conf::relocate($text, here())), '',
+        'configuration of the README');
+}
+
+is(faults(Fleet::Conf::relocate(slurp('conf.example'),
+    here(qw(user pid error_log)),
+    access_log => '%%DIR%%/fleet.log fleet')), '', 'conf.example');
+
+is(faults("http {\n"
+    . join("\n", map { $section{$_}{default} }
+        grep { $section{$_}{default} =~ /^dsem/ } sort keys %section)
+    . "\n}\n"), '', 'every default can be written');
+
+# Redis, as a user that may do what the README says and no more
+
+my ($user) = $readme =~ /^```\n(user default .*?)^```$/ms;
+my @may = map { /^\+(.*)/ ? $1 : () } split ' ', $user;
+my %used = map { lc($_) => 1 }
+    map { slurp($_) =~ /redis\.p?call\('(\w+)'/g }
+    map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
+is_deeply([sort @may],
+    [sort keys %used, qw(evalsha script|load subscribe info)],
+    'commands of the scripts listed');
+
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $admin = $redis->client;
+$redis->cmd(qw(ACL SETUSER admin on nopass ~* &* +@all));
+$admin->cmd(qw(AUTH admin any));
+$admin->cmd('ACL', 'SETUSER', (split ' ', $user)[1], 'reset',
+    (split ' ', $user)[2 .. (split ' ', $user) - 1]);
+
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem reports limit=1 queue=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $held = $node->begin('/?hang=1');
+wait_for { $up->now == 1 } 15, 'one at the backend';
+my $queued = $other->begin('/?hang=1');
+my $leaving = $other->begin('/');
+wait_for { waiting() == 2 } 15, 'two waiting';
+$leaving->close;
+wait_for { waiting() == 1 } 15, 'one of them gone';
+
+# keys and fields, while there are some
+
+is_deeply([undocumented()], [], 'nothing else in Redis');
+$admin->cmd(qw(CLIENT KILL TYPE normal SKIPME yes));
+$up->release(1);
+is($held->wait->status, 200, 'the first answered');
+wait_for { $up->now == 1 } 15, 'the second at the backend';
+$up->release(1);
+is($queued->wait->status, 200, 'the second answered');
+ok(!$_->grep_log(qr/rejects commands/), 'no command refused')
+    for $node, $other;
+$admin->cmd('ACL', 'SETUSER', 'default', qw(allkeys allchannels +@all));
+
+done_testing();
+
+###############################################################################
+# the README
+
+# [title, text] of those with such a title.
+sub sections {
+    my ($title) = @_;
+    return map { /^($title)\n\n(.*)/s ? [$1, $2] : () }
+        split /^##+ /m, $readme;
+}
+
+sub section {
+    my ($text) = @_;
+    my ($syntax) = $text =~ /^    Syntax:   (.*?)^    Default:/ms;
+    my ($default) = $text =~ /^    Default:  (.*)/m;
+    my ($context) = $text =~ /^    Context:  (.*)/m;
+    return { syntax => join(' ', split ' ', $syntax // ''),
+        default => $default, context => $context };
+}
+
+sub param_default {
+    my ($name) = @_;
+    my ($value) = $readme =~ /^\* `$name`, (\S+) by default/m;
+    return $value;
+}
+
+###############################################################################
+# the sources
+
+sub slurp {
+    my ($file) = @_;
+    return Fleet::Conf::read_text("$root/$file");
+}
+
+sub source { slurp("ngx_module/ngx_http_dsem_$_[0].c") }
+
+# [name, contexts, the whole entry]
+sub directives {
+    my ($table) = $conf =~
+        /ngx_http_dsem_commands\[\] = \{\n(.*?)ngx_null_command/s;
+    return map {
+        /ngx_string\("(dsem\w*)"\),\s+(NGX_HTTP_[\w|]+),(.*)/s
+            ? [$1, $2, $3] : ()
+    } split /^    (?=\{ ngx_string)/m, $table;
+}
+
+sub params {
+    my ($text, $table) = @_;
+    my ($list) = $text =~ /ngx_http_dsem_$table\[\] = \{(.*?)^\};/ms;
+    return $list =~ /\("(\w+)"/g;
+}
+
+sub enum { params($conf, $_[0]) }
+
+# As it would be written; undefined where it depends on the machine.
+sub default_of {
+    my ($name) = @_;
+    my ($member) = $directive{$name}{entry} =~ /offsetof\(\w+, (\w+)\)/;
+    return $conf =~ /default_address =\s+ngx_string\("(.*?)"\)/ && $1
+        if $name eq 'dsem_redis';
+    return { NGX_HTTP_SERVICE_UNAVAILABLE => 503 }->{ merged('status') }
+        if $name eq 'dsem_status';
+    return unless $member;
+    return $1 if $conf =~ /ngx_str_set\(&dmcf->$member, "(.*?)"\)/;
+    return written($1)
+        if $conf =~ /init_msec_value\(dmcf->$member, (\d+)\)/;
+    return written($1)
+        if $conf =~ /merge_msec_value\(conf->$member, prev->$member, (\d+)\)/;
+    my $value = merged($member) // return;
+    my ($table) = $directive{$name}{entry} =~ /&ngx_http_dsem_(\w+) \}/;
+    return $conf =~ /ngx_http_dsem_$table\[\] = \{[^;]*?"(\w+)"\), $value \}/
+        && $1;
+}
+
+sub merged {
+    my ($member) = @_;
+    return $conf =~ /merge_\w*value\(conf->$member, prev->$member,\s+(\w+)\)/
+        ? $1 : undef;
+}
+
+sub written {
+    my ($ms) = @_;
+    return $ms % 1000 ? "${ms}ms" : $ms / 1000 . 's';
+}
+
+# What can be logged, as patterns.
+sub formats {
+    my @formats;
+    for my $file (map { m{dsem_(\w+)\.c$} } glob "$root/ngx_module/*.c") {
+        for my $call (source($file) =~ /ngx_log_error\((.*?)\);/sg) {
+            my ($literals) = $call =~ /((?:"(?:[^"\\]|\\.)*"\s*)+)/ or next;
+            my $format = join '', $literals =~ /"((?:[^"\\]|\\.)*)"/g;
+            $format =~ s/\\"/"/g;
+            $format =~ s/^dsem: (?=redis)//;
+            push @formats, join '.*?', map { quotemeta }
+                split /%[A-Za-z]/, $format, -1;
+        }
+    }
+    return map { qr/^$_$/ } grep { length } @formats;
+}
+
+###############################################################################
+# nginx and Redis
+
+# What the harness says for itself goes out; the rest is as a reader has it.
+sub here {
+    my (@gone) = @_;
+    return (load_module => undef, listen => '127.0.0.1:%%PORT%%',
+        map { $_ => undef } @gone);
+}
+
+sub faults {
+    my ($text) = @_;
+    $text = "events { }\n$text" if $text !~ /^events/m;
+    my ($status, $said) = $t->test_conf("%%GLOBALS%%\n"
+        . Fleet::Conf::add_to_http($text, '%%HTTP%%'));
+    return join "\n", ($status ? "exit status $status" : ()),
+        grep { /\[(?!notice|info)\w+\]/ } split /\n/, $said;
+}
+
+sub waiting {
+    return $admin->cmd('HGET', 'dsem:{0}:s:reports', 'waiting') // 0;
+}
+
+# Keys, and fields other than names of sessions, that no table names.
+sub undocumented {
+    my @found;
+    for my $key (@{ $admin->cmd('KEYS', '*') }) {
+        my $shown = $key =~ s/^dsem/P/r =~ s/reports$/<name>/r;
+        push @found, $key if index($readme, "| `$shown` | ") < 0;
+        next if $key =~ /:epochs$/ || $admin->cmd('TYPE', $key) ne 'hash';
+        my ($row) = $readme =~ /^(\| `\Q$shown\E` .*)$/m;
+        push @found, map { "$key $_" }
+            grep { !/:/ && ($row // '') !~ /`$_`/ }
+            @{ $admin->cmd('HKEYS', $key) };
+    }
+    return @found;
+}

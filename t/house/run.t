@@ -1,0 +1,148 @@
+#!/usr/bin/perl
+
+# make run: shows that the cap holds, says so in its exit status, and leaves
+# nothing behind, however it ends.
+
+###############################################################################
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
+
+use IO::Pty;
+use IO::Select;
+use IO::Socket::INET;
+use POSIX ();
+
+use Dsem::Test;
+use Fleet::Conf;
+
+###############################################################################
+
+my $t = Dsem::Test->new;
+
+my $port = free_ports();
+my @command = ("$FindBin::Bin/../run/fleet.pl", "--port=$port", '--seconds=2');
+
+my $limit = Fleet::Conf::semaphore(
+    Fleet::Conf::read_text("$FindBin::Bin/../../conf.example"), 'reports')
+    ->{limit};
+
+# to the end, without a terminal
+
+my $said = qx($^X @command 2>&1);
+is($?, 0, 'the cap held') or diag $said;
+
+like($said, qr/^ +\d+ s +\d+\/s answered/m, 'progress shown');
+like($said, qr/^ +node a +node b +fleet$/m, 'table headed');
+like($said, qr/^  requests +[1-9]\d* +[1-9]\d* +[1-9]\d*$/m,
+    'requests counted');
+like($said, qr/^  200, answered +[1-9]\d* +[1-9]\d* +[1-9]\d*$/m,
+    'answers counted');
+like($said, qr/^  503, refused +\d+ +\d+ +[1-9]\d*$/m, 'refusals counted');
+like($said, qr/^  wait, longest(?: +[0-9]\.[0-9]+ s){3}$/m, 'waits measured');
+like($said, qr/^  peak at the backend +$limit +of $limit$/m,
+    'peak equals the cap');
+my ($goodput, $part, $uncapped) = $said =~ m{^\ \ goodput\ (\d+)/s,
+    \ (\d+)\ %\ of\ what\ this\ machine\ reaches\ without\ a\ cap
+    \ \((\d+)/s\)$}mx;
+cmp_ok($uncapped // 0, '>', 0, 'measured without a cap');
+cmp_ok(abs(($part // 0) * ($uncapped // 0) / 100 - ($goodput // 0)), '<=',
+    1 + ($uncapped // 0) / 100, 'goodput compared with it');
+like($said, qr/^The cap held: $limit at once/m, 'verdict');
+unlike($said, qr/The fleet is up/, 'no invitation to play');
+unlike($said, qr/^.{81}/m, '80 columns');
+unlike($said, qr/[^ -~\n]/, 'plain text');
+is_deeply([left()], [], 'nothing left');
+
+# ports that are taken
+
+my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1',
+    LocalPort => $port + 1, Listen => 1, ReuseAddr => 1);
+$said = qx($^X @command 2>&1);
+is($? >> 8, 2, 'busy port refused');
+is($said, 'make run: port ' . ($port + 1) . ' is in use, nothing was '
+    . "started; \"make run PORT=9000\" takes other ones\n", 'port named');
+is_deeply([left()], [], 'nothing started');
+close $taken;
+
+$said = qx(PORT=high $^X $command[0] 2>&1);
+like($said, qr/PORT must be a number from 1 to 65525, not "high"/,
+    'bad port named');
+
+# ended from outside, under load
+
+for my $signal (qw(INT TERM HUP KILL)) {
+    my $pid = open my $from, '-|', $^X, @command or die "fork: $!";
+    while (<$from>) { last if /answered/ }
+    cmp_ok(scalar left(), '>', 5, 'a fleet is up');
+    kill $signal, $pid;
+    eventually { !left() } "nothing left after SIG$signal";
+    close $from;
+}
+
+# a terminal: up until Ctrl-C
+
+my ($pid, $screen) = on_terminal($^X, @command);
+eventually { $screen->() =~ /The fleet is up.*at once/s }
+    'a fleet to play with', 60 or kill 'TERM', $pid;
+is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
+    'a node answers');
+$screen->("\cC");
+eventually { $screen->(); !left() } 'nothing left after Ctrl-C';
+waitpid $pid, 0;
+is($?, 0, 'no failure') or diag $screen->();
+unlike($screen->(), qr/^[^\r\n]{81}/m, '80 columns');
+
+done_testing();
+
+###############################################################################
+
+sub free_ports {
+    while (1) {
+        my $port = Dsem::Test->free_port;
+        return $port if 3 == grep {
+            IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1,
+                LocalPort => $port + $_, ReuseAddr => 1)
+        } 0, 1, 10;
+    }
+}
+
+# In a session of its own, as a shell has it. Types what it is given, and
+# returns all that was shown.
+sub on_terminal {
+    my (@argv) = @_;
+    my $pty = IO::Pty->new;
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        $pty->make_slave_controlling_terminal;
+        POSIX::dup2(fileno $pty->slave, $_) for 0 .. 2;
+        exec @argv or POSIX::_exit(127);
+    }
+    $pty->close_slave;
+    my ($ready, $shown) = (IO::Select->new($pty), '');
+    return $pid, sub {
+        syswrite $pty, $_ for @_;
+        1 while $ready->can_read(0)
+            && sysread $pty, $shown, 4096, length $shown;
+        return $shown;
+    };
+}
+
+# Command lines of processes of this fleet.
+sub left {
+    return grep { m{--port=$port\b|build/run/$port/} }
+        map { slurp("/proc/$_/cmdline") =~ tr/\0/ /r }
+        grep { $_ != $$ } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
+}
+
+sub slurp {
+    my ($path) = @_;
+    open my $fh, '<', $path or return '';
+    local $/;
+    return scalar(<$fh>) // '';
+}

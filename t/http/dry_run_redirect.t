@@ -1,0 +1,65 @@
+#!/usr/bin/perl
+
+# From a location with a dry run into one where the same semaphore is
+# enforced: a ticket that still waits is no permit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem one limit=1 queue=10 timeout=30s;
+    add_header X-Dsem $dsem_status always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%;
+        location /tried {
+            dsem_dry_run on;
+            try_files /nowhere @enforced;
+        }
+        location @enforced {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $node->begin('/tried?hang=1');
+eventually { $up->now == 1 } 'limit reached';
+my $waiting = $node->begin('/tried?hang=1');
+eventually { state() eq '1 1' } 'second request queued';
+my $behind = $node->begin('/tried?hang=1');
+eventually { state() eq '1 2' } 'third request queued';
+is($up->now, 1, 'one request at backend');
+
+$up->release_all;
+is($holder->wait->header('X-Dsem'), 'PASSED', 'holder served');
+wait_for { $up->release_all; $waiting->done && $behind->done };
+is($_->header('X-Dsem'), 'QUEUED',
+    'requests served in turn') for $waiting, $behind;
+is($up->peak, 1, 'one at a time');
+eventually { state() eq '0 0' } 'nothing left';
+
+done_testing();
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/perl
+
+# epoll, poll and select: whichever of them nginx has been built with. Grants
+# and refusals come with each, and who leaves the queue is missed. Behind a
+# pipelined request not each of them sees the end of a connection: who left so
+# is gone after the timeout at the latest.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+events {
+    use %%METHOD%%;
+    worker_connections 1000;
+}
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem one limit=2 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /impatient {
+            dsem one limit=2 queue=10 timeout=500ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+for my $method (qw(epoll poll select)) {
+    SKIP: {
+        my (undef, $said) = $t->test_conf($conf, METHOD => $method);
+        skip "this nginx has no $method", 1 if $said =~ /invalid event type/;
+        my $node = $t->node($method, $conf, METHOD => $method);
+        serves($node, $method);
+        leaves($node, $method);
+        $node->quit;
+    }
+}
+
+done_testing();
+
+sub serves {
+    my ($node, $method) = @_;
+    $up->reset;
+    my $load = $t->load(urls => [$node->url('/?t=2')], clients => 50,
+        requests => 500);
+    is_deeply($load->{statuses}, { 200 => 500 }, "$method: all served");
+    is($up->peak, 2, 'two at a time');
+    eventually { state() eq '0 0' } 'nothing left';
+}
+
+sub leaves {
+    my ($node, $method) = @_;
+    my @holders = map { $node->begin('/?hang=1') } 1, 2;
+    wait_for { $up->now == 2 };
+    for my $way (qw(close reset)) {
+        my @waiting = map { $node->raw->send(get('/')) } 1 .. 10;
+        wait_for { state() eq '2 10' };
+        $_->$way for @waiting;
+        eventually { state() eq '2 0' } "$method: ten left by $way";
+    }
+    my $late = $node->begin('/impatient');
+    my $hidden = $node->raw->send(get('/impatient') . get('/'));
+    wait_for { state() eq '2 2' };
+    $hidden->close;
+    is($late->wait->status, 503, 'rejected after the timeout');
+    eventually { state() eq '2 0' } "pipelined client's ticket removed";
+    $up->release_all;
+    is($_->wait->status, 200, 'holder served') for @holders;
+    eventually { state() eq '0 0' } 'nothing left';
+    is($up->peak, 2, 'two at a time');
+}
+
+sub get { "GET $_[0] HTTP/1.1\r\nHost: a\r\n\r\n" }
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}

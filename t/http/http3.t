@@ -1,0 +1,180 @@
+#!/usr/bin/perl
+
+# HTTP/3: requests wait and pass like all others, are capped over all
+# connections, and leave nothing when their client has left: the whole
+# connection, or one stream of it. Needs an nginx with HTTP/3 and a curl that
+# speaks it (DSEM_CURL, by default curl).
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Process;
+use Dsem::Test;
+
+my @curl = split ' ', $ENV{DSEM_CURL} // 'curl';
+my $nginx = $ENV{DSEM_NGINX} // 'nginx';
+plan(skip_all => 'nginx without HTTP/3')
+    if qx($nginx -V 2>&1) !~ /http_v3_module/;
+plan(skip_all => 'curl without HTTP/3')
+    if qx(@curl -V 2>/dev/null) !~ /\bHTTP3\b/;
+
+my $t = Dsem::Test->new;
+my $dir = $t->dir;
+plan(skip_all => 'no openssl')
+    if system "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost"
+        . " -keyout $dir/key.pem -out $dir/cert.pem >/dev/null 2>&1";
+
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    ssl_certificate %%DIR%%/../cert.pem;
+    ssl_certificate_key %%DIR%%/../key.pem;
+    log_format version '$server_protocol $http3 $status dsem=$dsem_status '
+                       '$request_uri';
+    access_log %%DIR%%/version.log version;
+    server {
+        listen 127.0.0.1:%%PORT%% quic;
+        location / {
+            dsem streams limit=2 queue=100 timeout=20s;
+            proxy_set_header X-Nonce $arg_nonce;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# one request, one connection
+
+my $one = h3('/?t=1');
+is(statuses($one), '200', 'request served');
+is_deeply([logged()], ['HTTP/3.0 h3 200 dsem=PASSED /?t=1'],
+    'protocol is HTTP/3');
+
+# many connections
+
+my @many = map { h3("/?hang=1&nonce=many$_") } 1 .. 10;
+eventually { state() eq '2 8' } 'eight of ten queued', 10;
+is($up->now, 2, 'two of ten served');
+wait_for { $up->release_all; !grep { $_->{process}->alive } @many };
+is(join(' ', map { statuses($_) } @many), join(' ', (200) x 10),
+    'all served');
+is($up->peak, 2, 'two at a time');
+
+# many streams of one connection
+
+$up->reset;
+my $streams = streams('2 8', map { ($_ > 1 ? '--next' : (), '-m', 5,
+    "/?hang=1&nonce=stream$_") } 1 .. 10);
+wait_for { $up->release_all; !$streams->{process}->alive };
+is(statuses($streams), join(' ', (200) x 10), 'ten streams served');
+is($up->peak, 2, 'two at a time');
+eventually { 8 == grep { /200 dsem=QUEUED.*nonce=stream/ } logged() }
+    'eight had waited';
+
+# a body
+
+my $post = h3('-d', 'x' x 100_000, '/?t=1');
+is(statuses($post), '200', 'request with body served');
+
+# whoever leaves, closing the connection
+
+my @held = map { h3("/?hang=1&nonce=held$_") } 1 .. 2;
+eventually { state() eq '2 0' && $up->now == 2 } 'limit reached';
+my $leaving = h3('-m', 1, '/?nonce=leaving');
+eventually { state() eq '2 1' } 'one request queued';
+eventually { state() eq '2 0' } 'queued request removed', 5;
+is(statuses($leaving), '000', 'no response sent');
+
+# or one stream, while others of the connection go on
+
+my $behind = streams('2 3', '-m', 5, '/?nonce=before', '--next',
+    '-m', 1, '/?nonce=reset', '--next', '-m', 5, '/?nonce=after');
+eventually { state() eq '2 2' } 'one stream reset', 5;
+$up->release_all;
+is(join(' ', sort split ' ', statuses($behind)), '000 200 200',
+    'other streams served');
+is(statuses($_), '200', 'earlier streams served') for @held;
+is(scalar(grep { $_ =~ /^(?:leaving|reset)$/ } $up->order), 0,
+    'no aborted request at backend');
+
+# while it is served
+
+my $served = h3('-m', 1, '/?hang=1');
+eventually { $up->now == 1 } 'one request served';
+eventually { $up->now == 0 && state() eq '0 0' } 'served client left', 5;
+is(statuses($served), '000', 'no response sent');
+is($up->peak, 2, 'peak is the limit');
+
+done_testing();
+
+my $n;
+
+# A curl that asks for all of these paths at once, over one connection.
+sub h3 {
+    my @each = ('--http3-only', '-ksS', '-w', '%{http_code}\n');
+    my @argv = map {
+        m{^/} ? ('-o', '/dev/null', 'https://127.0.0.1:' . $node->port . $_)
+            : $_ eq '--next' ? ($_, @each) : $_
+    } @_;
+    my $log = "$dir/curl" . ++$n;
+    my $process = Dsem::Process->spawn(name => "curl$n", log => $log,
+        argv => [@curl, '-Z', @each, @argv]);
+    return { process => $process, log => $log };
+}
+
+# The same for several streams, which have come when the state is this one.
+# curl 8.14 may open a connection and send nothing over it, whoever serves
+# it: then once more.
+sub streams {
+    my ($reached, @request) = @_;
+    my $before = state();
+    for (1 .. 20) {
+        my $curl = h3(@request);
+        my $there;
+        wait_for {
+            ($there = state() eq $reached) || !$curl->{process}->alive
+        } 15;
+        if ($there) {
+            pass "streams wait: $reached";
+            return $curl;
+        }
+        wait_for { state() eq $before } 15, 'leaving clients removed';
+    }
+    die 'no curl has sent its requests';
+}
+
+# The statuses that it saw, 000 where there was none.
+sub statuses {
+    my ($curl) = @_;
+    $curl->{process}->wait_exit(15);
+    open my $fh, '<', $curl->{log} or die "$curl->{log}: $!";
+    return join ' ', map { /^(\d{3})$/ ? $1 : () } <$fh>;
+}
+
+sub logged {
+    my @lines;
+    wait_for {
+        open my $fh, '<', $node->dir . '/version.log' or return;
+        chomp(@lines = <$fh>);
+        @lines;
+    } 5, 'the access log';
+    return @lines;
+}
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:streams', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}

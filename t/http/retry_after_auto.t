@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+
+# "dsem_retry_after auto" tells how long it will take until all who wait have
+# been served, as far as can be seen: so many in front, each so long, so many
+# at once. Not always the same, so that they do not all come back together,
+# and never more than half a minute.
+
+use warnings;
+use strict;
+
+use List::Util qw(min max sum uniq);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /long_queue {
+            dsem long limit=2 queue=20 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /longer_queue {
+            dsem longer limit=1 queue=100 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /short_calls {
+            dsem short limit=2 queue=20 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# as many as there is room for; some calls were served before, in so many ms
+sub fill {
+    my ($path, $limit, $queue, $ms) = @_;
+    my $name = (split '_', substr $path, 1)[0];
+    my @before = map { $node->begin("$path?t=$ms") } 1 .. $limit;
+    $_->wait for @before;
+    my @all = map { $node->begin("$path?hang=1") } 1 .. $limit + $queue;
+    wait_for { waiting($name) == $queue };
+    return @all;
+}
+
+sub told {
+    my ($path) = @_;
+    my @told = map {
+        my $refused = $node->get($path);
+        $refused->status == 503 ? $refused->header('Retry-After') : 'served';
+    } 1 .. 40;
+    note("$path: @told");
+    return @told;
+}
+
+# 21 behind each other, two at a time, a second each
+
+my @all = fill('/long_queue', 2, 20, 1000);
+my @told = told('/long_queue');
+is(scalar(grep { !/^\d+$/ } @told), 0, 'each header a number');
+cmp_ok(min(@told), '>=', 7, 'a quarter less at most');
+cmp_ok(max(@told), '<=', 15, 'a quarter more at most');
+cmp_ok(sum(@told) / @told, '>', 9, 'values near ten');
+cmp_ok(sum(@told) / @told, '<', 13, 'average near ten');
+cmp_ok(scalar(uniq @told), '>', 2, 'values vary');
+$_->close for @all;
+
+@all = fill('/longer_queue', 1, 100, 1000);
+@told = told('/longer_queue');
+cmp_ok(min(@told), '>=', 22, 'longer queue: about 30 s');
+cmp_ok(max(@told), '<=', 30, '30 s never exceeded');
+$_->close for @all;
+
+@all = fill('/short_calls', 2, 20, 20);
+is(join(' ', uniq told('/short_calls')), '1', 'shorter queue: minimum sent');
+$_->close for @all;
+$up->release_all;
+
+done_testing();
+
+sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }

@@ -1,0 +1,107 @@
+#!/usr/bin/perl
+
+# The binary is upgraded under load, rolled back, and upgraded again. The two
+# masters share neither memory nor workers, and keep one limit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 5;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /upgraded {
+            dsem api limit=5 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions {
+    return scalar grep { /^n1:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+sub pid_in {
+    my ($file) = @_;
+    open my $fh, '<', $node->dir . "/$file" or return 0;
+    return <$fh> // 0;
+}
+
+my $load;
+
+sub goes_on {
+    my ($what) = @_;
+    my $served = $up->served;
+    wait_for { $up->served > $served + 50 && $up->now == $LIMIT } 10,
+        'the load to go on';
+    is $up->peak, $LIMIT, "$what: limit reached, never exceeded";
+}
+
+$load = $t->load_start(urls => [ map { $_->url('/upgraded') } $node, $other ],
+    clients => 30, seconds => 600);
+goes_on('before');
+
+# forward, half way
+
+my $old = $node->pid;
+$node->signal('USR2');
+wait_for { pid_in('nginx.pid.oldbin') == $old && pid_in('nginx.pid') } 15,
+    'a new master';
+chomp(my $new = pid_in('nginx.pid'));
+eventually { $node->workers($new) == 2 && sessions() == 4 }
+    'two generations of sessions';
+goes_on('both');
+kill 'WINCH', $old;
+eventually { !$node->workers($old) } 'old workers exiting';
+eventually { sessions() == 2 } 'sessions of new workers';
+goes_on('new');
+
+# and back
+
+kill 'HUP', $old;
+eventually { $node->workers($old) == 2 && sessions() == 4 }
+    'old master has workers again';
+goes_on('both again');
+kill 'QUIT', $new;
+eventually { pid_in('nginx.pid') == $old } 'new master gone';
+eventually { sessions() == 2 } 'sessions of old workers';
+goes_on('old');
+
+# and forward for good
+
+$node->upgrade;
+isnt $node->pid, $old, 'new master';
+eventually { sessions() == 2 } 'sessions of new workers';
+goes_on('after');
+
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, none waiting';
+is scalar(map { $_->grep_log(qr/\[warn\]|lease of/) } $node, $other), 0,
+    'no lease expired';
+
+$t->done;

@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+
+# Workers are killed one after the other under load, with permits held and
+# tickets waiting. The upstream never sees more than the limit, and no dead
+# session is left.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 6;
+my $KILLS = $ENV{DSEM_LONG} ? 30 : 6;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /storm {
+            dsem api limit=6 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 24, seconds => 600,
+    urls => [ map { my $t = $_; map { $_->url("/storm?t=$t") } @fleet }
+        20, 35, 60 ]);
+wait_for { $up->now == $LIMIT } 15, 'load';
+
+my ($longest, $full) = (0, 0);
+for my $i (1 .. $KILLS) {
+    my $served = $up->served;
+    wait_for { $up->served > $served + 40 && $up->now == $LIMIT } 10,
+        'the load to go on';
+    my $node = $fleet[ $i % 2 ];
+    my @workers = $node->workers;
+    my $dies = $workers[ $i / 2 % 2 ];
+    $node->kill_worker($dies);
+    my $killed = now;
+    wait_for { !grep { $_ == $dies } $node->workers } 15, 'the end of the worker';
+    # all permits are in use again
+    $full++ if wait_for { $up->now == $LIMIT } 10, 'the limit again';
+    $longest = now - $killed if now - $killed > $longest;
+    wait_for { $node->workers == 2 } 15, 'successor started';
+}
+is $full, $KILLS, 'limit reached again';
+note sprintf 'at most %.2f s', $longest;
+my $result = $load->stop->wait;
+is $up->peak, $LIMIT, 'limit never exceeded';
+cmp_ok $result->{statuses}{200}, '>', 40 * $KILLS, 'service continues';
+my %status = %{ $result->{statuses} };
+is_deeply [ grep { /^\d+$/ && $_ != 200 } keys %status ], [],
+    'no other statuses';
+is $result->{mismatched}, 0, 'each response complete';
+note join ', ', map { "$_ $status{$_}" } sort keys %status;
+
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, none waiting';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
+    'only live sessions', 3;
+is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
+    $KILLS, 'one removal per killed worker';
+
+$t->done;

@@ -1,0 +1,98 @@
+#!/usr/bin/perl
+
+# The master process is killed. Its workers keep serving with their sessions:
+# no permit and no ticket is lost, and the limit holds over the fleet. Their
+# sessions are removed when they exit.
+
+use warnings;
+use strict;
+
+use POSIX qw(WNOHANG);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my ($orphaned, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /goes_on {
+            dsem api limit=4 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions {
+    my ($node) = @_;
+    my @all = grep { /^$node:/ }
+        sort @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return join ' ', @all;
+}
+
+sub epochs {
+    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
+    return { map { $_ => $epochs{$_} } grep { /^n1:/ } keys %epochs };
+}
+
+eventually { sessions('n1') =~ / / && sessions('n2') =~ / / } 'four sessions';
+my @workers = $orphaned->workers;
+my ($before, $epochs) = (sessions('n1'), epochs());
+
+my $load = $t->load_start(clients => 16, seconds => 600,
+    urls => [ map { $_->url('/goes_on') } $orphaned, $other ]);
+wait_for { $up->now == $LIMIT } 15, 'load';
+my @long = map { $orphaned->begin('/goes_on?hang=1') } 1, 2;
+wait_for { my %at = map { $_->{nonce} => 1 } $up->log;
+    !grep { !$at{ $_->nonce } } @long } 15, 'long requests';
+
+kill 'KILL', $orphaned->pid;
+wait_for { !$orphaned->alive } 15, 'the end of the master';
+my $killed = now;
+my $served = $up->served;
+wait_for { now > $killed + 2 * $LEASE } 10, 'two leases';
+
+is scalar(grep { kill 0, $_ } @workers), 2, 'workers alive';
+cmp_ok $up->served, '>', $served + 50, 'service continues';
+my %by;
+$by{ $_->{pid} }++ for $orphaned->access_log;
+is scalar(grep { $by{$_} } @workers), 2, 'both workers serve';
+is sessions('n1'), $before, 'same sessions';
+is_deeply epochs(), $epochs, 'same epochs';
+
+$up->release_all;
+is $_->wait->status, 200, 'long requests served' for @long;
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+
+# as an operator would end them
+
+kill 'QUIT', @workers;
+eventually { sessions('n1') eq '' } 'sessions removed on exit';
+# they are orphans, and the test has taken them
+eventually { @workers = grep { !waitpid $_, WNOHANG } @workers; !@workers }
+    'workers leave';
+is scalar($other->grep_log(qr/lease of/)), 0, 'no lease expired';
+is $other->get('/goes_on')->status, 200, 'other node serves';
+
+$t->done;

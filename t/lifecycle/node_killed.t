@@ -1,0 +1,105 @@
+#!/usr/bin/perl
+
+# A node is lost with permits held and tickets waiting, and no worker is left
+# to send bye. Its tickets delay other requests for two heartbeats at most. Its
+# permits are released when its lease expires, and not before.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LEASE, $HEARTBEAT) = (3, 0.6);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 3s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        proxy_set_header X-Node %%NODE%%;
+        location /permits {
+            dsem permits limit=4 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /asked {
+            dsem permits limit=4;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /tickets {
+            dsem tickets limit=1 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub waiting {
+    my ($name) = @_;
+    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+}
+
+my @lost = map { $dies->begin('/permits?hang=1') } 1 .. 4;
+my $holder = $lives->begin('/tickets?hang=1');
+eventually { $up->now == 5 } 'all permits out';
+push @lost, map { $dies->begin('/tickets') } 1 .. 3;
+eventually { waiting('tickets') == 3 } 'three tickets at the head';
+my $behind = $lives->begin('/tickets?t=1');
+eventually { waiting('tickets') == 4 } 'live requests behind';
+is $lives->get('/asked?t=1')->status, 503, 'no free permit';
+
+my $killed = now;
+$dies->kill;
+wait_for { $_->done } 15, 'the end of the connections' for @lost;
+
+# a permit is released after two missed heartbeats
+
+wait_for { now >= $killed + 2 * $HEARTBEAT } 15, 'two heartbeats';
+my $released = now;
+$up->release_nonce($holder->nonce);
+is $holder->wait->status, 200, 'holder served';
+is $behind->wait->status, 200, 'live requests served';
+my $held_up = now - $released;
+cmp_ok $held_up, '<', 1, 'no delay by dead tickets';
+cmp_ok now - $killed, '<', $LEASE - $HEARTBEAT, 'served before lease expiry';
+
+eventually { $lives->get('/asked?t=1')->status == 200 }
+    'dead permits returned';
+my $freed = now - $killed;
+cmp_ok $freed, '>', $LEASE - $HEARTBEAT - 0.1, 'not before lease expiry';
+cmp_ok $freed, '<', $LEASE + $HEARTBEAT + 1.5, 'right after lease expiry';
+note sprintf 'tickets %.3f s, permits %.2f s', $held_up, $freed;
+
+is $up->peak('permits'), 4, 'permits: limit reached, never exceeded';
+is $up->peak('tickets'), 1, 'tickets: limit reached, never exceeded';
+is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
+    'no dead request at backend';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
+    'only live sessions';
+is scalar($lives->grep_log(qr/lease of [12] sessions expired/)) > 0, 1,
+    'expiry logged';
+
+# the node comes back
+
+$dies->start;
+my @four = map { $dies->begin('/permits?hang=1') } 1 .. 4;
+eventually { $up->now == 4 } 'all permits available';
+$up->release_all;
+is $_->wait->status, 200, 'restarted node serves' for @four;
+
+$t->done;

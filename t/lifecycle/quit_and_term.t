@@ -1,0 +1,91 @@
+#!/usr/bin/perl
+
+# A node is stopped in order. QUIT: running and waiting requests are served
+# first. TERM: requests end at once, and so do the sessions.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($leaves, $stays) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /left {
+            dsem api limit=2 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+sub sessions {
+    my ($node) = @_;
+    return grep { /^$node:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+sub two_running_two_waiting {
+    my @requests = map { $leaves->begin('/left?hang=1') } 1, 2;
+    eventually { $up->now == 2 } 'two requests running';
+    push @requests, map { $leaves->begin('/left?t=1') } 1, 2;
+    eventually { waiting() == 2 } 'two requests queued';
+    return @requests;
+}
+
+# QUIT
+
+my @requests = two_running_two_waiting();
+my @old = $leaves->workers;
+$leaves->signal('QUIT');
+eventually { !$leaves->workers } 'nginx exiting';
+ok !$_->done, 'requests not ended' for @requests;
+is waiting(), 2, 'tickets still waiting';
+is $up->now, 2, 'requests still running';
+my $after = $stays->begin('/left?t=1');
+eventually { waiting() == 3 } 'other node queued behind';
+
+$up->release_all;
+is $_->wait->status, 200, 'running requests served' for @requests;
+is $after->wait->status, 200, 'queued requests served';
+eventually { !$leaves->alive } 'nginx gone';
+is scalar(sessions('n1')), 0, 'sessions removed';
+eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'permits returned';
+is $up->peak, 2, 'limit reached, never exceeded';
+
+# TERM
+
+$leaves->start;
+eventually { sessions('n1') == 2 } 'node restarted';
+@requests = two_running_two_waiting();
+$after = $stays->begin('/left?t=1');
+eventually { waiting() == 3 } 'other node queued';
+my $stopped = now;
+$leaves->signal('TERM');
+eventually { sessions('n1') == 0 } 'sessions removed', 3;
+eventually { !$leaves->alive } 'nginx gone at once', 3;
+cmp_ok now - $stopped, '<', 3, 'exit before lease expiry';
+is $after->wait->status, 200, 'permits returned';
+cmp_ok now - $stopped, '<', 4, 'permits returned at once';
+eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'no permit held', 3;
+is $up->peak, 2, 'limit never exceeded';
+
+$t->done;

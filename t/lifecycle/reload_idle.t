@@ -1,0 +1,80 @@
+#!/usr/bin/perl
+
+# An idle reload: neither the heartbeat nor the connections to Redis delay an
+# old worker, whether Redis replies, is unreachable or does not reply. The
+# session of the old worker is removed.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 10s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /idle {
+            dsem api limit=2 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions { return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
+
+# for how long the old workers stay
+sub leaves {
+    my ($name) = @_;
+    my %old = map { $_ => 1 } $node->workers;
+    $node->reload;
+    my $told = now;
+    eventually { !$node->draining } "$name: old workers gone";
+    cmp_ok now - $told, '<', 2, "$name: gone at once";
+    is scalar(grep { $old{$_} } $node->workers), 0,
+        "$name: both workers replaced";
+}
+
+eventually { sessions() == 2 } 'two sessions';
+is $node->get('/idle?t=1')->status, 200, 'request served';
+my %before = map { $_ => 1 } sessions();
+
+leaves('answers');
+eventually { sessions() == 2 } 'available: only live sessions';
+is scalar(grep { $before{$_} } sessions()), 0, 'available: all sessions new';
+
+$proxy->freeze;
+leaves('silent');
+$proxy->thaw;
+
+eventually { $node->get('/idle?t=1')->status == 200 } 'silent: service again';
+eventually { sessions() == 2 } 'silent: only live sessions', 8;
+$proxy->refuse;
+$proxy->reset;
+eventually { $node->grep_log(qr/unavailable \(/) >= 2 }
+    'refused: redis unavailable';
+leaves('refused');
+$proxy->refuse(0);
+
+# unsent byes were sent by the successors, or the leases have expired
+eventually { sessions() == 2 } 'refused: only live sessions', 8;
+is $node->get('/idle?t=1')->status, 200, 'request served';
+
+$t->done;

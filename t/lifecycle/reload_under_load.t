@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# Reloads under load, each with requests running and waiting. Old and new
+# workers keep the limit together, every request is served, the old workers
+# exit, and no permit is held afterwards.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /reloaded {
+            dsem api limit=5 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $reloads = $ENV{DSEM_LONG} ? 100 : 6;
+my @urls = map { ($_->url('/reloaded')) x 9, $_->url('/reloaded?t=300') }
+    $node, $other;
+my $load = $t->load_start(urls => \@urls, clients => 40, seconds => 600);
+wait_for { $up->peak == 5 } 15, 'load';
+
+my ($waited, $drained) = (0, 0);
+for (1 .. $reloads) {
+    my $served = $up->served;
+    wait_for { $up->served > $served + 30 } 10, 'the load to go on';
+    $waited++ if wait_for {
+        my %of = @{ $redis->cmd('HGETALL', 'dsem:{0}:s:api') };
+        $of{waiting} && $of{held};
+    } 15, 'requests in flight and waiting';
+    $node->reload;
+    $drained++ if $node->draining;
+}
+is $waited, $reloads, 'requests running and waiting';
+cmp_ok $drained, '>=', $reloads / 2, 'old workers still running';
+eventually { !$node->draining } 'old workers gone';
+
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+is $up->peak, 5, 'limit reached, never exceeded';
+is $up->served, $result->{count}, 'each request served once';
+eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') == 0 }
+    'nothing held, none waiting';
+is $redis->cmd('ZCARD', 'dsem:{0}:sessions'), 4, 'only live sessions';
+is scalar(map { $_->grep_log(qr/\[warn\]/) } $node, $other), 0,
+    'no warning logged';
+
+$t->done;

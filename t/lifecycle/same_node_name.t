@@ -1,0 +1,76 @@
+#!/usr/bin/perl
+
+# Two nodes have the same name, as clones of one machine do. They still have
+# separate sessions and keep one limit. When one node is lost, the permits of
+# the other stay counted.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node same;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /cloned {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($dies, $lives) = $t->fleet(2, $conf);
+
+sub sessions {
+    return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+eventually { sessions() == 2 } 'two sessions';
+is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'same node name';
+
+my $result = $t->load(urls => [ map { $_->url('/cloned') } $dies, $lives ],
+    clients => 20, requests => 200);
+is_deeply $result->{statuses}, { 200 => 200 }, 'all requests served';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+
+# one node is lost, and restarts under its name
+
+my @running = map { $lives->begin('/cloned?hang=1') } 1, 2;
+my @lost = map { $dies->begin('/cloned?hang=1') } 1, 2;
+eventually { $up->now == 4 } 'all permits out';
+$dies->kill;
+$dies->start;
+my @next = map { $_->begin('/cloned?hang=1') } $dies, $lives, $dies;
+eventually { $up->now == 4 } "killed node's permits returned", 3 * $LEASE;
+my $began = now;
+wait_for { now > $began + 2 * $LEASE } 15, 'two leases';
+is $up->now, 4, 'other permits still held';
+is $up->peak, $LIMIT, 'limit never exceeded';
+is scalar(grep { $_->done } @running), 0, 'surviving requests served';
+eventually { sessions() == 2 } 'two sessions again';
+
+wait_for { $up->release_all; !grep { !$_->done } @running, @next } 15,
+    'the end';
+is $_->wait->status, 200, 'request served' for @running, @next;
+
+$t->done;

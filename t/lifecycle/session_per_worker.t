@@ -1,0 +1,101 @@
+#!/usr/bin/perl
+
+# Each worker has one session in Redis, and so does a single process that is
+# master and worker in one. Other processes have none, nor do workers without a
+# limited location.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 3;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    proxy_cache_path %%DIR%%/temp/cache keys_zone=cache:1m;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /limited {
+            dsem api limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /free {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub sessions {
+    my ($node) = @_;
+    my @all = grep { /^$node:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return scalar @all;
+}
+
+# connections other than those of the test
+sub connections {
+    my @all = grep { / addr=127\.0\.0\.1/ } split /\n/,
+        $redis->cmd(qw(CLIENT LIST));
+    return scalar @all;
+}
+
+my $node = $t->node('workers', $conf);
+eventually { sessions('workers') == 3 } 'one session per worker';
+eventually { $node->cache_processes == 2 } 'cache processes running';
+eventually { connections() == 6 } 'cache processes not connected';
+my $names = join ' ', sort map { (split /:/)[1] }
+    @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+is $names, '0 1 2', 'session named for worker';
+
+$node->reload;
+eventually { sessions('workers') == 3 && connections() == 6 }
+    'reload: only live sessions';
+$node->quit;
+is sessions('workers'), 0, 'quit: no session';
+eventually { connections() == 0 } 'quit: connections gone';
+
+my $without = $t->node('without', $conf =~ s/ dsem api.*?;//r);
+is $without->get('/free?t=1')->status, 200, 'unlimited request served';
+is connections(), 0, 'nothing limited: no connection';
+
+my $single_conf = $conf =~ s/worker_processes 3/master_process off/r;
+my $single = $t->node('single', $single_conf);
+eventually { sessions('single') == 1 } 'single process: one session';
+my @running = map { $single->begin('/limited?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'single process: granted';
+is $single->get('/limited')->status, 503, 'single process: limited';
+
+# a new configuration is read; nginx accepts no connection afterwards, but
+# open connections continue
+
+$single->signal('HUP');
+eventually { $single->grep_log(qr/using the "epoll"/) >= 2 }
+    'single process: reload';
+is sessions('single'), 1, 'single process: same session';
+my $beats = $redis->calls->{publish} // 0;
+eventually { ($redis->calls->{publish} // 0) > $beats + 1 }
+    'single process: still running';
+$up->release_all;
+is $_->wait->status, 200, 'single process: request served' for @running;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
+    'single process: permits returned';
+is $up->peak, 2, 'single process: never exceeded';
+$single->quit;
+is sessions('single'), 0, 'single process: gone';
+
+$t->done;

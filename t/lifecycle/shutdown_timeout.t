@@ -1,0 +1,71 @@
+#!/usr/bin/perl
+
+# worker_shutdown_timeout ends every connection of an exiting worker. Requests
+# end, permits and tickets are returned, and the worker exits.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+worker_shutdown_timeout 1500ms;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /ended {
+            dsem api limit=10 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub counts {
+    my $of = $redis->cmd('HMGET', 'dsem:{0}:s:api', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$of;
+}
+
+my @requests;
+for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
+    my $old;
+    wait_for { $old = $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1)->[0] };
+    $up->reset;
+    @requests = map { $node->begin('/ended?hang=1') } 1 .. 10;
+    eventually { $up->now == 10 } 'ten requests running';
+    push @requests, map { $node->begin('/ended?hang=1') } 1 .. 5;
+    eventually { counts() eq '10 5' } 'five requests queued';
+
+    my $reloaded = now;
+    $node->reload;
+    ok !$requests[0]->done, 'requests still running';
+    is scalar($node->draining), 1, 'worker exiting';
+
+    wait_for { $_->done } 15, 'the end' for @requests;
+    my $ended = now - $reloaded;
+    cmp_ok $ended, '>', 1, 'requests ended at timeout';
+    cmp_ok $ended, '<', 5, 'ended in time';
+    eventually { counts() eq '0 0' } 'nothing left', 3;
+    eventually { !$node->draining } 'old worker gone', 3;
+    is $redis->cmd('ZSCORE', 'dsem:{0}:sessions', $old), undef,
+        'session removed';
+    is $up->peak, 10, 'limit reached, never exceeded';
+    is $node->get('/ended?t=1')->status, 200, 'new worker serves';
+}
+
+$t->done;

@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# nginx as a single process in the foreground, as for debugging: the limit
+# holds, and the session ends with the process. HUP reads the configuration
+# anew without a new process: nginx itself then has only those connections that
+# become free, with or without the module. The session continues.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+daemon off;
+master_process off;
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /single {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+my $limited = $conf
+    =~ s/(server \{)/dsem_redis %%REDIS%%; dsem_node %%NODE%%;\n    $1/r
+    =~ s/(proxy_pass)/dsem api limit=3 queue=100 timeout=10s;\n$1/r;
+
+sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+
+my $node = $t->node('single', $limited);
+my $result = $t->load(urls => [ $node->url('/single') ], clients => 20,
+    requests => 150);
+is_deeply $result->{statuses}, { 200 => 150 }, 'all requests served';
+is $up->peak, 3, 'limit reached, never exceeded';
+is sessions(), 1, 'one session';
+$node->quit;
+is sessions(), 0, 'session removed on exit';
+
+# what HUP does, with requests in flight
+
+$node->start;
+eventually { sessions() == 1 } 'process restarted';
+my $plain = $t->node('plain', $conf);
+my %running = map { $_->name => $_->begin('/single?hang=1') }
+    $plain, $node;
+eventually { $up->now == 2 } 'one request in each';
+for my $one ($plain, $node) {
+    $one->signal('HUP');
+    eventually { $one->grep_log(qr/\] \d+#\d+: reconfiguring/) }
+        $one->name . ': configuration read anew';
+}
+$up->release_all;
+my %after;
+for my $one ($plain, $node) {
+    my @asked = ($running{ $one->name }, $one->begin('/single?t=1'));
+    $after{ $one->name } = join ', ',
+        map { eval { $_->wait(2); $_->status } || 'silence' } @asked;
+}
+is $after{single}, $after{plain}, 'same as without module';
+note "one that ran, and a new one: $after{plain}";
+my $beats = $redis->calls->{publish} // 0;
+eventually { ($redis->calls->{publish} // 0) >= $beats + 2 }
+    'heartbeat continues';
+
+$t->expect_log(qr/worker_connections are not enough/);
+$redis->client_kill;
+eventually { $node->grep_log(qr/available again/) } 'reconnected';
+is $node->get('/single?t=1')->status, 200, 'request served';
+ok $_->alive, $_->name . ': there' for $plain, $node;
+
+for my $one ($plain, $node) {
+    $one->stop;
+    ok !$one->alive, $one->name . ': ends';
+}
+
+$t->done;

@@ -1,0 +1,120 @@
+#!/usr/bin/perl
+
+# Workers and Redis are stopped under load, for shorter or longer than a lease.
+# The upstream never sees more than the limit, but for requests that a worker
+# admitted before it was stopped and sent after its lease had expired: the
+# worker logs their number. Service continues, and nothing is held in the end.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use List::Util qw(sum0);
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (8, 1);
+
+# seconds
+my @STOPS = $ENV{DSEM_LONG}
+    ? (0.1, 0.2, 0.4, 0.7, 0.9, 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8,
+        0.3, 0.6, 0.8, 1.1, 1.7)
+    : (0.1, 0.4, 0.9, 1.4);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 300ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /storm {
+            dsem api limit=8 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 24, seconds => 600,
+    urls => [ map { my $t = $_; map { $_->url("/storm?t=$t") } @fleet }
+        60, 140, 100 ]);
+wait_for { $up->now == $LIMIT } 15, 'load';
+
+# The most concurrent requests above the limit at the upstream.
+sub stands_still {
+    my ($seconds, $stop, $go) = @_;
+    $up->reset;
+    $stop->();
+    my $stopped = now;
+    wait_for { now > $stopped + $seconds } 20, 'the time to pass';
+    $go->();
+    eventually { $up->now == $LIMIT } "$seconds s: limit reached again";
+    my $served = $up->served;
+    # a stopped worker keeps clients, which the other workers lack
+    wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 30,
+        'the load at its limit';
+    return $up->peak - $LIMIT;
+}
+
+# Requests admitted before the stop and sent after it.
+sub let_in_before {
+    my ($node, $seconds, $went) = @_;
+    my %sent = map { $_->{nonce} => 1 } grep { $_->{start} > $went } $up->log;
+    return scalar grep {
+        $sent{ $_->{http_x_nonce} }
+            && $_->{request_time} - ($_->{dsem_wait_time} || 0) > $seconds / 2
+    } $node->access_log;
+}
+
+# The sum of all overages that a worker has logged.
+sub overage {
+    my ($pid) = @_;
+    return sum0 map { /overage of (\d+)/ }
+        map { $_->grep_log(qr/ $pid#.*the lease of this worker expired/) }
+        @fleet;
+}
+
+my $i = 0;
+for my $seconds (@STOPS) {
+    my $node = $fleet[ $i++ % 2 ];
+    my ($pid) = $node->workers;
+    my $before = overage($pid);
+    my $went;
+    my $above = stands_still($seconds, sub { $node->freeze($pid) },
+        sub { $went = now; $node->thaw($pid) });
+    cmp_ok $above, '<=', $above && let_in_before($node, $seconds, $went),
+        "worker, $seconds s: limit kept but for earlier requests";
+    cmp_ok $above, '<=', overage($pid) - $before, 'overage logged';
+    note "$above above the limit" if $above;
+    is stands_still($seconds, sub { $redis->freeze }, sub { $redis->thaw }),
+        0, "redis, $seconds s: limit kept";
+}
+
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+# permits of an expired session are reclaimed when a request asks
+my @all = map { $fleet[ $_ % 2 ]->begin('/storm?hang=1') } 1 .. $LIMIT;
+eventually { $up->now == $LIMIT } 'all permits available';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @all;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, none waiting';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
+    'only live sessions', 3;
+
+$t->done;

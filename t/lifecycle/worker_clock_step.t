@@ -1,0 +1,105 @@
+#!/usr/bin/perl
+
+# The clock of one nginx host is set by a minute or an hour, either way, under
+# load. Leases and timeouts run on monotonic clocks: no session ends on either
+# node, and no request waits for a longer or shorter time.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Clock;
+use Dsem::Test;
+
+my ($LIMIT, $LEASE, $TIMEOUT) = (4, 1, 0.5);
+my @STEPS = (60, -60, 3600, -3600);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $clock = Dsem::Clock->new($t);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        location /steady {
+            dsem steady limit=4 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /impatient {
+            dsem impatient limit=1 queue=100 timeout=500ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $stepped = do {
+    # the same library that sets the clock of a Redis host
+    local $ENV{LD_PRELOAD} = $clock->{library};
+    local $ENV{DSEM_CLOCK} = $clock->{file};
+    local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
+        if $ENV{ASAN_OPTIONS};
+    $t->node('stepped', $conf);
+};
+my $other = $t->node('other', $conf);
+
+sub sessions {
+    my $all = $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1);
+    return join ' ', sort @$all;
+}
+
+sub epochs { return { @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') } } }
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:steady', 'held') // 0 }
+
+my @long = map { $_->begin('/steady?hang=1') } $stepped, $other;
+my $holder = $other->begin('/impatient?hang=1');
+wait_for { $up->now == 3 } 15, 'long requests';
+my ($before, $epochs) = (sessions(), epochs());
+my $load = $t->load_start(clients => 12, seconds => 3600,
+    urls => [ map { $_->url('/steady') } $stepped, $other ]);
+wait_for { $up->now('steady') == $LIMIT } 15, 'load';
+
+for my $step (@STEPS) {
+    my @waiting = map { $_->begin('/impatient') } $stepped, $other;
+    wait_for { ($redis->cmd(qw(HGET dsem:{0}:s:impatient waiting)) // 0) == 2 }
+        5, 'two requests queued';
+    my ($real, $served) = (now, $up->served);
+    my $shown = $stepped->logged($stepped->get('/steady'))->{msec};
+    $clock->step($step);
+    my $shows = $stepped->logged($stepped->get('/steady'))->{msec};
+    cmp_ok abs($shows - $shown - $step), '<', 2, "$step s: clock set";
+    for (@waiting) {
+        is $_->wait->status, 503, "$step s: request timed out";
+        cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not too early";
+        cmp_ok $_->latency, '<', $TIMEOUT + 2, "$step s: not too late";
+    }
+    wait_for { now > $real + 1.3 * $LEASE } 15, 'more than a lease';
+    is sessions(), $before, "$step s: all sessions live";
+    cmp_ok held(), '>=', 2, "$step s: no permit lost";
+    cmp_ok $up->served, '>', $served + 20, "$step s: service continues";
+}
+
+is_deeply epochs(), $epochs, 'same epochs';
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'every request served';
+is $up->release_all, 3, 'long requests still running';
+is $_->wait->status, 200, 'long requests served' for @long, $holder;
+is $up->peak('steady'), $LIMIT, 'limit reached, never exceeded';
+is scalar(map { $_->grep_log(qr/lease of|overage|\[warn\]/) }
+    $stepped, $other), 0, 'no lease expired, no warning';
+
+$t->done;

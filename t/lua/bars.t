@@ -1,0 +1,56 @@
+#!/usr/bin/perl
+
+# The bar of a removed session is deleted when it has ended. Bars are scanned
+# once per lease.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my @gone = map { $scripts->session("gone$_")->enter } 1 .. 3;
+
+sub barred {
+    my %epochs = @{ $scripts->redis->cmd('HGETALL', $scripts->key('epochs')) };
+    return scalar grep { /^bye \d+$/ } values %epochs;
+}
+
+$one->bye($gone[0]);
+$scripts->advance(2500);
+$one->beat;
+$one->bye($gone[1]);
+is barred(), 2, 'two barred';
+
+$scripts->advance(2600);
+$one->beat;
+is barred(), 1, 'first bar over';
+
+# no scan before one more lease
+$scripts->advance(2600);
+$one->beat;
+is barred(), 1, 'no scan in between';
+is $gone[1]->hello->{status}, 'ok', 'expired bar ignored';
+$one->bye($gone[1]);
+
+$scripts->advance(2600);
+$one->beat;
+$scripts->advance(2600);
+$one->beat;
+is barred(), 1, 'prolonged bar kept';
+
+$scripts->advance(2600);
+$one->beat;
+$scripts->advance(2600);
+$one->beat;
+is barred(), 0, 'all bars over';
+is $scripts->meta('bars'), undef, 'no look due';
+
+$scripts->done;

@@ -1,0 +1,64 @@
+#!/usr/bin/perl
+
+# Tickets of dead sessions are dropped where they are met, 100 at most per
+# call. Only tickets of live sessions are counted afterwards, and none waits
+# behind dead ones.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+my $dead = $scripts->session('dead')->enter;
+my %arg = (queue => 9999);
+
+$dead->ask('api', 1);
+$dead->ask('api', 2);
+$one->ask('api', 3);
+$two->ask('api', 4);
+$one->ask('api', 5);
+$one->bye($dead);
+
+my $reply = $one->sync('api', check => [ [3], [5] ]);
+is_deeply $reply->{checked}, { 3 => 0, 5 => 1 }, 'live head served';
+is $reply->{waiting}, 2, 'live tickets counted';
+is_deeply [ map { (split)[2] } $scripts->queue('api') ], [ 4, 5 ],
+    'live places kept';
+is $two->ask('api', 6, queue => 2), 'refused',
+    'queue bound counts live tickets';
+
+# garbage: a free permit for one ticket behind 250 dead ones
+$dead = $scripts->session('dead2')->enter;
+$one->ask('web', 1);
+$dead->sync('web', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);
+$two->ask('web', 2, %arg);
+$one->bye($dead);
+$two->ask('web', 3, %arg);
+is $one->sync('web', release => 1)->{waiting}, 1, 'dead tickets not counted';
+is scalar($scripts->queue('web')), 151, 'hundred tickets dropped';
+is $two->sync('web', check => [ [2] ])->{checked}{2}, 0, 'live ticket served';
+$two->sync('web', release => 1, ask => [ [ 4, 1, 0, 9999 ] ]);
+is scalar($scripts->queue('web')), 51, 'hundred more dropped';
+is $two->sync('web', check => [ [3] ])->{checked}{3}, 0, 'next ticket served';
+$two->sync('web', release => 1);
+is_deeply [ $scripts->queue('web') ], [], 'queue removed with last';
+
+# no live ticket: all garbage is deleted with the queue
+$dead = $scripts->session('dead3')->enter;
+$one->ask('old', 1);
+$dead->sync('old', ask => [ map { [ $_, 1, 0, 9999 ] } 1 .. 250 ]);
+$one->bye($dead);
+$one->ask('old', 2, queue => 0);
+is_deeply [ $scripts->queue('old') ], [], 'dead queue removed';
+is $one->sync('old')->{in_use}, 1, 'live permits kept';
+
+$scripts->done;

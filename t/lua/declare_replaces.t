@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+
+# A declare replaces the account of the session with absolute figures. A
+# repeated declare changes nothing.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+$one->ask('api', $_, limit => 3) for 1 .. 4;
+$two->ask('api', 1, limit => 3);
+is $two->sync('api')->{in_use}, 3, 'three in use';
+is $two->sync('api')->{waiting}, 2, 'two waiting';
+
+$one->hello;
+is $one->declare('api', held => 1)->{status}, 'ok', 'declare accepted';
+$one->declared;
+my $reply = $one->sync('api');
+is_deeply $reply->{account}, [ 1, 0 ], 'account replaced';
+is $reply->{in_use}, 2, 'sum follows';
+is $reply->{waiting}, 0, 'other session served';
+is_deeply [ $scripts->queue('api') ], [], 'old ticket removed';
+
+# more than the limit: accepted, and nothing is granted
+$one->hello;
+$one->declare('api', held => 5);
+$one->declare('api', held => 5);
+$one->declared;
+$reply = $one->sync('api');
+is $reply->{in_use}, 6, 'overage counted once';
+is $reply->{limit}, 3, 'stored limit kept';
+is $two->ask('api', 2, limit => 3), 'queued', 'no grant above the limit';
+is $one->sync('api', release => 3)->{in_use}, 3, 'no grant at the limit';
+is $one->sync('api', release => 1)->{waiting}, 0, 'served below the limit';
+
+# the limit is stored only where none is stored
+$one->declare('new', held => 1, limit => 7);
+$two->declare('new', held => 1, limit => 8);
+is $one->sync('new', limit => 9)->{limit}, 7, 'first limit kept';
+
+$one->hello;
+$one->declare('new', held => 0);
+$two->hello;
+$two->declare('new', held => 0);
+is_deeply $scripts->state('new'), {}, 'nothing left';
+
+$scripts->done;

@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+
+# The head of each script is a contract: it names every KEYS and ARGV that the
+# script uses, without gaps, and the reply. Assembled scripts pass luacheck.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $t = $scripts->t;
+
+for my $script (qw/hello declare declared beat bye sync/) {
+    open my $file, '<', "$FindBin::Bin/../../lua/$script.lua" or die $!;
+    my $text = do { local $/; <$file> };
+    my ($head, $body) = $text =~ /\A((?:--[^\n]*\n)+)(.*)\z/s;
+
+    for my $kind (qw/KEYS ARGV/) {
+        my %named = map { $_ => 1 } $head =~ /${kind}\[(\d+)\]/g;
+        my %used = map { $_ => 1 } $body =~ /${kind}\[(\d+)\]/g;
+        if ($kind eq 'ARGV') {
+            $used{$_} = 1 for $body =~ /(?:integer|session_name)\((\d+)/g;
+        }
+        is_deeply [ grep { !$named{$_} } sort keys %used ], [],
+            "$script: $kind named";
+        is_deeply [ sort { $a <=> $b } keys %named ], [ 1 .. keys %named ],
+            "$script: no $kind left out";
+    }
+    like $head, qr/^-- Reply: /m, "$script: reply documented";
+    like $head, qr/^-- .*(Run again|Idempotent|Not idempotent)/m,
+        "$script: idempotence documented";
+    is scalar(my @keys = $scripts->keys_of($script, 'x')),
+        scalar(() = $head =~ /KEYS\[\d\] /g), "$script: as many keys";
+}
+
+SKIP: {
+    my $luacheck = 'luacheck --std lua51 --globals redis KEYS ARGV'
+        . ' --ignore 211 --no-cache --codes';
+    skip 'no luacheck', 6 if system 'luacheck --version >/dev/null 2>&1';
+
+    for my $script (qw/hello declare declared beat bye sync/) {
+        my $path = $t->dir . "/$script.lua";
+        open my $file, '>', $path or die $!;
+        print {$file} $t->script($script);
+        close $file or die $!;
+        my $said = `$luacheck $path`;
+        is $?, 0, "$script: clean" or diag $said;
+    }
+}
+
+$scripts->done;

@@ -1,0 +1,35 @@
+#!/usr/bin/perl
+
+# When only the hash with generation and clock is lost, leases of the old clock
+# are void. Otherwise dead sessions would live as long as the old clock had
+# run.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+$scripts->meta('clock', 1000000);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+is $one->beat->{live}, 2, 'two sessions live';
+$scripts->redis->cmd('DEL', $scripts->key);
+
+is $one->ask('api', 1), 'resync', 'ask without generation refused';
+is $one->declare('api', held => 1)->{status}, 'resync', 'declare refused';
+is $one->beat->{status}, 'resync', 'beat refused';
+
+is $one->hello->{recovery}, 5000, 'state counted as lost';
+is $one->{gen}, $scripts->meta('gen'), 'new generation';
+is $one->beat->{live}, 1, 'registry rebuilt';
+is $two->beat->{status}, 'resync', 'other session rejected';
+
+$scripts->done;

@@ -1,0 +1,36 @@
+#!/usr/bin/perl
+
+# Only a hello with a higher epoch is accepted: late commands of an older
+# connection do nothing.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one');
+
+$one->enter;
+is $one->hello(epoch => 1)->{status}, 'stale', 'same epoch stale';
+is $one->hello(epoch => 3)->{status}, 'ok', 'higher epoch accepted';
+$one->declared;
+
+my $before = $scripts->dump =~ s/ (clock|wall)=\d+//gr;
+is $one->hello(epoch => 2)->{status}, 'stale', 'lower epoch stale';
+is $one->declare('api', held => 1)->{status}, 'resync', 'declare refused';
+is $one->declared->{status}, 'resync', 'declared refused';
+is $one->beat->{status}, 'resync', 'beat refused';
+is $one->ask('api', 1), 'resync', 'ask refused';
+is $scripts->dump =~ s/ (clock|wall)=\d+//gr, $before, 'nothing changed';
+
+$one->{epoch} = 4;
+is $one->ask('api', 1), 'resync', 'unknown epoch stale';
+
+$scripts->done;

@@ -1,0 +1,34 @@
+#!/usr/bin/perl
+
+# A session that meets its own account of an older epoch begins at zero.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+$one->ask('api', 1, limit => 3);
+$one->ask('api', 2, limit => 3);
+$two->ask('api', 3, limit => 3);
+$one->ask('api', 4, limit => 3);
+
+$one->hello;
+$one->declared;
+my $reply = $one->sync('api', limit => 3, ask => [ [5] ]);
+is_deeply $reply->{account}, [ 1, 0 ], 'account begins at zero';
+is $reply->{in_use}, 2, 'old permits subtracted';
+is $reply->{waiting}, 0, 'old ticket subtracted';
+is $one->sync('api', release => 2)->{status}, 'resync', 'old permits void';
+is $one->sync('api', release => 1)->{in_use}, 1, 'new permit released';
+
+$scripts->done;

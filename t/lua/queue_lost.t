@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+
+# The loss of a queue key is noticed by its missing marker while a ticket
+# waits. A new generation makes every session say hello and declare.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+$one->ask('api', 1);
+is $two->ask('api', 2), 'queued', 'one ticket waiting';
+my $place = $two->{asked}{asked}{2}{place};
+is $scripts->redis->cmd('ZRANGE', $scripts->key('q', 'api'), 0, 0)->[0],
+    'queue', 'marker first in queue';
+
+my $gen = $scripts->meta('gen');
+$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+my $before = join ',', %{ $scripts->state('api') }{qw/held waiting seq/};
+is $one->ask('api', 3), 'resync', 'ask rejected';
+isnt $scripts->meta('gen'), $gen, 'new generation';
+is join(',', %{ $scripts->state('api') }{qw/held waiting seq/}), $before,
+    'semaphore not touched';
+is $two->sync('api', check => [ [2] ])->{status}, 'resync', 'waiter rejected';
+is $two->ask('else', 4), 'resync', 'other names rejected too';
+is $one->beat->{status}, 'resync', 'beat rejected';
+
+cmp_ok $one->hello->{recovery}, '>', 3000, 'recovery begins';
+$one->declare('api', held => 1);
+$one->declared;
+is $one->sync('api')->{status}, 'ok', 'one new generation only';
+is $two->hello->{gen}, $one->gen, 'same generation for all';
+is_deeply $two->declare('api', tickets => [ [ 2, 1, $place ] ])->{places},
+    [$place], 'place kept';
+$two->declared;
+
+$scripts->pass(5000, $one, $two);
+is $one->ask('api', 5), 'queued', 'new ticket behind';
+is $one->sync('api', release => 1)->{waiting}, 1, 'head served';
+is_deeply $two->sync('api')->{account}, [ 1, 0 ], 'waiting ticket served';
+
+# no waiting ticket: no queue, nothing lost
+is $one->sync('api', cancel => [ [5] ])->{waiting}, 0, 'no ticket waiting';
+is $two->sync('api')->{status}, 'ok', 'missing empty queue accepted';
+
+# only a dead session had a ticket
+my $dead = $scripts->session('dead')->enter;
+$dead->ask('api', 6);
+$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$one->bye($dead);
+is $two->sync('api')->{status}, 'ok', 'dead session loses nothing';
+
+# a session that declares its own tickets needs no other queue
+$two->ask('api', 7);
+$place = $two->{asked}{asked}{7}{place};
+$gen = $scripts->meta('gen');
+$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$two->hello;
+is $two->declare('api', held => 1, tickets => [ [ 7, 1, $place ] ])->{status},
+    'ok', 'own tickets declared';
+$two->declared;
+is $scripts->meta('gen'), $gen, 'generation kept';
+is $one->sync('api')->{status}, 'ok', 'queue restored';
+
+# another session's declare does not hide the loss
+$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$one->hello;
+is $one->declare('api', held => 1)->{status}, 'resync', 'loss noticed';
+isnt $scripts->meta('gen'), $gen, 'new generation';
+
+$scripts->done;

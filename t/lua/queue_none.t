@@ -1,0 +1,38 @@
+#!/usr/bin/perl
+
+# queue=0 decides at once; limit 0 grants nothing; a request heavier than the
+# limit is refused at once.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+
+is $one->ask('api', 1, queue => 0), 'granted', 'granted without a queue';
+is $one->ask('api', 2, queue => 0), 'refused', 'refused without a queue';
+is $one->ask('api', 3, queue => 1), 'queued', 'queued by another line';
+is $one->ask('api', 4, queue => 0), 'refused', 'no place behind';
+
+is $one->ask('zero', 1, limit => 0, queue => 5), 'refused',
+    'limit zero rejected';
+is $one->ask('heavy', 1, limit => 3, weight => 4), 'refused',
+    'heavy ask rejected';
+is $one->ask('heavy', 2, limit => 3, weight => 3), 'granted',
+    'exact weight granted';
+is $one->ask('heavy', 3, limit => 3, weight => 3), 'queued',
+    'full weight queued';
+
+$one->sync('heavy', release => 3, cancel => [ [ 3, 3 ] ]);
+is_deeply $scripts->state('zero'), {}, 'rejected asks leave nothing';
+is_deeply $scripts->state('heavy'), {}, 'no keys left';
+
+$scripts->done;

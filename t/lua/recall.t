@@ -1,0 +1,91 @@
+#!/usr/bin/perl
+
+# Permits idle at their sessions are recalled as soon as a ticket waits: from
+# the largest holders first, until the demand is covered. Each holder is
+# notified once until its next command. Meanwhile no ask is refused for a full
+# queue.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my ($one, $two, $three, $asks) =
+    map { $scripts->session($_)->enter->listen } qw/one two three asks/;
+my %arg = (limit => 6, queue => 1);
+
+sub told { return map { [ $_->messages ] } $one, $two, $three }
+
+sub recall { return 'recall api ' . $_[0]->epoch }
+
+# session one keeps three permits, two keeps two, three uses its own
+
+$one->sync('api', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ]);
+$two->sync('api', %arg, keep => 1, ask => [ [4], [5] ]);
+my $reply = $three->sync('api', %arg, ask => [ [6] ]);
+is $reply->{may_keep}, 1, 'permits may stay idle';
+is $scripts->state('api')->{keep}, '2 0', 'two sessions keep permits';
+
+is $asks->ask('api', 1, %arg), 'queued', 'ask queued at limit';
+is $asks->{asked}{may_keep}, 0, 'no permits may stay idle';
+is_deeply [ told() ], [ [ recall($one) ], [], [] ],
+    'largest holder recalled';
+is $scripts->state('api')->{keep}, '1 1', 'one keeper remaining';
+
+# more tickets than the queue has places: others may have idle permits
+
+is $asks->ask('api', 2, %arg), 'queued', 'second ask queued';
+is_deeply [ told() ], [ [], [ recall($two) ], [] ],
+    'next holder recalled once';
+is $asks->ask('api', $_, %arg), 'queued', "ask $_ queued"
+    for 3 .. 7;
+is $asks->ask('api', 8, %arg), 'refused', 'queue bound reached';
+
+# a session without idle permits reports this, and is no longer counted as a
+# holder
+
+$reply = $one->sync('api', %arg);
+is $scripts->state('api')->{keep}, '0 1', 'first session no longer keeps';
+is $asks->ask('api', 9, %arg), 'refused', 'queue bound unchanged';
+$two->sync('api', %arg, release => 2);
+is $scripts->state('api')->{keep}, undef, 'no session keeps';
+is_deeply [ $asks->messages ], [
+    sprintf 'grant api %d 6 6 1 2', $asks->epoch ], 'head notified of grant';
+is_deeply [ told() ], [ [], [], [] ], 'no further recall';
+
+# while tickets wait, the reply forbids a session to keep
+
+$reply = $one->sync('api', %arg, keep => 1, release => 1);
+is $reply->{may_keep}, 0, 'keeping forbidden while queued';
+is_deeply [ told() ], [ [], [], [] ], 'no recall beside reply';
+$one->sync('api', %arg, release => 2);
+
+# dead sessions do not keep
+
+my $dead = $scripts->session('dead')->enter;
+$dead->sync('web', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
+is $scripts->state('web')->{keep}, '1 0', 'dead session keeps permits';
+$one->bye($dead);
+is $asks->ask('web', 1, %arg), 'granted', 'dead permits granted';
+is $scripts->state('web')->{keep}, undef, 'no session keeps';
+
+# an operator's order forbids keeping as well
+
+$one->sync('ops', %arg, keep => 1, ask => [ [1] ]);
+$scripts->order('ops', undef, 1);
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
+    'paused: keeping forbidden';
+$scripts->order('ops', 0, 0);
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
+    'limit 0: keeping forbidden';
+$scripts->order('ops', 3, 0);
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, 1, 'keeping allowed again';
+
+$scripts->done;

@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# Every reply of every script begins with session, epoch and number, whatever
+# the outcome. All that follows are integers.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one');
+my $two = $scripts->session('two')->enter;
+my %argv = (
+    hello => [ 0, 5, 5000 ],
+    beat => [ 0, 5000 ],
+    bye => [ $two->name, 5000 ],
+    declared => [],
+    declare => [ 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
+    sync => [ 0, 'api', 3, 1, 1, 1, 2, 1, 5, 1, 6, 1, 0, 9, 9, 1, -8, 9,
+        6, 1 ],
+);
+
+sub reply {
+    my ($script, $epoch, $number, @argv) = @_;
+    my $reply = $scripts->run($script, [ $scripts->keys_of($script, 'api') ],
+        $one->name, $epoch, $number, @argv);
+    is_deeply [ @$reply[0 .. 2] ], [ $one->name, $epoch, $number ],
+        "$script: session, epoch, number";
+    is scalar(grep { !/^-?\d+$/ } @$reply[2 .. $#$reply]), 0,
+        "$script: whole numbers";
+    return $Dsem::Scripts::STATUS[ $reply->[3] ], scalar @$reply;
+}
+
+for my $script (qw/sync declare declared beat/) {
+    is_deeply [ reply($script, 1, 9007199254740992, @{ $argv{$script} }) ],
+        [ 'resync', 4 ], "$script: refused";
+}
+
+my $gen = $two->gen;
+is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00') ], [ 'ok', 8 ],
+    'hello: ok';
+is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00') ],
+    [ 'stale', 4 ],
+    'hello: stale';
+is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
+    'declare: a place for each ticket';
+is_deeply [ reply('declared', 3, 3) ], [ 'ok', 4 ], 'declared: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 6 ], 'beat: ok';
+
+$argv{sync}[0] = $gen;
+is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
+    [ 'ok', 11 + 1 + 2 * 3 + 1 + 1 ], 'sync: ok, one granted';
+is_deeply [ reply('sync', 3, 6, $gen, 'api', 4, 1, 0, 0, 1, 0, 11, 1, 0, 9) ],
+    [ 'ok', 11 + 3 + 1 ], 'sync: second one granted';
+
+$scripts->redis->cmd('SET', $scripts->key('s', 'api'), 'foreign');
+$argv{sync}[0] = $gen;
+is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
+    'sync: broken';
+is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 4 ], 'bye: ok';
+is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00') ],
+    [ 'gone', 4 ],
+    'hello: gone';
+
+$scripts->done;

@@ -1,0 +1,40 @@
+#!/usr/bin/perl
+
+# A ticket of a session between hello and declared is stepped over, and keeps
+# its place.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter->listen;
+my $two = $scripts->session('two')->enter;
+
+$two->ask('api', 1);
+$one->ask('api', 2);
+$two->ask('api', 3);
+
+$one->hello;
+is_deeply $two->sync('api', release => 1)->{granted}, [3],
+    'undeclared ticket stepped over';
+
+# also with the ticket under its new epoch
+is $one->declare('api', tickets => [ [2] ])->{status}, 'ok', 'ticket declared';
+$two->ask('api', 4);
+is_deeply $two->sync('api', release => 1)->{granted}, [4],
+    'stepped over until declared';
+
+$one->declared;
+$two->ask('api', 5);
+$two->sync('api', release => 1);
+is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its old place';
+
+$scripts->done;

@@ -1,0 +1,76 @@
+#!/usr/bin/perl
+
+# A key of the wrong type: a semaphore's own key affects that semaphore only, a
+# key of the shard is an error. Nothing is written in either case.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $redis = $scripts->redis;
+
+sub unclocked { return $scripts->dump =~ s/ (clock|wall)=\d+//gr }
+
+# the HASH of the semaphore, and its queue
+for my $part (qw/s q/) {
+    my $key = $scripts->key($part, 'api');
+    $one->ask('api', 1);
+    $one->ask('api', 2);
+    $one->ask('web', 1);
+    $redis->cmd('SET', $key, 'foreign');
+    my $before = $scripts->dump;
+
+    is $one->ask('api', 3), 'broken', "$part: ask";
+    is $one->sync('api', release => 1, cancel => [ [2] ])->{status}, 'broken',
+        "$part: release and cancel";
+    is $one->declare('api', held => 1, tickets => [ [ 2, 1, 9 ] ])->{status},
+        'broken', "$part: declare";
+    is $scripts->dump, $before, "$part: nothing written";
+    is $one->sync('web', release => 1)->{status}, 'ok', "$part: others go on";
+
+    $redis->cmd('DEL', $scripts->key('s', 'api'), $scripts->key('q', 'api'));
+    is $one->ask('api', 4), 'granted', "$part: mended";
+    $one->sync('api', release => 1);
+}
+
+# the keys of the shard
+$one->ask('api', 1);
+$one->ask('api', 2);
+for my $part ([], ['sessions'], ['epochs'], ['orders']) {
+    my $key = $scripts->key(@$part);
+    $redis->cmd('RENAME', $key, 'kept') if $redis->cmd('EXISTS', $key);
+    $redis->cmd('SET', $key, 'foreign');
+    my $before = unclocked();
+
+    my %call = (
+        sync => sub { $one->sync('api', release => 1, cancel => [ [2] ],
+            ask => [ [3] ]) },
+        declare => sub { $one->declare('api', held => 3) },
+        declared => sub { $one->declared },
+        hello => sub { $one->hello(epoch => 2) },
+        beat => sub { $one->beat },
+        bye => sub { $one->bye },
+    );
+    delete @call{qw/hello beat bye declared declare/} if "@$part" eq 'orders';
+    delete @call{qw/declare declared/} if "@$part" eq 'sessions';
+
+    for my $script (sort keys %call) {
+        eval { $call{$script}->() };
+        like $@, qr/WRONGTYPE/, "@$part: $script refused";
+        $one->{epoch} = 1;
+    }
+    is unclocked(), $before, "@$part: nothing written";
+    $redis->cmd('DEL', $key);
+    $redis->cmd('RENAME', 'kept', $key) if $redis->cmd('EXISTS', 'kept');
+}
+
+$scripts->done;

@@ -1,0 +1,101 @@
+#!/usr/bin/perl
+
+# A client leaves before Redis has replied. Its ticket is cancelled or its
+# permit released as soon as the reply arrives. Commands that have not been
+# sent are dropped.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $DELAY = 0.4;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $proxy = $t->proxy($redis->address);
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF', SLOW_REDIS => $proxy->address);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%SLOW_REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /asks {
+            dsem asks limit=1 queue=500 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+is($node->get('/asks')->status, 200, 'redis replies');
+wait_for { state() eq '0 0' };
+
+for my $direction (qw(s2c c2s)) {
+    $proxy->delay($DELAY, $direction);
+    for my $way (qw(close abort)) {
+
+        # granted after the client has left
+
+        my $leaver = $node->begin('/asks');
+        wait_for { $direction eq 'c2s' || state() eq '1 0' };
+        $leaver->$way;
+        is($node->logged($leaver)->{status}, 499, '499 at once');
+        wait_for { state() eq '1 0' };
+        eventually { state() eq '0 0' } "permit back, $direction, $way",
+            $DELAY + 0.5;
+
+        # queued
+
+        $proxy->delay(0);
+        my $holder = $node->begin('/asks?hang=1');
+        wait_for { $up->now == 1 };
+        $proxy->delay($DELAY, $direction);
+        my $places = places();
+        $leaver = $node->begin('/asks');
+        wait_for { $direction eq 'c2s' || state() eq '1 1' };
+        $leaver->$way;
+        is($node->logged($leaver)->{status}, 499, '499 at once');
+        wait_for { places() > $places };
+        eventually { state() eq '1 0' } "ticket gone, $direction, $way",
+            $DELAY + 0.5;
+        $up->release_all;
+        is($holder->wait->status, 200, 'holder served');
+        eventually { state() eq '0 0' } 'permit returned', $DELAY + 0.5;
+    }
+    $proxy->delay(0);
+}
+
+# many at once
+
+$proxy->delay(0.05);
+for my $i (1 .. 200) {
+    my $leaver = $node->begin('/asks');
+    $i % 2 ? $leaver->close : $leaver->abort;
+}
+$proxy->delay(0);
+wait_for { $node->access_log == 1 + 4 * 3 + 200 };
+eventually { state() eq '0 0' } 'no ticket of 200 left';
+is($node->get('/asks')->status, 200, 'permit free');
+is($up->started, 1 + 4 + 1, 'no aborted request at backend');
+
+done_testing();
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:asks', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}
+
+# handed out so far
+sub places { $redis->calls->{zadd} // 0 }

@@ -1,0 +1,70 @@
+#!/usr/bin/perl
+
+# A client sends more than its request and closes while the request waits.
+# epoll reports the close behind unread bytes: the ticket is cancelled at once,
+# and the bytes are never read. For the other event methods see
+# http/event_methods.t.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+events { use epoll; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=1 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $MORE = "GET /pipelined HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+my $holder = $node->begin('/waits?hang=1');
+eventually { $up->now == 1 } 'permit out';
+
+for my $way (qw(close abort)) {
+    for my $more ($MORE, $MORE x 100, 'GET ') {
+        my $leaver = $node->begin('/waits', Connection => 'keep-alive');
+        wait_for { waiting() == 1 } 15, 'the ticket';
+        $leaver->raw->send($more);
+        $leaver->$way;
+        eventually { waiting() == 0 }
+            "$way, " . length($more) . ' bytes more: ticket removed', 1;
+        is $node->logged($leaver)->{status}, 499, 'logged as 499';
+    }
+}
+
+# a client that stays is served, and then its pipelined request
+
+my $stays = $node->raw->send($MORE =~ s/pipelined/waits/r . $MORE);
+eventually { waiting() == 1 } 'staying client queued';
+$up->release_all;
+is $holder->wait->status, 200, 'holder served';
+like $stays->read_until(qr/ 404 /), qr/^HTTP\S+ 200 .* 404 /s,
+    'both pipelined requests served';
+$stays->close;
+is $up->started, 2, 'no aborted request at backend';
+is $up->peak, 1, 'limit reached, never exceeded';
+
+$t->done;

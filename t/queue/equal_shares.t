@@ -1,0 +1,85 @@
+#!/usr/bin/perl
+
+# Nodes with equal load get equal shares. A node with much more load does not
+# delay another node's client: its requests wait for earlier requests only.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $SERVICE) = (4, 0.010);
+my $REQUESTS = $ENV{DSEM_LONG} ? 10_000 : 1200;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => $SERVICE);
+
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /shared {
+            dsem api limit=4 queue=1000 timeout=30s;
+            proxy_set_header X-Node %%NODE%%;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# Equal clients everywhere: as long as all of them want more.
+
+my @load;
+for my $node (@fleet) {
+    push @load, $t->load_start(urls => [ $node->url('/shared') ],
+        clients => 15, seconds => 600);
+}
+wait_for { $up->now == $LIMIT } 15, 'load';
+$up->reset;
+# requests still running are not in the log
+wait_for { $up->served >= $REQUESTS + 2 * $LIMIT } 60, 'many requests granted';
+my %of;
+$of{ $_->{node} }++ for ($up->log)[0 .. $REQUESTS - 1];
+is_deeply [ keys %{ $_->stop->wait->{statuses} } ], [200], 'all requests served'
+    for @load;
+is scalar(keys %of), 3, 'requests from each node';
+for my $node (sort keys %of) {
+    cmp_ok abs($of{$node} / $REQUESTS - 1 / 3), '<', 1 / 30,
+        "$node: a third, within a tenth";
+}
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+note join ', ', map { "$_ $of{$_}" } sort keys %of;
+
+# Forty here, one there: each time at most forty are before it.
+
+$up->reset;
+my $greedy = $t->load_start(urls => [ $fleet[0]->url('/shared') ],
+    clients => 40, seconds => 600);
+wait_for { $up->now == $LIMIT && $up->served > 40 } 15, 'the greedy one';
+my @place;
+for my $n (1 .. 20) {
+    my $polite = $fleet[1]->get('/shared');
+    is $polite->status, 200, 'polite request served' if $n == 1;
+    push @place, $fleet[1]->logged($polite)->{dsem_queue_position} || 0;
+}
+is_deeply [ keys %{ $greedy->stop->wait->{statuses} } ], [200],
+    'greedy requests served';
+my ($least, $most) = (sort { $a <=> $b } @place)[0, -1];
+cmp_ok $most, '<=', 40 - $LIMIT + 1, 'no later request first';
+cmp_ok $most, '>', 10, 'earlier requests first';
+is $up->peak, $LIMIT, 'limit never exceeded';
+note "places $least to $most";
+
+$t->done;

@@ -1,0 +1,118 @@
+#!/usr/bin/perl
+
+# The limit of a whole fleet: three nodes of two workers, many more clients
+# than permits. The upstream sees exactly the limit, every request is served,
+# the capacity is used, and waits stay close to the arithmetic minimum.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 10;
+my $CLIENTS = 300;
+my $SERVICE = 0.050;
+my $CAPACITY = $LIMIT / $SERVICE;
+my $REQUESTS = $ENV{DSEM_LONG} ? 9000 : 900;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    upstream backend {
+        server %%UPSTREAM%%;
+        keepalive 16;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /capped {
+            dsem backend limit=10 queue=300 timeout=5s;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header X-Node %%NODE%%;
+            proxy_pass http://backend;
+        }
+    }
+}
+EOF_CONF
+
+my @url = map { $_->url('/capped') } @fleet;
+
+# 45 to 55 ms: ten that end in the same instant would wait for the oracle
+sub request {
+    my ($i) = @_;
+    return $url[ $i % 3 ],
+        'X-Service' => sprintf '%.3f', $SERVICE + ($i * 7 % 11 - 5) / 1000;
+}
+
+sub round {
+    my %seen;
+    $up->reset;
+    $_->clear_logs for @fleet;
+    my $load = $t->load(request => \&request, clients => $CLIENTS,
+        requests => $REQUESTS, keepalive => 1);
+    is_deeply($load->{statuses}, { 200 => $REQUESTS }, 'every answer 200');
+    is($load->{mismatched}, 0, 'each response complete');
+    is($up->peak, $LIMIT, 'peak is the limit');
+    is($up->served, $REQUESTS, 'each request served once');
+    is(scalar(grep { !$seen{ $_->{node} }++ } $up->log), 3,
+        'all nodes served');
+    return figures();
+}
+
+# from the moment when all permits were out to the last start; in a closed
+# loop each client waits for all the others to be served
+sub figures {
+    my %of = (peak => $up->peak, served => $up->served,
+        service => $up->mean);
+    my @start = sort { $a <=> $b } map { $_->{start} } $up->log;
+    my ($from, $to) = @start[$LIMIT, -1];
+    $of{used} = $up->goodput($LIMIT, $from, $to);
+    $of{rate} = ($REQUESTS - $LIMIT) / ($to - $from);
+    $of{ideal} = $CLIENTS * $of{service} / $LIMIT - $of{service};
+    my @answer;
+    wait_for { $REQUESTS == (@answer = map { $_->access_log } @fleet) };
+    my @wait = sort { $a <=> $b } map { $_->{dsem_wait_time} } @answer;
+    @of{qw(p50 p99 max)} = @wait[ map { int $_ * $#wait } 0.5, 0.99, 1 ];
+    $of{waits} = @wait;
+    $of{queued} = grep { $_->{dsem_status} eq 'QUEUED' } @answer;
+    return \%of;
+}
+
+# noise of the machine only lowers the result
+
+my $best;
+for (1 .. 8) {
+    my $of = round();
+    my $good = $of->{used} >= 0.95 && $of->{p99} < 1.3 * $of->{ideal};
+    $best = $of if $good || !$best || $of->{used} > $best->{used};
+    note(sprintf 'peak %d, served %d, goodput %.0f/s (%.1f %%), permits '
+        . 'used %.1f %%, service %.2f ms, handover %.2f ms',
+        @$of{qw(peak served rate)}, 100 * $of->{rate} / $CAPACITY,
+        100 * $of->{used}, 1000 * $of->{service},
+        1000 * $of->{service} * (1 / $of->{used} - 1));
+    note(sprintf 'wait: p50 %.3f s, p99 %.3f s, max %.3f s, ideal %.3f s',
+        @$of{qw(p50 p99 max ideal)});
+    last if $good;
+}
+
+# a machine that is busy all the time takes some ms of each handover
+cmp_ok($best->{used}, '>=', 0.90, 'capacity used');
+is($best->{waits}, $REQUESTS, 'each wait logged');
+cmp_ok($best->{p99}, '<', 1.3 * $best->{ideal}, '99th percentile wait bounded');
+cmp_ok($best->{queued}, '>=', 0.9 * $REQUESTS, 'nearly all requests queued');
+
+done_testing();

@@ -1,0 +1,87 @@
+#!/usr/bin/perl
+
+# Many requests wait on two nodes while permits are released one by one. Each
+# release grants one ticket and notifies only the worker of that ticket.
+# Notified workers send no command for the grant.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $WAITING = $ENV{DSEM_LONG} ? 500 : 200;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($holds, @fleet) = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /woken {
+            dsem api limit=1 queue=1000 timeout=60s;
+            proxy_set_header X-Node %%NODE%%;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+my $holder = $holds->begin('/woken?hang=1');
+eventually { $up->now == 1 } 'permit out';
+my @requests;
+for my $n (1 .. $WAITING) {
+    push @requests, $fleet[ $n % 2 ]->begin('/woken?t=1');
+}
+eventually { waiting() == $WAITING } 'all requests queued', 10;
+
+my $monitor = $t->client->raw('127.0.0.1', $redis->port);
+$monitor->send("MONITOR\r\n")->read_until(qr/OK/);
+my $listens = $t->connect;
+$listens->cmd('PSUBSCRIBE', 'dsem:{0}:c:*');
+
+$up->release_all;
+is scalar(grep { $_->wait(30)->status != 200 } $holder, @requests), 0,
+    'all served';
+is $up->peak, 1, 'one at a time';
+
+$redis->cmd('PUBLISH', 'dsem:{0}:c:end', 'the end');
+my @messages;
+while (1) {
+    my (undef, $channel, $text) = @{ $listens->reply };
+    last if $text eq 'the end';
+    push @messages, [ $channel, split ' ', $text ] if $text =~ /^grant /;
+}
+my $seen = $monitor->read_until(qr/the end/);
+my $syncs = () = $seen =~ /"EVALSHA"[^\n]*:s:api"/g;
+
+# a worker that releases a permit learns of the grant by the reply
+
+my %told;
+$told{"$_->[0] $_->[6]"}++ for @messages;
+cmp_ok scalar(@messages), '<=', $WAITING, 'one message per permit';
+cmp_ok scalar(@messages), '>', 0, 'permits change nodes';
+is scalar(grep { @$_ != 7 } @messages), 0, 'one ticket per message';
+is scalar(grep { $_ > 1 } values %told), 0, 'each ticket notified once';
+is scalar(grep { $_->[0] =~ /:c:n1:/ } @messages), 0,
+    'no message for other workers';
+# one for each released permit, and one check a second for waiting requests
+cmp_ok $syncs, '<', 1.3 * $WAITING + 50, 'one command per permit';
+note sprintf '%d waited, %d messages, %d commands', $WAITING,
+    scalar(@messages), $syncs;
+
+$t->done;

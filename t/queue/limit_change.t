@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+
+# Two nodes have different limits for one name. The limit of the last ask
+# applies to the whole fleet, also to waiting requests. Permits already granted
+# stay valid.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    add_header X-Limit $dsem_limit always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /changing {
+            dsem changing limit=2 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($one, $two) = $t->fleet(2, $conf);
+
+my @all = map { $_->begin('/changing?hang=1') } $one, $two, $one, $two, $one;
+eventually { state() eq '2 3 2' } 'two served, three queued';
+
+# raised on one node: applied to both nodes from its next ask
+
+$two->reload($conf =~ s/limit=2/limit=4/r);
+is(state(), '2 3 2', 'limit unchanged without ask');
+push @all, $two->begin('/changing?hang=1');
+eventually { state() eq '4 2 4' && $up->now == 4 } 'two more served';
+
+# the other node still has a limit of two
+
+push @all, $one->begin('/changing?hang=1');
+eventually { state() eq '4 3 2' } "last ask's limit applied";
+$up->release(2);
+eventually { state() eq '2 3 2' && $up->now == 2 } 'two requests running';
+$up->release(1);
+eventually { state() eq '2 2 2' && $up->now == 2 } 'two requests kept';
+
+# lowered on both
+
+$one->reload($conf =~ s/limit=2/limit=1/r);
+$two->reload($conf =~ s/limit=2/limit=1/r);
+push @all, $one->begin('/changing?hang=1');
+eventually { state() eq '2 3 1' } 'limit lowered to one';
+$up->release(1);
+eventually { state() eq '1 3 1' && $up->now == 1 } 'no grant at the limit';
+wait_for { $up->release(1); $up->served == @all } 10, 'all to be served';
+is($_->wait->status, 200, 'request served') for @all;
+is($all[-1]->header('X-Limit'), 1, 'last limit reported');
+
+is($up->peak, 4, 'highest limit never exceeded');
+
+done_testing();
+
+# permits held, tickets waiting, limit stored
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:changing', 'held', 'waiting',
+        'limit');
+    return join ' ', map { $_ // 0 } @$state;
+}

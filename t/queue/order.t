@@ -1,0 +1,116 @@
+#!/usr/bin/perl
+
+# First come, first served over three nodes: requests sent to the nodes in turn
+# reach the backend in the order of their places in Redis, also while permits
+# are released and new requests arrive. A released permit does not stay with a
+# worker that has a new request.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $REQUESTS = $ENV{DSEM_LONG} ? 1000 : 100;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.009);
+
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+events { worker_connections 4096; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /in_turn {
+            dsem in_turn limit=1 queue=2000 timeout=60s;
+            proxy_set_header X-Node %%NODE%%;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /accepted {
+            return 204;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $fleet[0]->begin('/in_turn?hang=1', 'X-Nonce' => 'holder');
+wait_for { $up->now == 1 };
+
+# Redis reports the places one after the other
+
+my $monitor = $t->client->raw('127.0.0.1', $redis->port);
+$monitor->send("MONITOR\r\n")->read_until(qr/OK/);
+
+my $load = $t->load_start(urls => [map { $_->url('/in_turn') } @fleet],
+    rate => 125, requests => $REQUESTS);
+wait_for { waiting() >= $REQUESTS / 2 };
+$up->release_all;
+my $result = $load->wait;
+
+is_deeply($result->{statuses}, { 200 => $REQUESTS }, 'all served');
+is($up->peak, 1, 'one at a time');
+
+$redis->cmd('ECHO', 'the end');
+my $seen = $monitor->read_until(qr/the end/);
+my @tickets = $seen
+    =~ /"ZADD" "dsem:\{0\}:q:in_turn" "\d+" "(n\d:\S+ \d+ \d+) 1"/g;
+is(scalar @tickets, $REQUESTS, 'position reported each');
+
+# a node's tickets are in the order of its requests, i, i + 3, i + 6...
+
+my %next = map { ("n$_" => $_ - 1) } 1 .. 3;
+my @expected = map {
+    my ($node) = /^(n\d)/;
+    my $i = $next{$node};
+    $next{$node} += 3;
+    $i;
+} @tickets;
+my ($holds, @order) = map { /(\w+)$/ } $up->order;
+
+is($holds, 'holder', 'holder first');
+is_deeply(\@order, \@expected, 'served in ticket order');
+is(inversions(\@order, \@expected), 0, 'no inversions');
+note inversions(\@order, [0 .. $REQUESTS - 1]), ' inversions by sending';
+
+# an ask in the same turn of the event loop as the release
+
+$up->reset;
+my $first = $fleet[0]->begin('/in_turn?hang=1', 'X-Nonce' => 'first');
+wait_for { $up->now == 1 };
+my $second = $fleet[1]->begin('/in_turn', 'X-Nonce' => 'second');
+wait_for { waiting() == 1 };
+my $third = $fleet[0]->raw;
+# connections are accepted in order
+is($fleet[0]->get('/accepted')->status, 204, 'connection established');
+$fleet[0]->freeze;
+$up->release_all;
+$third->send("GET /in_turn HTTP/1.0\r\nX-Nonce: third\r\n\r\n");
+$fleet[0]->thaw;
+like($third->read_eof, qr/^HTTP\S+ 200 /, 'holder served');
+is($_->wait->status, 200, 'waiting requests served') for $first, $second;
+is_deeply([$up->order], [qw(first second third)],
+    'own worker not first');
+
+done_testing();
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:in_turn', 'waiting') // 0 }
+
+sub inversions {
+    my ($order, $expected) = @_;
+    my %place = map { $expected->[$_] => $_ } 0 .. $#$expected;
+    my @places = map { $place{$_} } @$order;
+    my $n = 0;
+    for my $i (0 .. $#places) {
+        $n += grep { $places[$_] < $places[$i] } $i + 1 .. $#places;
+    }
+    return $n;
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/perl
+
+# The operator's orders are stored apart from the semaphore. The next ask obeys
+# a limit or a pause, which overrides the configuration. Orders survive idle
+# semaphores, the end of a session or of all connections, and a clock jump in
+# Redis.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.010);
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Status $dsem_status always;
+        add_header X-Limit $dsem_limit always;
+        location /ordered {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /at-once {
+            dsem api limit=4;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub order {
+    my ($limit, $paused) = @_;
+    return $redis->cmd('HSET', 'dsem:{0}:orders', 'api', "$limit $paused");
+}
+
+sub semaphore { return $redis->cmd('EXISTS', 'dsem:{0}:s:api') }
+sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+sub is_limit {
+    my ($limit, $name) = @_;
+    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
+    $up->reset;
+    my $load = $t->load(urls => [ $node->url('/ordered') ], clients => 10,
+        requests => 60);
+    is $up->peak, $limit, $name;
+    is_deeply $load->{statuses}, { 200 => 60 }, "$name, all served";
+}
+
+is_limit(4, 'as configured');
+order(2, 0);
+is_limit(2, 'lower');
+order(7, 0);
+is_limit(7, 'higher');
+order('-', 0);
+is_limit(4, 'none');
+order(2, 0);
+
+# events that the order survives
+
+wait_for { !semaphore() } 15, 'no permit held';
+is_limit(2, 'after idleness');
+is $redis->cmd('PTTL', 'dsem:{0}:orders'), -1, 'for ever';
+$redis->client_kill;
+is_limit(2, 'after a reconnect');
+$node->reload;
+is_limit(2, 'after a reload');
+for my $step (3600, -7200, 3600) {
+    $redis->cmd('HINCRBY', 'dsem:{0}', 'wall', -1000 * $step);
+    is_limit(2, "after a clock step of $step s");
+}
+
+# under load, raised and lowered: no grant above it from then on
+
+order(6, 0);
+$up->reset;
+my $load = $t->load_start(urls => [ $node->url('/ordered') ], clients => 12,
+    seconds => 60);
+wait_for { $up->peak == 6 } 15, 'six at a time';
+order(2, 0);
+wait_for { $up->now <= 2 } 15, 'the others to end';
+$up->reset;
+my $served = $up->served;
+wait_for { $up->served > $served + 20 } 15, 'more';
+is $up->peak, 2, 'order applied under load';
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'all requests served';
+
+# a pause
+
+order('-', 1);
+my @waiting = map { $node->begin('/ordered') } 1 .. 6;
+eventually { waiting() == 6 } 'paused: all queued';
+my $refused = $node->get('/at-once');
+is $refused->status, 503, 'paused: queue=0 rejects';
+is $refused->header('X-Status'), 'REJECTED', 'paused: status is REJECTED';
+$redis->client_kill;
+eventually { waiting() == 6 } 'paused: tickets kept';
+is $up->now, 0, 'paused: none running';
+order('-', 0);
+is $_->wait->status, 200, 'resumed: requests served' for @waiting;
+is $node->get('/at-once')->status, 200, 'resumed: other name served';
+
+# limit=0: every request is rejected
+
+order(0, 0);
+is $node->get('/ordered')->status, 503, 'zero: rejected at once';
+$redis->cmd('DEL', 'dsem:{0}:orders');
+is $node->get('/ordered')->status, 200, 'zero: order removed';
+
+$t->done;

@@ -1,0 +1,108 @@
+#!/usr/bin/perl
+
+# The sums of a semaphore, permits held and tickets waiting, equal its accounts
+# and its queue at every moment: under load, with client aborts, timeouts,
+# weights and lost connections.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $SECONDS = $ENV{DSEM_LONG} ? 60 : 4;
+my $LIMIT = 6;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.010);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /counted {
+            dsem api limit=6 queue=30 timeout=80ms weight=$arg_weight;
+            proxy_set_header X-Weight $arg_weight;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# all in one instant: the sums, the accounts, the tickets in the queue
+my $SNAPSHOT = <<'EOF_LUA';
+return {
+    redis.call('HGETALL', KEYS[1]), redis.call('ZRANGE', KEYS[2], 0, -1),
+    redis.call('HGETALL', KEYS[3])
+}
+EOF_LUA
+
+my ($looked, $full, $queued, @wrong) = (0, 0, 0);
+
+sub look {
+    my ($all, $queue, $epochs) = @{ $redis->cmd('EVAL', $SNAPSHOT, 3,
+        map { "dsem:{0}:$_" } 's:api', 'q:api', 'epochs') };
+    my %of = @$all or return;
+    my %epoch = @$epochs;
+    my ($held, $waiting, %tickets) = (0, 0);
+    $tickets{ join ' ', (split)[0, 1] }++ for grep { / / } @$queue;
+    for my $session (grep { /:/ } keys %of) {
+        my ($epoch, $h, $w) = split ' ', $of{$session};
+        $held += $h;
+        $waiting += $w;
+        # leftovers of an older epoch count as nothing, but still exist
+        next if $epoch < (split ' ', $epoch{$session} // 0)[0];
+        push @wrong, "$session: $w waiting, not in the queue"
+            if $w != ($tickets{"$session $epoch"} // 0);
+    }
+    push @wrong, "$of{held} held, $held in the accounts"
+        if $of{held} != $held;
+    push @wrong, "$of{waiting} waiting, $waiting in the accounts"
+        if $of{waiting} != $waiting;
+    push @wrong, "$of{held} held" if $of{held} > $LIMIT || $of{held} < 0;
+    $looked++;
+    $full++ if $of{held} == $LIMIT;
+    $queued++ if $waiting;
+}
+
+my $load = $t->load_start(clients => 40, seconds => $SECONDS,
+    request => sub {
+        my ($i) = @_;
+        my $weight = (1, 1, 2, 3)[ $i % 4 ];
+        return $fleet[ $i % 2 ]->url("/counted?weight=$weight");
+    },
+    abort => sub { rand() < 0.3 ? rand 0.1 : undef });
+wait_for { $up->now == $LIMIT } 15, 'load';
+# three times, with load after it: what an older epoch left is only looked for
+# where permits are wanted
+my @at = map { now + $SECONDS * $_ / 4 } 1 .. 3;
+while ($load->running) {
+    look();
+    $redis->client_kill, shift @at if @at && now > $at[0];
+}
+my %status = %{ $load->wait->{statuses} };
+
+is_deeply \@wrong, [], 'sums equal accounts' or diag "$looked looks";
+cmp_ok $looked, '>', 20 * $SECONDS, 'sampled often';
+cmp_ok $full, '>', $looked / 10, 'sampled with limit reached';
+cmp_ok $queued, '>', $looked / 10, 'sampled with queue';
+cmp_ok $status{$_} // 0, '>', 10, "many $_" for 200, 503, 'aborted';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+note "$looked looks, $full full, $queued with a queue; ",
+    join ', ', map { "$_ $status{$_}" } sort keys %status;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing left';
+
+$t->done;

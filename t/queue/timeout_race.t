@@ -1,0 +1,113 @@
+#!/usr/bin/perl
+
+# The timeout is about as long as the wait, so that permits are granted to
+# requests that time out. A refused request never reaches the backend, a served
+# request always did, and every permit is returned, however late the message.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $REQUESTS = $ENV{DSEM_LONG} ? 4000 : 160;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /races {
+            dsem api limit=2 queue=100 timeout=30ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /late {
+            dsem api limit=2 queue=100 timeout=300ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /waits {
+            dsem api limit=2 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:api', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}
+
+sub races {
+    my ($name) = @_;
+    $up->reset;
+    $_->clear_logs for @fleet;
+    my $result = $t->load(clients => 6, requests => $REQUESTS, records => 1,
+        request => sub {
+            $fleet[ $_[0] % 2 ]->url('/races'),
+                'X-Service' => 0.026 + rand 0.008
+        });
+    my %got;
+    push @{ $got{ $_->{status} } }, $_->{nonce} for @{ $result->{records} };
+    my %served = map { $_->{nonce} => 1 } $up->log;
+    is join(' ', sort keys %got), '200 503', "$name: served or refused";
+    cmp_ok scalar(@{ $got{$_} // [] }), '>', 0,
+        "$name: some $_" for 200, 503;
+    is scalar(grep { !$served{$_} } @{ $got{200} }), 0,
+        "$name: served requests at backend";
+    is scalar(grep { $served{$_} } @{ $got{503} }), 0,
+        "$name: no rejected request at backend";
+    is $up->peak, 2, "$name: limit reached, never exceeded";
+    eventually { state() eq '0 0' } "$name: all permits returned", 2;
+    note sprintf '%s: %d served, %d refused', $name,
+        map { scalar @{ $got{$_} } } 200, 503;
+}
+
+races('near');
+$proxy->delay(0.002);
+races('far');
+$proxy->delay(0.006, 's2c');
+races('late answers');
+$proxy->delay(0);
+
+# a message that comes after the refusal, each time
+
+$up->reset;
+my @holders = map { $_->begin('/waits?hang=1') } @fleet;
+wait_for { $up->now == 2 } 15, 'both permits';
+my $refused = 0;
+for my $n (1 .. 4) {
+    my $late = $fleet[0]->begin('/late');
+    wait_for { state() eq '2 1' } 15, 'the ticket';
+    $proxy->delay(0.6);
+    my $oldest = shift @holders;
+    $up->release_nonce($oldest->nonce);
+    $oldest->wait;
+    $refused++ if $late->wait->status == 503;
+    $proxy->delay(0);
+    push @holders, $fleet[ $n % 2 ]->begin('/waits?hang=1');
+    wait_for { $up->now == 2 } 15, 'both permits';
+}
+is $refused, 4, 'rejected while granted';
+is $up->started, 6, 'late grants handed on';
+is state(), '2 0', 'each permit counted once';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @holders;
+eventually { state() eq '0 0' } 'all permits returned';
+
+$t->done;

@@ -1,0 +1,85 @@
+#!/usr/bin/perl
+
+# Recipe "A dry run before it counts": everything passes while the log says
+# what would have been, and the command counts it; without that one line the
+# same configuration refuses.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
+
+use Dsem::Recipe;
+use Dsem::Test;
+use Fleet::Conf;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $logs = $t->dir;
+my ($recipe, $command) = recipe('A dry run before it counts',
+    '/var/log/nginx' => $logs);
+my $line = Fleet::Conf::semaphore($recipe, 'search');
+my ($limit, $queue) = @$line{qw(limit queue)};
+
+my $conf = <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r;
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    upstream backend {
+        server %%UPSTREAM%%;
+    }
+    %%RECIPE%%
+}
+EOF_CONF
+my $node = $t->node('n1', $conf);
+
+# twice as many as there is place for, at once
+
+my $places = $limit + $queue;
+my @requests = map { $node->begin('/search/?hang=1') } 1 .. 2 * $places;
+eventually { $up->now == 2 * $places } 'all requests at backend';
+wait_for { $node->grep_log(qr/dsem timeout, dry run/) == $queue } 10,
+    'waits counted';
+$up->release_all;
+is(scalar(grep { $_->wait->status == 200 } @requests), 2 * $places,
+    'all requests served');
+is_deeply(counted(), {
+    PASSED => $limit, TIMEOUT_DRY_RUN => $queue, REJECTED_DRY_RUN => $places,
+}, 'verdicts in error log');
+
+my $next = $node->get('/search/?t=1');
+is($next->status, 200, 'one more request');
+eventually { counted()->{PASSED} == $limit + 1 } 'request passed';
+like(log_text(), qr/ name=search wait=0\.0\d\d .* in_use=1\/$limit "GET /,
+    'numbers logged');
+
+# and when it counts
+
+$up->reset;
+$node->reload($conf =~ s/dsem_dry_run on;//r);
+@requests = map { $node->begin('/search/?hang=1') } 1 .. $limit;
+eventually { $up->now == $limit } 'limit reached';
+push @requests, map { $node->begin('/search/?hang=1') } 1 .. $places;
+wait_for { counted()->{REJECTED} } 5, 'first request rejected';
+eventually { $up->release_all; !grep { !$_->done } @requests } 'all answered';
+is($up->peak, $limit, 'limit never exceeded');
+is(scalar(grep { $_->status == 503 } @requests), counted()->{REJECTED},
+    'some requests rejected');
+
+done_testing();
+
+sub log_text { Fleet::Conf::read_text("$logs/dsem.log") }
+
+# what the command of the recipe finds
+sub counted {
+    my %n = reverse map { split ' ' } split /\n/, qx($command);
+    return { map { s/^dsem=//r => $n{$_} } keys %n };
+}

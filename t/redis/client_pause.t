@@ -1,0 +1,101 @@
+#!/usr/bin/perl
+
+# CLIENT PAUSE, as administrators and failovers use it: Redis accepts commands
+# and executes them later. A pause below dsem_redis_timeout is only a wait.
+# After a longer pause Redis is unavailable, and the commands of the pause have
+# no effect when it ends.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $TIMEOUT) = (4, 0.4);
+my $TIMES = $ENV{DSEM_LONG} ? 50 : 2;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 400ms;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /paused {
+            dsem api limit=4 queue=100 timeout=10s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub away { return scalar map { $_->grep_log(qr/unavailable \(/) } @fleet }
+sub back { return scalar map { $_->grep_log(qr/available again/) } @fleet }
+
+sub load {
+    return $t->load_start(urls => [ map { $_->url('/paused') } @fleet ],
+        clients => 16, seconds => 600, records => 1);
+}
+
+# shorter than the timeout: all commands, or write commands only
+
+my $load = load();
+for my $n (1 .. $TIMES) {
+    my $served = $up->served;
+    wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 15, 'load';
+    $redis->cmd(qw(CLIENT PAUSE 150), $n % 2 ? 'ALL' : 'WRITE');
+}
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'short: all requests served'
+    or diag explain $result->{statuses};
+is away(), 0, 'short: redis stays available';
+is $up->peak, $LIMIT, 'short: limit reached, never exceeded';
+
+# longer
+
+$up->reset;
+my @long = map { $_->begin('/paused?hang=1') } @fleet;
+wait_for { $up->now == 2 } 15, 'long requests';
+$load = load();
+for my $n (1 .. $TIMES) {
+    my $served = $up->served;
+    wait_for { $up->served > $served + 30 && $up->now == $LIMIT } 15, 'load';
+    my $paused = now;
+    $redis->cmd(qw(CLIENT PAUSE 900), $n % 2 ? 'ALL' : 'WRITE');
+    wait_for { away() == 2 * $n } 15, 'both nodes unavailable';
+    my @asked = map { $_->get('/paused') } @fleet;
+    is_deeply [ map { $_->status } @asked ], [ 500, 500 ], "$n: rejected";
+    my ($least) = sort { $a <=> $b } map { $_->latency } @asked;
+    cmp_ok $least, '<', $TIMEOUT / 2, "$n: rejected at once";
+    wait_for { back() == 2 * $n } 15, 'both nodes available again';
+    cmp_ok now - $paused, '>', 0.8, "$n: not before pause ends";
+    my $served_then = $up->served;
+    eventually { $up->served > $served_then + 30 && $up->now == $LIMIT }
+        "$n: service continues";
+}
+$result = $load->stop->wait;
+is_deeply [ sort keys %{ $result->{statuses} } ], [ 200, 500 ],
+    'long: all served or rejected'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'long: each response complete';
+is $up->peak, $LIMIT, 'long: limit reached, never exceeded';
+is $up->release_all, 2, 'long: running requests kept';
+is $_->wait->status, 200, 'long: running requests served' for @long;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, none waiting';
+
+$t->done;

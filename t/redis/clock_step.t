@@ -1,0 +1,112 @@
+#!/usr/bin/perl
+
+# The clock of the Redis host is set by a minute or an hour, either way, under
+# load. No lease expires, no permit is lost, and the lease of a node killed
+# right afterwards expires after its real time.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Clock;
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (6, 1);
+my $HEARTBEAT = $LEASE / 5;
+my @STEPS = (60, -60, 3600, -3600);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $clock = Dsem::Clock->new($t);
+my $redis = $clock->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        location /steady {
+            dsem steady limit=6 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /killed {
+            dsem killed limit=2 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($one, $two) = $t->fleet(2, $conf);
+
+sub logical { return $redis->cmd('HGET', 'dsem:{0}', 'clock') }
+sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub held { return $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'held') // 0 }
+
+# half of the limit with requests that hold their permits all the time
+
+my @long = map { $_->begin('/steady?hang=1') } $one, $two, $one;
+wait_for { $up->now('steady') == 3 } 15, 'long requests';
+my $load = $t->load_start(clients => 12, seconds => 3600,
+    urls => [ map { $_->url('/steady') } $one, $two ]);
+
+for my $step (@STEPS) {
+    $up->reset;
+    my ($before, $real) = (logical(), now);
+    my $shown = $redis->cmd('TIME')->[0];
+    $clock->step($step);
+    my $stepped = $redis->cmd('TIME')->[0] - $shown;
+    cmp_ok abs($stepped - $step), '<', 2, "$step s: clock set";
+    wait_for { now > $real + 1.3 * $LEASE } 15, 'more than a lease';
+    my ($passed, $waited) = (logical() - $before, now - $real);
+    cmp_ok $passed / 1000, '<', $waited + $LEASE / 2,
+        "$step s: logical time not advanced";
+    cmp_ok $passed / 1000, '>', $waited - $LEASE,
+        "$step s: logical time not lost";
+    is sessions(), 2, "$step s: all sessions live";
+    is $up->peak('steady'), $LIMIT, "$step s: limit reached, never exceeded";
+    cmp_ok held('steady'), '>=', 3, "$step s: no permit lost";
+    note sprintf '%s s: %.2f s passed in %.2f s, %d served', $step,
+        $passed / 1000, $waited, $up->served;
+}
+
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'every request served';
+is $up->release_all, 3, 'long requests still running';
+is $_->wait->status, 200, 'long requests served' for @long;
+is scalar(map { $_->grep_log(qr/lease of|resynchronizing|\[warn\]/) }
+    $one, $two), 0, 'no lease expired, no warning';
+
+# a lease expires after its real time
+
+for my $step ($STEPS[2], $STEPS[3]) {
+    my $dies = $t->node("dies$step", $conf);
+    my @lost = map { $dies->begin('/killed?hang=1') } 1, 2;
+    wait_for { $up->now('killed') == 2 } 15, 'all permits out';
+    my $waits = $one->begin('/killed?t=1');
+    wait_for { ($redis->cmd(qw(HGET dsem:{0}:s:killed waiting)) // 0) == 1 }
+        15, 'one that waits';
+    $clock->step($step);
+    $dies->kill;
+    my $killed = now;
+    is $waits->wait->status, 200, "killed at $step s: permits returned";
+    my $took = now - $killed;
+    cmp_ok $took, '>', $LEASE / 2,
+        "killed at $step s: permits not returned early";
+    cmp_ok $took, '<', $LEASE + 2 * $HEARTBEAT + 2,
+        "killed at $step s: permits returned in time";
+    note sprintf 'killed at %s s: %.2f s', $step, $took;
+}
+
+$t->done;

@@ -1,0 +1,73 @@
+#!/usr/bin/perl
+
+# Every connection to Redis is killed repeatedly under load. The next hello
+# settles the open commands of a dead connection: no permit too many, no permit
+# lost, no request without a response. DSEM_LONG=2 is five minutes.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+# the second node is distant, so that kills often hit its declarations
+my $far = $t->proxy($redis->address);
+$far->delay(0.010);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    keepalive_timeout 1h;
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /killed {
+            dsem api limit=5 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @fleet = ($t->node('near', $conf),
+    $t->node('far', $conf, REDIS => $far->address));
+
+my $seconds = (6, 20, 300)[ $ENV{DSEM_LONG} || 0 ];
+my $load = $t->load_start(urls => [ map { $_->url('/killed') } @fleet ],
+    clients => 40, seconds => $seconds, keepalive => 1);
+
+my ($killed, $kills) = (0, 0);
+my $end = now + $seconds;
+while (now < $end) {
+    my $next = now + 0.3;
+    wait_for { now >= $next } 1, 'the next kill';
+    $killed += $redis->client_kill;
+    $kills++;
+}
+
+my $result = $load->wait;
+my $workers = 4;
+cmp_ok $killed, '>', $kills * $workers, 'most connections killed';
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
+    or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+is $up->peak, 5, 'limit reached, never exceeded';
+my ($first, @log) = $up->log;
+cmp_ok $up->goodput(5, $first->{start}, $log[-1]{start}), '>', 0.3,
+    'service continues';
+is scalar(map { $_->grep_log(qr/\[warn\]/) } @fleet), 0,
+    'redis stays available';
+
+$t->done;

@@ -1,0 +1,174 @@
+#!/usr/bin/perl
+
+# Redis replies with errors: nothing is granted, requests are handled by
+# dsem_on_error at once, and the log names the cause once. When the cause is
+# gone, service continues.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis(args => [
+    qw(--enable-debug-command yes --loading-process-events-interval-bytes 1024
+        --busy-reply-threshold 50) ]);
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        add_header X-Status $dsem_status always;
+        location /reject {
+            dsem api limit=2 queue=10 timeout=10s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /pass {
+            dsem other limit=2 queue=10 timeout=10s;
+            dsem_on_error pass;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub config { $redis->cmd(qw(CONFIG SET), @_) }
+
+# A separate connection for commands that do not return at once.
+my @busy;
+
+sub begin_redis {
+    my ($command, $error) = @_;
+    my ($host, $port) = split /:/, $redis->address;
+    push @busy, $t->client->raw($host, $port)->send("$command\r\n");
+    wait_for { !eval { $redis->cmd('DBSIZE') } && $@ =~ $error } 15, $error;
+}
+
+my @causes = (
+    [ 'NOAUTH', 'error',
+        sub { config(requirepass => 'x'); $redis->client_kill },
+        sub { config(requirepass => '') } ],
+    [ 'NOPERM', 'error', sub { $redis->cmd(qw(ACL SETUSER default -evalsha)) },
+        sub { $redis->cmd(qw(ACL SETUSER default +evalsha)) } ],
+    [ 'LOADING', 'warn', sub {
+            $redis->cmd(qw(DEBUG POPULATE 2000 filler));
+            config('key-load-delay' => 5000);
+            begin_redis('DEBUG RELOAD', qr/LOADING/);
+        },
+        sub {
+            config('key-load-delay' => 0);
+            wait_for { eval { $redis->cmd('DBSIZE') } } 10, 'loaded';
+        } ],
+    [ 'READONLY', 'warn', sub {
+            $redis->cmd('REPLICAOF', '127.0.0.1', $t->free_port) },
+        sub { $redis->cmd(qw(REPLICAOF NO ONE)) } ],
+    [ 'MASTERDOWN', 'warn', sub {
+            config('replica-serve-stale-data' => 'no');
+            $redis->cmd('REPLICAOF', '127.0.0.1', $t->free_port);
+        },
+        sub { $redis->cmd(qw(REPLICAOF NO ONE)) } ],
+    [ 'OOM', 'warn', sub { config(maxmemory => 1) },
+        sub { config(maxmemory => 0) } ],
+    [ 'NOREPLICAS', 'warn', sub { config('min-replicas-to-write' => 1) },
+        sub { config('min-replicas-to-write' => 0) } ],
+    [ 'BUSY', 'warn',
+        sub { begin_redis('EVAL "while true do end" 0', qr/BUSY/) },
+        sub { $redis->cmd(qw(SCRIPT KILL)) } ],
+    [ 'ERR max number of clients', 'warn',
+        sub { config(maxclients => 1); $redis->client_kill },
+        sub { config(maxclients => 1000) } ],
+);
+
+my @running = map { $node->begin('/reject?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'all permits out';
+
+for (@causes) {
+    my ($error, $level, $cause, $cure) = @$_;
+    my ($name) = $error =~ /^(\w+)/;
+    $name = 'maxclients' if $name eq 'ERR';
+    my $waiting = $node->begin('/reject?hang=1');
+    eventually {
+        ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1
+    } "$name: one request queued";
+    $node->clear_logs;
+
+    $cause->();
+    my $asked = $node->get('/reject');
+    is $asked->status, 500, "$name: request refused";
+    cmp_ok $asked->latency, '<', 2, "$name: refused in time";
+    is $waiting->wait->status, 500, "$name: waiting request refused";
+    is $node->get('/pass?t=1')->status, 200, "$name: pass mode passes";
+    for (1 .. 5) {
+        $asked = $node->get('/reject');
+        last if $asked->status != 500 || $asked->latency < 0.1;
+    }
+    is $asked->status, 500, "$name: request refused again";
+    cmp_ok $asked->latency, '<', 0.1, "$name: refused at once";
+    is $up->now, 2, "$name: running requests kept";
+
+    is scalar($node->grep_log(qr/\[$level\].*dsem.*\Q$error\E/)), 1,
+        "$name: cause logged once";
+    is scalar($node->grep_log(qr/\[warn\].*dsem.*unavailable \(/)), 1,
+        "$name: unavailable once";
+    is scalar($node->grep_log(qr/\[error\].*dsem: /)),
+        $level eq 'error' ? 1 : 0,
+        "$name: error level for operator errors";
+
+    $cure->();
+    eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
+        "$name: available again", 5;
+    eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
+        "$name: permits still held";
+    my %said = map { $_->{dsem_status} => 1 } $node->access_log;
+    is_deeply [ sort keys %said ], [qw(DEGRADED ERROR)],
+        "$name: statuses logged";
+}
+
+# one semaphore's key is of another type: other semaphores work
+
+sub status { return $node->get('/pass?t=1')->header('X-Status') }
+
+$node->clear_logs;
+$redis->cmd('SET', 'dsem:{0}:s:other', 'mine');
+is status(), 'DEGRADED', 'WRONGTYPE: pass mode passes' for 1 .. 3;
+is $redis->cmd('HGET', 'dsem:{0}:s:api', 'held'), 2,
+    'WRONGTYPE: other permits held';
+my $third = $node->begin('/reject?hang=1');
+eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
+    'WRONGTYPE: other queue used';
+is scalar($node->grep_log(
+    qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
+    'WRONGTYPE: cause logged once';
+is scalar($node->grep_log(qr/unavailable \(/)), 0,
+    'WRONGTYPE: redis stays available';
+is $redis->cmd('GET', 'dsem:{0}:s:other'), 'mine', 'WRONGTYPE: key not touched';
+$redis->cmd('DEL', 'dsem:{0}:s:other');
+is status(), 'PASSED', 'WRONGTYPE: request served again';
+
+# to the end
+
+$up->release_nonce($running[0]->nonce);
+is $running[0]->wait->status, 200, 'first request served';
+eventually { $up->now('api') == 2 && $up->started > 2 } 'handed over';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for $running[1], $third;
+is $up->peak('api'), 2, 'limit reached, never exceeded';
+
+$t->done;

@@ -1,0 +1,63 @@
+#!/usr/bin/perl
+
+# An empty Redis without any session's memory of a generation is a first start:
+# nothing has to be recovered, so no request waits for a recovery. A node that
+# joins later causes no pause, and a fleet that reconnects to the same Redis
+# causes none.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 5;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Status $dsem_status;
+        location /first {
+            dsem api limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub no_pause {
+    my ($name, $node) = @_;
+    my $request = $node->get('/first?t=1');
+    is $request->status, 200, "$name: request served";
+    is $request->header('X-Status'), 'PASSED', "$name: served by a grant";
+    cmp_ok $request->latency, '<', $LEASE / 4, "$name: no pause";
+    is $redis->cmd('HGET', 'dsem:{0}', 'recover_until'), 0,
+        "$name: no recovery";
+}
+
+my $one = $t->node('one', $conf);
+no_pause('first node', $one);
+my $generation = $redis->cmd('HGET', 'dsem:{0}', 'gen');
+no_pause('second node', $t->node('two', $conf));
+$redis->client_kill;
+no_pause('reconnected', $one);
+$one->reload;
+no_pause('reloaded', $one);
+is $redis->cmd('HGET', 'dsem:{0}', 'gen'), $generation, 'same generation';
+
+$t->done;

@@ -1,0 +1,107 @@
+#!/usr/bin/perl
+
+# Redis is full and evicts keys of dsem, as with any maxmemory-policy but
+# noeviction. During evictions the limit is not promised, but every request
+# ends. After the evictions the limit holds again, and no permit is left over.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+my $SECONDS = $ENV{DSEM_LONG} ? 30 : 2;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis(args => [qw(--maxmemory-policy allkeys-random
+    --maxmemory-samples 64)]);
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /evicted {
+            dsem api limit=4 queue=100 timeout=5s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub load {
+    return $t->load_start(urls => [ map { $_->url('/evicted') } @fleet ],
+        clients => 12, seconds => 600, timeout => 20);
+}
+
+sub evicted {
+    return $redis->cmd(qw(INFO stats)) =~ /evicted_keys:(\d+)/ ? $1 : 0;
+}
+
+# evicted keys of dsem, as Redis reports them
+my $listens = $t->connect;
+$redis->cmd(qw(CONFIG SET notify-keyspace-events Ee));
+$listens->cmd('SUBSCRIBE', '__keyevent@0__:evicted');
+
+my @long = map { $_->begin('/evicted?hang=1') } @fleet;
+wait_for { $up->now == 2 } 15, 'long requests';
+my $load = load();
+wait_for { $up->peak == $LIMIT } 15, 'load';
+
+# room for a few more keys, and a client that always adds new ones
+
+my ($used) = $redis->cmd(qw(INFO memory)) =~ /used_memory:(\d+)/;
+$redis->cmd(qw(CONFIG SET maxmemory), $used + 200_000);
+my ($end, $n) = (now + $SECONDS, 0);
+while (now < $end) {
+    eval { $redis->cmd('SET', 'filler:' . $n++ % 100, 'x' x 10_000) };
+}
+$redis->cmd(qw(CONFIG SET maxmemory 0));
+$redis->cmd('PUBLISH', '__keyevent@0__:evicted', 'the end');
+my %ours;
+while (1) {
+    my $key = $listens->reply->[2];
+    last if $key eq 'the end';
+    $ours{$key}++ if $key =~ /^dsem:/;
+}
+cmp_ok evicted(), '>', 10, 'keys evicted';
+cmp_ok scalar(keys %ours), '>', 0, 'own keys evicted';
+note join ', ', map { "$_ $ours{$_}" } sort keys %ours;
+
+# evictions have ended; a lease later all is declared
+
+my $healed = now;
+my $served = $up->served;
+eventually { $up->served > $served + 50 } 'service continues', 5;
+wait_for { now > $healed + 2 * $LEASE } 10, 'two leases';
+wait_for { $up->now <= $LIMIT } 15, 'the excess to end';
+$up->reset;
+$served = $up->served;
+wait_for { $up->served > $served + 100 } 10, 'load';
+is $up->peak, $LIMIT, 'limit reached, never exceeded again';
+is $up->release_all, 2, 'long requests still running';
+is $_->wait->status, 200, 'long requests served' for @long;
+my $result = $load->stop->wait;
+is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ], [],
+    'every request answered' or diag explain $result->{statuses};
+is $result->{mismatched}, 0, 'each response complete';
+note join ', ', map { "$_ $result->{statuses}{$_}" }
+    sort keys %{ $result->{statuses} };
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
+    'nothing held, none waiting', 5;
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
+    'one session per worker', 2;
+
+$t->done;

@@ -1,0 +1,143 @@
+#!/usr/bin/perl
+
+# While Redis is unavailable, a worker has its share of the queue. Requests
+# that wait at the outage keep waiting in order, up to the share. Further
+# requests are rejected at once. Closed queues stay closed.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 200ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /queued {
+            dsem api limit=2 queue=6 timeout=20s priority=$arg_class;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /no_queue {
+            dsem bare limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /closed {
+            dsem closed limit=0 queue=6;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /heavy {
+            dsem heavy limit=6 queue=6 timeout=20s weight=4;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+my ($node, $other) = $t->fleet(2, $conf, REDIS => $proxy->address);
+
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
+
+my $beats = $redis->calls->{publish} // 0;
+wait_for { ($redis->calls->{publish} // 0) >= $beats + 4 } 15,
+    'each to have seen the other';
+
+# a share of three places, and five waiting requests
+
+my @holds = map { $node->begin("/queued?hang=1&n=$_") } 1, 2;
+eventually { $up->now == 2 } 'two are running';
+my ($a, $b, $c, $d, $best) = map {
+    my $request = $node->begin("/queued?hang=1&$_");
+    my $n = ++(our $begun);
+    wait_for { waiting() == $n } 15, "$n waiting";
+    $request;
+} 'class=0', 'class=0', 'class=0', 'class=1', 'class=-1';
+
+my $gone = now;
+$proxy->refuse;
+$proxy->cut;
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
+
+$_->wait for $c, $d;
+is said($node, $_), '503 REJECTED', 'excess request rejected' for $c, $d;
+cmp_ok now - $gone, '<', 3, 'rejected at once';
+ok !$_->done, 'tickets kept' for $a, $b, $best;
+
+# no place is left
+
+my $more = $node->get('/queued');
+is said($node, $more), '503 REJECTED', 'queue share full';
+cmp_ok $more->latency, '<', 2, 'rejected at once';
+is said($node, $node->get('/closed')), '503 REJECTED',
+    'closed queue stays closed';
+
+# in order as permits come free
+
+$up->release_nonce($_->nonce) for @holds;
+is $_->wait->status, 200, 'holder served' for @holds;
+wait_for { $up->started == 3 || $up->started == 4 } 15, 'next request served';
+is +($up->order)[2], $best->nonce, 'better class first';
+$up->release_nonce($best->nonce);
+is $best->wait->status, 200, 'better class served';
+wait_for { grep { $_ eq $a->nonce } $up->order } 15, 'next request served';
+$up->release_nonce($a->nonce);
+is $a->wait->status, 200, 'oldest served';
+wait_for { grep { $_ eq $b->nonce } $up->order } 15, 'last request served';
+is_deeply [ ($up->order)[ 2 .. 4 ] ], [ map { $_->nonce } $best, $a, $b ],
+    'order kept';
+is said($node, $_), '200 DEGRADED', 'status is DEGRADED' for $best, $a;
+is $up->peak, 2, 'limit reached, never exceeded';
+$up->release_all;
+$b->wait;
+
+# a lease later: its share of the limit, and of the places
+
+wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+my $served = $other->begin('/queued?hang=1');
+eventually { $up->now == 1 } 'other node has permit';
+my @wait = map { $other->begin('/queued?t=1') } 1 .. 3;
+$more = $other->get('/queued?t=1');
+is said($other, $more), '503 REJECTED', 'fourth request rejected';
+ok !$_->done, 'three requests queued' for @wait;
+my $bare = $other->begin('/no_queue?hang=1');
+eventually { $up->now == 2 } 'queue=0 served once';
+is said($other, $other->get('/no_queue')), '503 REJECTED',
+    'second without place rejected';
+is said($other, $other->get('/closed')), '503 REJECTED',
+    'queue still closed';
+my $heavy = $other->begin('/heavy?t=1');
+$up->release_all;
+is $_->wait->status, 200, 'request served' for $served, @wait, $bare;
+
+# heavier than any share: the request waits for Redis
+
+ok !$heavy->done, 'heavy request queued';
+$proxy->refuse(0);
+is $heavy->wait->status, 200, 'heavy request served by redis';
+
+# requests queued in the outage are like all others afterwards
+
+is said($other, $other->get('/closed')), '503 REJECTED', 'queue closed anyway';
+is said($other, $other->get('/queued?t=1')), '200 PASSED', 'served as before';
+
+$t->done;

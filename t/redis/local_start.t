@@ -1,0 +1,65 @@
+#!/usr/bin/perl
+
+# A node starts while Redis is unavailable. It knows no other node, so its
+# workers share the limit at once, without a later reload.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+$proxy->refuse;
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /starts {
+            dsem api limit=8 queue=100 timeout=20s;
+            proxy_set_header X-Sem $pid;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(urls => [ $node->url('/starts?t=50') ],
+    clients => 40, seconds => 30);
+eventually { $up->peak == 8 } 'whole limit used', 3;
+my $served = $up->served;
+wait_for { $up->served > $served + 100 } 15, 'the load to go on';
+is $up->peak, 8, 'limit reached, never exceeded';
+is_deeply [ keys %{ { map { $_->{dsem_status} => 1 } $node->access_log } } ],
+    ['DEGRADED'], 'status is DEGRADED';
+is $up->peak($_), 4, 'half for each worker' for $node->workers;
+
+$proxy->refuse(0);
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
+    'redis used without reload', 2;
+eventually { grep { $_->{dsem_status} eq 'QUEUED' } $node->access_log }
+    'granted by redis', 3;
+$served = $up->served;
+wait_for { $up->served > $served + 100 } 15, 'the load to go on';
+is $up->peak, 8, 'limit kept during return';
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
+    or diag explain $result->{statuses};
+
+$t->done;

@@ -1,0 +1,100 @@
+#!/usr/bin/perl
+
+# Redis hangs under load for a long time. Unsent commands and waiting requests
+# are bounded, and memory stays bounded: it spreads for a few rounds and then
+# no more. DSEM_LONG=1: a minute at 5000 requests a second.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($RATE, $SECONDS) = $ENV{DSEM_LONG} ? (5000, 60) : (1000, 2);
+my $MB = 2**20;
+# as many requests as may wait, with all that nginx needs for each; sanitizers
+# need more
+my $BOUND = 8 * $MB * ($ENV{DSEM_TIME_FACTOR} || 1);
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 4096; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_max_waiting 500;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /local {
+            dsem local limit=2 queue=1000 timeout=1s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /reject {
+            dsem "$arg_name" limit=2 queue=1000 timeout=10s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /pass {
+            dsem "$arg_name" limit=2 queue=1000 timeout=10s;
+            dsem_on_error pass;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub loaded {
+    my ($seconds) = @_;
+    my $url = $node->url('/');
+    return $t->load_start(rate => $RATE, seconds => $seconds, timeout => 15,
+        keepalive => 1, request => sub {
+            my $i = shift;
+            my $path = (qw(local reject pass))[ $i % 3 ];
+            return "$url$path?t=5&name=n" . $i % 1000;
+        });
+}
+
+my $load = loaded(1);
+$load->wait;
+my $base = $node->resident;
+
+my ($rounds, $spread, $at) = (0, $BOUND, $base);
+while ($spread >= $BOUND / 8 && $rounds < 5) {
+    my $n = ++$rounds;
+    $redis->freeze;
+    my $frozen = now;
+    $load = loaded($SECONDS);
+    my $largest = 0;
+    wait_for {
+        my $rss = $node->resident;
+        $largest = $rss if $rss > $largest;
+        !$load->running;
+    } $SECONDS + 20, 'the load to end';
+    my $result = $load->wait;
+    is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ],
+        [], "$n: every request answered" or diag explain $result->{statuses};
+    cmp_ok $result->{count}, '>', $RATE * $SECONDS * 0.8, "$n: load applied";
+    cmp_ok $largest - $base, '<', $BOUND, "$n: memory bounded while frozen";
+    $redis->thaw;
+    eventually { $node->get('/reject?t=1&name=x')->status == 200 }
+        "$n: served after the thaw";
+    $spread = -$at + ($at = $node->resident);
+    note sprintf '%d: %.1f s, %d requests, %.1f MB + %.1f, %.1f afterwards',
+        $n, now - $frozen, $result->{count}, $base / $MB,
+        ($largest - $base) / $MB, ($at - $base) / $MB;
+}
+cmp_ok $spread, '<', $BOUND / 8, "memory stable after $rounds rounds";
+
+$t->done;

@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# The queue of one semaphore is deleted while requests wait in it. The missing
+# tickets are not taken for grants: all workers declare their tickets, which
+# are served in the old order.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+my $WAITING = 8;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_on_error reject;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=1 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub in_queue { return $redis->cmd('ZCARD', 'dsem:{0}:q:api') }
+
+# without load
+
+my $long = $one->begin('/waits?hang=1', 'X-Nonce' => 'first');
+wait_for { $up->now == 1 } 15, 'long request running';
+my @line;
+for (1 .. $WAITING) {
+    push @line, ($one, $two)[ $_ % 3 % 2 ]->begin('/waits?t=5',
+        'X-Nonce' => "line $_");
+    wait_for { of('waiting') == @line } 15, "place $_";
+}
+
+$redis->cmd('DEL', 'dsem:{0}:q:api');
+eventually { in_queue() == 1 + $WAITING } 'all places declared';
+is of('held'), 1, 'one permit out';
+is $up->started, 1, 'no waiting request at backend';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for $long, @line;
+is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
+    'old order kept';
+is $up->peak, 1, 'one at a time';
+
+# repeatedly under load
+
+$up->reset;
+my $seconds = $ENV{DSEM_LONG} ? 30 : 3;
+my $load = $t->load_start(clients => 10, seconds => $seconds,
+    urls => [ map { $_->url('/waits') } $one, $two ]);
+my $deleted = 0;
+while ($load->running) {
+    wait_for { !$load->running || of('waiting') > 4 } 15, 'some waiting';
+    my $before = $up->served;
+    $deleted += $redis->cmd('DEL', 'dsem:{0}:q:api');
+    wait_for { !$load->running || $up->served > $before + 5 } 15, 'service';
+}
+my $result = $load->wait;
+cmp_ok $deleted, '>', 1, 'keys deleted under load';
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request served'
+    or diag explain $result->{statuses};
+is $up->peak, 1, 'one at a time';
+cmp_ok $up->served, '>', 20, 'service resumes';
+note "$deleted times, ", $up->served, ' served';
+
+$t->done;

@@ -1,0 +1,102 @@
+#!/usr/bin/perl
+
+# Commands sent on abandoned connections arrive late, after the worker has
+# declared on a new connection: asks, releases, hellos of old epochs. Redis
+# executes these commands, and none has an effect.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $back = $t->proxy($redis->address);
+my $front = $t->proxy($back->address);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 300ms;
+    dsem_node %%NODE%%;
+    dsem_reuse off;
+    dsem_on_error reject;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /late {
+            dsem api limit=3 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $node = $t->node('a', $conf, REDIS => $front->address);
+my $other = $t->node('b', $conf);
+
+# the semaphore's state in Redis, and the epochs of live sessions
+sub state {
+    my %of = @{ $redis->cmd('HGETALL', 'dsem:{0}:s:api') };
+    delete @of{qw(touched seq)};
+    return {
+        %of, %{ { @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') } } },
+        queue => $redis->cmd('ZRANGE', 'dsem:{0}:q:api', 0, -1),
+    };
+}
+
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+my @running = map { $node->begin('/late?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'two requests running';
+
+# one request ends, others ask, and Redis receives nothing
+
+my $accepted = $back->accepted;
+$back->freeze('c2s');
+$up->release_nonce($running[0]->nonce);
+is $running[0]->wait->status, 200, 'one request ended';
+my @lost = map { $node->begin('/late?hang=1') } 1 .. 3;
+is $_->wait->status, 500, 'request refused' for @lost;
+is held(), 2, 'no command executed';
+
+# connections that get no further
+
+wait_for { $back->accepted > $accepted + 2 } 15, 'more connections';
+$front->retarget($redis->address);
+eventually { $node->get('/late?t=1')->status == 200 } 'service continues';
+my @now = map { $_->begin('/late?hang=1') } $node, $other;
+eventually { $up->now == 3 && held() == 3 } 'all permits out';
+my $waiting = $other->begin('/late?hang=1');
+eventually { @{ state()->{queue} } == 2 } 'one request queued';
+
+my $before = state();
+my $executed = $redis->calls->{evalsha};
+$back->thaw('c2s');
+wait_for { $back->open == 0 } 15, 'the late ones to arrive';
+cmp_ok $redis->calls->{evalsha} - $executed, '>', 2, 'late commands executed';
+is_deeply state(), $before, 'state unchanged';
+is $up->now, 3, 'no request admitted';
+
+# deltas are right again: each release is counted once
+
+$up->release(1);
+eventually { state()->{waiting} == 0 && $up->now == 3 && held() == 3 }
+    'waiting request served';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for $running[1], @now, $waiting;
+is $up->peak, 3, 'limit reached, never exceeded';
+eventually { held() == 0 } 'nothing left';
+
+$t->done;

@@ -1,0 +1,118 @@
+#!/usr/bin/perl
+
+# Sixteen workers lose Redis at the same moment, repeatedly. Their attempts to
+# reconnect are few and spread. Once Redis is available, all workers reconnect
+# within a moment and declare their permits.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($WORKERS, $LIMIT) = (16, 8);
+my $TIMES = $ENV{DSEM_LONG} ? 100 : 3;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 16;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /storm {
+            dsem api limit=8 queue=500 timeout=20s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub epochs {
+    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
+    return map { (split)[1] } values %epochs;
+}
+
+# every worker has declared all that it has under this connection
+sub all_back {
+    my ($before) = @_;
+    my @declared = epochs();
+    return @declared == $WORKERS && !grep { $_ <= $before } @declared;
+}
+
+eventually { all_back(0) } 'sixteen sessions';
+my $load = $t->load_start(urls => [ $node->url('/storm') ], clients => 40,
+    seconds => 3600, timeout => 30);
+wait_for { $up->now == $LIMIT } 15, 'load';
+
+# a short outage: no request is refused
+
+my $longest = 0;
+for my $n (1 .. $TIMES) {
+    my ($epoch) = sort { $b <=> $a } epochs();
+    my $served = $up->served;
+    my $lost = now;
+    $proxy->reset;
+    wait_for { all_back($epoch) } 10, 'all sessions back';
+    $longest = now - $lost if now - $lost > $longest;
+    wait_for { $up->served > $served + 20 && $up->now == $LIMIT } 10,
+        'service';
+}
+cmp_ok $longest, '<', 2, 'reset: all reconnected soon';
+note sprintf 'reset %d times: back in %.3f s at most', $TIMES, $longest;
+is scalar($node->grep_log(qr/\[warn\]/)), 0, 'reset: redis stays available';
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'reset: every request served';
+
+# a longer outage: all attempts are refused
+
+$node->clear_logs;
+my $accepted = $proxy->accepted;
+$proxy->refuse;
+$proxy->reset;
+my $gone = now;
+wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15,
+    'all workers unavailable';
+is $node->get('/storm')->status, 503, 'unavailable: handled by dsem_on_error';
+wait_for { now > $gone + 2.5 } 15, 'pauses to grow';
+
+# arrivals at the reopened port: attempts of commands and of
+# subscriptions, with pauses of up to 625 ms
+$proxy->refuse(0);
+my $opened = now;
+my @seen;
+wait_for {
+    push @seen, $proxy->accepted - $accepted;
+    $seen[-1] >= 2 * $WORKERS;
+} 15, 'all of them';
+my $took = now - $opened;
+cmp_ok $took, '>', 0.1, 'back: reconnects spread';
+cmp_ok $took, '<', 2, 'back: no late worker';
+my %steps = map { $_ => 1 } @seen;
+cmp_ok scalar(keys %steps), '>', 5, 'back: attempts one by one';
+eventually { $node->grep_log(qr/available again/) == $WORKERS }
+    'all available again', 3;
+cmp_ok $proxy->accepted - $accepted, '<', 4 * $WORKERS,
+    'back: two connections each';
+note sprintf 'all connected in %.3f s, in %d steps', $took, scalar keys %steps;
+
+$up->reset;
+my $result = $t->load(urls => [ $node->url('/storm') ], clients => 40,
+    requests => 200);
+is_deeply $result->{statuses}, { 200 => 200 }, 'requests served again';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+
+$t->done;

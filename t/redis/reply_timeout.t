@@ -1,0 +1,108 @@
+#!/usr/bin/perl
+
+# A connect or a command has had no reply in time: Redis is unavailable.
+# Waiting and asking requests are refused at once. No request waits for longer
+# than the timeout. The log has one line per worker each way, whatever the
+# traffic.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($CONNECT, $TIMEOUT) = (0.3, 0.4);
+my ($NODES, $WORKERS) = (2, 4);
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+my $proxy = $t->proxy($redis->address);
+
+my @fleet = $t->fleet($NODES, <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 400ms;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /rejected {
+            dsem api limit=3 queue=100 timeout=20s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub lines {
+    my ($re) = @_;
+    return map { $_->grep_log($re) } @fleet;
+}
+
+sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+sub away {
+    my ($name, $timeout, $go, $come) = @_;
+    wait_for { sessions() >= $WORKERS } 15, 'all workers connected';
+    my @running = map { $fleet[0]->begin('/rejected?hang=1') } 1 .. 3;
+    wait_for { $up->now == 3 } 15, 'all permits out';
+    my @waiting = map { $_->begin('/rejected') } @fleet;
+    wait_for { waiting() == @waiting } 15, 'requests queued';
+    $_->clear_logs for @fleet;
+
+    $go->();
+    my $gone = now;
+    my @asked = map { $_->begin('/rejected') } @fleet;
+    # a heartbeat may go by until a connection is missed
+    for (@waiting) {
+        is $_->wait->status, 500, "$name: waiting requests refused";
+        cmp_ok now - $gone, '<', 1 + $timeout + 1.5, "$name: refused at once";
+    }
+    for (@asked) {
+        is $_->wait->status, 500, "$name: asking requests refused";
+        cmp_ok $_->latency, '<', $timeout + 1, "$name: refused in time";
+    }
+    eventually { lines(qr/unavailable \(/) == $WORKERS }
+        "$name: all workers unavailable";
+    my $load = $t->load(rate => 200, seconds => 0.5,
+        urls => [ map { $_->url('/rejected') } @fleet ]);
+    is_deeply [ keys %{ $load->{statuses} } ], [500],
+        "$name: new requests refused";
+    is $up->now, 3, "$name: running requests kept";
+
+    $come->();
+    eventually { lines(qr/available again/) == $WORKERS }
+        "$name: all available again";
+    $up->release_all;
+    is $_->wait->status, 200, "$name: running requests served" for @running;
+    is $fleet[0]->get('/rejected')->status, 200, "$name: request served again";
+    is scalar(lines(qr/\[warn\].*dsem/)), $WORKERS,
+        "$name: one warning per worker";
+    is scalar(lines(qr/\[notice\].*dsem.*available again/)), $WORKERS,
+        "$name: one notice per worker";
+    is scalar(lines(qr/\[error\].*dsem: /)), 0,
+        "$name: no other error";
+}
+
+away('connect timeout', $CONNECT, sub { $proxy->freeze; $redis->client_kill;
+    $proxy->cut }, sub { $proxy->thaw });
+away('refused', $CONNECT, sub { $proxy->refuse; $proxy->cut },
+    sub { $proxy->refuse(0) });
+away('command timeout', $TIMEOUT, sub { $redis->freeze },
+    sub { $redis->thaw });
+away('silence', $TIMEOUT, sub { $proxy->freeze('s2c') },
+    sub { $proxy->thaw });
+
+$t->done;

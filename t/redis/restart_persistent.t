@@ -1,0 +1,84 @@
+#!/usr/bin/perl
+
+# Redis restarts with its state on disk: a complete append-only file, or a
+# snapshot older than the running requests. Nothing in that state shows the
+# restart, so every worker declares its permits first.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /kept {
+            dsem api limit=4 queue=500 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# before: what is written down is that nothing is held, then permits go out
+sub comes_back {
+    my ($how, $args, $before) = @_;
+    my $redis = $t->redis(args => $args);
+    my @node = map { $t->node("$how$_", $conf) } 1, 2;
+    $_->get('/kept?t=1') for @node;
+    $before->($redis);
+    $up->reset;
+    my @long = map { $_->begin('/kept?hang=1') } @node;
+    wait_for { $up->now == 2 } 15, 'long requests';
+    my $load = $t->load_start(clients => 10, seconds => 60,
+        urls => [ map { $_->url('/kept') } @node ]);
+    wait_for { $up->peak == $LIMIT && $up->served > 5 } 15, 'load';
+
+    my $generation = $redis->cmd('HGET', 'dsem:{0}', 'gen');
+    my $killed = now;
+    $redis->kill->start;
+    is $redis->cmd('HGET', 'dsem:{0}', 'gen'), $generation,
+        "$how: state restored";
+    eventually {
+        my ($until, $clock) = @{ $redis->cmd(qw(HMGET dsem:{0}
+            recover_until clock)) };
+        $until > $clock;
+    } "$how: and not believed";
+    eventually {
+        10 < grep { $_->{start} > $killed + $LEASE + 0.8 } $up->log;
+    } "$how: service resumes";
+    my $statuses = $load->stop->wait->{statuses};
+    is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
+    eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
+        "$how: running requests declared";
+    is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
+        "$how: every request ended" or diag explain $statuses;
+    $up->release_all;
+    is $_->wait->status, 200, "$how: long requests served" for @long;
+    $_->quit for @node;
+}
+
+comes_back('aof', [qw(--appendonly yes --appendfsync always)], sub { });
+comes_back('rdb', [qw(--dbfilename dump.rdb)],
+    sub { $_[0]->cmd('SAVE') });
+
+$t->done;

@@ -1,0 +1,104 @@
+#!/usr/bin/perl
+
+# The hash of one semaphore is deleted while its permits are out. Redis has
+# lost the holders and may grant the limit once more. This overage is counted
+# and logged, and ends with the next command of a worker that holds permits.
+# Other semaphores are not affected.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 1);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        location /lost {
+            dsem lost limit=4 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /other {
+            dsem other limit=2 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub of {
+    my ($name, $field) = @_;
+    return $redis->cmd('HGET', "dsem:{0}:s:$name", $field) // 0;
+}
+
+sub overage { return map { $_->grep_log(qr/\[warn\].*overage/) } $one, $two }
+
+# no request asks: a worker that only holds compares counts once a lease
+
+my @long = map { $_->begin('/lost?hang=1') } ($one, $two) x 2;
+my $other = $one->begin('/other?hang=1');
+wait_for { $up->now('lost') == $LIMIT && $up->now('other') } 15,
+    'all permits out';
+$redis->cmd('DEL', 'dsem:{0}:s:lost');
+eventually { of('lost', 'held') == $LIMIT } 'found out while idle',
+    2 * $LEASE;
+is of('other', 'held'), 1, 'other semaphore untouched';
+is scalar(overage()), 0, 'no overage without a second grant';
+
+# a request asks at once: the limit once more, and no more
+
+$redis->cmd('DEL', 'dsem:{0}:s:lost');
+my @more = map { $_->begin('/lost?hang=1') } ($one, $two) x 4;
+eventually { of('lost', 'held') > $LIMIT } 'overage counted', 2 * $LEASE;
+cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
+cmp_ok $up->peak('lost'), '>', $LIMIT, 'limit really exceeded';
+eventually { of('lost', 'held') == $up->now('lost') } 'whole overage counted';
+eventually { overage() } 'overage logged';
+$up->release_nonce($other->nonce);
+is $up->now('other'), 0, 'other: request ended';
+is $other->wait->status, 200, 'other: request served';
+for my $request (@long, @more) {
+    last if $up->now('lost') == $LIMIT;
+    $up->release_nonce($request->nonce);
+}
+wait_for { of('lost', 'held') == $LIMIT } 15, 'the excess to end';
+is $up->now('lost'), $LIMIT, 'no grant above limit';
+wait_for { $up->release_all; !grep { !$_->done } @long, @more } 15, 'the end';
+is $_->wait->status, 200, 'all requests served' for @long, @more;
+
+# and under load
+
+$up->reset;
+my $load = $t->load_start(clients => 12, seconds => 4,
+    urls => [ map { $_->url('/lost') } $one, $two ]);
+wait_for { $up->peak('lost') == $LIMIT && $up->served > 5 } 15, 'load';
+$redis->cmd('DEL', 'dsem:{0}:s:lost');
+my $lost = now;
+my $statuses = $load->wait->{statuses};
+cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'load: overage bounded';
+my @later = grep { $_->[0] > $lost + $LEASE } $up->levels('lost');
+cmp_ok scalar(@later), '>', 20, 'load: service continues';
+is scalar(grep { $_->[1] > $LIMIT } @later), 0, 'load: permits counted again';
+is_deeply [ keys %$statuses ], [200], 'load: every request served'
+    or diag explain $statuses;
+
+$t->done;

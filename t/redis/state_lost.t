@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+
+# Redis is emptied under load, with the connections open or cut. A new
+# generation notifies all workers: running requests are declared before
+# anything new is granted, and service resumes after about one lease.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /emptied {
+            dsem api limit=4 queue=100 timeout=20s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+# half of the permits with requests that outlive the loss, the rest in use
+
+sub survives {
+    my ($how, $lose) = @_;
+    $up->reset;
+    my @long = map { $_->begin('/emptied?hang=1') } @fleet;
+    wait_for { $up->now == 2 } 15, 'long requests';
+    my $load = $t->load_start(clients => 8, seconds => $LEASE + 2.3,
+        urls => [ map { $_->url('/emptied') } @fleet ]);
+    wait_for { $up->peak == 4 && $up->served > 5 } 15, 'load';
+
+    my $generation = generation();
+    $lose->();
+    my $lost = now;
+    eventually { generation() && generation() != $generation }
+        "$how: new generation";
+    eventually { held() == 2 } "$how: permits declared";
+    my $statuses = $load->wait->{statuses};
+    my @back = sort { $a <=> $b } grep { $_ > $lost + 0.3 }
+        map { $_->{start} } $up->log;
+    my $pause = @back ? $back[0] - $lost : 99;
+    cmp_ok $pause, '>', $LEASE / 2, "$how: no grant during recovery";
+    cmp_ok $pause, '<', $LEASE + 2, "$how: recovery lasts one lease";
+    cmp_ok scalar(@back), '>', 20, "$how: service resumes";
+    is $up->peak, 4, "$how: limit reached, never exceeded";
+    is_deeply [ keys %$statuses ], [200], "$how: every request served"
+        or diag explain $statuses;
+    note sprintf '%s: back after %.2f s', $how, $pause;
+
+    is $up->release_all, 2, "$how: long requests still running";
+    is $_->wait->status, 200, "$how: long requests served" for @long;
+    is scalar(map { $_->grep_log(qr/\[warn\].*lost its state/) } @fleet), 2,
+        "$how: one line per worker";
+    $_->clear_logs for @fleet;
+}
+
+survives('open', sub { $redis->cmd('FLUSHALL') });
+survives('cut', sub {
+    $redis->cmd('FLUSHALL');
+    $redis->client_kill;
+});
+
+$t->done;

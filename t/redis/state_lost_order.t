@@ -1,0 +1,74 @@
+#!/usr/bin/perl
+
+# Redis is emptied while requests wait on two nodes. Each worker declares its
+# tickets, and the requests are served in order of arrival.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $WAITING = 8;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_on_error reject;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=1 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
+sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+
+sub in_order {
+    my ($how, $lose) = @_;
+    $up->reset;
+    my $long = $one->begin('/waits?hang=1', 'X-Nonce' => 'first');
+    wait_for { $up->now == 1 } 15, 'long request running';
+    my @line;
+    for (1 .. $WAITING) {
+        push @line, ($one, $two)[ $_ % 3 % 2 ]->begin('/waits?t=5',
+            'X-Nonce' => "line $_");
+        wait_for { waiting() == @line } 15, "place $_";
+    }
+
+    my $generation = generation();
+    $lose->();
+    wait_for { generation() && generation() != $generation } 15, 'the loss';
+    eventually { waiting() == $WAITING } "$how: tickets declared";
+    $up->release_all;
+    is $_->wait->status, 200, "$how: waited and served" for $long, @line;
+    is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
+        "$how: old order kept";
+    is $up->peak, 1, "$how: one at a time";
+}
+
+in_order('open', sub { $redis->cmd('FLUSHALL') });
+in_order('cut', sub {
+    $redis->cmd('FLUSHALL');
+    $redis->client_kill;
+});
+
+$t->done;

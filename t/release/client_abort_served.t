@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# A client abort during the response releases the permit at once, and the next
+# request in the queue acquires it.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /serves {
+            dsem serves limit=3 queue=500 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @held = map { $_->begin('/serves?hang=1') } $one, $one, $two;
+eventually { $up->now == 3 } 'limit reached';
+
+for my $way (qw(close abort)) {
+    my $next = $two->begin('/serves?hang=1');
+    wait_for { waiting() == 1 };
+    my $leaver = shift @held;
+    $leaver->$way;
+    eventually { $up->started >= 4 && $up->now == 3 && waiting() == 0 }
+        "next one served after $way", 0.5;
+    is($one->logged($leaver)->{status}, 499, 'logged as 499');
+    push @held, $next;
+}
+
+# in the middle of the response
+
+my $next = $one->begin('/serves?hang=1');
+wait_for { waiting() == 1 };
+$up->release_all;
+$_->wait for @held;
+wait_for { $up->now == 1 };
+my @streams = map { $two->begin('/serves?stream=1000&every=10') } 1, 2;
+wait_for { $up->now == 3 };
+wait_for { length $_->raw->read(0) } for @streams;
+$streams[0]->close;
+$streams[1]->abort;
+eventually { held() == 1 } 'permits returned in mid-response', 0.5;
+$up->release_all;
+is($next->wait->status, 200, 'other request served');
+eventually { held() == 0 } 'permit returned', 0.5;
+
+# at any moment
+
+$up->reset;
+my $result = $t->load(urls => [map { $_->url('/serves?t=10') } @fleet],
+    clients => 20, requests => 600, abort => sub { rand 0.12 });
+cmp_ok($result->{statuses}{200}, '>=', 10, 'some requests served');
+cmp_ok($result->{statuses}{aborted}, '>=', 50, 'many requests aborted');
+cmp_ok($up->aborted, '>=', 3, 'aborted requests at backend');
+is($up->peak, 3, 'peak is the limit');
+eventually { held() + waiting() == 0 } 'nothing left', 0.5;
+
+my @all = map { $fleet[ $_ % 2 ]->begin('/serves?hang=1') } 1 .. 3;
+eventually { $up->now == 3 } 'all permits available';
+$up->release_all;
+is($_->wait->status, 200, 'request served') for @all;
+
+done_testing();
+
+sub counts { $redis->cmd('HMGET', 'dsem:{0}:s:serves', 'held', 'waiting') }
+sub held { counts()->[0] // 0 }
+sub waiting { counts()->[1] // 0 }

@@ -1,0 +1,91 @@
+#!/usr/bin/perl
+
+# dsem_reuse: a permit released while no request waits stays with its worker
+# for the next request, which then needs no command. An unused permit is
+# released to Redis.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /kept {
+            dsem kept limit=4 queue=10;
+            dsem_reuse 2s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /off {
+            dsem off_ limit=4 queue=10;
+            dsem_reuse off;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /none {
+            dsem none limit=4;
+            dsem_reuse 2s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /short {
+            dsem short limit=4 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /heavy {
+            dsem kept limit=4 queue=10 weight=3;
+            dsem_reuse 2s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub calls { return ($redis->calls->{evalsha} // 0) }
+
+sub held { return $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'held') // 0 }
+
+# how many commands twenty requests cost, one after the other
+sub cost {
+    my ($path) = @_;
+    my $before = calls();
+    is_deeply([map { $node->get($path)->status } 1 .. 20], [(200) x 20],
+        "$path: served");
+    return calls() - $before;
+}
+
+my $cost = cost('/kept');
+cmp_ok($cost, '<', 12, 'kept: few commands');
+is(held('kept'), 1, 'kept: permit stays idle');
+cmp_ok(cost('/off'), '>=', 40, 'off: two commands each');
+cmp_ok(cost('/none'), '>=', 40, 'no queue: two commands each');
+is($up->served, 60, 'all requests at upstream');
+
+is($node->get('/heavy')->status, 200, 'heavy request acquires more');
+eventually { !held('kept') } 'unused permit released', 15;
+
+cost('/short');
+eventually { !held('short') } 'default time is short', 2;
+
+my ($line) = grep { $_->{request_uri} eq '/kept' }
+    reverse $node->access_log;
+is($line->{dsem_status}, 'PASSED', 'request passed');
+is($line->{dsem_limit}, 4, 'limit reported');
+is($line->{dsem_in_use}, 1, 'in_use reported');
+
+$t->done;

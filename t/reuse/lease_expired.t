@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# An idle permit is valid as long as the lease of its worker. A worker that was
+# stopped for longer admits no request on an idle permit, because Redis has
+# granted that permit to another node.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    dsem_reuse 60s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $keeps = $t->node('keeps', $conf);
+my $takes = $t->node('takes', $conf);
+
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+# a request that finds an idle permit sends no command
+sub reused {
+    my $before = $redis->calls->{evalsha};
+    return $keeps->get('/')->status == 200 && held() == 1
+        && $redis->calls->{evalsha} == $before;
+}
+
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
+eventually { reused() } 'one idle permit held', 15;
+
+$keeps->freeze;
+my @long = map { $takes->begin('/?hang=1') } 1, 2;
+eventually { $up->now == 2 } 'permit free after lease', 15;
+
+# the request is there when the worker wakes up
+
+my $late = $keeps->begin('/');
+$keeps->thaw;
+eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
+    'new request queued', 15;
+is($up->peak, 2, 'limit reached, never exceeded');
+
+$up->release_all;
+is($_->wait->status, 200, 'request served') for @long, $late;
+is($up->peak, 2, 'limit never exceeded');
+
+$t->done;

@@ -1,0 +1,64 @@
+#!/usr/bin/perl
+
+# Permits are kept and recalled all the time while load swells and ebbs on all
+# nodes. The limit is reached and never exceeded, and every request is served.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $LIMIT = 8;
+
+my @node = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=8 queue=1000 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'sessions open';
+my @urls = map { $_->url('/?t=5') } @node;
+
+# while no request waits, permits pass from request to request
+
+my $calls = $redis->calls->{evalsha};
+$t->load(urls => \@urls, clients => 2, requests => 400, keepalive => 1);
+my $quiet = $redis->calls->{evalsha} - $calls;
+cmp_ok($quiet, '<', 400, 'fewer commands than requests');
+note "$quiet commands for 400 quiet requests";
+
+for my $round (1 .. 5) {
+    my $few = $t->load(urls => \@urls, clients => 2, requests => 100,
+        keepalive => 1);
+    is_deeply($few->{statuses}, { 200 => 100 }, "$round: ebb, all served");
+
+    my $many = $t->load(urls => \@urls, clients => 40, requests => 200,
+        keepalive => 1);
+    is_deeply($many->{statuses}, { 200 => 200 }, "$round: flood, all served");
+}
+
+is($up->peak, $LIMIT, 'limit reached, never exceeded');
+cmp_ok(scalar(grep { $_->{dsem_status} eq 'QUEUED' }
+    map { $_->access_log } @node), '>', 100, 'many requests queued');
+
+$t->done;

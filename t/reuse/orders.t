@@ -1,0 +1,67 @@
+#!/usr/bin/perl
+
+# While permits pass from request to request, the worker still asks Redis once
+# per dsem_reuse. An operator's order and a lower limit therefore apply
+# although no request sends a command.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=8 queue=100 timeout=20s;
+            dsem_reuse 300ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub order { $redis->cmd('HSET', 'dsem:{0}:orders', 'api', $_[0]) }
+
+sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+
+# requests without a break, which hardly ever ask
+
+my $load = $t->load_start(urls => [$node->url('/?t=5')], clients => 4,
+    seconds => 6, keepalive => 1);
+wait_for { $up->served > 50 } 15, 'the load';
+
+order('- 1');
+eventually { state('waiting') == 4 && state('held') == 0 }
+    'paused: all queued', 5;
+order('- 0');
+eventually { state('waiting') == 0 } 'resumed: requests served', 5;
+
+order('1 0');
+eventually { state('waiting') == 3 && state('held') == 1 }
+    'lower limit: others queued', 5;
+$up->reset;
+wait_for { $up->served > 20 } 15, 'one at a time';
+is($up->peak, 1, 'lower limit kept');
+$redis->cmd('DEL', 'dsem:{0}:orders');
+
+my $result = $load->wait;
+is_deeply([keys %{ $result->{statuses} }], [200], 'no request refused');
+
+$t->done;

@@ -1,0 +1,63 @@
+#!/usr/bin/perl
+
+# A permit is released while an ask of the same worker is on its way to a full
+# semaphore. The permit goes to the first ticket in the queue: it does not stay
+# for a later request of that worker.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $proxy = $t->proxy($redis->address);
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF', PROXY => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%PROXY%%;
+    dsem_node %%NODE%%;
+    dsem_redis_timeout 10s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $leaves = $node->begin('/?hang=1');
+my $stays = $node->begin('/?hang=1');
+eventually { $up->now == 2 } 'limit reached';
+
+# from here on replies are slow, but not commands
+$proxy->delay(0.5, 's2c');
+
+my $first = $node->begin('/?t=1');
+eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
+    'one ticket in queue';
+
+$leaves->close;
+eventually { $up->now == 1 } 'permit released';
+my $second = $node->begin('/?hang=1');
+
+is $first->wait->status, 200, 'first in queue served';
+is $node->logged($first)->{dsem_status}, 'QUEUED', 'first request had waited';
+eventually { $up->now == 2 } 'second request served next';
+
+$up->release_all;
+is $_->wait->status, 200, 'request served' for $stays, $second;
+
+$t->done;

@@ -1,0 +1,83 @@
+#!/usr/bin/perl
+
+# Idle permits are released as soon as a request waits for them: a request on
+# another node is served at once, before the permits' idle time is over. No
+# request is rejected beside an idle permit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_reuse 60s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=4 queue=1 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $keeps = $t->node('keeps', $conf);
+my $asks = $t->node('asks', $conf);
+
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+sub syncs { return $redis->calls->{evalsha} // 0 }
+
+# two idle permits on one node: its share of four among two workers
+
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
+eventually {
+    my @two = map { $keeps->begin('/?t=20') } 1, 2;
+    $_->wait for @two;
+    held() == 2;
+} 'two permits stay', 15;
+
+my $before = syncs();
+is($keeps->get('/')->status, 200, 'permits used again');
+is(held(), 2, 'permits kept again');
+
+# four requests on the other node need the idle permits; one may wait
+
+$up->reset;
+my $began = now;
+my @four = map { $asks->begin('/?hang=1') } 1 .. 4;
+eventually { $up->now == 4 } 'all four requests served';
+cmp_ok(now - $began, '<', 5, 'served before idle time ends');
+my $waits = $keeps->begin('/?t=1');
+wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
+    'one request queued';
+is($keeps->get('/')->status, 503, 'next request rejected');
+is($up->peak, 4, 'limit reached, never exceeded');
+$up->release_all;
+is($_->wait->status, 200, 'request served') for @four, $waits;
+
+# no more than the fair share stays
+
+eventually { held() <= 2 } 'idle permits released';
+
+$_->quit for $keeps, $asks;
+eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
+    'exiting worker releases all';
+
+$t->done;

@@ -1,0 +1,68 @@
+#!/usr/bin/perl
+
+# A limit from a variable: a request whose limit differs from the limit in
+# Redis is not served by an idle permit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_reuse 60s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=$arg_limit queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+sub two_idle {
+    my @two = map { $node->begin('/?limit=4&t=20') } 1, 2;
+    $_->wait for @two;
+    return held() == 2;
+}
+
+eventually { two_idle() } 'two idle permits', 15;
+
+is $node->get('/?limit=0')->status, 503, 'limit=0: request rejected';
+is held(), 0, 'no idle permit left';
+
+eventually { two_idle() } 'old limit: permits idle again', 15;
+
+my $one = $node->begin('/?limit=4&hang=1');
+eventually { $up->now == 1 } 'one request served';
+my $two = $node->begin('/?limit=1&hang=1');
+eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
+    'limit 1: next request queued';
+is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 1, 'new limit in redis';
+is $up->now, 1, 'one request at upstream';
+
+$up->release_all;
+is $one->wait->status, 200, 'request served';
+eventually { $up->now == 1 } 'next request served';
+$up->release_all;
+is $two->wait->status, 200, 'last request served';
+
+$t->done;
