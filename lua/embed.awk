@@ -5,9 +5,10 @@
 #   awk -v dir=lua -v text=1 -f lua/embed.awk sync          text of one script
 #
 # Called by: config (at configure time), Makefile (when a script changes),
-# t/lib/Dsem/Test.pm.  POSIX awk only: a machine that builds nginx may have no other.
-# The names must come in the order of the enum in ngx_http_dsem_scripts.h.  Both
-# forms have the same bytes, so SCRIPT LOAD returns the same SHA-1 for both.
+# t/lib/Dsem/Test.pm.  POSIX awk only: a machine that builds nginx may have no
+# other.  The names must come in the order of the enum in
+# ngx_http_dsem_scripts.h.  Both forms have the same bytes, so SCRIPT LOAD
+# returns the same SHA-1 for both.
 
 BEGIN {
     if (dir == "") {
