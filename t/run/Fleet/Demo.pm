@@ -1,8 +1,8 @@
 package Fleet::Demo;
 
-# The demonstration: load through both nodes, well above the cap, and what
-# came of it. The backend's own count is the truth about the cap; clients
-# tell what they were answered, and nginx's access log how long they waited.
+# The demonstration: load on both nodes, well above the cap, and its result. The
+# backend's own count decides whether the cap held; statuses are those that
+# clients received, waits those of nginx's access log.
 #
 # Called by: fleet.pl.
 
@@ -14,10 +14,10 @@ use List::Util qw(sum0);
 use Dsem::Load;
 use Dsem::Wait qw(now poll);
 
-# the rate is so far above what the cap lets through
+# offered load / what the cap allows
 use constant OVERLOAD => 1.3;
 
-# the queue has filled by then: goodput is measured from here on
+# seconds until the queue is full; goodput is measured from then on
 use constant WARM_UP => 1;
 
 sub new {
@@ -32,7 +32,7 @@ sub rate { $_[0]{rate} }
 sub ideal { $_[0]{ideal} }
 sub seconds { $_[0]{seconds} }
 
-# Tells $progress four times a second how things stand.
+# Calls $progress with the current state four times a second.
 sub run {
     my ($self, $progress) = @_;
     my $fleet = $self->{fleet};
@@ -65,7 +65,7 @@ sub watch {
 }
 
 ###########################################################################
-# what came of it
+# the result
 
 sub result {
     my ($self) = @_;
@@ -95,7 +95,7 @@ sub of_node {
     };
 }
 
-# In seconds, of those who were let through.
+# Wait times of the admitted requests, in seconds.
 sub waits {
     my ($self, $name) = @_;
     return map { / dsem=(?:PASSED|QUEUED) .* wait=([\d.]+)/ ? $1 : () }
@@ -114,7 +114,7 @@ sub together {
     };
 }
 
-# Answers of the backend per second, while the load was there in full.
+# Responses of the backend per second, under full load.
 sub goodput {
     my ($self) = @_;
     my $from = $self->{begin} + WARM_UP;
@@ -125,7 +125,7 @@ sub goodput {
     return @answered / ($to - $from);
 }
 
-# What must not be: an empty list says that the cap held, and was reached.
+# Failures of the demonstration; none: the cap was reached and held.
 sub wrong {
     my ($result) = @_;
     my ($peak, $limit) = @$result{qw(peak limit)};
@@ -135,7 +135,7 @@ sub wrong {
         $peak > $limit ? "the backend served $peak at once" : (),
         $peak < $limit ? "the cap was not reached, the peak was $peak" : (),
         @other ? 'some requests ended with ' . join ', ', @other : (),
-        $result->{settled} ? () : 'permits are out after the last answer',
+        $result->{settled} ? () : 'permits are held after the last response',
     );
 }
 
