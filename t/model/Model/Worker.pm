@@ -1,16 +1,16 @@
 package Model::Worker;
 
-# One nginx worker as the protocol knows it: what it believes, what it sends,
-# what it makes of replies and messages.
+# One nginx worker as the protocol knows it: its state, the commands that it
+# sends, and its handling of replies and messages.
 #
 #   used  name -> ticket -> weight         requests that run upstream
 #   wait  name -> ticket -> weight, place (0: unknown), epoch of the ask
 #         (0: not sent)
-#   gone  name -> ticket -> weight         owner has left, cancel not answered
+#   gone  name -> ticket -> weight         request aborted, cancel not replied
 #   idle  name -> weight                   kept for the next request
-#   may   name -> may it be kept           told: was Redis told so
+#   may   name -> 1: permits may be kept   told: flag of the last sync
 #   todo  name -> release, cancel, ask     for the next sync
-#   conn  commands sent and not executed, replies not read; undef: none
+#   conn  commands not executed and replies not read; undef: not connected
 
 use warnings;
 use strict;
@@ -30,7 +30,7 @@ sub new {
     return $self;
 }
 
-# What belongs to an epoch and ends with it.
+# Resets the state that ends with an epoch.
 sub forget {
     my ($self) = @_;
     $self->{ready} = 0;
@@ -68,7 +68,7 @@ sub send {
     };
 }
 
-# A new epoch: absolute state.
+# Begins an epoch and declares the absolute state.
 sub hello {
     my ($self) = @_;
     my $walk = $self->{walk};
@@ -105,7 +105,7 @@ sub beat {
     $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease} ]);
 }
 
-# A request comes, leaves while it waits, ends.
+# A request arrives (come), is aborted while it waits (leave), ends (finish).
 sub come {
     my ($self, $name, $weight, $class) = @_;
     my $ticket = ++$self->{tickets};
@@ -144,21 +144,21 @@ sub finish {
     }
 }
 
-# What is idle goes back.
+# Releases all idle permits.
 sub give_back {
     my ($self, $name) = @_;
     $self->{todo}{$name}{release} += $self->{idle}{$name};
     $self->{idle}{$name} = 0;
 }
 
-# Says what there is to say. Counts are compared only when nothing else is
-# under way; what cannot be said yet waits.
+# Sends the pending changes. Counts are compared only while no other sync is
+# unanswered.
 sub flush {
     my ($self, $name) = @_;
     return if !$self->{ready};
     my $todo = $self->{todo}{$name};
 
-    # an ask and its cancel that are both unsent annihilate
+    # an unsent ask and its unsent cancel are both dropped
     my %unsent = map { $_ => 1 } @{ $todo->{ask} };
     my %both = map { $_ => 1 } grep { $unsent{$_} } @{ $todo->{cancel} };
     $todo->{$_} = [ grep { !$both{$_} } @{ $todo->{$_} } ] for qw/ask cancel/;
@@ -181,8 +181,7 @@ sub flush {
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
 }
 
-# Tickets that are believed to be in the queue, their owners still there or
-# not.
+# Tickets that count as queued, also of aborted requests.
 sub queued {
     my ($self, $name) = @_;
     my ($wait, $gone) = ($self->{wait}{$name}, $self->{gone}{$name});
@@ -198,14 +197,14 @@ sub sync {
     $self->{refresh}{$name} = 0;
     $self->{told}{$name} = $walk->{quiet} ? 0 : $self->{may}{$name};
     $self->send('sync', $name, [ $self->{gen}, $name, $walk->{limit},
-        1 + 2 * $self->{told}{$name}, $self->{todo}{$name}{release}, scalar @$cancel, scalar @$ask,
-        scalar @$check, map { @$_ } @$cancel, @$ask, @$check ],
+        1 + 2 * $self->{told}{$name}, $self->{todo}{$name}{release},
+        scalar @$cancel, scalar @$ask, scalar @$check, map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
             held => $self->held($name) + $self->{idle}{$name} });
     $self->{todo}{$name}{release} = 0;
 }
 
-# A permit for a ticket; false when this worker must not use it any more.
+# Uses the permit of a granted ticket; false: the fence has passed.
 sub grant {
     my ($self, $name, $ticket) = @_;
     my $wait = $self->{wait}{$name}{$ticket} or return 1;
@@ -215,7 +214,7 @@ sub grant {
     return 1;
 }
 
-# Not in the queue and no permit either: nothing is left to cancel.
+# The ticket is neither queued nor granted: its cancel is void.
 sub forget_cancel {
     my ($self, $name, $ticket) = @_;
     delete $self->{gone}{$name}{$ticket};
@@ -342,7 +341,7 @@ sub sync_reply {
     if ($said->{look}
         && ($said->{held} + $absent != $held || $there != $waiting))
     {
-        $self->{walk}->note("$self->{name} $name: believed $said->{held} +"
+        $self->{walk}->note("$self->{name} $name: worker $said->{held} +"
             . " $absent, $there; account $held, $waiting");
         $self->{walk}->differed("$self->{name} $name");
         return $self->hello;
