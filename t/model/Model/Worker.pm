@@ -198,7 +198,8 @@ sub sync {
     $self->{told}{$name} = $walk->{quiet} ? 0 : $self->{may}{$name};
     $self->send('sync', $name, [ $self->{gen}, $name, $walk->{limit},
         1 + 2 * $self->{told}{$name}, $self->{todo}{$name}{release},
-        scalar @$cancel, scalar @$ask, scalar @$check, map { @$_ } @$cancel, @$ask, @$check ],
+        scalar @$cancel, scalar @$ask, scalar @$check,
+        map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
             held => $self->held($name) + $self->{idle}{$name} });
     $self->{todo}{$name}{release} = 0;
