@@ -106,7 +106,7 @@ sub targets {
             against(@seen{qw(max ideal)}));
         for (['without a cap', 'plain'], ["HAProxy's", 'haproxy']) {
             my ($name, $key) = @$_;
-            told("goodput / $name, limit $case->{limit}",
+            without_target("goodput / $name, limit $case->{limit}",
                 against($seen{goodput},
                     $contended->seen($case->{name}, $key, 'goodput')));
         }
@@ -118,13 +118,13 @@ sub noise {
     my ($quiet) = @_;
     for (['throughput', 'rate'], ['p99', 'p99']) {
         my ($name, $what) = @$_;
-        told("noise: $name, limit_conn, again / limit_conn",
+        without_target("noise: $name, limit_conn, again / limit_conn",
             against_limit_conn($quiet, 'limit_conn_again', $what));
     }
 }
 
 # A ratio without a target.
-sub told {
+sub without_target {
     my ($name, @ratio) = @_;
     printf "%-49s%8s  (%s .. %s)\n", $name,
         map { number('%.3f', $_) } @ratio[ 0 .. 2 ];

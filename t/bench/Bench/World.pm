@@ -53,7 +53,7 @@ sub new {
     $self->enter($self->{registered});
     my $cycle = $self->can($self->{kind}) // \&quiet;
     $self->{cycle} = [ $self->$cycle ];
-    $self->crowd;
+    $self->add_passive;
     return $self;
 }
 
@@ -147,7 +147,7 @@ sub empty {
 }
 
 # Semaphores and sessions that take no part in the cycle.
-sub crowd {
+sub add_passive {
     my ($self) = @_;
     my ($one) = @{ $self->{members} };
     $self->{wire}->send(map { $self->sync($one, "k$_", 0, 1, 1) }

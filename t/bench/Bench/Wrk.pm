@@ -27,13 +27,13 @@ sub start {
         '/usr/bin/env', @pin, 'wrk', '-t1', "-c$connections",
         '-d' . LONGEST . 's', '-s', "$FindBin::Bin/wrk.lua", $url,
     ]);
-    wait_for { listens($process->pid) } 10, 'wrk to begin';
+    wait_for { handles_sigint($process->pid) } 10, 'wrk to begin';
     return bless { process => $process, log => $log }, $class;
 }
 
 # True when the process is wrk and handles SIGINT: before that the signal would
 # kill it.
-sub listens {
+sub handles_sigint {
     my ($pid) = @_;
     open my $fh, '<', "/proc/$pid/status" or croak 'wrk has ended';
     my $status = join '', <$fh>;

@@ -157,7 +157,7 @@ sub execute {
         push @{ $self->{messages} }, [ $channel =~ s/^.*?:c://r, $text ];
     }
     $self->{count}{$script}++;
-    $self->{heard}{ $worker->{name} } = $self->{now}
+    $self->{last_beat}{ $worker->{name} } = $self->{now}
         if $script =~ /^(hello|beat)$/ && !$reply->[3];
     $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
     $self->in_line($worker, $command, $reply, @published)
@@ -186,30 +186,30 @@ sub except {
 # earlier one of its class or a better class behind; weights do not matter.
 sub in_line {
     my ($self, $worker, $command, $reply, @published) = @_;
-    my $who = $worker->{name};
-    my $said = $command->{said};
+    my $name = $worker->{name};
+    my $payload = $command->{payload};
     my $line = $self->{line}{ $command->{name} } //= {};
     my (undef, undef, undef, undef, @rest) = @$reply;
     splice @rest, 0, 7;
 
-    for (@{ $said->{cancel} }) {
-        delete $line->{"$who $_->[0]"} if shift @rest;
+    for (@{ $payload->{cancel} }) {
+        delete $line->{"$name $_->[0]"} if shift @rest;
     }
     my (@granted, %queued);
-    for (@{ $said->{ask} }) {
+    for (@{ $payload->{ask} }) {
         my ($ticket, undef, $class) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
-        $queued{"$who $ticket"} = $place if $verdict == 2;
+        $queued{"$name $ticket"} = $place if $verdict == 2;
         next if $verdict != 1;
-        push @granted, [ "$who $ticket", ($class + 1) * $CLASS - 1 ];
+        push @granted, [ "$name $ticket", ($class + 1) * $CLASS - 1 ];
         for (values %queued) {
-            $self->bad("F1 $who $ticket overtakes in one command")
+            $self->bad("F1 $name $ticket overtakes in one command")
                 if $_ < ($class + 1) * $CLASS;
         }
     }
-    splice @rest, 0, scalar @{ $said->{check} };
+    splice @rest, 0, scalar @{ $payload->{check} };
 
-    my @served = map { "$who $_" } @rest;
+    my @served = map { "$name $_" } @rest;
     for (@published) {
         my ($session) = $_->[0] =~ /:c:(.*)/;
         my (undef, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
@@ -222,7 +222,7 @@ sub in_line {
     for my $ticket (sort keys %$line) {
         # tickets of a silent session may be overtaken
         my ($session) = split / /, $ticket;
-        next if $self->{heard}{$session} + 2 * $self->{lease} / 5
+        next if $self->{last_beat}{$session} + 2 * $self->{lease} / 5
             < $self->{now};
         for (@granted) {
             $self->bad("F1 $_->[0] overtakes $ticket")

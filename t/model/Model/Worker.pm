@@ -3,14 +3,15 @@ package Model::Worker;
 # One nginx worker as the protocol knows it: its state, the commands that it
 # sends, and its handling of replies and messages.
 #
-#   used  name -> ticket -> weight         requests that run upstream
-#   wait  name -> ticket -> weight, place (0: unknown), epoch of the ask
-#         (0: not sent)
-#   gone  name -> ticket -> weight         request aborted, cancel not replied
-#   idle  name -> weight                   kept for the next request
-#   may   name -> 1: permits may be kept   told: flag of the last sync
-#   todo  name -> release, cancel, ask     for the next sync
-#   conn  commands not executed and replies not read; undef: not connected
+#   used        name -> ticket -> weight: requests that run upstream
+#   wait        name -> ticket -> weight, place (0: unknown), epoch of the ask
+#               (0: not sent)
+#   gone        name -> ticket -> weight: request aborted, cancel not replied
+#   idle        name -> weight, kept for the next request
+#   may_keep    name -> 1: permits may be kept
+#   reuse_sent  name -> reuse flag of the last sync
+#   todo        name -> release, cancel, ask: for the next sync
+#   conn        commands not executed, replies not read; undef: not connected
 
 use warnings;
 use strict;
@@ -40,8 +41,8 @@ sub forget {
         $self->{flying}{$name} = 0;
         $self->{look}{$name} = 0;
         $self->{idle}{$name} = 0;
-        $self->{told}{$name} = 0;
-        $self->{may}{$name} = 1;
+        $self->{reuse_sent}{$name} = 0;
+        $self->{may_keep}{$name} = 1;
         $self->{refresh}{$name} = 0;
     }
 }
@@ -59,11 +60,11 @@ sub waiting {
 }
 
 sub send {
-    my ($self, $script, $name, $argv, $said) = @_;
+    my ($self, $script, $name, $argv, $payload) = @_;
     my $number = ++$self->{number};
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
-        epoch => $self->{epoch}, at => $self->{walk}{now}, said => $said,
+        epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
         argv => [ $self->{name}, $self->{epoch}, $number, @{ $argv // [] } ],
     };
 }
@@ -135,8 +136,8 @@ sub finish {
     my ($self, $name, $ticket) = @_;
     my $weight = delete $self->{used}{$name}{$ticket};
     return unless $self->{conn};
-    if ($self->{told}{$name} && $self->{may}{$name} && !$self->waiting($name)
-        && $self->{ready})
+    if ($self->{reuse_sent}{$name} && $self->{may_keep}{$name}
+        && !$self->waiting($name) && $self->{ready})
     {
         $self->{idle}{$name} += $weight;
     } else {
@@ -195,9 +196,9 @@ sub sync {
     my $walk = $self->{walk};
     $self->{flying}{$name}++;
     $self->{refresh}{$name} = 0;
-    $self->{told}{$name} = $walk->{quiet} ? 0 : $self->{may}{$name};
+    $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
     $self->send('sync', $name, [ $self->{gen}, $name, $walk->{limit},
-        1 + 2 * $self->{told}{$name}, $self->{todo}{$name}{release},
+        1 + 2 * $self->{reuse_sent}{$name}, $self->{todo}{$name}{release},
         scalar @$cancel, scalar @$ask, scalar @$check,
         map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
@@ -235,7 +236,7 @@ sub message {
     my ($word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
     return if $word eq 'beat' || $epoch != $self->{epoch};
     if ($word eq 'recall') {
-        $self->{may}{$name} = 0;
+        $self->{may_keep}{$name} = 0;
         $self->{refresh}{$name} = 1;
         return $self->give_back($name);
     }
@@ -253,7 +254,8 @@ sub receive {
         && $epoch == $command->{epoch} && $number == $command->{number};
 
     if ($script eq 'bye') {
-        $self->{byes} = [ grep { $_ ne $command->{said} } @{ $self->{byes} } ];
+        $self->{byes} =
+            [ grep { $_ ne $command->{payload} } @{ $self->{byes} } ];
         return;
     }
     return if $epoch != $self->{epoch};
@@ -278,7 +280,7 @@ sub receive {
 sub declare_reply {
     my ($self, $command, undef, @places) = @_;
     my $name = $command->{name};
-    for my $ticket (@{ $command->{said} }) {
+    for my $ticket (@{ $command->{payload} }) {
         my $place = shift @places;
         my $wait = $self->{wait}{$name}{$ticket};
         if (!$place && !$wait) {
@@ -293,22 +295,22 @@ sub declare_reply {
 
 sub sync_reply {
     my ($self, $command, @rest) = @_;
-    my ($name, $said) = @$command{qw/name said/};
+    my ($name, $payload) = @$command{qw/name payload/};
     my ($gone, $todo) = ($self->{gone}{$name}, $self->{todo}{$name});
-    my (undef, undef, undef, undef, $held, $waiting, $may) =
+    my (undef, undef, undef, undef, $held, $waiting, $may_keep) =
         splice @rest, 0, 7;
     $self->{flying}{$name}--;
-    $self->{may}{$name} = $may;
-    $self->give_back($name) if !$may;
+    $self->{may_keep}{$name} = $may_keep;
+    $self->give_back($name) if !$may_keep;
 
-    for (@{ $said->{cancel} }) {
+    for (@{ $payload->{cancel} }) {
         my ($ticket) = @$_;
         my $weight = delete $gone->{$ticket};
         $todo->{release} += $weight if !shift @rest && $weight;
     }
 
     my @granted;
-    for (@{ $said->{ask} }) {
+    for (@{ $payload->{ask} }) {
         my ($ticket) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
         my $wait = $self->{wait}{$name}{$ticket};
@@ -326,7 +328,7 @@ sub sync_reply {
     }
 
     my ($there, $absent) = (0, 0);
-    for (@{ $said->{check} }) {
+    for (@{ $payload->{check} }) {
         my ($ticket, $weight) = @$_;
         my $answer = shift @rest;
         if ($answer == 0) {
@@ -339,10 +341,10 @@ sub sync_reply {
             $self->forget_cancel($name, $ticket);
         }
     }
-    if ($said->{look}
-        && ($said->{held} + $absent != $held || $there != $waiting))
+    if ($payload->{look}
+        && ($payload->{held} + $absent != $held || $there != $waiting))
     {
-        $self->{walk}->note("$self->{name} $name: worker $said->{held} +"
+        $self->{walk}->note("$self->{name} $name: worker $payload->{held} +"
             . " $absent, $there; account $held, $waiting");
         $self->{walk}->differed("$self->{name} $name");
         return $self->hello;
