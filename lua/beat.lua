@@ -1,15 +1,18 @@
--- beat: the heartbeat, one per worker. Moves the clock, renews the lease,
--- removes sessions whose lease has ended, proves the subscription alive by a
--- message to the session's own channel ("beat <number>").
+-- beat: the heartbeat of a session. Moves the clock, renews the lease,
+-- removes sessions whose lease has expired, and publishes "beat <number>" on
+-- the session's own channel: the message proves that the subscription works.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- ARGV[1] session, ARGV[2] epoch, ARGV[3] number of the command
--- ARGV[4] generation that the session knows
--- ARGV[5] lease in ms
--- Reply: session, epoch, number, status (ok, resync); if ok then
---   live sessions, sessions removed by this call
+-- ARGV[1] session: string
+-- ARGV[2] epoch: integer > 0
+-- ARGV[3] number of the command: integer, echoed in reply and message
+-- ARGV[4] generation that the session knows: integer
+-- ARGV[5] lease: integer > 0, ms
+-- Reply: session (string), epoch, number, status (ok, resync); if ok then
+--   live sessions, sessions removed by this call: integers
 --
--- Idempotent. A removed session that lives says hello again and declares.
+-- Idempotent. A removed session that is alive sends hello and declares again.
+-- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
@@ -20,20 +23,20 @@ local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local gen, lease = integer(4), integer(5, 1)
--- how many sessions one call removes at most, so that it stays short
+-- sessions removed by one call at most: a script blocks all other commands
 local REMOVED_AT_ONCE = 100
 
--- Bars that are over go, in one look through the registry per lease.
+-- Deletes expired bars, in one pass over the registry per lease.
 local function prune_bars(clock)
     local due = tonumber(redis.call('HGET', meta, 'bars'))
     if not due or due > clock then return end
     local left = false
     local all = redis.call('HGETALL', epochs)
     for i = 1, #all, 2 do
-        local til = tonumber(string.match(all[i + 1], '^bye (%d+)$'))
-        if til and til <= clock then
+        local bar_end = tonumber(string.match(all[i + 1], '^bye (%d+)$'))
+        if bar_end and bar_end <= clock then
             redis.call('HDEL', epochs, all[i])
-        elseif til then
+        elseif bar_end then
             left = true
         end
     end
@@ -56,16 +59,16 @@ local clock = clock_tick(meta, sessions, lease)
 redis.call('ZADD', sessions, clock + lease, session)
 registry_write(epochs, session, epoch, declared, lease)
 
-local dead = redis.call('ZRANGEBYSCORE', sessions, '-inf', clock,
+local expired = redis.call('ZRANGEBYSCORE', sessions, '-inf', clock,
     'LIMIT', 0, REMOVED_AT_ONCE)
-for _, name in ipairs(dead) do
+for _, name in ipairs(expired) do
     redis.call('ZREM', sessions, name)
     redis.call('HDEL', epochs, name)
-    registry_ended(meta)
+    registry_count_ended(meta)
 end
 prune_bars(clock)
 
 redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    redis.call('ZCARD', sessions), #dead }
+    redis.call('ZCARD', sessions), #expired }

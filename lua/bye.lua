@@ -1,15 +1,18 @@
--- bye: a session leaves at once, whatever it had. O(1): its accounts and
--- tickets are void, and each semaphore finds that out when somebody wants
--- its permits. The session is barred for one lease: a late hello of a
--- killed worker must not enter.
+-- bye: removes a session at once, with all that it holds: its own at exit, or
+-- that of a dead worker of the same node. Its accounts and tickets become
+-- void; each semaphore drops them when its permits are next wanted. The
+-- session is barred for one lease, because a late hello of the dead worker
+-- would register it again.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- ARGV[1] session that speaks, ARGV[2] its epoch, ARGV[3] number
--- ARGV[4] session that leaves, its own or that of a dead predecessor
--- ARGV[5] lease in ms
--- Reply: ARGV[1], ARGV[2], ARGV[3], status (ok)
+-- ARGV[1] session that sends the command: string
+-- ARGV[2] its epoch: integer
+-- ARGV[3] number of the command: integer, echoed
+-- ARGV[4] session to remove: string
+-- ARGV[5] lease: integer > 0, ms
+-- Reply: session (string), epoch, number, status (ok)
 --
--- Run again it only prolongs the bar.
+-- Run again it only prolongs the bar. O(log n), n sessions.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
@@ -17,18 +20,19 @@
 -- @include "include/registry.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
-local speaker = session_name(1)
+local session = session_name(1)
 local epoch, number = integer(2), integer(3)
-local session = session_name(4)
+local leaving = session_name(4)
 local lease = integer(5, 1)
 
+-- a key of the wrong type must fail the script before its first write
 redis.call('ZCARD', sessions)
 redis.call('HLEN', epochs)
 local clock = clock_tick(meta, sessions, lease)
 
-redis.call('ZREM', sessions, session)
-redis.call('HSET', epochs, session, 'bye ' .. (clock + lease))
+redis.call('ZREM', sessions, leaving)
+redis.call('HSET', epochs, leaving, 'bye ' .. (clock + lease))
 redis.call('HSETNX', meta, 'bars', clock + lease)
-registry_ended(meta)
+registry_count_ended(meta)
 
-return { speaker, epoch, number, STATUS.ok }
+return { session, epoch, number, STATUS.ok }

@@ -1,12 +1,14 @@
--- declared: the session has declared all that it has; accounts and tickets
--- of its older epochs are void from now on.
+-- declared: ends the declaration of a session. Accounts and tickets of its
+-- older epochs are void from now on.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- ARGV[1] session, ARGV[2] epoch, ARGV[3] number of the command
--- Reply: session, epoch, number, status (ok, resync)
+-- ARGV[1] session: string
+-- ARGV[2] epoch: integer > 0
+-- ARGV[3] number of the command: integer, echoed
+-- Reply: session (string), epoch, number, status (ok, resync)
 --
--- Run again it only makes every semaphore look through its accounts once
--- more.
+-- Run again it makes every semaphore check its accounts once more, and has no
+-- other effect. O(1).
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
@@ -21,7 +23,7 @@ if current ~= epoch then
     return { session, epoch, number, STATUS.resync }
 end
 
-registry_ended(meta)
+registry_count_ended(meta)
 registry_write(epochs, session, epoch, epoch, lease)
 
 return { session, epoch, number, STATUS.ok }

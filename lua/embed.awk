@@ -1,13 +1,14 @@
 # Assembles the scripts: lua/<name>.lua with its includes inlined, each
-# include once a script, all other bytes as they stand.
+# include once per script, all other bytes unchanged.
 #
-#   awk -v dir=lua -f lua/embed.awk hello sync ...           the table in C
-#   awk -v dir=lua -v text=1 -f lua/embed.awk sync          the text itself
+#   awk -v dir=lua -f lua/embed.awk hello sync ...          table in C
+#   awk -v dir=lua -v text=1 -f lua/embed.awk sync          text of one script
 #
 # Called by: config (at configure time), Makefile (when a script changes),
-# t/lib/Dsem/Test.pm.  POSIX awk only: who builds nginx has no more.  The
-# names come in the order of the enum in ngx_http_dsem_scripts.h.  What is
-# printed is what is embedded: SCRIPT LOAD must give the same SHA-1 for both.
+# t/lib/Dsem/Test.pm.  POSIX awk only: a machine that builds nginx may have no
+# other.  The names must come in the order of the enum in
+# ngx_http_dsem_scripts.h.  Both forms have the same bytes, so SCRIPT LOAD
+# returns the same SHA-1 for both.
 
 BEGIN {
     if (dir == "") {
@@ -80,7 +81,7 @@ function emit(line) {
         return
     }
 
-    # "?" because of trigraphs
+    # "?" is escaped because of trigraphs
     gsub(/[\\"?]/, "\\\\&", line)
     gsub(/\t/, "\\t", line)
     gsub(/\r/, "\\r", line)

@@ -1,7 +1,8 @@
--- Arguments are checked before the first write: a script is not rolled back.
+-- Checks of ARGV, made before the first write: Redis does not roll a script
+-- back, so a later error would leave half of its changes.
 
--- The decimal integer in ARGV[i], from min (default 0) to max (2^53, up to
--- which Lua's numbers are exact); an error names the slot.
+-- The decimal integer in ARGV[i], from min (default 0) to max (default 2^53,
+-- the largest integer that Lua represents exactly). An error names the index.
 local function integer(i, min, max)
     local text = ARGV[i]
     local n = text and string.find(text, '^-?%d+$') and tonumber(text)
@@ -11,14 +12,15 @@ local function integer(i, min, max)
     return n
 end
 
--- All of ARGV from first on are made of digits, as far as one look at them
--- together can tell; plain_integer() does the rest, cheaper than integer().
+-- Checks the characters of all arguments from ARGV[first] on in one pattern
+-- match: cheaper than integer() for each of them. plain_integer() completes
+-- the check.
 local function plain_integers(first)
     if string.find(table.concat(ARGV, ',', first), '^[%d,-]*$') then return end
     for i = first, #ARGV do integer(i, -2^53) end
 end
 
--- The integer in ARGV[i], as above, where plain_integers() has looked.
+-- Same as integer(), for arguments that plain_integers() has checked.
 local function plain_integer(i, min, max)
     local n = tonumber(ARGV[i])
     if not n or n < min or n > (max or 2^53) then
@@ -27,7 +29,7 @@ local function plain_integer(i, min, max)
     return n
 end
 
--- The session's name in ARGV[i]. The colon tells the accounts of a
+-- The session name in ARGV[i]. The colon distinguishes the accounts of a
 -- semaphore from its other fields; a blank ends the name in a queue member.
 local function session_name(i)
     local name = ARGV[i]

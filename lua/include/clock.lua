@@ -1,26 +1,28 @@
--- The logical clock, in ms. It follows the wall clock of Redis but never
--- goes back, and never moves by more than a quarter of a lease per call: a
--- host clock that jumps ends no lease, and after an outage the first caller
--- does not end everybody else's.
+-- The logical clock, in ms. It follows the wall clock of Redis but never goes
+-- back, and one call moves it by a quarter of a lease at most. A step of the
+-- host's clock therefore expires no lease, and the first call after an outage
+-- does not expire the leases of all other sessions.
 
--- The wall clock in ms. TIME is two integers; the second is not zero-padded.
+-- The wall clock in ms. TIME replies with two integers, the second without
+-- leading zeros.
 local function wall_now()
     local t = redis.call('TIME')
     return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- What the clock shows now: clock and wall as stored (nil at first), the
--- lease in ms. Writes nothing.
+-- The logical clock at wall time now: clock and wall as stored (nil at
+-- first), all in ms. Writes nothing.
 local function clock_now(clock, wall, lease, now)
     local passed = now - (wall or now)
     return (clock or 0) + math.min(math.max(passed, 0), math.floor(lease / 4))
 end
 
--- Moves the stored clock and returns it. When nobody was heard for most of
--- a lease although there are sessions, all may have gone on with their
--- shares, of which Redis does not know: a quarter of a lease is left for all
--- to declare them before anything is granted. (A host clock that jumps
--- costs that pause, too, and nothing else.)
+-- Moves the stored clock and returns it. After three quarters of a lease
+-- without a command although sessions are registered, all workers may have
+-- admitted requests by their local shares, which Redis does not count. Then
+-- nothing is granted for a quarter of a lease, so that all sessions can
+-- declare first. A forward step of the host's clock causes the same pause and
+-- nothing else.
 local function clock_tick(meta, sessions, lease)
     local v = redis.call('HMGET', meta, 'clock', 'wall', 'recover_until')
     local now, wall = wall_now(), tonumber(v[2])

@@ -1,10 +1,10 @@
--- The registry: which sessions live, with epoch, declared epoch and lease.
--- A session is in the sessions ZSET (score: end of its lease) exactly while
--- its entry in the epochs HASH is "epoch declared lease"; an entry
--- "bye until" bars a session that has left, until the clock shows that.
+-- The registry: the live sessions with epoch, declared epoch and lease. A
+-- session is a member of the sessions ZSET (score: end of its lease) exactly
+-- while its field in the epochs HASH is "epoch declared lease". A field
+-- "bye until" bars a session that bye has removed, until that clock time.
 
--- The entry of a session: epoch, declared epoch, lease in ms; or nil when
--- it is not registered; or nil and the time until which it is barred.
+-- Reads a session. Returns epoch, declared epoch and lease in ms if it is
+-- registered; nil and the end of the bar if it is barred; nil otherwise.
 local function registry_read(epochs, session)
     local entry = redis.call('HGET', epochs, session)
     if not entry then return nil end
@@ -20,13 +20,13 @@ local function registry_write(epochs, session, epoch, declared, lease)
         string.format('%d %d %d', epoch, declared, lease))
 end
 
--- Counts one more session, or older epoch of one, whose accounts are void.
--- Every semaphore compares this with what it has seen.
-local function registry_ended(meta)
+-- Counts one more session, or older epoch of a session, whose accounts are
+-- void. A semaphore whose "seen" is behind this counter has accounts to check.
+local function registry_count_ended(meta)
     return redis.call('HINCRBY', meta, 'ended', 1)
 end
 
--- The heartbeat that goes with a lease, both in ms.
+-- The heartbeat interval of a lease, both in ms.
 local function heartbeat(lease)
     return math.min(math.floor(lease / 5), 1000)
 end

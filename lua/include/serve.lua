@@ -1,30 +1,31 @@
--- Hands free permits to the head of the queue, in order. A lighter ticket
--- behind the head never overtakes it.
+-- Grants free permits to the tickets at the head of the queue, in order. A
+-- lighter ticket never overtakes a heavier one before it.
 
-local DROPPED_AT_ONCE = 100     -- garbage of the dead, per call
-local STEPPED_AT_ONCE = 1000    -- tickets that cannot be served now, per call
+-- Bounds of the work in one call, because a script blocks all other commands.
+local DROPPED_AT_ONCE = 100     -- tickets of dead sessions
+local SKIPPED_AT_ONCE = 1000    -- tickets that cannot be served now
 local PAGE_MIN, PAGE_MAX = 4, 100
 
--- Where the walk begins: at the head, or behind the tickets that the last
--- call has stepped over without finding one to serve.
-local function serve_from(sem)
+-- The rank at which a walk begins: the head, or behind the tickets that the
+-- last call skipped without a grant. Rank 0 is the marker.
+local function serve_start(sem)
     if not sem.skip then return 1 end
     return math.max(redis.call('ZCOUNT', sem.queue, '-inf', sem.skip), 1)
 end
 
--- Too many in a row cannot be served: the next call goes on behind them.
-local function serve_skip(sem, rank)
+-- Too many tickets in a row were skipped: the next call starts behind them.
+local function serve_mark_skipped(sem, rank)
     local last = redis.call('ZRANGE', sem.queue, rank, rank, 'WITHSCORES')
     sem.skip = last[2]
 end
 
--- What to do with one ticket at the head: 'drop' (its session or epoch is
--- over), 'step' over it (its session lives but cannot take a permit now, or
--- a lowered limit has made it too heavy), 'stop' or 'grant'.
-local function serve_judge(sem, view, member, session, epoch, weight)
+-- Decides about one ticket: 'drop' (its session or epoch has ended), 'skip'
+-- (its session is alive but cannot take a permit now, or a lowered limit is
+-- below its weight), 'stop' (too few free permits), or 'grant'.
+local function serve_decide(sem, view, member, session, epoch, weight)
     if not session then
-        -- no ticket of ours; the marker, where a stranger is before it, stays
-        return member == MARKER and 'step' or 'drop'
+        -- not a ticket; the marker stays, whatever stands before it
+        return member == MARKER and 'skip' or 'drop'
     end
     local known = session_view(view, session)
     if not known or epoch < known.declared then
@@ -33,7 +34,7 @@ local function serve_judge(sem, view, member, session, epoch, weight)
     if epoch ~= known.epoch or known.declared ~= known.epoch
         or known.silent or weight > view.limit
     then
-        return 'step'
+        return 'skip'
     end
     if sem.held + weight > view.limit then
         return 'stop'
@@ -41,13 +42,14 @@ local function serve_judge(sem, view, member, session, epoch, weight)
     return 'grant'
 end
 
--- One walk from the head. Grants are noted in view.granted, by session:
--- a list of tickets. Returns true when somebody is left who wants a permit.
+-- One walk from the head. Puts grants into view.granted. Returns true when
+-- tickets are left that want a permit.
 local function serve_walk(sem, view)
     if sem.held >= view.limit then return sem.waiting > 0 end
-    local from = serve_from(sem)        -- rank 0 is the marker
-    local last = from + STEPPED_AT_ONCE
-    -- where somebody is found, or the end, the next call looks at all again
+    local from = serve_start(sem)
+    local last = from + SKIPPED_AT_ONCE
+    -- set again only if this walk ends at the bound, too: else the next call
+    -- starts at the head
     sem.skip = nil
     while sem.waiting > 0 do
         local free = view.limit - sem.held
@@ -58,14 +60,14 @@ local function serve_walk(sem, view)
             local session, epoch, ticket, weight =
                 string.match(member, '^(%S+) (%d+) (%d+) (%d+)$')
             epoch, weight = tonumber(epoch), tonumber(weight)
-            local act = serve_judge(sem, view, member, session, epoch,
+            local act = serve_decide(sem, view, member, session, epoch,
                 weight)
             if act == 'stop' then
                 return true
-            elseif act == 'step'
+            elseif act == 'skip'
                 or act == 'drop' and view.dropped >= DROPPED_AT_ONCE
             then
-                -- garbage that is left for later hides nobody behind it
+                -- a dead ticket that stays must not block those behind it
                 from = from + 1
             else
                 redis.call('ZREM', sem.queue, member)
@@ -87,16 +89,15 @@ local function serve_walk(sem, view)
         end
         if #page < size then return sem.waiting > 0 end
         if from >= last then
-            serve_skip(sem, from - 1)
+            serve_mark_skipped(sem, from - 1)
             return true
         end
     end
     return false
 end
 
--- Serves the queue. When somebody is left waiting and a session has ended
--- since this semaphore looked through its accounts, it looks, and serves
--- again.
+-- Serves the queue. When tickets are left and sessions have ended since the
+-- last scan of this semaphore, it scans the accounts and serves again.
 local function serve(sem, view)
     if sem.waiting == 0 or view.recovering or view.paused then return end
     if serve_walk(sem, view) and sem.seen ~= view.ended then

@@ -1,9 +1,9 @@
--- The words of every reply: how a command ended, and what an ask was told.
--- The C side has the same two tables (ngx_http_dsem_redis.h).
+-- The status of a command: the fourth element of every reply. ngx_module/ has
+-- the same table in C.
 local STATUS = {
     ok = 0,
     resync = 1,     -- session, epoch or generation unknown: hello, declare
-    stale = 2,      -- a hello whose epoch is not above the known one
-    gone = 3,       -- bye was said for this session: it needs a new name
-    broken = 4      -- the semaphore's own keys have the wrong type
+    stale = 2,      -- hello with an epoch not above the registered one
+    gone = 3,       -- hello of a session that bye has removed: new name needed
+    broken = 4      -- a key of the semaphore has the wrong type
 }

@@ -1,7 +1,6 @@
--- The backend of a contended run, in one nginx worker: a call takes so many
--- milliseconds, and what is served at once is counted here, at the place
--- where it matters. Counts down before it answers, so that the next call
--- never meets the last one.
+-- The backend of a contended run, in one nginx worker: a request takes a number
+-- of milliseconds, and concurrent requests are counted. It counts down before
+-- it responds, because the next request may arrive at once.
 --
 -- Called by: nginx.conf of Bench::Backend.
 
@@ -32,13 +31,13 @@ function backend.serve(ms)
     ngx.header.content_length = 3
     ngx.print('ok\n')
     ngx.eof()
-    -- what it takes to hand the answer to the kernel is service, too
+    -- writing the response to the kernel is part of the service time
     served = served + 1
     took = took + (now() - start)
 end
 
--- The time, calls served so far, the seconds that they took, how many run,
--- and the most that ran since the last time somebody asked.
+-- Prints the time, requests served so far, their service time in seconds,
+-- running requests, and the peak since the last report.
 function backend.report()
     ngx.print(string.format('%.6f %d %.6f %d %d\n', now(), served, took,
         running, peak))

@@ -1,15 +1,15 @@
 #!/usr/bin/perl
 
-# make bench: dsem beside what else there is, on this machine, in one run.
+# make bench: compares dsem with other limiters on this machine, in one run.
 # Rounds are interleaved (A B C, A B C, ...), and only ratios of the same run
-# mean anything elsewhere.
+# are valid on other machines.
 #
 # Environment: ROUNDS (15), SECONDS for each measurement (1), WORKERS of the
-# node whose cap is not reached (1; then it has a CPU of its own). It takes
-# nine minutes, half of which clients come and go. What is compared is the
-# distribution's nginx, not one of DSEM_NGINX.
+# node whose cap is not reached (1; then it has a CPU of its own). A run takes
+# nine minutes; half of the time clients start and end. It uses the
+# distribution's nginx and ignores DSEM_NGINX.
 #
-# Exit status: 0 when everything was measured, whatever came out.
+# Exit status: 0 when everything was measured, whatever the results.
 
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ END { local $?; $stage->end if $stage }
 my %opt = (rounds => $ENV{ROUNDS} || 15, seconds => $ENV{SECONDS} || 1,
     workers => $ENV{WORKERS} || 1);
 for (sort keys %opt) {
-    $opt{$_} =~ /^\d*\.?\d+$/ && $opt{$_} > 0 or die uc . " is no number\n";
+    $opt{$_} =~ /^\d*\.?\d+$/ && $opt{$_} > 0 or die uc . " is not a number\n";
 }
 
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis HAProxy wrk));

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# make bench-instructions: how many instructions nginx executes for a request,
-# counted by valgrind, and whose they are. One nginx process, eight clients
-# that ask again as soon as they are answered; what the kernel does is not
-# counted. The figures hardly vary, so one round is enough.
+# make bench-instructions: counts with valgrind how many instructions nginx
+# executes per request, by owner. One nginx process, eight clients with one
+# request at a time; the kernel is not counted. The figures hardly vary, so one
+# round is enough.
 #
 # Environment: REQUESTS (2000) for each line.
 
@@ -23,7 +23,7 @@ use Dsem::Load;
 
 my %QUIET = (name => 'quiet', limit => 1000, queue => 100,
     path => '/quick');
-# long enough for every client to be back in the queue
+# a service time in which every client returns to the queue
 my %QUEUED = (name => 'queued', limit => 1, queue => 100,
     path => '/sleep/5');
 my %REFUSED = (name => 'refused', limit => 0, queue => 100,
@@ -65,7 +65,7 @@ for (@LINES) {
         'all', @OWNERS;
 }
 
-# The subject's title, and instructions a request: all, and by owner.
+# The subject's title, and instructions per request: all, and by owner.
 sub count {
     my ($key, $case) = @_;
     my $callgrind = Bench::Callgrind->new($stage);

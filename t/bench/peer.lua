@@ -1,7 +1,7 @@
 -- The conventional limiter that dsem is compared with: one member of a sorted
--- set for each request, counted and added by a script on the request's path,
--- removed by a timer after it. Redis is spoken to in raw RESP, over a pool of
--- connections, with nothing in between that could be blamed.
+-- set for each request, counted and added by a script before the request, and
+-- removed by a timer after it. It uses raw RESP over a pool of connections, so
+-- that no client library affects the result.
 --
 -- Called by: nginx.conf of Bench::Subject (access_by_lua, log_by_lua).
 
@@ -12,7 +12,7 @@ redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
 return 1
 ]]
 
--- after so many seconds the permit of a node that was lost is free again
+-- seconds after which the permit of a lost node is free again
 local TTL = 60
 local POOL, IDLE_MS = 256, 60000
 
@@ -29,7 +29,7 @@ local function command(...)
     return out
 end
 
--- The first line of the reply, and the rest where there is one.
+-- Returns the first line of the reply, or the string of a bulk reply.
 local function ask(port, ...)
     local sock = ngx.socket.tcp()
     sock:settimeout(1000)

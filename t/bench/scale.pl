@@ -1,13 +1,11 @@
 #!/usr/bin/perl
 
-# make bench-scale: what one Redis carries. The real scripts on a private
-# Redis, called by simulated sessions from one process; the cost is taken at
-# Redis itself (INFO commandstats, and its CPU time), so that the speed of
-# this process is no matter. Of all rounds the cheapest one counts: what
-# disturbs can only add.
+# make bench-scale: the capacity of one Redis. One process calls the real
+# scripts on a private Redis as simulated sessions. The cost is measured in
+# Redis (INFO commandstats, and its CPU time), so the speed of this process has
+# no effect. Of all rounds the cheapest counts: disturbances only add.
 #
-# Environment: ROUNDS (5); SCALE (1), with 0.1 everything that is large is a
-# tenth.
+# Environment: ROUNDS (5); SCALE (1), factor of all large numbers.
 
 use strict;
 use warnings;
@@ -65,7 +63,7 @@ sub cheapest {
 }
 
 ###########################################################################
-# permits a second
+# permits per second
 
 sub carried {
     my @specs = (
@@ -99,16 +97,16 @@ sub carried {
                 @$seen{qw(script cpu)};
     }
     print <<'EOF_LEGEND';
-each: sync.  steady: permits are given back and asked for in one; alone: in
-two, and the semaphore comes and goes; contended: what is given back goes to
-the head of the queue in another session; recalled: from a session where it was
-idle to another, which uses it twice, in three; empty: a script that does
-nothing, to compare machines
+each: sync.  steady: permits are released and acquired in one; alone: in two,
+and the semaphore is created and deleted; contended: released permits go to the
+head of the queue, in another session; recalled: an idle permit goes to another
+session, which uses it twice, in three; empty: a script that does nothing, to
+compare machines
 EOF_LEGEND
 }
 
 ###########################################################################
-# what it depends on
+# growth
 
 sub grown {
     my $many = int 10_000 * $scale;
@@ -145,11 +143,11 @@ sub memory {
 
     title('Bytes in Redis');
     my @rows = (
-        ['a semaphore of which one permit is out', $known->bytes(['s', 'k1'])],
-        ['a semaphore of which nothing is out', $empty->bytes($s0, $q0)],
-        ['one more permit out in a session that has some',
+        ['a semaphore with one permit held', $known->bytes(['s', 'k1'])],
+        ['a semaphore without permits', $empty->bytes($s0, $q0)],
+        ['one more permit of a session that holds some',
             ($held->bytes($s0) - $ten->bytes($s0)) / $many],
-        ['one more session that has some', ($accounts->bytes($s0)
+        ['one more session that holds some', ($accounts->bytes($s0)
             - $ten->bytes($s0)) / $many],
         ['a ticket', ($long->bytes($q0) - $short->bytes($q0)) / $many],
         ['a session in the registry', ($registered->bytes(@registry)

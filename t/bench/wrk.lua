@@ -1,5 +1,5 @@
--- What wrk has seen, for Bench::Wrk to read: its own report has no number of
--- answers by kind, and two of its processes cannot be added up from it.
+-- The results of wrk in a form for Bench::Wrk: wrk's own report does not count
+-- responses by kind, and reports of two processes cannot be combined.
 --
 -- Called by: wrk.
 

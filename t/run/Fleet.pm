@@ -1,9 +1,9 @@
 package Fleet;
 
-# A fleet on this machine: a private Redis, a backend that counts for itself
-# what it serves at once, and two nginx nodes that run conf.example. Stands
-# in for Dsem::Test, whose parts it is made of: nothing that was started
-# here outlives the script, however that ends.
+# A fleet on this machine: a private Redis, a backend that counts its concurrent
+# requests, and two nginx nodes that run conf.example. Replaces Dsem::Test for
+# the parts of the harness that it uses. No process started here outlives the
+# script, however the script ends.
 #
 # Called by: fleet.pl.
 
@@ -15,7 +15,7 @@ use File::Path qw(make_path remove_tree);
 use IO::Select;
 use IO::Socket::UNIX;
 
-# for its idea of where the repository is
+# for the path of the repository
 use Dsem::Test ();
 use Dsem::Node;
 use Dsem::Process;
@@ -84,7 +84,7 @@ sub conf {
 sub end { Dsem::Process->end_all }
 
 ###########################################################################
-# what there is
+# accessors
 
 sub dir { $_[0]{dir} }
 sub names { qw(a b) }
@@ -94,7 +94,7 @@ sub backend { $_[0]{backend} }
 sub redis { $_[0]{redis} }
 sub node { $_[0]{node}{ $_[1] } }
 
-# The harness asks for one port only, the backend's.
+# The harness needs one free port only, the backend's.
 sub free_port { $_[0]{port} + 10 }
 
 sub port_of {
@@ -107,8 +107,8 @@ sub url {
     return 'http://127.0.0.1:' . $self->port_of($name);
 }
 
-# Requests that wait in the whole fleet, as Redis knows them. Undefined while
-# it does not answer: it may be stopped by whoever plays.
+# Requests waiting in the whole fleet, by Redis. Undefined while Redis does not
+# reply: the user may have stopped it.
 sub waiting {
     my ($self) = @_;
     my $sock = $self->{gauge} //= IO::Socket::UNIX->new(
@@ -124,7 +124,7 @@ sub waiting {
     return;
 }
 
-# No permit out and no ticket waiting: then the key is gone.
+# True when no permit is held and no ticket waits: the key is deleted then.
 sub settled {
     my ($self) = @_;
     return !$self->{redis}->cmd('EXISTS', 'dsem:{0}:s:reports');

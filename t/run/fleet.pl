@@ -1,15 +1,15 @@
 #!/usr/bin/perl
 
-# make run: a small fleet on this machine, a demonstration that its cap
-# holds, and then, on a terminal, the fleet to play with.
+# make run: starts a small fleet on this machine, demonstrates under load that
+# its cap holds, and on a terminal leaves the fleet running until Ctrl-C.
 #
 #   fleet.pl [--port=8080] [--seconds=10]
 #
-# PORT in the environment is the same as --port: nodes listen on it and the
-# next one, the backend on the tenth after it.
+# PORT in the environment is the same as --port. The nodes listen on this port
+# and the next one, the backend on port + 10.
 #
-# Exit status: 0 the cap held and was reached, 1 it did not, 2 the fleet
-# could not be started.
+# Exit status: 0 the cap was reached and held, 1 it was not, 2 the fleet could
+# not be started.
 
 use strict;
 use warnings;
@@ -65,7 +65,7 @@ sub refuse {
     exit 2;
 }
 
-# A sentence that names the ports that cannot be had.
+# A sentence that names the unusable ports; nothing when all are usable.
 sub unusable {
     my (@ports) = @_;
     my (@busy, @other);
@@ -80,7 +80,7 @@ sub unusable {
         . '"make run PORT=9000" takes other ones';
 }
 
-# Why nobody can listen on it; false when one can.
+# The error of listening on the port; false when there is none.
 sub fault {
     my ($port) = @_;
     return !IO::Socket::INET->new(LocalAddr => '127.0.0.1',
@@ -99,8 +99,8 @@ sub demonstrate {
     return $result;
 }
 
-# Until Ctrl-C. The backend is made to forget what it has served, or its log
-# would grow as long as somebody plays.
+# Runs until Ctrl-C. The backend's log is reset, or it would grow with every
+# request.
 sub play {
     my ($status) = @_;
     local $SIG{INT} = sub { $screen->end_live; exit $status };

@@ -1,7 +1,7 @@
 package Bench::Backend;
 
-# The backend of all subjects, one nginx worker: at /quick it answers at once;
-# at /sleep/20 it takes 20 ms and counts for itself what it serves.
+# The backend of all subjects, one nginx worker. /quick responds at once;
+# /sleep/20 takes 20 ms and is counted by the backend itself.
 #
 # Called by: Bench::Quiet, Bench::Contended.
 
@@ -55,8 +55,8 @@ sub report {
     return \%report;
 }
 
-# Also what nginx has turned away from is served to the end; and what HAProxy
-# sends after it, of clients that have left, one by one.
+# Waits until the backend is quiet: it completes requests that nginx has given
+# up, and those of closed clients that HAProxy still sends one by one.
 sub settle {
     my ($self) = @_;
     my $quiet = 0;

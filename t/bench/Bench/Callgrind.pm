@@ -1,7 +1,7 @@
 package Bench::Callgrind;
 
-# Counts instructions of an nginx that runs under valgrind: in one process,
-# because valgrind does not show which of several is the worker.
+# Counts instructions of an nginx under valgrind. It runs as a single process,
+# because valgrind does not show which of several processes is the worker.
 #
 # Called by: instructions.pl.
 
@@ -32,7 +32,7 @@ sub new {
     return $self;
 }
 
-# What this starts runs under valgrind.
+# Runs $start; nginx processes that it starts run under valgrind.
 sub around {
     my ($self, $start) = @_;
     local $ENV{DSEM_NGINX} = $self->{nginx};
@@ -40,7 +40,7 @@ sub around {
     return $start->();
 }
 
-# Counts from here on.
+# Begins to count.
 sub begin {
     my ($self, $node) = @_;
     $self->{pid} = $node->pid;
@@ -52,11 +52,11 @@ sub dump {
     system("callgrind_control -d $self->{pid} >/dev/null 2>&1") == 0
         or croak 'callgrind_control failed';
     my $file = "$self->{dir}/callgrind.$self->{pid}." . ++$self->{dumps};
-    return wait_for { -s $file && $file } 10, 'what valgrind has counted';
+    return wait_for { -s $file && $file } 10, 'the counts of valgrind';
 }
 
-# owner => instructions since begin. Functions that had begun before that and
-# have not ended, as main(), are said to have executed all of them.
+# owner => instructions since begin. valgrind attributes all instructions to
+# functions that were active before and still are, such as main().
 sub counted {
     my ($self) = @_;
     my $file = $self->dump;

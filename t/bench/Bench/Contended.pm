@@ -1,11 +1,10 @@
 package Bench::Contended;
 
-# The cap reached: two nodes with two workers each, ten times as many clients
-# as the limit lets through, who ask again as soon as they are answered. The
-# backend counts. Where all wait in one queue a request takes
-# clients * service / limit, and no other distribution of waits has a worst
-# one that is shorter. Beside them, what the machine itself can reach: as many
-# clients as the limit lets through, and neither cap nor queue.
+# The cap is reached: two nodes with two workers each, and ten times as many
+# clients as the limit allows, each with one request at a time. The backend
+# counts. With one queue a request takes clients * service / limit, and no other
+# distribution of waits has a shorter worst case. For comparison the machine's
+# own capacity: as many clients as the limit allows, without cap and queue.
 #
 # Called by: bench.pl.
 
@@ -74,7 +73,7 @@ sub load {
     my @wrks = map {
         Bench::Wrk->start($stage, $_, $clients / @urls)
     } @urls;
-    # until everybody has been served once
+    # until every client has been served once
     sleep 0.2 + ideal($case, $subject, $case->{ms} / 1000);
     my $before = $self->look($subject);
     sleep $self->{seconds};
@@ -102,7 +101,7 @@ sub clients {
     return $case->{ $subject->capped ? 'clients' : 'limit' };
 }
 
-# Seconds from a request to its answer.
+# Ideal seconds from a request to its response.
 sub ideal {
     my ($case, $subject, $service) = @_;
     return clients($case, $subject) * $service / $case->{limit};
@@ -132,7 +131,7 @@ sub at_redis {
     );
 }
 
-# A wait of one that was refused in between is not known here.
+# Where a subject rejects, waits are not known: a client retries until served.
 sub at_clients {
     my ($subject, @seen) = @_;
     my @served = map { $_->{requests} - $_->{refused} } @seen;
@@ -148,7 +147,7 @@ sub at_clients {
     );
 }
 
-# The largest of all rounds, where that is what must be told.
+# Medians over all rounds; of the peak the largest.
 sub medians {
     my ($self, $case, $subject) = @_;
     my $seen = $self->{seen}{ $case->{name} }{ $subject->key };

@@ -1,7 +1,7 @@
 package Bench::HAProxy;
 
-# HAProxy with maxconn and its queue: the cap of one host, and the bar for
-# what a queue can do. As many threads as the other subject has workers.
+# HAProxy with maxconn and its queue: the cap of one host, and the reference for
+# a queue. It has as many threads as the other subjects have workers.
 #
 # Called by: Bench::Subject.
 

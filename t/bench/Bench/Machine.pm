@@ -1,6 +1,6 @@
 package Bench::Machine;
 
-# What the numbers were measured on, so that nobody quotes them alone.
+# The machine of a measurement, printed above the figures: they depend on it.
 #
 # Called by: bench.pl, scale.pl.
 

@@ -1,6 +1,6 @@
 package Bench::Print;
 
-# Headings and figures, as both benchmarks print them.
+# Headings and figures in the format of all benchmarks.
 #
 # Called by: Bench::Report, scale.pl.
 

@@ -1,9 +1,9 @@
 package Bench::Proc;
 
-# What the kernel knows of a process: the CPU time that it took, and on which
-# CPUs it may run.
+# Processes as the kernel shows them: CPU time used, and the CPUs on which they
+# may run.
 #
-# Called by: Bench::Quiet, Bench::Contended, Bench::Scale.
+# Called by: Bench::Quiet, Bench::Contended, Bench::World, Bench::Machine.
 
 use strict;
 use warnings;
@@ -13,8 +13,8 @@ use POSIX ();
 
 use constant TICK => 1 / POSIX::sysconf(POSIX::_SC_CLK_TCK());
 
-# Seconds so far, user and system, all threads; of all these together. To the
-# nanosecond where the kernel tells, to the tick elsewhere.
+# CPU time of all these processes together so far, in seconds: user and system,
+# all threads. In nanoseconds if the kernel has schedstat, else in ticks.
 sub cpu {
     my (@pids) = @_;
     my $seconds = 0;
@@ -35,7 +35,7 @@ sub line {
 
 sub ticks {
     my ($pid) = @_;
-    # behind the name, which may hold anything
+    # after the name, which may contain any character
     my ($rest) = line("/proc/$pid/stat") =~ /.*\) (.*)/;
     my @field = split ' ', $rest;
     return $field[11] + $field[12];

@@ -1,7 +1,7 @@
 package Bench::Quiet;
 
-# The price of a cap that is not reached: one node, as many clients as keep
-# it busy, a backend that answers at once, a limit that nobody meets.
+# The cost of a cap that is not reached: one node, enough clients to keep it
+# busy, a backend that responds at once, a limit above the number of clients.
 #
 # Called by: bench.pl.
 
@@ -39,8 +39,8 @@ sub new {
 sub subjects { @{ $_[0]{subjects} } }
 sub workers { $_[0]{workers} }
 
-# One worker on the first CPU, all others elsewhere: then the worker is what
-# is measured.
+# One worker on the first CPU, all other processes on the others, so that the
+# worker is the bottleneck.
 sub pinned {
     my ($self) = @_;
     return $self->{workers} == 1 && Bench::Proc::cpus() > 1;
@@ -91,12 +91,12 @@ sub load {
     );
 }
 
-# What the subject has sent, and what its scripts have called inside.
+# Commands that the subject has sent, and commands called by its scripts.
 sub redis_calls {
     my ($subject, $before, $after) = @_;
     my %sends = map { $_ => 1 } $subject->sends;
     my %calls = (sent => 0, inner => 0);
-    # ours
+    # INFO is the benchmark's own command
     for my $name (grep { $_ ne 'info' } keys %$after) {
         my $n = $after->{$name} - ($before->{$name} // 0);
         $calls{ $sends{$name} ? 'sent' : 'inner' } += $n;
@@ -104,7 +104,7 @@ sub redis_calls {
     return \%calls;
 }
 
-# The medians over all rounds.
+# Medians over all rounds.
 sub medians {
     my ($self, $subject) = @_;
     my $seen = $self->{seen}{ $subject->key };

@@ -1,7 +1,7 @@
 package Bench::Report;
 
-# What make bench prints: tables of 80 columns, then what was aimed at beside
-# what came out. All medians; a ratio is the median of the rounds' ratios.
+# The output of make bench: tables of 80 columns, then targets and results. All
+# figures are medians; a ratio is the median of the rounds' ratios.
 #
 # Called by: bench.pl.
 
@@ -28,8 +28,8 @@ sub quiet {
             number('%.2f', $ratio), @m{qw(p50 p99 front redis sent inner)};
     }
     print <<'EOF_LEGEND';
-ratio: of requests a second, to limit_conn; us: CPU time for a request;
-calls: commands that Redis was sent for a request, and those inside scripts
+ratio: requests per second, to limit_conn; us: CPU time per request; calls:
+commands sent to Redis per request, and commands called inside scripts
 EOF_LEGEND
 }
 
@@ -39,7 +39,7 @@ sub against_limit_conn {
         $quiet->seen('limit_conn', $what));
 }
 
-# (median, smallest, largest) of the ratios; nothing where one is not there
+# (median, smallest, largest) of the ratios; nothing without both series
 sub against {
     my ($over, $under) = @_;
     return unless $over && $under;
@@ -74,18 +74,18 @@ sub contended {
     }
     print <<'EOF_LEGEND';
 2 nodes with 2 workers each; HAProxy is one host.  peak: at the backend, in all
-rounds; goodput: of limit / service time, as that really was; ideal: clients *
-service / limit; p50, p99, max: until the answer; Redis: calls and CPU time for
-a request
+rounds; goodput: of limit / measured service time; ideal: clients * service /
+limit; p50, p99, max: time to the response; Redis: calls and CPU time per
+request
 EOF_LEGEND
 }
 
 ###########################################################################
-# what is aimed at
+# targets
 
 sub targets {
     my ($quiet, $contended) = @_;
-    title('What is aimed at, and what came out (smallest .. largest round)');
+    title('Targets and results (smallest .. largest round)');
     noise($quiet);
     my $sent = $quiet->seen('reuse', 'sent');
     target('throughput / limit_conn', '>=', 0.95,
@@ -106,25 +106,25 @@ sub targets {
             against(@seen{qw(max ideal)}));
         for (['without a cap', 'plain'], ["HAProxy's", 'haproxy']) {
             my ($name, $key) = @$_;
-            told("goodput / $name, limit $case->{limit}",
+            without_target("goodput / $name, limit $case->{limit}",
                 against($seen{goodput},
                     $contended->seen($case->{name}, $key, 'goodput')));
         }
     }
 }
 
-# What two equal subjects differ by.
+# The difference between two equal subjects.
 sub noise {
     my ($quiet) = @_;
     for (['throughput', 'rate'], ['p99', 'p99']) {
         my ($name, $what) = @$_;
-        told("noise: $name, limit_conn, again / limit_conn",
+        without_target("noise: $name, limit_conn, again / limit_conn",
             against_limit_conn($quiet, 'limit_conn_again', $what));
     }
 }
 
-# Where nothing is aimed at.
-sub told {
+# A ratio without a target.
+sub without_target {
     my ($name, @ratio) = @_;
     printf "%-49s%8s  (%s .. %s)\n", $name,
         map { number('%.3f', $_) } @ratio[ 0 .. 2 ];
@@ -133,7 +133,7 @@ sub told {
 sub target {
     my ($name, $relation, $aim, $value, @spread) = @_;
     printf '%-40s%s %.2f ', $name, $relation, $aim;
-    return print "not there\n" unless defined $value;
+    return print "not measured\n" unless defined $value;
     my $there = $relation eq '>=' ? $value >= $aim : $value <= $aim;
     printf "%9.3f  (%.3f .. %.3f)  %s\n", $value, @spread,
         $there ? 'yes' : 'NO';

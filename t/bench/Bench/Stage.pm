@@ -1,17 +1,17 @@
 package Bench::Stage;
 
-# Where a bench takes place: a directory, a private Redis, and the nginx nodes
-# that subjects and backend are. Stands in for Dsem::Test, whose parts it is
-# made of; nothing that was started here outlives the script.
+# The environment of a benchmark: a directory, a private Redis, and the nginx
+# nodes of subjects and backend. Replaces Dsem::Test for the parts of the
+# harness that it uses; no process started here outlives the script.
 #
-# Called by: bench.pl, scale.pl and what they run.
+# Called by: bench.pl, instructions.pl, scale.pl and their modules.
 
 use strict;
 use warnings;
 
 use File::Path qw(make_path remove_tree);
 
-# for its idea of where the repository is
+# for the path of the repository
 use Dsem::Test ();
 use Dsem::Node;
 use Dsem::Process;

@@ -1,8 +1,8 @@
 package Bench::Stats;
 
-# A few numbers out of many.
+# Statistics over the rounds.
 #
-# Called by: everything here that counts.
+# Called by: Bench::Contended, Bench::Quiet, Bench::Report.
 
 use strict;
 use warnings;
@@ -24,14 +24,13 @@ sub spread {
     return @sorted[ 0, -1 ];
 }
 
-
-# 1: all have the same, 1/n: one has everything.
+# Jain's fairness index. 1: all have the same, 1/n: one has everything.
 sub jain {
     my $squares = sum0(map { $_ ** 2 } @_) or return;
     return sum0(@_) ** 2 / (@_ * $squares);
 }
 
-# Round by round, so that what disturbs a whole round disturbs no ratio.
+# Round by round, so that a disturbance of a whole round affects no ratio.
 sub ratios {
     my ($over, $under) = @_;
     return map {

@@ -1,8 +1,8 @@
 package Bench::Subject;
 
-# What is compared: ways to cap a backend, each in front of the same one, with
-# the same settings of nginx where it is one. A case is a cap: its name, limit
-# and the backend's path; a subject offers each of them at /<name>.
+# The subjects of the comparison: ways to limit requests to a backend, all with
+# the same backend and, if nginx, the same settings. A case is a cap: its name,
+# limit and the backend's path; a subject serves each case at /<name>.
 #
 # Called by: Bench::Quiet, Bench::Contended.
 
@@ -40,12 +40,12 @@ my %NGINX = (
             . ' require("peer").enter(%%REDIS_PORT%%, "%%NAME%%", %%LIMIT%%)'
             . ' } log_by_lua_block {'
             . ' require("peer").leave(%%REDIS_PORT%%, "%%NAME%%") }',
-        # the rest of what Redis executes is called by scripts
+        # all other commands of Redis are called by scripts
         sends => [qw(evalsha zrem)],
     },
 );
 
-# what is served without Redis shows as refused, and is not measured
+# a request decided without Redis counts as refused, and is not measured
 for (@NGINX{qw(reuse no_reuse)}) {
     $_->{dsem} = 1;
     $_->{http} .= ' dsem_redis %%REDIS%%; dsem_node %%NODE%%;'
@@ -81,7 +81,7 @@ http {
 }
 EOF_CONF
 
-# "..._again" is a second one that is the same.
+# "..._again" is a second, equal subject.
 sub start {
     my ($class, $stage, $key, %opt) = @_;
     my ($kind) = $key =~ /^(\w+?)(?:_again)?$/;
@@ -97,7 +97,7 @@ sub start {
     return $self;
 }
 
-# Until Redis knows all workers, and has forgotten those of another round.
+# Waits until exactly the workers of this subject are registered in Redis.
 sub wait_for_sessions {
     my ($self) = @_;
     my $redis = $self->{stage}->redis;
@@ -150,7 +150,7 @@ sub title { $_[0]{title} }
 sub servers { @{ $_[0]{servers} } }
 sub sends { @{ $_[0]{sends} // [] } }
 sub capped { $_[0]{key} ne 'plain' }
-# refuses where others let wait
+# rejects requests that other subjects queue
 sub refuses { $_[0]{key} eq 'lua' }
 
 sub pids {
@@ -159,14 +159,14 @@ sub pids {
     return map { $_->workers } @{ $self->{servers} };
 }
 
-# It is measured; where it makes room for others.
+# Stops the subject after its measurements, to make room for others.
 sub end {
     my ($self) = @_;
     $_->stop for @{ $self->{servers} // [] };
     $self->{haproxy}->end if $self->{haproxy};
 }
 
-# One for each half of the clients; the same twice where there is one host.
+# One URL per node; the same one repeated where there is one host.
 sub urls {
     my ($self, $case) = @_;
     my @base = $self->{haproxy} ? ($self->{haproxy}->url) x $self->{nodes}

@@ -1,7 +1,7 @@
 package Bench::Wire;
 
-# Commands to Redis by the thousand, in one write, and their replies by the
-# thousand: what matters is that Redis never waits for us.
+# Pipelines of thousands of commands to Redis, so that Redis never waits for
+# this process.
 #
 # Called by: Bench::World.
 
@@ -21,13 +21,13 @@ sub new {
     return $self;
 }
 
-# One command as it goes over the wire.
+# One command in RESP.
 sub command {
     return '*' . @_ . "\r\n"
         . join '', map { '$' . length($_) . "\r\n$_\r\n" } @_;
 }
 
-# Sends these (as command() has made them), and waits until all are executed.
+# Sends commands (in RESP, by command()), and waits until all are executed.
 sub send {
     my ($self, @commands) = @_;
     while (my @some = splice @commands, 0, AT_ONCE) {
@@ -35,7 +35,7 @@ sub send {
     }
 }
 
-# Writes while it reads: Redis stops reading where nobody takes its replies.
+# Writes while it reads: Redis stops reading while its replies are not read.
 sub exchange {
     my ($self, $out) = @_;
     my $sock = $self->{sock};
@@ -53,9 +53,9 @@ sub exchange {
         next unless vec $read, fileno $sock, 1;
         sysread $sock, $in, 1 << 20, length $in or croak 'Redis is gone';
     }
-    # an error, or the status of one that is not ok
-    croak "Redis said: $1" if $in =~ /^-([^\r]*)/m;
-    croak "a reply was: $&"
+    # an error, or a reply of a script whose status is not ok
+    croak "Redis replied: $1" if $in =~ /^-([^\r]*)/m;
+    croak "unexpected reply: $&"
         if $in =~ /^\$\d+\r\n[\w.-]+:\d+:\w+\r\n:\d+\r\n:\d+\r\n:[1-9]\d*/m;
 }
 

@@ -1,17 +1,17 @@
 package Bench::World;
 
-# A database of its own with so many sessions and semaphores, made with the
-# real scripts, and a cycle of syncs that can be repeated for ever:
+# A database with a number of sessions and semaphores, created by the real
+# scripts, and a cycle of syncs that can be repeated without end:
 #
-#   steady     each gives back a batch of permits and asks for as many, which
-#              it gets; the semaphore is never empty
-#   alone      a batch is asked for, and given back in the next sync: the
-#              semaphore comes and goes
-#   contended  as steady, but all permits are out, and what is given back goes
-#              to the head of the queue, in another session
-#   recalled   the one permit is idle in a session, another asks for it, the
-#              first gives it back, and the other uses it twice and keeps it
-#   empty      a script that does nothing, to compare
+#   steady     each sync releases a batch of permits and acquires as many; the
+#              semaphore is never empty
+#   alone      a batch is acquired, and released by the next sync: the semaphore
+#              is created and deleted each time
+#   contended  as steady, but all permits are held, and released ones are
+#              granted to the head of the queue, in another session
+#   recalled   the one permit is idle in a session and recalled for another,
+#              which uses it twice and keeps it
+#   empty      a script that does nothing, for comparison
 #
 # Called by: scale.pl.
 
@@ -30,15 +30,15 @@ use Dsem::Process;
 use Dsem::Scripts;
 use Dsem::Wait qw(wait_for);
 
-# long enough for nobody to end meanwhile
+# ms; no session may expire meanwhile
 use constant LEASE => 3_600_000;
 
 my $databases = 0;
 
-# sessions, semaphores, batch, kind; and where it matters: registered (as many
-# more sessions), known (as many more semaphores, with one permit), accounts
-# (as many sessions that have a permit of the first semaphore), held (by each
-# session, above its batch), waiting
+# sessions, semaphores, batch, kind; and optionally registered (number of more
+# sessions), known (number of more semaphores, with one permit), accounts
+# (number of more sessions with a permit of the first semaphore), held (permits
+# of each session above its batch), waiting (tickets)
 sub new {
     my ($class, $stage, %spec) = @_;
     my $self = bless {
@@ -53,7 +53,7 @@ sub new {
     $self->enter($self->{registered});
     my $cycle = $self->can($self->{kind}) // \&quiet;
     $self->{cycle} = [ $self->$cycle ];
-    $self->crowd;
+    $self->add_passive;
     return $self;
 }
 
@@ -67,7 +67,7 @@ sub call {
     return Bench::Wire::command('EVALSHA', $sha, scalar @keys, @keys, @argv);
 }
 
-# So many sessions that have said hello; their names.
+# Registers n sessions; returns their names.
 sub enter {
     my ($self, $n) = @_;
     my @names = map { $self->{scripts}->session('node')->name } 1 .. $n;
@@ -78,7 +78,7 @@ sub enter {
     return @names;
 }
 
-# One sync; asks: the first ticket, and how many of weight 1.
+# One sync command; acquires $asks tickets of weight 1, from number $ticket on.
 sub sync {
     my ($self, $session, $name, $release, $ticket, $asks) = @_;
     my $limit = $self->{limit} // 1_000_000;
@@ -105,9 +105,9 @@ sub quiet {
     } @pairs;
 }
 
-# Step k is session k's turn (modulo their number), and serves the asks of
-# step k - waiting, which is half a lap away; a ticket's number comes again
-# when the first of that number has long been served.
+# Step k is a sync of session k (modulo their number), and serves the tickets of
+# step k - waiting, which is half a lap away. A ticket's number is used again
+# long after the first one has been served.
 sub contended {
     my ($self) = @_;
     my ($n, $batch, $waiting) = @$self{qw(sessions batch waiting)};
@@ -127,7 +127,7 @@ sub contended {
     return map { $step->($_, $batch) } $waiting .. $waiting + $n * $laps - 1;
 }
 
-# Each asks, its neighbour gives back, and it asks once more.
+# Each session acquires, its neighbour releases, and it acquires once more.
 sub recalled {
     my ($self) = @_;
     my @members = @{ $self->{members} };
@@ -146,8 +146,8 @@ sub empty {
     return Bench::Wire::command('EVALSHA', $sha, 0);
 }
 
-# Those who only are there.
-sub crowd {
+# Semaphores and sessions that take no part in the cycle.
+sub add_passive {
     my ($self) = @_;
     my ($one) = @{ $self->{members} };
     $self->{wire}->send(map { $self->sync($one, "k$_", 0, 1, 1) }
@@ -156,8 +156,8 @@ sub crowd {
         $self->enter($self->{accounts}));
 }
 
-# Somebody takes the messages to these sessions, over one connection for each
-# hundredth of them: what nobody listens to costs less.
+# Subscribes to the channels of n sessions, on 100 connections: a message
+# without a subscriber would cost Redis less.
 sub listen {
     my ($stage, $n) = @_;
     my $redis = $stage->redis;
@@ -183,7 +183,7 @@ sub listen {
     } 10, 'the listener';
 }
 
-# So many syncs: microseconds of script, and of Redis' CPU time, for each.
+# Runs n syncs; returns microseconds of script and of Redis' CPU time per sync.
 sub measure {
     my ($self, $n) = @_;
     my $cycle = $self->{cycle};
@@ -201,7 +201,7 @@ sub measure {
     return { script => $us / $n, cpu => 1e6 * $cpu / $n };
 }
 
-# What is held and what waits in its first semaphore.
+# Permits held and tickets waiting of the first semaphore.
 sub state {
     my ($self) = @_;
     my $redis = $self->{redis};
@@ -211,7 +211,7 @@ sub state {
     return map { $_ // 0 } @$of;
 }
 
-# Bytes of these keys, as Redis reckons them.
+# Bytes of these keys, by MEMORY USAGE.
 sub bytes {
     my ($self, @keys) = @_;
     my $redis = $self->{redis};

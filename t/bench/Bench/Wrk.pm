@@ -1,7 +1,7 @@
 package Bench::Wrk;
 
-# One wrk: so many connections that ask again as soon as they are answered,
-# until it is told to stop. What it has seen comes from wrk.lua.
+# One wrk process: a number of connections, each with one request at a time,
+# until stop(). Its results come from wrk.lua.
 #
 # Called by: Bench::Quiet, Bench::Contended.
 
@@ -18,7 +18,7 @@ use Dsem::Wait qw(wait_for);
 
 use constant LONGEST => 3600;
 
-# cpus => [...]: it runs there and nowhere else
+# cpus => [...]: the CPUs on which it may run
 sub start {
     my ($class, $stage, $url, $connections, %opt) = @_;
     my $log = $stage->dir . '/wrk.' . ++$stage->{wrks};
@@ -27,13 +27,13 @@ sub start {
         '/usr/bin/env', @pin, 'wrk', '-t1', "-c$connections",
         '-d' . LONGEST . 's', '-s', "$FindBin::Bin/wrk.lua", $url,
     ]);
-    wait_for { listens($process->pid) } 10, 'wrk to begin';
+    wait_for { handles_sigint($process->pid) } 10, 'wrk to begin';
     return bless { process => $process, log => $log }, $class;
 }
 
-# Whether it is wrk already, and has a handler for SIGINT; until then that
-# would be its end.
-sub listens {
+# True when the process is wrk and handles SIGINT: before that the signal would
+# kill it.
+sub handles_sigint {
     my ($pid) = @_;
     open my $fh, '<', "/proc/$pid/status" or croak 'wrk has ended';
     my $status = join '', <$fh>;
@@ -41,12 +41,12 @@ sub listens {
     return $status =~ /^Name:\s*wrk$/m && hex($caught) & 1 << SIGINT - 1;
 }
 
-# requests: answers of any kind; refused: those that were no success; failed:
-# connections; seconds; latency: as many values as tell where requests lie,
-# and the largest, in ms.
+# Ends wrk and returns its results. requests: responses of any status; refused:
+# those without success; failed: connections; seconds; latency: evenly spaced
+# quantiles, and max, in ms.
 sub stop {
     my ($self) = @_;
-    # one that comes before it sleeps does not wake it
+    # a signal that arrives before wrk sleeps does not wake it
     wait_for {
         $self->{process}->signal('INT');
         $self->{process}->wait_exit(0.2);
@@ -65,8 +65,8 @@ sub stop {
     };
 }
 
-# The quantile of all latencies that several of them saw; each value weighs
-# as much as its wrk has requests.
+# A quantile over the latencies of several processes; each value is weighted by
+# the number of requests of its process.
 sub latency {
     my ($part, @seen) = @_;
     my @all = sort { $a->[0] <=> $b->[0] } map {

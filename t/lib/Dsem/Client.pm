@@ -1,8 +1,8 @@
 package Dsem::Client;
 
-# Single requests of a test. They are in flight while the test does other
-# things: the kernel keeps what comes, and whoever asks reads it. No event
-# loop; for many clients at once there is Dsem::Load.
+# Single requests of a test. They stay in flight while the test does other
+# things: the kernel buffers responses until the test reads them. No event
+# loop; use Dsem::Load for many concurrent clients.
 #
 # Called by: Dsem::Node and tests.
 

@@ -1,11 +1,11 @@
 package Dsem::Clock;
 
-# The wall clock of a Redis host, which can be set: a small library between
-# redis-server and libc adds seconds that the test writes to a file. The
-# monotonic clock, which no setting moves, is left alone.
+# A settable wall clock for a Redis server: a preloaded library adds an offset,
+# which the test writes to a file, to the time that libc returns. The monotonic
+# clock is unchanged, as on a host whose clock is set.
 #
 #   my $clock = Dsem::Clock->new($t);
-#   my $redis = $clock->redis;          # as $t->redis
+#   my $redis = $clock->redis;          # same as $t->redis
 #   $clock->step(-3600);
 #
 # Called by: tests.
@@ -36,14 +36,14 @@ sub redis {
     return $self->{t}->redis(%opt);
 }
 
-# Seconds, from where it is now.
+# Steps the clock, relative to its current time, in seconds.
 sub step {
     my ($self, $seconds) = @_;
     $self->{offset} += $seconds;
     open my $fh, '+>>', $self->{file} or croak "$self->{file}: $!";
     truncate $fh, 8;
     close $fh;
-    # in place: it is mapped
+    # in place: redis-server has mapped the file
     open $fh, '+<', $self->{file} or croak "$self->{file}: $!";
     syswrite $fh, pack 'q', $self->{offset};
     close $fh;

@@ -1,7 +1,7 @@
 package Dsem::Control;
 
-# How the test talks to its helper processes (oracle, proxy): one JSON array
-# a line over a unix socket, [method, arguments...], answered in order by
+# Remote calls from the test to its helper processes (oracle, proxy): one JSON
+# array per line over a unix socket, [method, arguments...]; replies in order,
 # [result] or [null, error]. The test's side blocks.
 #
 # Called by: Dsem::Upstream and Dsem::Proxy (new, call), Dsem::Oracle and
@@ -16,7 +16,7 @@ use IO::Socket::UNIX;
 
 my $json = Cpanel::JSON::XS->new->utf8->allow_nonref;
 
-# In the test, before the fork, so that nobody has to wait for the socket.
+# In the test, before the fork, so that new() need not wait for the socket.
 sub listen_on {
     my ($path) = @_;
     return IO::Socket::UNIX->new(Local => $path, Listen => 16)
@@ -40,7 +40,7 @@ sub call {
     return $result;
 }
 
-# In the helper: each method of $object whose name begins with "do_".
+# In the helper: executes methods of $object whose names begin with "do_".
 sub serve {
     my ($listen, $object) = @_;
     $listen->blocking(0);

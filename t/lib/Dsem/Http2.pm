@@ -1,8 +1,8 @@
 package Dsem::Http2;
 
 # An HTTP/2 connection (h2c, with prior knowledge) that can end a stream or
-# itself at any moment: frames written by hand, and of the answers only what
-# a test asks for.
+# itself at any moment. It writes frames itself, and decodes only those parts of
+# responses that tests need.
 #
 #   my $h2 = Dsem::Http2->new($node->raw);
 #   my $stream = $h2->get('/path', 'x-header' => 'value');
@@ -11,10 +11,11 @@ package Dsem::Http2;
 #   $h2->rst($stream);              # RST_STREAM
 #   $h2->close; $h2->reset;         # the connection: FIN, RST
 #
-# new(..., window => 0): so much may be sent on a stream, and no more before
-# window($stream, $bytes); else all is read. begin_post and data send a
-# body in pieces. What nginx's windows do not let out goes when they open, in
-# whatever call reads next. ping waits until nginx has seen all before it.
+# new(..., window => 0): initial receive window of a stream in bytes, to be
+# extended by window($stream, $bytes); without it all is read. begin_post and
+# data send a body in pieces. Data beyond nginx's windows is sent by the next
+# call that reads, when they open. ping waits until nginx has processed all
+# earlier frames.
 #
 # Called by: tests.
 
@@ -62,7 +63,7 @@ sub frame {
 ###########################################################################
 # out
 
-# The bytes of a request, and the number of its stream; nothing is sent.
+# Number of the new stream and bytes of the request; sends nothing.
 sub request {
     my ($self, $path, @header) = @_;
     return $self->head('GET', $END_STREAM, $path, @header);
@@ -83,7 +84,7 @@ sub head {
         frame('HEADERS', $flags | $END_HEADERS, $stream, $block);
 }
 
-# An integer with a prefix of 7 bits, and so many bytes.
+# An HPACK string: the length with a prefix of 7 bits, then the bytes.
 sub string {
     my ($bytes) = @_;
     my $length = length $bytes;
@@ -128,7 +129,7 @@ sub post {
     return $stream;
 }
 
-# What the windows let out.
+# Sends data as far as the windows allow.
 sub pump {
     my ($self) = @_;
     my ($window, $all) = @$self{qw(window unsent)};
@@ -150,7 +151,7 @@ sub pump {
     return $self;
 }
 
-# So much more may come on the stream; on all together, with stream 0.
+# Extends the receive window of a stream, or of the connection (stream 0).
 sub window {
     my ($self, $stream, $bytes) = @_;
     $self->{raw}->send(
@@ -158,7 +159,7 @@ sub window {
     return $self;
 }
 
-# Until nginx has seen all that was sent.
+# Waits until nginx has processed all that was sent.
 sub ping {
     my ($self) = @_;
     my $before = $self->{pongs} // 0;
@@ -166,7 +167,7 @@ sub ping {
     wait_for {
         $self->read;
         ($self->{pongs} // 0) > $before;
-    } undef, 'an answer to a ping';
+    } undef, 'the reply to a ping';
     return $self;
 }
 
@@ -191,13 +192,13 @@ sub reset { $_[0]{raw}->reset; return $_[0] }
 ###########################################################################
 # in
 
-# The status of the stream's answer, once it is whole.
+# Waits for the complete response of a stream; returns its status.
 sub status {
     my ($self, $stream, $timeout) = @_;
     wait_for {
         $self->read;
         $self->{ended}{$stream};
-    } $timeout, "the answer on stream $stream";
+    } $timeout, "the response on stream $stream";
     return $self->{status}{$stream};
 }
 
@@ -221,7 +222,7 @@ sub read {
     $self->pump if %{ $self->{unsent} };
 }
 
-# What has come of the stream's body.
+# Received part of the stream's response body.
 sub body {
     my ($self, $stream) = @_;
     $self->read;
@@ -254,14 +255,14 @@ sub take {
         && ($type == $TYPE{HEADERS} || $type == $TYPE{DATA});
 }
 
-# What has been read may come again.
+# Extends the windows by the bytes that were read.
 sub reopen {
     my ($self, $stream, $bytes, $ended) = @_;
     return unless $bytes;
     $self->window($_, $bytes) for 0, $ended ? () : $stream;
 }
 
-# A new size counts for the streams that are open too.
+# A new window size also applies to open streams.
 sub set {
     my ($self, %setting) = @_;
     my $size = $setting{$INITIAL_WINDOW_SIZE} // return;
@@ -270,7 +271,7 @@ sub set {
     $self->{initial} = $size;
 }
 
-# It comes first, behind changes of the table's size, in one of two forms.
+# The status is the first field after table size updates, in one of two forms.
 sub status_in {
     my ($block) = @_;
     $block =~ s/^[\x20-\x3f]+//;

@@ -1,9 +1,9 @@
 package Dsem::LoadGenerator;
 
-# The load's own process: HTTP/1.1 clients on bare sockets, in a closed loop
-# (so many clients, each asks again when it is answered) or an open one (so
-# many requests a second, whatever happens). Each request carries a nonce and
-# ends in exactly one status: a code, or a word for how it failed.
+# The load's own process: HTTP/1.1 clients on bare sockets, in a closed loop (a
+# number of clients, each with one request at a time) or an open one (a rate of
+# requests, independent of responses). Each request has a nonce and ends in
+# exactly one status: a code, or a word for its failure.
 #
 # Called by: Dsem::Load, in the child process. Every request ends in finish.
 
@@ -59,7 +59,7 @@ sub check_end {
     EV::break() unless %{ $self->{flying} } || $self->more;
 }
 
-# The open loop: what is due by now.
+# The open loop: starts all requests that are due.
 sub tick {
     my ($self) = @_;
     my $due = (now - $self->{begin}) * $self->{rate};
@@ -218,7 +218,7 @@ sub finish {
         latency => $latency, status => $status,
     } if $self->{keep_records};
     return $self->check_end if $self->{rate};
-    # not from within the caller: refused at once, it would recurse
+    # not from here: a connect that fails at once would recurse
     my $again;
     $again = EV::timer(0, 0, sub { undef $again; $self->next_one });
 }

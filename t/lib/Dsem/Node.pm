@@ -1,8 +1,8 @@
 package Dsem::Node;
 
-# One nginx: its prefix directory, its configuration with the tokens filled
-# in, its processes, its logs. Knows which workers the test killed itself, so
-# that teardown can tell theirs from other deaths.
+# One nginx: its prefix directory, its configuration with the tokens replaced,
+# its processes and logs. Records the workers that the test killed, so that
+# teardown can distinguish them from crashes.
 #
 # Called by: Dsem::Test; Dsem::Teardown reads the logs.
 
@@ -66,8 +66,8 @@ sub raw {
 ###########################################################################
 # life
 
-# As a daemon, because it refuses binary upgrades to anything else; its own
-# session is then its process group.
+# As a daemon, because nginx upgrades its binary in no other mode; the daemon's
+# session is its process group.
 sub start {
     my ($self) = @_;
     $self->write_conf;
@@ -107,7 +107,7 @@ sub _all_workers {
     return ($n // 1) <= grep { !$old{$_} } $self->workers;
 }
 
-# pid => title of the children
+# pid => title of child processes
 sub _children {
     my ($self) = @_;
     my %title;
@@ -127,7 +127,7 @@ sub _worker_pids {
     return @pids;
 }
 
-# of another master of this node, where there are two
+# $master: another master of this node, during a binary upgrade
 sub workers {
     my ($self, $master) = @_;
     local $self->{pid} = $master // $self->{pid};
@@ -144,7 +144,7 @@ sub cache_processes {
     return $self->_worker_pids(qr/cache (?:manager|loader) process/);
 }
 
-# Memory of a worker, in bytes.
+# Resident memory of a worker, in bytes.
 sub resident {
     my ($self, $pid) = @_;
     $pid //= ($self->workers)[0];
@@ -162,7 +162,7 @@ sub signal {
     return kill $signal, $self->{pid};
 }
 
-# The new workers run when it returns; the old ones may be draining.
+# Returns when the new workers run; old ones may still be draining.
 sub reload {
     my ($self, $conf) = @_;
     $self->write_conf($conf);
@@ -175,7 +175,7 @@ sub reload {
     return $self;
 }
 
-# Binary upgrade to the same binary; the old master is told to quit.
+# Upgrades to the same binary, and quits the old master.
 sub upgrade {
     my ($self) = @_;
     my $old = $self->{pid};
@@ -203,13 +203,13 @@ sub _end {
 sub quit { $_[0]->_end('QUIT', $_[1] // 10) }
 sub stop { $_[0]->_end('TERM', $_[1] // 10) }
 
-# The node is lost: nothing of it says goodbye.
+# Kills all processes of the node: no session sends bye.
 sub kill {
     my ($self) = @_;
     my @workers = keys %{ { $self->_children } };
     $self->{killed}{$_} = 1 for @workers;
     CORE::kill 'STOP', $self->{pid};
-    # it shall not live to see its workers die
+    # a running master would start new workers
     wait_for { _stopped($self->{pid}) } 15, "$self->{name} to stop";
     CORE::kill 'KILL', @workers, $self->{pid};
     wait_for { !$self->alive } 15, "$self->{name} to die";
@@ -251,7 +251,7 @@ sub thaw {
 
 sub error_log { $_[0]->_slurp('error.log') }
 
-# What the directory is called is no matter.
+# Without the directory's path, which could match by its name.
 sub grep_log {
     my ($self, $re) = @_;
     my $dir = $self->{t}->dir;
@@ -260,13 +260,13 @@ sub grep_log {
 
 sub access_log {
     my ($self) = @_;
-    # a line that is being written is not there yet
+    # without an incomplete last line
     return map { $json->decode($_) }
         split /\n/, $self->_slurp('access.log') =~ s/[^\n]+\z//r;
 }
 
-# The line of one request (Dsem::Client::Request): nginx writes it after the
-# answer.
+# The line of one request (Dsem::Client::Request); waits, because nginx writes
+# it after the response.
 sub logged {
     my ($self, $request) = @_;
     return wait_for {
@@ -278,7 +278,7 @@ sub logged {
 
 sub clear_logs {
     my ($self) = @_;
-    # nginx appends, so the rest of the file goes on at the beginning
+    # nginx appends, so it continues at the beginning of the empty file
     truncate "$self->{dir}/$_", 0 for qw(error.log access.log);
     return $self;
 }

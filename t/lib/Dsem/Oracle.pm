@@ -1,9 +1,9 @@
 package Dsem::Oracle;
 
-# The oracle's own process: a small HTTP/1.x server on bare sockets. A
-# request counts from its head read to its answer handed to the kernel, or to
-# the FIN or RST of nginx. It counts down before it writes the last byte, so
-# that the next one of nginx never meets it.
+# The oracle's own process: a small HTTP/1.x server on bare sockets. A request
+# counts from its head read to its response written to the kernel, or to the FIN
+# or RST of nginx. It is counted down before the last byte is written, because
+# nginx may send the next request at once.
 #
 # Called by: Dsem::Upstream, in the child process. Only count_up and
 # count_down change the counts.
@@ -11,7 +11,7 @@ package Dsem::Oracle;
 use strict;
 use warnings;
 
-# select: the other backends round a timer up to the next millisecond
+# select: the other methods round a timer up to the next millisecond
 BEGIN { $ENV{LIBEV_FLAGS} //= 1 }
 use EV;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
@@ -68,8 +68,9 @@ sub count_up {
     }
 }
 
-# The loop may show a request before an older FIN or RST on another
-# connection, or late, with its own FIN behind it: that is no peak.
+# Counts down closed connections before a new peak: the event loop may report a
+# request before an older FIN or RST on another connection, or late, when its
+# own FIN has arrived.
 sub end_closed {
     my ($self) = @_;
     for my $conn (grep { $_->{running} } values %{ $self->{conn} }) {
@@ -150,7 +151,7 @@ sub next_request {
     count_up($conn, $conn->{running});
 }
 
-# The answer begins when the body is there.
+# The response begins when the request body is complete.
 sub read_body {
     my ($conn) = @_;
     my $chunked = lc($conn->{header}{'transfer-encoding'} // '') eq 'chunked';
@@ -170,7 +171,7 @@ sub read_body {
 }
 
 ###########################################################################
-# an answer
+# a response
 
 sub serve {
     my ($conn) = @_;
@@ -182,7 +183,7 @@ sub serve {
     $time = defined $arg->{t} ? $arg->{t} / 1000 : $conn->{oracle}{service}
         if !defined $time || $time eq '';
     return answer($conn) if $time <= 0;
-    # timers count from the loop's idea of now, which lags
+    # timers count from the loop's cached time, which lags
     $conn->{timer} = EV::timer($time + EV::time() - EV::now(), 0,
         sub { answer($conn) });
 }
@@ -226,7 +227,7 @@ sub answer {
     flush_out($conn);
 }
 
-# In chunks, or up to the close where the client knows none.
+# A chunked response in pieces.
 sub stream {
     my ($conn, $pieces) = @_;
     my $every = ($conn->{arg}{every} // 100) / 1000;
@@ -244,8 +245,8 @@ sub stream {
     $send->();
 }
 
-# The last byte goes after the count; while the kernel takes all at once,
-# that is one write.
+# Counts down before the last byte is written; a small response is one write,
+# of a large one the last byte is held back.
 sub flush_out {
     my ($conn) = @_;
     my $held_back = $conn->{last} && length $conn->{out} > 65_536 ? 1 : 0;
@@ -280,14 +281,14 @@ sub answered {
 }
 
 ###########################################################################
-# what the test asks
+# calls from the test
 
 sub do_peak { $_[0]{peak}{ $_[1] } // 0 }
 sub do_now { $_[0]{now}{ $_[1] } // 0 }
 sub do_count { $_[0]{count}{ $_[1] } // 0 }
 sub do_log { $_[0]{log} }
 
-# What runs goes on running, and is the first peak.
+# Running requests continue, and are the first peak.
 sub do_reset {
     my ($self) = @_;
     $self->{count} = {};

@@ -1,9 +1,8 @@
 package Dsem::Ports;
 
-# Ports of this test, and of no other that runs at the same time: a server
-# that was killed finds its own free when it comes back. All are below the
-# range from which outgoing connections take theirs, so that no client sits
-# on one meanwhile.
+# Ports for this test only, also while other tests run: a server that was killed
+# can use the same port again. All are below the range of outgoing connections,
+# so that no client takes one meanwhile.
 #
 # Called by: Dsem::Test (free_port).
 
@@ -15,7 +14,7 @@ use IO::Socket::INET;
 
 use constant { FIRST => 10_000, BLOCK => 200, BLOCKS => 110 };
 
-# whoever has the block's first port, of UDP, has the block
+# the test that has bound the block's first UDP port owns the block
 my ($claim, $block, $used);
 
 sub free_port {
@@ -28,7 +27,7 @@ sub free_port {
     croak 'no free port';
 }
 
-# Not the same one as the last test's.
+# Claims a free block, starting at another one than the last test.
 sub claim {
     for my $i (0 .. BLOCKS - 1) {
         ($block, $used) = (FIRST + BLOCK * (($$ * 7 + $i) % BLOCKS), 0);

@@ -1,8 +1,8 @@
 package Dsem::Process;
 
-# A child process in a process group of its own. Owns the list of all of
-# them, so that none is left behind: each group is killed at the end, and
-# where the test itself is killed, a guard does that in its place.
+# A child process in a process group of its own. Owns the list of all children:
+# each group is killed at the end of the test, by a guard process if the test
+# itself is killed.
 #
 # Called by: everything in the harness that starts something.
 
@@ -22,8 +22,8 @@ my %SYS_PRCTL = (x86_64 => 157, aarch64 => 167);
 my @all;
 my $guard;
 
-# argv => [...] is executed, code => sub runs in a fork (keep: file handles
-# that it uses); output goes to the file log.
+# argv => [...]: command to execute, or code => sub to run in a fork (keep: file
+# handles that it uses); log: file for its output.
 sub spawn {
     my ($class, %opt) = @_;
     $guard //= _guard();
@@ -33,12 +33,12 @@ sub spawn {
         print STDERR $@ if $@;
         _exit(127);
     }
-    # here as well: whoever fails at once ends a group that is there
+    # here as well: a child may end before it has created its group
     setpgrp $pid, $pid;
     return $class->adopt($pid, $opt{name});
 }
 
-# One that a child started, and that leads its group, is ours as well.
+# Owns a process started by a child; it must lead its group.
 sub adopt {
     my ($class, $pid, $name) = @_;
     my $self = bless {
@@ -67,9 +67,9 @@ sub _child {
     _exit(0);
 }
 
-# Is told of each group that begins and ends, and kills those that are left
-# when the test closes the pipe, in whatever way. Orphans come to us instead
-# of to init, so that they can be waited for.
+# Starts the guard: it reads the start and end of each group from a pipe, and
+# kills the remaining groups when the test has closed the pipe or died. Orphans
+# become children of the test instead of init, so that it can wait for them.
 sub _guard {
     my $prctl = $SYS_PRCTL{ (split /-/, $Config{archname})[0] };
     syscall $prctl, $PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 if $prctl;
@@ -91,9 +91,9 @@ sub _guard {
     _exit(0);
 }
 
-# A copy of a client's connection here would swallow its FIN. The numbers stay
-# taken: Perl counts handles by number, and would not close a new one whose
-# number a handle of the test had.
+# Replaces inherited descriptors by /dev/null: a copy of a client's connection
+# would suppress its FIN. The numbers stay in use, because Perl counts handles
+# by number and would not close a new handle with the number of an old one.
 sub _drop_all_but {
     my %keep = map { $_ => 1 } @_;
     opendir my $dir, '/proc/self/fd' or die "/proc/self/fd: $!";
@@ -114,7 +114,7 @@ sub alive {
     return !$got;
 }
 
-# The group's leader has given way to another (nginx, a binary upgrade).
+# Another process now leads the group (a binary upgrade of nginx).
 sub succeed {
     my ($self, $pid) = @_;
     waitpid $self->{pid}, 0;
@@ -138,7 +138,7 @@ sub wait_exit {
     return poll(sub { !$self->alive }, $timeout);
 }
 
-# At once, whatever it does; with everything that it has started.
+# Kills the whole group.
 sub end {
     my ($self) = @_;
     return if $self->{owner} != $$;

@@ -1,8 +1,8 @@
 package Dsem::Proxy;
 
 # A TCP proxy as the test sees it: the network between nginx and Redis (or
-# between two of Redis), which hangs, cuts, delays and loses as told. c2s is
-# from nginx to Redis, s2c the way back.
+# between two Redis servers), which hangs, cuts, delays and loses data on
+# demand. c2s is the direction from nginx to Redis, s2c the opposite one.
 #
 # Called by: Dsem::Test.
 
@@ -30,7 +30,7 @@ sub new {
         name => $name, address => "127.0.0.1:$port", process => $process,
         control => Dsem::Control->new("$dir/control"),
     }, $class;
-    # it answers when it listens
+    # replies as soon as the proxy listens
     $self->accepted;
     return $self;
 }
@@ -51,43 +51,43 @@ sub open { $_[0]->_ask('open') }
 # { c2s => bytes, s2c => bytes } passed on so far
 sub bytes { $_[0]->_ask('bytes') }
 
-# The same in writes.
+# { c2s => writes, s2c => writes } so far
 sub pieces { $_[0]->_ask('pieces') }
 
 # Ends every connection, on both sides, with FIN or with RST.
 sub cut { $_[0]->_ask('cut', 0) }
 sub reset { $_[0]->_ask('cut', 1) }
 
-# Nothing passes, new connections included, and nobody is told. What was on
-# its way passes at the thaw.
+# Nothing passes, on new connections either, and no connection is closed. Data
+# in transit passes at the thaw.
 sub freeze { $_[0]->_ask('freeze', $_[1] // 'both') }
 sub thaw { $_[0]->_ask('thaw', $_[1] // 'both') }
 
-# Seconds, in each direction or one.
+# Delays data by so many seconds, in one direction or both.
 sub delay { $_[0]->_ask('delay', $_[1], $_[2] // 'both') }
 
-# Loses whole RESP frames: those that match (a regular expression on the
-# frame; by default every pub/sub message), each of them or every n-th, all
-# the time or count times. Without arguments: no more.
+# Loses whole RESP frames that match a regular expression (match; by default
+# every pub/sub message): all of them or every n-th (every), always or count
+# times. Without arguments: loses no more frames.
 sub swallow {
     my ($self, %what) = @_;
     $what{match} //= '^\*3\r\n\$7\r\nmessage\r\n' if %what;
     return $self->_ask('swallow', %what);
 }
 
-# How many that were so far.
+# Number of lost frames so far.
 sub swallowed { $_[0]->_ask('swallowed') }
 
-# RST to both when so many more bytes have passed; once.
+# Resets both sides, once, when so many more bytes have passed.
 sub cut_after { $_[0]->_ask('cut_after', $_[1], $_[2] // 's2c') }
 
-# Pieces of so many bytes, each a segment of its own; 0: as they come.
+# Passes data in segments of so many bytes; 0: unchanged.
 sub slice { $_[0]->_ask('slice', $_[1]) }
 
-# Connections are refused, as if nobody listened.
+# Refuses connections, like a closed port; 0: accepts them again.
 sub refuse { $_[0]->_ask('refuse', $_[1] // 1) }
 
-# Where new connections go.
+# Sets the target of new connections.
 sub retarget { $_[0]->_ask('retarget', $_[1]) }
 
 1;

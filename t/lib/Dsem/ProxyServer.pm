@@ -1,8 +1,8 @@
 package Dsem::ProxyServer;
 
-# The proxy's own process. A connection is a pair of sides; what is read on
-# one side goes through the faults in force (lose, cut, delay, slice) into
-# the other's queue, and is written from there when it is due.
+# The proxy's own process. A connection is a pair of sides. Data read on one
+# side passes the faults in force (lose, cut, delay, slice) into the queue of
+# the other side, and is written from there when due.
 #
 # Called by: Dsem::Proxy, in the child process.
 
@@ -42,7 +42,7 @@ sub accept_one {
     return unless $server;
     my $pair = { proxy => $self };
     $self->{pairs}{$pair} = $pair;
-    # a side is named for the direction in which it is read
+    # a side is named after the direction of the data read from it
     for ([c2s => $client], [s2c => $server]) {
         my ($dir, $sock) = @$_;
         $sock->blocking(0);
@@ -83,7 +83,7 @@ sub readable {
     pass($self, $side, $bytes);
 }
 
-# What is to be written on the other side, and when.
+# Queues data for the other side, with the time when it is due.
 sub pass {
     my ($self, $side, $bytes) = @_;
     my $dir = $side->{dir};
@@ -111,7 +111,7 @@ sub write_queue {
         }
         return end_side($side) unless defined $bytes;
         return unless write_piece($self, $side, $bytes);
-        # one piece each turn of the loop, so that the reader sees it alone
+        # one piece per turn of the loop, so that each is a read of its own
         if ($self->{slice} && @$queue) {
             $side->{timer} = EV::timer(0.0001, 0,
                 sub { write_queue($self, $side) });
@@ -146,7 +146,7 @@ sub write_piece {
     return 1;
 }
 
-# The FIN goes on; the other direction may still have something to say.
+# Passes the FIN on; the other direction may still have data.
 sub end_side {
     my ($side) = @_;
     my $pair = $side->{pair};
@@ -171,8 +171,8 @@ sub end_pair {
 ###########################################################################
 # frames
 
-# The bytes without the frames that are to be lost; an unfinished frame
-# waits for its end.
+# Returns the bytes without the frames to lose; an incomplete frame is kept
+# until the rest arrives.
 sub lose {
     my ($self, $side, $bytes) = @_;
     my $what = $self->{swallow};
@@ -195,7 +195,7 @@ sub is_lost {
     return 1;
 }
 
-# Where the frame that begins at $at ends; 0 while it is not all there.
+# End of the frame that begins at $at; 0 while it is incomplete.
 sub frame_length {
     my ($buffer, $at) = @_;
     pos($$buffer) = $at;
@@ -213,7 +213,7 @@ sub frame_length {
 }
 
 ###########################################################################
-# what the test asks
+# calls from the test
 
 sub do_accepted { $_[0]{accepted} }
 sub do_open { scalar keys %{ $_[0]{pairs} } }
@@ -262,7 +262,7 @@ sub do_delay {
 
 sub do_swallow {
     my ($self, %what) = @_;
-    # what waited for its end is let go
+    # incomplete frames are passed on
     for my $side (sides($self)) {
         pass($self, $side, delete $side->{frames} // '') unless %what;
         $side->{frames} = '' unless %what;

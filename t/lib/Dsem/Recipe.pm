@@ -1,12 +1,12 @@
 package Dsem::Recipe;
 
-# The recipes of the README, as they stand there and as they can run on this
-# machine: addresses and paths are replaced, nothing else.
+# The recipes of the README, unchanged or adapted to this machine: only
+# addresses and paths are replaced.
 #
 #   my $recipe = recipe('WebSockets', '/var/log/nginx' => '%%DIR%%');
 #   my ($conf, $command) = recipe('A dry run before it counts');
 #
-# What comes back goes into the nginx.conf of the test.
+# The result is a part of the test's nginx.conf.
 #
 # Called by: t/recipes/*.t.
 
@@ -21,7 +21,7 @@ use Dsem::Test ();
 
 our @EXPORT = qw(recipe recipes);
 
-# What the harness has places for of its own; it may be there or not.
+# Replaced in every recipe that has it.
 my %HERE = ('listen 80;' => 'listen 127.0.0.1:%%PORT%%;');
 
 sub _section {
@@ -32,10 +32,10 @@ sub _section {
     return $section;
 }
 
-# Their titles.
+# The titles of all recipes.
 sub recipes { return _section() =~ /^### (.*)/mg }
 
-# The indented blocks of one, what is found in them replaced: the first is
+# The indented blocks of one recipe, with %place replaced; the first block is
 # the configuration.
 sub recipe {
     my ($title, %place) = @_;

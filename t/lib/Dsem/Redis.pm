@@ -1,8 +1,7 @@
 package Dsem::Redis;
 
-# A private redis-server: nothing persistent, TCP and unix socket, logs and
-# pid in the test's directory. What it forgets and when it hangs is up to
-# the test.
+# A private redis-server: no persistence, TCP and unix socket, log in the test's
+# directory. The test stops, kills, freezes or empties it.
 #
 # Called by: Dsem::Test.
 
@@ -60,7 +59,7 @@ sub start {
     return $self;
 }
 
-# Another connection of the test's own.
+# A new connection of the test.
 sub client {
     my ($self) = @_;
     return Dsem::Redis::Client->new($self->unix, $self->{password});
@@ -93,7 +92,7 @@ sub _end {
     return $self;
 }
 
-# Everything lost, connections too.
+# Loses all data and connections.
 sub empty {
     my ($self) = @_;
     return $self->kill->start;
@@ -113,14 +112,14 @@ sub thaw {
     return $self;
 }
 
-# Ends every connection but the one that says so.
+# Closes every connection but the caller's.
 sub client_kill {
     my ($self) = @_;
     return $self->cmd(qw(CLIENT KILL TYPE normal SKIPME yes))
         + $self->cmd(qw(CLIENT KILL TYPE pubsub SKIPME yes));
 }
 
-# Commands executed since the start, by name; scripts' own commands too.
+# Commands executed since the start, by name, with those inside scripts.
 sub calls {
     my ($self) = @_;
     my $info = $self->cmd('INFO', 'commandstats');

@@ -1,6 +1,6 @@
 package Dsem::Scripts;
 
-# The Lua scripts, called by name with named arguments, as a worker would.
+# The Lua scripts, called by name with named arguments, as by a worker.
 #
 #   my $t = Dsem::Test->new;
 #   my $scripts = Dsem::Scripts->new($t);
@@ -8,13 +8,13 @@ package Dsem::Scripts;
 #   $one->ask('api', 7, limit => 1);                # 'granted', 'queued', ...
 #   my $reply = $one->sync('api', release => 1, check => [[8, 1]]);
 #
-# Every reply must begin with session, epoch and number, else it dies.
+# Dies unless the reply begins with session, epoch and number.
 #
 # Shard: run($script, \@keys, @argv), all_keys, state($name), queue($name),
 #   meta($field), t, redis,
-#   advance($ms) moves the logical clock, pass($ms, @sessions) with beats,
+#   advance($ms) moves the logical clock, pass($ms, @sessions) does with beats,
 #   order($name, $limit, $paused),
-#   dump: all keys and values, to see that nothing was written.
+#   dump: all keys and values, to show that nothing was written.
 #   done ends the test.
 # Session: hello, declare, declared, enter, beat, bye, sync, ask; each returns
 #   the reply as a hash; status is a word, and so are verdicts.
@@ -47,7 +47,7 @@ sub shard_keys {
     return map { $self->key(@$_) } [], ['sessions'], ['epochs'];
 }
 
-# KEYS of a script, for one semaphore where it needs any.
+# KEYS of a script; $name: semaphore, for scripts that need one.
 sub keys_of {
     my ($self, $script, $name) = @_;
     return $self->shard_keys unless $script =~ /^(sync|declare)$/;
@@ -55,7 +55,7 @@ sub keys_of {
         $self->key('s', $name), $self->key('q', $name);
 }
 
-# Runs a script with the KEYS and ARGV given; the reply as Redis gave it.
+# Runs a script with the KEYS and ARGV given; returns the raw reply.
 sub run {
     my ($self, $script, $keys, @argv) = @_;
     $self->{sha}{$script} //= $self->{redis}->cmd('SCRIPT', 'LOAD',
@@ -80,14 +80,14 @@ sub meta {
     return $self->{redis}->cmd('HSET', $meta, @arg);
 }
 
-# Moves the logical clock, as if so much time had passed. The wall goes
-# along, so that no real time is added.
+# Moves the logical clock, as if so much time had passed. The stored wall clock
+# is unchanged, so the next command does not add that time again.
 sub advance {
     my ($self, $ms) = @_;
     return $self->{redis}->cmd('HINCRBY', $self->key, 'clock', $ms);
 }
 
-# So much time passes, in heartbeats of the sessions given.
+# Moves the clock in steps of a heartbeat; the sessions given send beats.
 sub pass {
     my ($self, $ms, @sessions) = @_;
     for (my $left = $ms; $left > 0; $left -= 1000) {
@@ -102,7 +102,7 @@ sub order {
         ($limit // '-') . ' ' . ($paused ? 1 : 0));
 }
 
-# Ends the test. What its sessions still have is no leak: they just stop.
+# Ends the test. Permits of its sessions are no leak: the sessions only stop.
 sub done {
     my ($self) = @_;
     $self->{redis}->cmd('FLUSHALL');
@@ -127,7 +127,7 @@ sub all_keys {
     return sort @{ $self->{redis}->cmd('KEYS', '*') };
 }
 
-# Everything that is in Redis, in one string.
+# All keys and values in one string.
 sub dump {
     my ($self) = @_;
     my $redis = $self->{redis};
@@ -163,7 +163,7 @@ sub channel {
     return $self->{scripts}->key('c', $self->{name});
 }
 
-# Calls a script and takes the reply apart: what all have in common.
+# Calls a script and decodes the common part of its reply.
 sub call {
     my ($self, $script, $name, @argv) = @_;
     my $scripts = $self->{scripts};
@@ -185,7 +185,7 @@ sub listen {
     return $self;
 }
 
-# The messages that have come since the last look.
+# The messages since the last call.
 sub messages {
     my ($self) = @_;
     my @got;
@@ -209,7 +209,7 @@ sub hello {
     return $reply;
 }
 
-# held and tickets: [ticket, weight, place, epoch of the ask] ...
+# tickets: [ticket, weight, place, epoch of the acquire] ...
 sub declare {
     my ($self, $name, %arg) = @_;
     my @tickets = @{ $arg{tickets} // [] };
@@ -228,7 +228,7 @@ sub declared {
     return $reply;
 }
 
-# A connection of a session that has nothing to declare.
+# Connects a session that has nothing to declare.
 sub enter {
     my ($self, %arg) = @_;
     my $reply = $self->hello(%arg);
@@ -283,7 +283,7 @@ sub sync {
     return $reply;
 }
 
-# One ticket: the word of the verdict, or of the status.
+# Acquires with one ticket; returns the verdict or the status as a word.
 sub ask {
     my ($self, $name, $ticket, %arg) = @_;
     my $reply = $self->{asked} = $self->sync($name, %arg,

@@ -1,7 +1,7 @@
 package Dsem::Teardown;
 
-# What every test shows besides its own: that nothing is left behind. Each
-# check returns what it found wrong, one line each.
+# Checks at the end of every test: it must leave nothing behind. Each check
+# returns its findings, one line each.
 #
 # Called by: Dsem::Test (done), once, with everything still running.
 
@@ -32,7 +32,7 @@ sub report {
     $builder->diag("  $_") for @wrong;
 }
 
-# The test is over: what it stopped goes on, its load ends.
+# Undoes the faults of the test: frozen processes continue, its load ends.
 sub recover {
     my ($t) = @_;
     $_->end for grep { $_->alive } map { $_->{process} } $t->loads;
@@ -48,8 +48,8 @@ sub recover {
 ###########################################################################
 # Redis
 
-# As long as a dead session may keep what it had. Without nodes the test
-# played the sessions itself, and knows what it left.
+# Waits for the time that a dead session may hold permits. A test without nodes
+# has simulated the sessions itself and is not checked.
 sub wait_for_redis {
     my ($t) = @_;
     return unless $t->nodes;
@@ -70,7 +70,7 @@ sub left_count {
     return $n;
 }
 
-# What live sessions hold or wait for, and counts that do not add up.
+# Permits and tickets of live sessions, and sums that differ from the accounts.
 sub left_in {
     my ($redis) = @_;
     my $client = $redis->client;
@@ -100,8 +100,8 @@ sub left_of {
     return @left;
 }
 
-# session => the epoch below which an account is void; a lease that has run
-# out with nobody there to see it has run out all the same.
+# session => the epoch below which an account is void. A session with an expired
+# lease is not live, even if no beat has removed it yet.
 sub live_sessions {
     my ($client, $prefix) = @_;
     my ($clock, $wall) = @{ $client->cmd('HMGET', $prefix, 'clock', 'wall') };

@@ -29,8 +29,8 @@ package Dsem::Test;
 # Tokens: %%PORT%% %%PORT2%%.. (kept over reload), %%REDIS%% %%REDIS_UNIX%%
 #   (of the last $t->redis), %%UPSTREAM%% (host:port of the last upstream),
 #   %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
-#   error_log, pid, user), %%HTTP%% (temporary paths, access log, and patience
-#   with Redis where the test has no timeouts of its own); and what is passed:
+#   error_log, pid, user), %%HTTP%% (temporary paths, access log, and long Redis
+#   timeouts unless the test sets its own); and those passed as arguments:
 #   $t->node('a', $conf, REDIS => $proxy->address). An unknown token dies.
 #
 # Test: new(%opt: lease => 5 s of the module for teardown), dir, plan($n)
@@ -40,10 +40,10 @@ package Dsem::Test;
 #   load(%opt) (runs to the end, returns the result), load_start(%opt)
 #   (returns Dsem::Load with ->wait), test_conf($conf, %tokens): (exit status,
 #   stderr) of nginx -t, script($name): assembled Lua text, connect: a
-#   subscriber (Dsem::Redis::Client), expect_log(qr//): this alert is wanted,
-#   expect_held($n): so many permits may be left in Redis.
-# wait_for { cond } $timeout, 'what'    dies when it does not come (15 s)
-# eventually { cond } 'test name', $timeout      the same as an assertion
+#   subscriber (Dsem::Redis::Client), expect_log(qr//): this alert is expected,
+#   expect_held($n): so many permits may remain in Redis.
+# wait_for { cond } $timeout, 'what'    dies after the timeout (15 s)
+# eventually { cond } 'test name', $timeout     the same as an assertion
 # now                                   monotonic seconds, as in all logs
 #
 # Redis: cmd(@args) (a list reply is an array reference, errors die), client,
@@ -55,22 +55,22 @@ package Dsem::Test;
 #   start end how=answered|closed|hanging), reset, release_all, release($n)
 #   release_nonce($nonce), connections, levels($sem), mean (service, s),
 #   goodput($limit, $from, $to, $sem) 0..1. Options: service (s), ports.
-#   A request says: ?t=ms, hang=1, size=bytes,
+#   Arguments of a request: ?t=ms, hang=1, size=bytes,
 #   stream=pieces&every=ms, status=code, close=1, rst=1, cut=bytes (of the
-#   answer, then FIN), and headers X-Service (s), X-Weight, X-Sem, X-Nonce
-#   (echoed), X-Node; Upgrade is answered 101 and echoes until closed.
+#   response, then FIN), and headers X-Service (s), X-Weight, X-Sem, X-Nonce
+#   (echoed), X-Node; Upgrade gets 101 and an echo until closed.
 # Node: get($path, %headers) (blocking, Dsem::Client::Request), begin($path,
 #   %headers) (in flight), raw (Dsem::Client::Raw), port($n), url($path),
-#   pid, dir, workers([$master]), draining, alive, reload([$conf]), upgrade, quit, stop,
-#   kill (all at once), kill_worker([$pid, $signal]), freeze([$pid])
+#   pid, dir, workers([$master]), draining, alive, reload([$conf]), upgrade,
+#   quit, stop, kill (all at once), kill_worker([$pid, $signal]), freeze([$pid])
 #   thaw([$pid]), error_log, grep_log(qr//), access_log (hashes: request_id
 #   status dsem_status dsem_name dsem_wait_time dsem_queue_position
 #   dsem_limit dsem_in_use request_uri request_time pid ...), logged($request)
-#   (its line of the access log, once it is there), clear_logs.
+#   (waits for its line of the access log), clear_logs.
 # Request: done, wait([timeout]), status, header($name), headers, body,
 #   latency, error, close (FIN), abort (RST), sock. Options among headers:
 #   -method -body -version.
-# Raw: send($bytes), read([timeout]) (what comes), read_until(qr//),
+# Raw: send($bytes), read([timeout]) (available bytes), read_until(qr//),
 #   read_eof, shutdown, close, reset (RST), sock.
 # Load: urls => [...] or request => sub { my $i = shift; ($url, %headers) },
 #   clients => 300 (closed loop) or rate => 500 (open loop, per second),
@@ -82,10 +82,10 @@ package Dsem::Test;
 #   freeze($dir) thaw delay($seconds, $dir) swallow(every => n, match => 're',
 #   count => n, dir => 's2c') swallowed pieces
 #   cut_after($bytes, $dir) slice($bytes) refuse(1|0) retarget($address).
-#   (swallow: by default every pub/sub message; without arguments no more).
+#   (swallow: by default every pub/sub message; without arguments: no more).
 #   $dir is c2s, s2c or both.
 #
-# Environment: DSEM_NGINX, DSEM_MODULE, DSEM_STATIC_NGINX=1 (it is linked in),
+# Environment: DSEM_NGINX, DSEM_MODULE, DSEM_STATIC_NGINX=1 (module linked in),
 #   DSEM_REDIS_SERVER, DSEM_DEBUG=1, DSEM_LONG=1, DSEM_TIME_FACTOR,
 #   DSEM_KEEP=1 (keep build/t/<folder>/<name>/ of a test that passed).
 
@@ -119,7 +119,7 @@ sub import {
     no strict 'refs';
     no warnings qw(redefine prototype);
     *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now);
-    # whoever ends with done_testing() gets the teardown before it
+    # a test that ends with done_testing() runs the teardown before it
     *{"${caller}::done_testing"} = sub {
         $current ? $current->done : $builder->done_testing(@_);
     };
@@ -172,7 +172,7 @@ sub expect_held {
     return $self;
 }
 
-# Ends the test: checks what is left, stops everything. Once.
+# Ends the test: runs the teardown and stops everything. Once.
 sub done {
     my ($self) = @_;
     return if $self->{done}++;
@@ -184,7 +184,7 @@ sub done {
         if $builder->is_passing && !$ENV{DSEM_KEEP};
 }
 
-# A test that died is not asked what it left behind.
+# A test that died gets no teardown checks.
 END {
     if ($current && $current->{owner_pid} == $$) {
         my $status = $?;
@@ -196,7 +196,7 @@ END {
 }
 
 ###########################################################################
-# what a test starts
+# parts of a test
 
 sub redis {
     my ($self, %opt) = @_;
@@ -248,7 +248,7 @@ sub load {
     return $self->load_start(%opt)->wait;
 }
 
-# A connection to the last Redis that can subscribe.
+# A new connection to the last Redis, for subscriptions.
 sub connect {
     my ($self) = @_;
     return $self->{redis}[-1]->client;

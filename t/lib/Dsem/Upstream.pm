@@ -1,8 +1,7 @@
 package Dsem::Upstream;
 
 # The oracle as the test sees it: an upstream in a process of its own, which
-# counts for itself what it serves at the same time. What it says is the
-# truth that the module is measured against.
+# counts its concurrent requests. The module is measured against its counts.
 #
 # Called by: Dsem::Test.
 
@@ -29,7 +28,7 @@ sub new {
     $self->{process} = Dsem::Process->spawn(
         name => $name, log => "$dir/log", keep => [@listen, $control],
         code => sub {
-            # here and not in the test: it runs an event loop
+            # not loaded by the test, because it runs an event loop
             require Dsem::Oracle;
             Dsem::Oracle::run(\@listen, $control, %opt);
         });
@@ -56,7 +55,7 @@ sub _ask {
     return $self->{control}->call(@request);
 }
 
-# in weight; of one name of the header X-Sem, or of all without
+# in units of weight; of one value of the header X-Sem, or of all requests
 sub peak { $_[0]->_ask('peak', $_[1] // '') }
 sub now { $_[0]->_ask('now', $_[1] // '') }
 sub started { $_[0]->_ask('count', 'started') }
@@ -67,12 +66,12 @@ sub reset { $_[0]->_ask('reset') }
 sub log { @{ $_[0]->_ask('log') } }
 sub order { map { $_->{nonce} } $_[0]->log }
 
-# Ends what hangs: all, the oldest n, those with this nonce.
+# Ends hanging requests: all, the oldest n, those with this nonce.
 sub release_all { $_[0]->_ask('release', 1e9) }
 sub release { $_[0]->_ask('release', $_[1] // 1) }
 sub release_nonce { $_[0]->_ask('release_nonce', $_[1]) }
 
-# Service time of what was answered, as it really was.
+# Mean measured service time of the answered requests, in seconds.
 sub mean {
     my ($self) = @_;
     my @took = map { $_->{end} - $_->{start} }
@@ -80,7 +79,7 @@ sub mean {
     return @took ? sum0(@took) / @took : 0;
 }
 
-# [time, running from then on], in weight, in order.
+# [time, weight running from then on], in order of time.
 sub levels {
     my ($self, $sem) = @_;
     my %change;
@@ -94,7 +93,7 @@ sub levels {
         sort { $a <=> $b } keys %change;
 }
 
-# Which part of limit * time was really used in between.
+# The used part of limit * time between $from and $to.
 sub goodput {
     my ($self, $limit, $from, $to, $sem) = @_;
     my ($used, $at, $running) = (0, $from, 0);

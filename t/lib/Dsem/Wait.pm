@@ -4,10 +4,10 @@ package Dsem::Wait;
 # sleeps. Times are monotonic seconds; timeouts are scaled by
 # DSEM_TIME_FACTOR for slow builds (sanitizers, valgrind).
 #
-# A deadline runs on the time that this process was given: on a machine that
-# is busy or stands still, what is waited for stands still as well.
+# A deadline counts only the time in which this process could run: on a busy or
+# suspended machine the awaited process does not run either.
 #
-# Called by: everything here; tests get it through Dsem::Test.
+# Called by: the whole harness; tests import it from Dsem::Test.
 
 use strict;
 use warnings;
@@ -19,17 +19,17 @@ use Time::HiRes qw(sleep clock_gettime CLOCK_MONOTONIC);
 
 our @EXPORT_OK = qw(wait_for eventually now poll time_factor);
 
-# A deadline costs nothing while things work.
+# seconds; long, because only failures take so long
 use constant DEADLINE => 15;
 
-# A look at the condition takes a few ms; more of it is not ours.
+# seconds; checking the condition takes a few ms, a longer step is the machine's
 use constant { PAUSE => 0.005, LOOK => 0.020 };
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
 sub time_factor () { $ENV{DSEM_TIME_FACTOR} || 1 }
 
-# The condition's value once it is true; nothing when the time is over.
+# The condition's value when it is true; nothing after the timeout.
 sub poll {
     my ($condition, $timeout) = @_;
     my $left = ($timeout // DEADLINE) * time_factor;

@@ -1,8 +1,8 @@
 package Model::Client;
 
-# One connection to Redis that speaks RESP3, so that the messages of the
-# channels come on it as well, each before the reply of the command that
-# published it: a walk sees the same thing in every run.
+# One connection to Redis in RESP3, on which channel messages arrive as well,
+# each before the reply of the PING after the command that published it. A walk
+# therefore sees the same order in every run.
 
 use warnings;
 use strict;
@@ -22,7 +22,7 @@ sub new {
 sub cmd {
     my ($self, @word) = @_;
     die "undefined word in @word[0 .. 2]\n" if grep { !defined } @word;
-    # redis before 7.2 gives messages before the reply, later ones after it
+    # Redis before 7.2 sends messages before the reply, later versions after it
     my $out = '*' . @word . "\r\n"
         . join('', map { '$' . length($_) . "\r\n$_\r\n" } @word)
         . "PING\r\n";
@@ -34,7 +34,7 @@ sub cmd {
     return wantarray ? @value : $value[0];
 }
 
-# Messages that came meanwhile: [channel, text] ...
+# Messages since the last call: [channel, text] ...
 sub pushed {
     my ($self) = @_;
     return splice @{ $self->{pushed} };
@@ -43,7 +43,7 @@ sub pushed {
 sub more {
     my ($self) = @_;
     sysread($self->{fd}, $self->{in}, 65536, length $self->{in})
-        or die "redis has gone\n";
+        or die "redis has closed the connection\n";
 }
 
 sub line {

@@ -1,24 +1,24 @@
 package Model::Walk;
 
 # A random walk: a few workers, two semaphores, a Redis that runs the real
-# scripts, and everything that can go wrong in between. One seed is one walk,
-# the same in every run.
+# scripts, and faults of all kinds between them. One seed is one walk, the same
+# in every run.
 #
-# Time is the walk's own: the scripts are assembled with a wall_now() that
-# reads a key, because Redis' clock cannot be told and a walk that depends on
-# real time cannot be repeated. All else in the scripts is as it is shipped.
+# The walk has its own time: in the scripts wall_now() is replaced by one that
+# reads a key, because a walk in real time could not be repeated. The rest of
+# the scripts is unchanged.
 #
-# What is checked, after every step:
-#   S1  the weights of the requests that run are never more than the limit
-#       (those of a session whose lease ended while they ran are excepted)
-#   F1  nobody is granted a permit before one who stands in front of him
-#       (where nothing goes wrong)
-#   C1  the sums of a semaphore are those of its accounts, there is a queue
-#       while somebody waits, and an account's tickets are in it
-#   C2  a worker's counts are those of Redis, unless keys were lost
+# Checked after every step:
+#   S1  the sum of weights of running requests never exceeds the limit (except
+#       requests of a session whose lease expired while they were running)
+#   F1  no ticket is granted before one ahead of it in the queue (in walks
+#       without faults)
+#   C1  the sums of a semaphore are those of its accounts; a queue exists while
+#       tickets wait, and contains the tickets of each account
+#   C2  the counts of a worker are those of Redis, unless keys were lost
 # and after a quiet time at the end:
-#   L2  no waiter is left
-#   L1  nothing is held and no key of a semaphore is left
+#   L2  no ticket waits
+#   L1  no permit is held and no key of a semaphore is left
 
 use warnings;
 use strict;
@@ -28,9 +28,9 @@ use List::Util qw/sum0 shuffle/;
 use Model::Client;
 use Model::Worker;
 
-# what can go wrong: messages lost, connections broken (with commands executed
-# or not, some of them late), workers killed, workers stopped beyond their
-# lease, beats late, all state lost, a queue lost, the operator's orders
+# faults: messages lost, connections broken (with commands executed or not, some
+# of them late), workers killed, workers stopped beyond their lease, beats late,
+# all state lost, a queue lost, orders of the operator
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -46,7 +46,7 @@ our %FAULTS = (
 );
 
 my $STEP = 100;             # ms
-my $BEAT = 6 * $STEP;       # a bit less than a fifth of the lease
+my $BEAT = 6 * $STEP;       # ms, less than a fifth of the lease
 my $LOOK = 10 * $STEP;
 my $CLASS = 10_000_000_000_000;
 my @STATUS = qw/ok resync stale gone broken/;
@@ -69,7 +69,8 @@ sub new {
     return $self;
 }
 
-# Loads the scripts with the walk's clock: name -> SHA-1. text: name -> text.
+# Loads the scripts with the walk's clock; returns name -> SHA-1. $text: a
+# function from name to text.
 sub load {
     my ($class, $redis, $text) = @_;
     my $now = "    return tonumber(redis.call('GET', 'model:now'))\n";
@@ -107,8 +108,8 @@ sub bad {
     die "$text\n";
 }
 
-# A worker whose counts are not those of Redis, which nothing explains but
-# keys that were lost.
+# Counts of a worker differ from those of Redis: only lost keys may be the
+# cause.
 sub differed {
     my ($self, $text) = @_;
     $self->{differed}++;
@@ -118,7 +119,7 @@ sub differed {
 
 sub happens { return rand() < $_[1] }
 
-# Something that goes wrong with this probability, where it may.
+# True with this probability if the walk has this fault.
 sub goes_wrong {
     my ($self, $what, $probability) = @_;
     return 0 if $self->{quiet} || !$self->{can}{$what};
@@ -137,7 +138,7 @@ my @SHARD = ('dsem:{0}', 'dsem:{0}:sessions', 'dsem:{0}:epochs');
 ###########################################################################
 # Redis
 
-# Executes a command of a worker, and takes what it publishes.
+# Executes a command of a worker, and collects the messages it publishes.
 sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
@@ -156,7 +157,7 @@ sub execute {
         push @{ $self->{messages} }, [ $channel =~ s/^.*?:c://r, $text ];
     }
     $self->{count}{$script}++;
-    $self->{heard}{ $worker->{name} } = $self->{now}
+    $self->{last_beat}{ $worker->{name} } = $self->{now}
         if $script =~ /^(hello|beat)$/ && !$reply->[3];
     $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
     $self->in_line($worker, $command, $reply, @published)
@@ -164,7 +165,7 @@ sub execute {
     return $reply;
 }
 
-# The named exception: requests that run while their session is removed.
+# The exception from S1: requests that run while their session is removed.
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
@@ -181,35 +182,34 @@ sub except {
     }
 }
 
-# F1: the line as it should be, kept beside the queue. Whoever is granted a
-# permit leaves nobody in it who came before him, in his class or a better
-# one; weights do not matter.
+# F1: the expected order, kept beside the queue. A granted ticket must leave no
+# earlier one of its class or a better class behind; weights do not matter.
 sub in_line {
     my ($self, $worker, $command, $reply, @published) = @_;
-    my $who = $worker->{name};
-    my $said = $command->{said};
+    my $name = $worker->{name};
+    my $payload = $command->{payload};
     my $line = $self->{line}{ $command->{name} } //= {};
     my (undef, undef, undef, undef, @rest) = @$reply;
     splice @rest, 0, 7;
 
-    for (@{ $said->{cancel} }) {
-        delete $line->{"$who $_->[0]"} if shift @rest;
+    for (@{ $payload->{cancel} }) {
+        delete $line->{"$name $_->[0]"} if shift @rest;
     }
     my (@granted, %queued);
-    for (@{ $said->{ask} }) {
+    for (@{ $payload->{ask} }) {
         my ($ticket, undef, $class) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
-        $queued{"$who $ticket"} = $place if $verdict == 2;
+        $queued{"$name $ticket"} = $place if $verdict == 2;
         next if $verdict != 1;
-        push @granted, [ "$who $ticket", ($class + 1) * $CLASS - 1 ];
+        push @granted, [ "$name $ticket", ($class + 1) * $CLASS - 1 ];
         for (values %queued) {
-            $self->bad("F1 $who $ticket overtakes in one command")
+            $self->bad("F1 $name $ticket overtakes in one command")
                 if $_ < ($class + 1) * $CLASS;
         }
     }
-    splice @rest, 0, scalar @{ $said->{check} };
+    splice @rest, 0, scalar @{ $payload->{check} };
 
-    my @served = map { "$who $_" } @rest;
+    my @served = map { "$name $_" } @rest;
     for (@published) {
         my ($session) = $_->[0] =~ /:c:(.*)/;
         my (undef, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
@@ -220,9 +220,9 @@ sub in_line {
     } @served;
 
     for my $ticket (sort keys %$line) {
-        # nobody waits for one that is silent
+        # tickets of a silent session may be overtaken
         my ($session) = split / /, $ticket;
-        next if $self->{heard}{$session} + 2 * $self->{lease} / 5
+        next if $self->{last_beat}{$session} + 2 * $self->{lease} / 5
             < $self->{now};
         for (@granted) {
             $self->bad("F1 $_->[0] overtakes $ticket")
@@ -275,7 +275,7 @@ sub step {
     $self->late_commands;
     $self->deliver;
     $self->faults unless $self->{quiet};
-    # a lease that ended while the registry was lost with it
+    # a lease that expired while the registry was lost
     $self->{can}{loss} && $_->{stopped} > $self->{now}
         && $_->{fence} + $self->{lease} / 4 <= $self->{now}
         && $self->except($_) for @{ $self->{workers} };
@@ -308,7 +308,7 @@ sub timers {
     for my $name (@{ $self->{names} }) {
         $worker->{look}{$name} = 1
             if %{ $worker->{wait}{$name} } || %{ $worker->{used}{$name} };
-        # nothing is idle for long, or used without a word for long
+        # idle permits are released, used ones reported, after a while
         $worker->give_back($name);
         $worker->{refresh}{$name} = 1;
     }
@@ -332,7 +332,7 @@ sub requests {
     }
 }
 
-# Some commands are executed, some replies read.
+# Executes some commands, and delivers some replies.
 sub network {
     my ($self, $worker) = @_;
     my $conn = $worker->{conn} or return;
@@ -356,7 +356,7 @@ sub network {
     }
 }
 
-# The connection breaks; what was sent may still be executed, later.
+# Breaks the connection; sent commands may still be executed, later.
 sub cut {
     my ($self, $worker) = @_;
     my $conn = $worker->{conn} or return;
@@ -435,7 +435,7 @@ sub faults {
 
 ###########################################################################
 
-# Runs the walk; what is wrong, or nothing.
+# Runs the walk; returns the first violation, or undef.
 sub run {
     my ($self, $steps, $quiet) = @_;
     return eval { $self->walk($steps, $quiet // 150); 1 } ? undef
@@ -458,7 +458,7 @@ sub walk {
         }
     }
 
-    # what a dead session has is found when somebody wants it
+    # permits of a dead session are released when another one wants them
     for my $name (@{ $self->{names} }) {
         my ($worker) = @{ $self->{workers} };
         my $ticket = $worker->come($name, $self->{limit}, 0);

@@ -1,16 +1,17 @@
 package Model::Worker;
 
-# One nginx worker as the protocol knows it: what it believes, what it sends,
-# what it makes of replies and messages.
+# One nginx worker as the protocol knows it: its state, the commands that it
+# sends, and its handling of replies and messages.
 #
-#   used  name -> ticket -> weight         requests that run upstream
-#   wait  name -> ticket -> weight, place (0: unknown), epoch of the ask
-#         (0: not sent)
-#   gone  name -> ticket -> weight         owner has left, cancel not answered
-#   idle  name -> weight                   kept for the next request
-#   may   name -> may it be kept           told: was Redis told so
-#   todo  name -> release, cancel, ask     for the next sync
-#   conn  commands sent and not executed, replies not read; undef: none
+#   used        name -> ticket -> weight: requests that run upstream
+#   wait        name -> ticket -> weight, place (0: unknown), epoch of the ask
+#               (0: not sent)
+#   gone        name -> ticket -> weight: request aborted, cancel not replied
+#   idle        name -> weight, kept for the next request
+#   may_keep    name -> 1: permits may be kept
+#   reuse_sent  name -> reuse flag of the last sync
+#   todo        name -> release, cancel, ask: for the next sync
+#   conn        commands not executed, replies not read; undef: not connected
 
 use warnings;
 use strict;
@@ -30,7 +31,7 @@ sub new {
     return $self;
 }
 
-# What belongs to an epoch and ends with it.
+# Resets the state that ends with an epoch.
 sub forget {
     my ($self) = @_;
     $self->{ready} = 0;
@@ -40,8 +41,8 @@ sub forget {
         $self->{flying}{$name} = 0;
         $self->{look}{$name} = 0;
         $self->{idle}{$name} = 0;
-        $self->{told}{$name} = 0;
-        $self->{may}{$name} = 1;
+        $self->{reuse_sent}{$name} = 0;
+        $self->{may_keep}{$name} = 1;
         $self->{refresh}{$name} = 0;
     }
 }
@@ -59,16 +60,16 @@ sub waiting {
 }
 
 sub send {
-    my ($self, $script, $name, $argv, $said) = @_;
+    my ($self, $script, $name, $argv, $payload) = @_;
     my $number = ++$self->{number};
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
-        epoch => $self->{epoch}, at => $self->{walk}{now}, said => $said,
+        epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
         argv => [ $self->{name}, $self->{epoch}, $number, @{ $argv // [] } ],
     };
 }
 
-# A new epoch: absolute state.
+# Begins an epoch and declares the absolute state.
 sub hello {
     my ($self) = @_;
     my $walk = $self->{walk};
@@ -105,7 +106,7 @@ sub beat {
     $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease} ]);
 }
 
-# A request comes, leaves while it waits, ends.
+# A request arrives (come), is aborted while it waits (leave), ends (finish).
 sub come {
     my ($self, $name, $weight, $class) = @_;
     my $ticket = ++$self->{tickets};
@@ -135,8 +136,8 @@ sub finish {
     my ($self, $name, $ticket) = @_;
     my $weight = delete $self->{used}{$name}{$ticket};
     return unless $self->{conn};
-    if ($self->{told}{$name} && $self->{may}{$name} && !$self->waiting($name)
-        && $self->{ready})
+    if ($self->{reuse_sent}{$name} && $self->{may_keep}{$name}
+        && !$self->waiting($name) && $self->{ready})
     {
         $self->{idle}{$name} += $weight;
     } else {
@@ -144,21 +145,21 @@ sub finish {
     }
 }
 
-# What is idle goes back.
+# Releases all idle permits.
 sub give_back {
     my ($self, $name) = @_;
     $self->{todo}{$name}{release} += $self->{idle}{$name};
     $self->{idle}{$name} = 0;
 }
 
-# Says what there is to say. Counts are compared only when nothing else is
-# under way; what cannot be said yet waits.
+# Sends the pending changes. Counts are compared only while no other sync is
+# unanswered.
 sub flush {
     my ($self, $name) = @_;
     return if !$self->{ready};
     my $todo = $self->{todo}{$name};
 
-    # an ask and its cancel that are both unsent annihilate
+    # an unsent ask and its unsent cancel are both dropped
     my %unsent = map { $_ => 1 } @{ $todo->{ask} };
     my %both = map { $_ => 1 } grep { $unsent{$_} } @{ $todo->{cancel} };
     $todo->{$_} = [ grep { !$both{$_} } @{ $todo->{$_} } ] for qw/ask cancel/;
@@ -181,8 +182,7 @@ sub flush {
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
 }
 
-# Tickets that are believed to be in the queue, their owners still there or
-# not.
+# Tickets that count as queued, also of aborted requests.
 sub queued {
     my ($self, $name) = @_;
     my ($wait, $gone) = ($self->{wait}{$name}, $self->{gone}{$name});
@@ -196,16 +196,17 @@ sub sync {
     my $walk = $self->{walk};
     $self->{flying}{$name}++;
     $self->{refresh}{$name} = 0;
-    $self->{told}{$name} = $walk->{quiet} ? 0 : $self->{may}{$name};
+    $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
     $self->send('sync', $name, [ $self->{gen}, $name, $walk->{limit},
-        1 + 2 * $self->{told}{$name}, $self->{todo}{$name}{release}, scalar @$cancel, scalar @$ask,
-        scalar @$check, map { @$_ } @$cancel, @$ask, @$check ],
+        1 + 2 * $self->{reuse_sent}{$name}, $self->{todo}{$name}{release},
+        scalar @$cancel, scalar @$ask, scalar @$check,
+        map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
             held => $self->held($name) + $self->{idle}{$name} });
     $self->{todo}{$name}{release} = 0;
 }
 
-# A permit for a ticket; false when this worker must not use it any more.
+# Uses the permit of a granted ticket; false: the fence has passed.
 sub grant {
     my ($self, $name, $ticket) = @_;
     my $wait = $self->{wait}{$name}{$ticket} or return 1;
@@ -215,7 +216,7 @@ sub grant {
     return 1;
 }
 
-# Not in the queue and no permit either: nothing is left to cancel.
+# The ticket is neither queued nor granted: its cancel is void.
 sub forget_cancel {
     my ($self, $name, $ticket) = @_;
     delete $self->{gone}{$name}{$ticket};
@@ -235,7 +236,7 @@ sub message {
     my ($word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
     return if $word eq 'beat' || $epoch != $self->{epoch};
     if ($word eq 'recall') {
-        $self->{may}{$name} = 0;
+        $self->{may_keep}{$name} = 0;
         $self->{refresh}{$name} = 1;
         return $self->give_back($name);
     }
@@ -253,7 +254,8 @@ sub receive {
         && $epoch == $command->{epoch} && $number == $command->{number};
 
     if ($script eq 'bye') {
-        $self->{byes} = [ grep { $_ ne $command->{said} } @{ $self->{byes} } ];
+        $self->{byes} =
+            [ grep { $_ ne $command->{payload} } @{ $self->{byes} } ];
         return;
     }
     return if $epoch != $self->{epoch};
@@ -278,7 +280,7 @@ sub receive {
 sub declare_reply {
     my ($self, $command, undef, @places) = @_;
     my $name = $command->{name};
-    for my $ticket (@{ $command->{said} }) {
+    for my $ticket (@{ $command->{payload} }) {
         my $place = shift @places;
         my $wait = $self->{wait}{$name}{$ticket};
         if (!$place && !$wait) {
@@ -293,22 +295,22 @@ sub declare_reply {
 
 sub sync_reply {
     my ($self, $command, @rest) = @_;
-    my ($name, $said) = @$command{qw/name said/};
+    my ($name, $payload) = @$command{qw/name payload/};
     my ($gone, $todo) = ($self->{gone}{$name}, $self->{todo}{$name});
-    my (undef, undef, undef, undef, $held, $waiting, $may) =
+    my (undef, undef, undef, undef, $held, $waiting, $may_keep) =
         splice @rest, 0, 7;
     $self->{flying}{$name}--;
-    $self->{may}{$name} = $may;
-    $self->give_back($name) if !$may;
+    $self->{may_keep}{$name} = $may_keep;
+    $self->give_back($name) if !$may_keep;
 
-    for (@{ $said->{cancel} }) {
+    for (@{ $payload->{cancel} }) {
         my ($ticket) = @$_;
         my $weight = delete $gone->{$ticket};
         $todo->{release} += $weight if !shift @rest && $weight;
     }
 
     my @granted;
-    for (@{ $said->{ask} }) {
+    for (@{ $payload->{ask} }) {
         my ($ticket) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
         my $wait = $self->{wait}{$name}{$ticket};
@@ -326,7 +328,7 @@ sub sync_reply {
     }
 
     my ($there, $absent) = (0, 0);
-    for (@{ $said->{check} }) {
+    for (@{ $payload->{check} }) {
         my ($ticket, $weight) = @$_;
         my $answer = shift @rest;
         if ($answer == 0) {
@@ -339,10 +341,10 @@ sub sync_reply {
             $self->forget_cancel($name, $ticket);
         }
     }
-    if ($said->{look}
-        && ($said->{held} + $absent != $held || $there != $waiting))
+    if ($payload->{look}
+        && ($payload->{held} + $absent != $held || $there != $waiting))
     {
-        $self->{walk}->note("$self->{name} $name: believed $said->{held} +"
+        $self->{walk}->note("$self->{name} $name: worker $payload->{held} +"
             . " $absent, $there; account $held, $waiting");
         $self->{walk}->differed("$self->{name} $name");
         return $self->hello;

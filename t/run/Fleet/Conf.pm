@@ -1,7 +1,7 @@
 package Fleet::Conf;
 
-# conf.example, as it is and as it can run on this machine: the values of the
-# directives that name a place are replaced, nothing else.
+# conf.example, unchanged or adapted to this machine: only the values of
+# directives that contain an address or a path are replaced.
 #
 # Called by: Fleet; t/house/readme.t runs the same text through nginx -t.
 
@@ -17,8 +17,9 @@ sub read_text {
     return scalar <$fh>;
 }
 
-# directive => value; undef takes the line out. Each stands there once: who
-# changes conf.example is told here what the demonstration relies on.
+# directive => value; undef removes the line. Each directive must occur exactly
+# once, so that a change of conf.example on which the demonstration relies is
+# reported here.
 sub relocate {
     my ($text, %value) = @_;
     for my $word (sort keys %value) {
@@ -31,7 +32,7 @@ sub relocate {
     return $text;
 }
 
-# Lines that go first into the http block.
+# Inserts lines at the beginning of the http block.
 sub add_to_http {
     my ($text, @lines) = @_;
     my $added = join '', map { "    $_\n" } @lines;
@@ -50,7 +51,7 @@ sub add_location {
     return $text;
 }
 
-# What a line of "dsem" says: { limit => 10, ... }.
+# The parameters of a "dsem" line: { limit => 10, ... }.
 sub semaphore {
     my ($text, $name) = @_;
     my ($params) = $text =~ /^\s*dsem \Q$name\E ([^;]*);/m

@@ -1,8 +1,8 @@
 package Fleet::Demo;
 
-# The demonstration: load through both nodes, well above the cap, and what
-# came of it. The backend's own count is the truth about the cap; clients
-# tell what they were answered, and nginx's access log how long they waited.
+# The demonstration: load on both nodes, well above the cap, and its result. The
+# backend's own count decides whether the cap held; statuses are those that
+# clients received, waits those of nginx's access log.
 #
 # Called by: fleet.pl.
 
@@ -14,10 +14,10 @@ use List::Util qw(sum0);
 use Dsem::Load;
 use Dsem::Wait qw(now poll);
 
-# the rate is so far above what the cap lets through
+# offered load / what the cap allows
 use constant OVERLOAD => 1.3;
 
-# the queue has filled by then: goodput is measured from here on
+# seconds until the queue is full; goodput is measured from then on
 use constant WARM_UP => 1;
 
 # seconds of the measurement without a cap; the first part is not counted
@@ -50,7 +50,7 @@ sub measure_uncapped {
         $begin + UNCAPPED);
 }
 
-# Tells $progress four times a second how things stand.
+# Calls $progress with the current state four times a second.
 sub run {
     my ($self, $progress) = @_;
     my $fleet = $self->{fleet};
@@ -84,7 +84,7 @@ sub watch {
 }
 
 ###########################################################################
-# what came of it
+# the result
 
 sub result {
     my ($self) = @_;
@@ -113,7 +113,7 @@ sub of_node {
     };
 }
 
-# In seconds, of those who were let through.
+# Wait times of the admitted requests, in seconds.
 sub waits {
     my ($self, $name) = @_;
     return map { / dsem=(?:PASSED|QUEUED) .* wait=([\d.]+)/ ? $1 : () }
@@ -132,7 +132,7 @@ sub together {
     };
 }
 
-# Answers of the backend per second, while the load was there in full.
+# Responses of the backend per second, under full load.
 sub goodput {
     my ($self) = @_;
     return $self->answered($self->{begin} + WARM_UP,
@@ -148,7 +148,7 @@ sub answered {
     return @answered / ($to - $from);
 }
 
-# What must not be: an empty list says that the cap held, and was reached.
+# Failures of the demonstration; none: the cap was reached and held.
 sub wrong {
     my ($result) = @_;
     my ($peak, $limit) = @$result{qw(peak limit)};
@@ -158,7 +158,7 @@ sub wrong {
         $peak > $limit ? "the backend served $peak at once" : (),
         $peak < $limit ? "the cap was not reached, the peak was $peak" : (),
         @other ? 'some requests ended with ' . join ', ', @other : (),
-        $result->{settled} ? () : 'permits are out after the last answer',
+        $result->{settled} ? () : 'permits are held after the last response',
     );
 }
 

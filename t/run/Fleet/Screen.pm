@@ -1,8 +1,8 @@
 package Fleet::Screen;
 
-# What is shown: plain text, 80 columns. On a terminal the line of progress
-# is written over and the verdict has a colour (not with NO_COLOR); elsewhere
-# it is one line a second.
+# The output: plain text, 80 columns. On a terminal the progress line is
+# overwritten and the verdict has a colour (unless NO_COLOR is set); elsewhere
+# progress is one line a second.
 #
 # Called by: fleet.pl. Knows nothing of processes.
 
@@ -52,13 +52,13 @@ sub welcome {
         'Two nginx nodes, a Redis and a backend, all on this machine:', '',
         (map { sprintf '  node %s    %s', $_, $fleet->url($_) }
             $fleet->names),
-        sprintf('  backend   http://%s, answers after %d ms',
+        sprintf('  backend   http://%s, responds after %d ms',
             $fleet->backend->address, 1000 * $fleet->service), '',
-        'Both run conf.example, where /reports/ says', '',
+        'Both nodes run conf.example, where /reports/ has the line', '',
         "  dsem reports limit=$sem->{limit} queue=$sem->{queue} "
             . "timeout=$sem->{timeout};", '',
-        sprintf('So at most %d/s can be answered. %d/s come, for %g s, '
-            . 'through both nodes:',
+        sprintf('The limit allows %d requests/s. The load is %d/s for %g s, '
+            . 'over both nodes:',
             $demo->ideal, $demo->rate, $demo->seconds), '');
 }
 
@@ -67,7 +67,7 @@ sub progress {
     return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
     $self->{shown} = int $state->{seconds};
     $self->live(sprintf '  %3d s   %4d/s answered   backend %s %2d, '
-        . 'peak %d of %d   %3d wait',
+        . 'peak %d of %d   %3d waiting',
         $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
         $state->{now}, $state->{peak}, $limit, $state->{waiting});
 }
@@ -100,10 +100,10 @@ sub table {
         $row->('requests', sub { $_[0]{requests} }, '%d'),
         $row->('200, answered', $status->(200), '%d'),
         $row->('503, refused', $status->(503), '%d'),
-        $row->('share of the answers', sub { share($_[0], $result) },
+        $row->('share of the 200s', sub { share($_[0], $result) },
             '%.0f %%'),
         $row->('wait, median', $wait->(0.5), '%.3f s'),
-        $row->('wait, 99 of 100', $wait->(0.99), '%.3f s'),
+        $row->('wait, 99th percentile', $wait->(0.99), '%.3f s'),
         $row->('wait, longest', $wait->(1), '%.3f s'),
         $self->backend_rows($result), '');
 }
@@ -134,7 +134,7 @@ sub at {
 sub verdict {
     my ($self, $result) = @_;
     return $self->say($self->colour('1;31', $_))
-        for map { "The cap did not do its work: $_." } @{ $result->{wrong} };
+        for map { "The cap failed: $_." } @{ $result->{wrong} };
     return $self->say($self->colour('1;32', 'The cap held: '
         . "$result->{limit} at once over both nodes, and never more."));
 }
@@ -149,7 +149,7 @@ sub playground {
     my $redis = "redis-cli -s $dir/redis/redis.sock";
     my $pid = $fleet->redis->pid;
     my $quietly = "curl -so /dev/null -w '%{http_code} %{time_total}\\n'";
-    $self->say('', 'The fleet is up until Ctrl-C. For another terminal '
+    $self->say('', 'The fleet is up until Ctrl-C. Try in another terminal '
             . '(t: ms at the backend):', '',
         "  curl -i '$a/reports/?t=3000'", '',
         "  for i in \$(seq 12); do $quietly \\",
@@ -163,8 +163,8 @@ sub playground {
 sub playing {
     my ($self, $now, $waiting, $limit) = @_;
     $self->live(sprintf '  backend %s %d at once   %s', bar($now, $limit),
-        $now, defined $waiting ? "$waiting wait for a report"
-            : 'Redis does not answer');
+        $now, defined $waiting ? "$waiting waiting"
+            : 'Redis does not reply');
 }
 
 1;

@@ -1,7 +1,7 @@
 package Dsem::Client::Raw;
 
-# A TCP connection that does nothing of its own: bytes out, bytes in, and
-# each way to end.
+# A TCP connection without a protocol: sends and receives bytes, and ends by
+# shutdown, FIN or RST.
 #
 # Called by: tests, Dsem::Client::Request.
 
@@ -15,7 +15,7 @@ use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF IPPROTO_TCP TCP_NODELAY);
 
 use Dsem::Wait qw(wait_for);
 
-# rcvbuf: a small one makes a slow reader
+# rcvbuf: receive buffer in bytes; a small one makes a slow reader
 sub new {
     my ($class, $host, $port, %opt) = @_;
     my $sock = IO::Socket::INET->new(
@@ -49,8 +49,8 @@ sub readable {
     return $self->{select}->can_read($timeout);
 }
 
-# What is there, or comes within the timeout; '' when nothing does, or the
-# peer has ended (then eof is true, and error tells of an RST).
+# Bytes that are buffered or arrive within the timeout; '' when none do, or the
+# peer has closed (then eof is true, and error is set after an RST).
 sub read {
     my ($self, $timeout) = @_;
     return '' if $self->{eof} || !$self->readable($timeout // 15);
@@ -75,7 +75,7 @@ sub read_eof {
     return $self->read_until(qr/(?!)/, $timeout);
 }
 
-# No more from us; we still read.
+# Closes the sending direction only.
 sub shutdown {
     my ($self) = @_;
     CORE::shutdown $self->{sock}, 1;

@@ -1,6 +1,6 @@
 package Dsem::Client::Request;
 
-# One HTTP request in flight, and its answer once that is there.
+# One HTTP request in flight, and its response when complete.
 #
 # Called by: Dsem::Client; tests hold it.
 
@@ -40,7 +40,7 @@ sub nonce { $_[0]{nonce} }
 sub raw { $_[0]{raw} }
 sub sock { $_[0]{raw}->sock }
 
-# Reads what has come; true when the answer is whole or can no more be.
+# Reads buffered bytes; true when the response is complete or has failed.
 sub done {
     my ($self) = @_;
     return 1 if defined $self->{ended};
@@ -66,7 +66,7 @@ sub _end {
 sub _parse_head {
     my ($self) = @_;
     return 1 if $self->{status};
-    # interim answers go before
+    # remove interim responses
     1 while $self->{in} =~ s/^HTTP\/1\.1 1(?!01)\d\d [^\r]*\r\n
         (?:[^\r]+\r\n)*\r\n//x;
     $self->{in} =~ s/^HTTP\/[\d.]+\ (\d+)[^\r]*\r\n
@@ -114,7 +114,7 @@ sub wait {
     return $self;
 }
 
-# 0 when it ended without one; error tells how
+# 0: ended without a status, see error; undef: still in flight
 sub status { $_[0]->done ? $_[0]{status} // 0 : undef }
 sub error { $_[0]{error} }
 sub headers { $_[0]{headers} // {} }
@@ -136,7 +136,7 @@ sub body {
     return $body;
 }
 
-# From the request's last byte sent to when it was seen to be done.
+# Seconds from the request sent to its end seen by done().
 sub latency {
     my ($self) = @_;
     return defined $self->{ended} ? $self->{ended} - $self->{started} : undef;

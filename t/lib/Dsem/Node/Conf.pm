@@ -1,7 +1,7 @@
 package Dsem::Node::Conf;
 
-# A node's nginx.conf: what the tokens of a test's configuration stand for,
-# and how nginx is called with it.
+# A node's nginx.conf: the values of the tokens in a test's configuration, and
+# the command line of nginx.
 #
 # Called by: Dsem::Node, which inherits from it.
 
@@ -33,9 +33,9 @@ sub _globals {
         (has_module() && !_static() ? 'load_module ' . module() . ';' : ()),
         "error_log $self->{dir}/error.log $level;",
         "pid $self->{dir}/nginx.pid;",
-        # a new binary shall be told as well
+        # inherited by the new binary of an upgrade
         map({ $ENV{$_} ? "env $_;" : () } qw(ASAN_OPTIONS UBSAN_OPTIONS)),
-        # workers must be able to write below the test's directory
+        # workers write below the test's directory
         ($> == 0 ? 'user root;' : ());
 }
 
@@ -44,14 +44,14 @@ sub _http {
     my $dir = $self->{dir};
     my @logged = grep { has_module() || !/^dsem/ } @LOGGED;
     my $format = join ',', map { qq("$_":"\$$_") } @logged;
-    # Redis is not away because the machine has something else to do; a test
-    # of just that says how long it may take
-    my %patience = (dsem_redis_connect_timeout => '2s',
+    # a busy machine must not make Redis unavailable; a test of the timeouts has
+    # its own
+    my %timeout = (dsem_redis_connect_timeout => '2s',
         dsem_redis_timeout => '3s');
-    my @patience = grep { has_module() && $self->{conf} !~ /\b$_\b/ }
-        sort keys %patience;
+    my @timeouts = grep { has_module() && $self->{conf} !~ /\b$_\b/ }
+        sort keys %timeout;
     return join "\n",
-        map({ "$_ $patience{$_};" } @patience),
+        map({ "$_ $timeout{$_};" } @timeouts),
         map({ "${_}_temp_path $dir/temp/$_;" }
             qw(client_body proxy fastcgi uwsgi scgi)),
         "log_format dsem_test escape=json '{$format}';",
@@ -97,7 +97,7 @@ sub _argv {
         '-e', 'error.log', @more);
 }
 
-# (exit status, what it said) of nginx -t
+# (exit status, stderr) of nginx -t
 sub test {
     my ($self) = @_;
     $self->write_conf;

@@ -1,8 +1,7 @@
 package Dsem::Redis::Client;
 
-# One connection of the test to Redis, in libredis-perl's hands: what we add
-# is that a list reply is always an array reference, and that messages can
-# be taken one by one.
+# One connection of the test to Redis, by libredis-perl. In addition a list
+# reply is always an array reference, and messages are read one by one.
 #
 # Called by: Dsem::Redis, Dsem::Test (connect).
 
@@ -28,7 +27,7 @@ sub new {
 sub cmd {
     my ($self, $name, @args) = @_;
     return $self->_subscribe($name, @args) if $name =~ /^p?subscribe$/i;
-    # below the methods, some of which reshape the reply
+    # not by the methods, because some of them reshape the reply
     return scalar $self->{redis}->__std_cmd($name, @args);
 }
 
@@ -47,7 +46,7 @@ sub reply {
     my ($self, $timeout) = @_;
     my $messages = $self->{messages};
     wait_for {
-        # it returns when nothing has come for so long
+        # waits for 5 ms at most
         @$messages || $self->{redis}->wait_for_messages(0.005);
         scalar @$messages;
     } $timeout // 5, 'a message';
