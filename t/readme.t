@@ -173,7 +173,7 @@ is($held->wait->status, 200, 'the first answered');
 wait_for { $up->now == 1 } 15, 'the second at the backend';
 $up->release(1);
 is($queued->wait->status, 200, 'the second answered');
-ok(!$_->grep_log(qr/refuses commands/), 'no command refused')
+ok(!$_->grep_log(qr/rejects commands/), 'no command refused')
     for $node, $other;
 $admin->cmd('ACL', 'SETUSER', 'default', qw(allkeys allchannels +@all));
 
