@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Every recipe of t/recipes/README.md has its test, t/recipes_*.t, and no test speaks
+# Every recipe of the README has its test, t/recipes_*.t, and no test speaks
 # of a recipe that is not there.
 
 use warnings;

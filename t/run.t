@@ -51,9 +51,9 @@ like($said, qr/^  goodput +\d+\/s +[\d.]+ % of \d+\/s$/m,
     'goodput against the ideal');
 like($said, qr/^The cap held: $limit at once/m, 'verdict');
 unlike($said, qr/The fleet is up/, 'not to play with');
-like($said, $_, "as in the README: $_") for quoted();
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
+like($said, $_, "as in the README: $_") for quoted();
 is_deeply([left()], [], 'nothing left');
 
 # ports that are taken
