@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What the README says is what there is: directives, variables, defaults, the
-# sentences of the log, what is in Redis and what its user may do there. Its
-# configuration and conf.example are good.
+# The README is true: directives, variables, defaults, sentences of the log,
+# the quick start, links, the permissions of the Redis user. lua/README.md has
+# every key. The configurations of the README and conf.example are valid.
 
 ###############################################################################
 
@@ -14,6 +14,8 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
 
+use File::Find;
+
 use Dsem::Test;
 use Fleet::Conf;
 
@@ -23,7 +25,10 @@ my $root = "$FindBin::Bin/../..";
 my $t = Dsem::Test->new;
 
 my $readme = slurp('README.md');
-my $conf = source('conf');
+my $source = sources();
+
+cmp_ok(scalar(() = $readme =~ /\n/g), '<=', 500, 'README: 500 lines');
+unlike($readme, qr/\b(?:who|whoever|nobody|somebody)\b/i, 'README: subjects');
 
 # directives: the same, in the same contexts
 
@@ -44,17 +49,16 @@ is($section{$_}{context}, $directive{$_}{context}, "$_: context")
 # syntax: the parameters and words that the tables have
 
 is_deeply([sort $section{dsem}{syntax} =~ /(\w+)=/g],
-    [sort { $a cmp $b } params(source('conf_line'), 'params')],
-    'dsem: parameters');
+    [sort { $a cmp $b } params('params')], 'dsem: parameters');
 is_deeply([sort $section{dsem_status}{syntax} =~ /(\w+)=/g],
-    [sort { $a cmp $b } params($conf, 'reasons')], 'dsem_status: reasons');
+    [sort { $a cmp $b } params('reasons')], 'dsem_status: reasons');
 
 for my $name (grep { $directive{$_}{entry} =~ /_conf_enum,/ }
     sort keys %directive)
 {
     my ($table) = $directive{$name}{entry} =~ /&ngx_http_dsem_(\w+) \}/;
     my ($words) = $section{$name}{syntax} =~ /^$name (.*);$/;
-    is_deeply([split / \| /, $words], [enum($table)], "$name: words");
+    is_deeply([split / \| /, $words], [params($table)], "$name: words");
 }
 
 # defaults
@@ -64,26 +68,38 @@ for my $name (sort keys %directive) {
     is($section{$name}{default}, "$name $default;", "$name: default");
 }
 
-my $line = source('conf_line');
-is(param_default('queue'), $line =~ /line->queue = (\d+);/ && $1,
+is(param_default('queue'), $source =~ /\w->queue = (\d+);/ && $1,
     'queue: default');
 is(1000 * (param_default('timeout') =~ s/s$//r),
-    $line =~ /line->timeout = (\d+);/ && $1, 'timeout: default');
+    $source =~ /\w->timeout = (\d+);/ && $1, 'timeout: default');
 
 # variables
 
-is_deeply([sort map { $_->[0] } sections(qr/\$dsem\w*/)],
-    [sort map { "\$$_" } source('variables') =~ /ngx_string\("(dsem_\w+)"\)/g],
+is_deeply([sort $readme =~ /^\| `(\$dsem\w+)` \|/mg],
+    [sort map { "\$$_" }
+        $source =~ /ngx_string\("(dsem_\w+)"\), NULL,/g],
     'every variable, and no other');
 
 # log
 
-my @sentences = $readme =~
-    /(?:\| |; one line[^:|]*: )(dsem \w+: [^|\x{2026}]+?|redis [^|]+?) \|/g;
-cmp_ok(scalar @sentences, '>=', 5, 'sentences found');
-for my $sentence (grep { !/\xe2/ } @sentences) {
-    my @same = grep { $sentence =~ $_ } formats();
-    ok(@same, 'logged: ' . substr $sentence, 0, 40);
+my @sentences = $readme =~ /(?:`|^    )(dsem(?: \w+)?: [^`\n]+)(?:`|\n)/mg;
+cmp_ok(scalar @sentences, '>=', 20, 'sentences found');
+for my $sentence (@sentences) {
+    ok((grep { $sentence =~ $_->{re} } formats()),
+        'logged: ' . substr $sentence, 0, 60);
+}
+for my $format (grep { $_->{level} =~ /NOTICE|WARN|ERR/ } formats()) {
+    ok((grep { $_ =~ $format->{re} } @sentences),
+        'explained: ' . substr $format->{text}, 0, 60);
+}
+
+# links
+
+for my $link ($readme =~ /\]\(([^)]+)\)/g) {
+    my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
+    my $text = eval { $file eq '' ? $readme : slurp($file) };
+    ok(defined $text && ($anchor eq '' || grep { $_ eq $anchor }
+        anchors($text)), "leads somewhere: $link");
 }
 
 # configurations
@@ -101,6 +117,8 @@ is(faults("http {\n"
     . join("\n", map { $section{$_}{default} }
         grep { $section{$_}{default} =~ /^dsem/ } sort keys %section)
     . "\n}\n"), '', 'every default can be written');
+
+quick_start();
 
 # Redis, as a user that may do what the README says and no more
 
@@ -167,7 +185,7 @@ done_testing();
 # [title, text] of those with such a title.
 sub sections {
     my ($title) = @_;
-    return map { /^($title)\n\n(.*)/s ? [$1, $2] : () }
+    return map { /^($title)\n(.*)/s ? [$1, $2] : () }
         split /^##+ /m, $readme;
 }
 
@@ -194,11 +212,17 @@ sub slurp {
     return Fleet::Conf::read_text("$root/$file");
 }
 
-sub source { slurp("ngx_module/ngx_http_dsem_$_[0].c") }
+# All of the module, whatever its folders are.
+sub sources {
+    my @files;
+    find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.c$/ } },
+        "$root/ngx_module");
+    return join '', map { Fleet::Conf::read_text($_) } sort @files;
+}
 
 # [name, contexts, the whole entry]
 sub directives {
-    my ($table) = $conf =~
+    my ($table) = $source =~
         /ngx_http_dsem_commands\[\] = \{\n(.*?)ngx_null_command/s;
     return map {
         /ngx_string\("(dsem\w*)"\),\s+(NGX_HTTP_[\w|]+),(.*)/s
@@ -207,36 +231,34 @@ sub directives {
 }
 
 sub params {
-    my ($text, $table) = @_;
-    my ($list) = $text =~ /ngx_http_dsem_$table\[\] = \{(.*?)^\};/ms;
+    my ($table) = @_;
+    my ($list) = $source =~ /ngx_http_dsem_$table\[\] = \{(.*?)^\};/ms;
     return $list =~ /\("(\w+)"/g;
 }
-
-sub enum { params($conf, $_[0]) }
 
 # As it would be written; undefined where it depends on the machine.
 sub default_of {
     my ($name) = @_;
     my ($member) = $directive{$name}{entry} =~ /offsetof\(\w+, (\w+)\)/;
-    return $conf =~ /default_address =\s+ngx_string\("(.*?)"\)/ && $1
+    return $source =~ /default_address =\s+ngx_string\("(.*?)"\)/ && $1
         if $name eq 'dsem_redis';
     return { NGX_HTTP_SERVICE_UNAVAILABLE => 503 }->{ merged('status') }
         if $name eq 'dsem_status';
     return unless $member;
-    return $1 if $conf =~ /ngx_str_set\(&dmcf->$member, "(.*?)"\)/;
+    return $1 if $source =~ /ngx_str_set\(&dmcf->$member, "(.*?)"\)/;
     return written($1)
-        if $conf =~ /init_msec_value\(dmcf->$member, (\d+)\)/;
+        if $source =~ /init_msec_value\(dmcf->$member, (\d+)\)/;
     return written($1)
-        if $conf =~ /merge_msec_value\(conf->$member, prev->$member, (\d+)\)/;
+        if $source =~ /merge_msec_value\(conf->$member, prev->$member, (\d+)\)/;
     my $value = merged($member) // return;
     my ($table) = $directive{$name}{entry} =~ /&ngx_http_dsem_(\w+) \}/;
-    return $conf =~ /ngx_http_dsem_$table\[\] = \{[^;]*?"(\w+)"\), $value \}/
+    return $source =~ /ngx_http_dsem_$table\[\] = \{[^;]*?"(\w+)"\), $value \}/
         && $1;
 }
 
 sub merged {
     my ($member) = @_;
-    return $conf =~ /merge_\w*value\(conf->$member, prev->$member,\s+(\w+)\)/
+    return $source =~ /merge_\w*value\(conf->$member, prev->$member,\s+(\w+)\)/
         ? $1 : undef;
 }
 
@@ -245,20 +267,26 @@ sub written {
     return $ms % 1000 ? "${ms}ms" : $ms / 1000 . 's';
 }
 
-# What can be logged, as patterns.
+# What can be logged at run time: { level, text, re }.
 sub formats {
     my @formats;
-    for my $file (map { m{dsem_(\w+)\.c$} } glob "$root/ngx_module/*.c") {
-        for my $call (source($file) =~ /ngx_log_error\((.*?)\);/sg) {
-            my ($literals) = $call =~ /((?:"(?:[^"\\]|\\.)*"\s*)+)/ or next;
-            my $format = join '', $literals =~ /"((?:[^"\\]|\\.)*)"/g;
-            $format =~ s/\\"/"/g;
-            $format =~ s/^dsem: (?=redis)//;
-            push @formats, join '.*?', map { quotemeta }
-                split /%[A-Za-z]/, $format, -1;
-        }
+    for my $call ($source =~ /ngx_log_error\((.*?)\);/sg) {
+        my ($level) = $call =~ /^\s*(?:NGX_LOG_)?([\w>-]+)/;
+        my ($literals) = $call =~ /((?:"(?:[^"\\]|\\.)*"\s*)+)/ or next;
+        my $format = join '', $literals =~ /"((?:[^"\\]|\\.)*)"/g;
+        $format =~ s/\\"/"/g;
+        next if $format !~ /^dsem\b/;
+        my $re = join '.*?', map { quotemeta }
+            split /%(?:ui|uL|[A-Za-z])/, $format, -1;
+        push @formats, { level => $level, text => $format, re => qr/^$re$/ };
     }
-    return map { qr/^$_$/ } grep { length } @formats;
+    return @formats;
+}
+
+# Of headings, as GitHub names them.
+sub anchors {
+    my ($text) = @_;
+    return map { lc($_) =~ s/[^\w -]//gr =~ tr/ /-/r } $text =~ /^#+ (.*)/mg;
 }
 
 ###############################################################################
@@ -280,18 +308,40 @@ sub faults {
         grep { /\[(?!notice|info)\w+\]/ } split /\n/, $said;
 }
 
+# The commands of the quick start give what it shows, times aside.
+sub quick_start {
+    my ($text) = $readme =~ /^## Quick start\n(.*?)^## /ms;
+    my ($server) = $text =~ /<<'EOF'\n(.*?)^    EOF$/ms;
+    my @shown = $text =~ /^    (\d{3} [A-Z]+) [\d.]+$/mg;
+    my ($loop) = $text =~ /^(    for .*?done; wait)$/ms;
+    $server =~ s/127\.0\.0\.1:8000/127.0.0.1:%%PORT%%/g;
+    $server =~ s/127\.0\.0\.1:8001/127.0.0.1:%%PORT2%%/g;
+    my $redis = $t->redis;
+    my $node = $t->node('quick', "%%GLOBALS%%\nevents { }\nhttp {\n"
+        . "%%HTTP%%\ndsem_redis %%REDIS%%;\n$server}\n");
+    $loop =~ s{http://127\.0\.0\.1:8000}{'http://127.0.0.1:' . $node->port}e;
+    my @got = map { s/ [\d.]+$//r } split /\n/, qx($loop);
+    is_deeply([sort @got], [sort @shown], 'quick start: six requests');
+    my ($sentence) = $text =~ /^    (dsem rejected: .*)$/m;
+    cmp_ok(scalar($node->grep_log(qr/\Q$sentence\E/)), '>', 0,
+        'quick start: logged');
+    $node->quit;
+}
+
 sub waiting {
     return $admin->cmd('HGET', 'dsem:{0}:s:reports', 'waiting') // 0;
 }
 
-# Keys, and fields other than names of sessions, that no table names.
+# Keys, and fields other than names of sessions, that no table of
+# lua/README.md names.
 sub undocumented {
+    my $tables = slurp('lua/README.md');
     my @found;
     for my $key (@{ $admin->cmd('KEYS', '*') }) {
         my $shown = $key =~ s/^dsem/P/r =~ s/reports$/<name>/r;
-        push @found, $key if index($readme, "| `$shown` | ") < 0;
+        push @found, $key if index($tables, "| `$shown` | ") < 0;
         next if $key =~ /:epochs$/ || $admin->cmd('TYPE', $key) ne 'hash';
-        my ($row) = $readme =~ /^(\| `\Q$shown\E` .*)$/m;
+        my ($row) = $tables =~ /^(\| `\Q$shown\E` .*)$/m;
         push @found, map { "$key $_" }
             grep { !/:/ && ($row // '') !~ /`$_`/ }
             @{ $admin->cmd('HKEYS', $key) };

@@ -57,6 +57,7 @@ like($said, qr/^The cap held: $limit at once/m, 'verdict');
 unlike($said, qr/The fleet is up/, 'no invitation to play');
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
+like($said, $_, "as in the README: $_") for quoted();
 is_deeply([left()], [], 'nothing left');
 
 # ports that are taken
@@ -110,6 +111,16 @@ sub free_ports {
                 LocalPort => $port + $_, ReuseAddr => 1)
         } 0, 1, 10;
     }
+}
+
+# What the README shows of it, with any numbers.
+sub quoted {
+    my ($block) = Fleet::Conf::read_text("$Dsem::Test::ROOT/README.md")
+        =~ /^((?:    .*\n)+    The cap held.*\n)/m;
+    return map {
+        my $words = join ' +', map { /^\d+$/ ? '\d+' : quotemeta } split ' ';
+        qr/^ *$words$/m;
+    } split /\n/, $block;
 }
 
 # In a session of its own, as a shell has it. Types what it is given, and

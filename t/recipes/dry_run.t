@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Recipe "A dry run before it counts": everything passes while the log says
+# Recipe "A dry run before enforcement": everything passes while the log says
 # what would have been, and the command counts it; without that one line the
 # same configuration refuses.
 
@@ -21,7 +21,7 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $logs = $t->dir;
-my ($recipe, $command) = recipe('A dry run before it counts',
+my ($recipe, $command) = recipe('A dry run before enforcement',
     '/var/log/nginx' => $logs);
 my $line = Fleet::Conf::semaphore($recipe, 'search');
 my ($limit, $queue) = @$line{qw(limit queue)};

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Recipe "A page for those who are refused": they get their page with the
+# Recipe "A page for rejected requests": they get their page with the
 # status and Retry-After, from a file or from another server, and more of them
 # than the limit, because pages are not limited and cost the backend nothing.
 
@@ -21,7 +21,7 @@ my $redis = $t->redis;
 my $pages = $t->upstream;
 my $up = $t->upstream;
 
-my $recipe = recipe('A page for those who are refused',
+my $recipe = recipe('A page for rejected requests',
     '/var/www/pages' => '%%DIR%%', '10.0.1.20:8080' => $pages->address);
 my %line = map { $_ => Fleet::Conf::semaphore($recipe, $_) }
     qw(reports shop);

@@ -4,7 +4,7 @@ package Dsem::Recipe;
 # addresses and paths are replaced.
 #
 #   my $recipe = recipe('WebSockets', '/var/log/nginx' => '%%DIR%%');
-#   my ($conf, $command) = recipe('A dry run before it counts');
+#   my ($conf, $command) = recipe('A dry run before enforcement');
 #
 # The result is a part of the test's nginx.conf.
 #
@@ -25,11 +25,10 @@ our @EXPORT = qw(recipe recipes);
 my %HERE = ('listen 80;' => 'listen 127.0.0.1:%%PORT%%;');
 
 sub _section {
-    open my $fh, '<', "$Dsem::Test::ROOT/README.md" or croak "README.md: $!";
+    my $path = "$Dsem::Test::ROOT/t/recipes/README.md";
+    open my $fh, '<', $path or croak "$path: $!";
     local $/;
-    my ($section) = <$fh> =~ /^## Recipes\n(.*?)^## /ms
-        or croak 'README.md has no recipes';
-    return $section;
+    return <$fh>;
 }
 
 # The titles of all recipes.
