@@ -388,7 +388,7 @@ fuzz_fail(const char *fmt, ...)
 {
     va_list  args;
 
-    fputs("guard: ", stderr);
+    fputs("fuzz: ", stderr);
 
     va_start(args, fmt);
     vfprintf(stderr, fmt, args);
@@ -429,7 +429,7 @@ fuzz_abort_handler(int signo)
     char  line[128];
     int   n;
 
-    n = snprintf(line, sizeof(line), "guard: repeat with --seed=%llu "
+    n = snprintf(line, sizeof(line), "fuzz: repeat with --seed=%llu "
                  "--round=%lu\n", (unsigned long long) fuzz_seed_value,
                  (unsigned long) fuzz_current);
 
