@@ -2,9 +2,9 @@
 /*
  * One connection: an async context with the guard, and Redis' end of it.
  *
- * Does what the adapter does with hiredis, in its order, without an event
- * loop: events are handled as soon as there is something to handle.  Keeps
- * account of the callbacks, and looks at every byte of a reply.
+ * Calls hiredis as the adapter does, in the same order, without an event
+ * loop: an event is handled at once.  Counts the callbacks, and reads every
+ * byte of a reply.
  *
  * Called by: guard (rounds), memory (the walk).
  */
@@ -115,7 +115,7 @@ fuzz_connect(fuzz_connection_t *connection)
         ngx_http_dsem_guard_set(&connection->guard, ac);
     }
 
-    /* connected, says hiredis */
+    /* hiredis marks the context as connected */
     redisAsyncHandleWrite(ac);
 
     return connection->ac ? NGX_OK : NGX_ERROR;
@@ -241,7 +241,7 @@ fuzz_callback(redisAsyncContext *ac, void *data, void *privdata)
 }
 
 
-/* what the guard promises, and each byte of it, for the sanitizer to see */
+/* the guard's promises, and each byte of a reply for the sanitizer */
 
 static void
 fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
@@ -371,7 +371,7 @@ fuzz_look_default(redisReply *reply)
 }
 
 
-/* writes what is to be sent; Redis reads it */
+/* writes the commands; Redis reads them */
 
 void
 fuzz_write(fuzz_connection_t *connection)

@@ -1,6 +1,6 @@
 
 /*
- * What the rooms of the fuzzer know of each other.
+ * The fuzzer of the guard: types and functions that its files share.
  */
 
 
@@ -19,7 +19,7 @@
 /* bytes of one turn; a reply that does not fit is cut */
 #define FUZZ_TEXT_LEN  (128 * 1024)
 
-/* what the adapter reads of one reply at most */
+/* bytes of one reply that the adapter reads at most */
 #define FUZZ_MAX_REPLY  (4 * 1024 * 1024)
 
 #define FUZZ_MAX_CALLS  64

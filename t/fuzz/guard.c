@@ -1,12 +1,12 @@
 
 /*
  * The fuzzer of the guard: the real guard and the real hiredis against a peer
- * that sends whatever it likes.
+ * that sends replies of any shape.
  *
  * A round is one connection with a few turns of commands and replies.  It
  * depends on the seed and on its number only, so any round can be repeated
- * alone.  A round ends well when the process is still there, each command
- * was called back exactly once, and all memory is free again.
+ * alone.  A round passes when the process survives, each command is called
+ * back exactly once, and all memory is free again.
  *
  * Run by: t/redis/hostile_replies.t, or by hand with AddressSanitizer.
  */
@@ -21,10 +21,10 @@
 /* several copies of one reply, as hiredis keeps them, and its buffer */
 #define FUZZ_MAX_MEMORY  (24 * 1024 * 1024)
 
-/* a page here or there is no leak */
+/* of resident memory, after the first rounds; a leak is found earlier */
 #define FUZZ_MAX_GROWTH  (16 * 1024 * 1024)
 
-/* rounds until the allocator has what it needs */
+/* rounds until the allocator grows no more */
 #define FUZZ_WARM        1000
 
 /* one round in so many sends very long replies */
@@ -52,7 +52,7 @@ static ngx_uint_t   fuzz_answered;
 static fuzz_text_t  fuzz_text;
 
 
-/* what is freed is kept long enough to show its use, and leaves memory flat */
+/* freed memory stays long enough to show its use, but memory stays flat */
 
 const char *
 __asan_default_options(void)
@@ -222,7 +222,7 @@ fuzz_round(ngx_uint_t number)
 }
 
 
-/* a few commands, and what is sent in reply; the first turns often go well */
+/* a few commands and the replies; one turn in four is good */
 
 static void
 fuzz_turn(fuzz_connection_t *connection)
@@ -309,7 +309,7 @@ fuzz_deliver(fuzz_connection_t *connection)
 }
 
 
-/* a string that never ends */
+/* a string that may end after the connection */
 
 static void
 fuzz_long_reply(fuzz_connection_t *connection)
@@ -400,7 +400,7 @@ fuzz_fail(const char *fmt, ...)
 }
 
 
-/* the round that is to be repeated, with its bytes */
+/* the bytes of a round that is repeated */
 
 void
 fuzz_show(const char *what, u_char *data, size_t len)

@@ -1,7 +1,7 @@
 
 /*
  * Memory: each allocation of the program, of the guard and of hiredis passes
- * here, is counted, and fails where it is to fail.
+ * here, is counted, and fails on demand.
  *
  * The walk lets the k-th allocation fail in the life of two connections, once
  * for each k: alone, and with all that follow.  Each life is a process of its
@@ -38,7 +38,7 @@ typedef struct {
 } fuzz_step_t;
 
 
-/* what a life leaves for its parent: of the first allocation that failed */
+/* a life's note for its parent: the first allocation that failed */
 typedef struct {
     ngx_uint_t   step;
     int          nframes;
@@ -394,7 +394,7 @@ fuzz_memory_subscription(void)
 }
 
 
-/* where the allocation that fails is */
+/* the step of the allocation that fails */
 
 static void
 fuzz_memory_step(ngx_uint_t step)

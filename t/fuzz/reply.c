@@ -1,11 +1,11 @@
 
 /*
- * What a hostile Redis sends: good replies, and what can be made of them.
+ * The replies of a hostile Redis: good ones, and mutations of them.
  *
  * Knows the grammar: an element is replaced by one of any type and depth, a
  * length by one that is negative, huge or badly written, a name by one that
- * hiredis takes for something else; and then bytes are turned, cut, doubled.
- * All of it follows from the seed.
+ * hiredis takes for another; then bytes are changed, cut, repeated.  All of
+ * it follows from the seed.
  *
  * Called by: guard, memory.
  */
@@ -133,7 +133,7 @@ fuzz_good_message(fuzz_text_t *text, const char *kind, const char *third)
 }
 
 
-/* evil 0: exactly what is waited for; 3: nearly nothing of it is right */
+/* evil 0: exactly the replies expected; 3: hardly one of them is right */
 
 void
 fuzz_replies(fuzz_text_t *text, ngx_uint_t subscribed, ngx_uint_t pending,
@@ -218,7 +218,7 @@ fuzz_string(fuzz_text_t *text, const char *str, ngx_uint_t evil)
 }
 
 
-/* a value of any type, with what belongs to it or not */
+/* a value of any type, complete or not */
 
 static void
 fuzz_value(fuzz_text_t *text, ngx_uint_t depth)

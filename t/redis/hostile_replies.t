@@ -1,11 +1,11 @@
 #!/usr/bin/perl
 
-# A Redis that sends anything at all, and no memory: the guard and hiredis in
-# a program of their own, with AddressSanitizer, read replies that are wrong in
-# every way (t/fuzz). The process survives, each command is called back once,
-# all memory is free again. Without the guard the same replies end the process.
-# Then each single allocation fails: the connection is lost, no more, except
-# where hiredis itself ends the process.
+# A hostile Redis, and no memory: the guard and hiredis, in a program of their
+# own with AddressSanitizer (t/fuzz), read replies that are wrong in every way.
+# The process survives, each command is called back once, all memory is free
+# again. Without the guard the same replies abort the process. Then each single
+# allocation fails: only the connection is lost, but for the allocations that
+# hiredis itself does not survive. DSEM_LONG=1: 150,000 rounds.
 
 use warnings;
 use strict;
@@ -36,7 +36,7 @@ my %FATAL = (
     1 => [qr/^subscribe: .*\b_*redisAsync\w*Command/],
 );
 
-# exit status or -signal, what it printed, what it complained of
+# exit status or -signal, stdout, stderr
 sub run {
     my (@command) = @_;
     my $pid = fork // die "fork: $!";
