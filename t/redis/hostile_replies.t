@@ -63,12 +63,12 @@ make_path($dir);
 # make has configured nginx in one of these
 my ($nginx) = grep { -f "$_/objs/ngx_auto_headers.h" }
     "$root/build/nginx", "$root/build/asan/nginx";
-my ($guard) = glob "$root/ngx_module/{,*/}ngx_http_dsem_guard.c";
 my @folders = grep { -d } "$root/ngx_module", glob "$root/ngx_module/*";
+my ($guard) = grep { -f } map { "$_/ngx_http_dsem_guard.c" } @folders;
 
 my @FLAGS = (qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer
-    -Wall -Wextra -Wno-unused-parameter -Werror), '-fsanitize=address,undefined',
-    '-fno-sanitize-recover=undefined');
+    -Wall -Wextra -Wno-unused-parameter -Werror
+    -fno-sanitize-recover=undefined), '-fsanitize=address,undefined');
 my @include = map { "-I$_" } @folders, "$root/t/fuzz", map { "$nginx/$_" }
     qw(src/core src/event src/event/modules src/event/quic src/os/unix objs);
 my @wrap = map { "-Wl,--wrap=$_" } qw(malloc calloc realloc strdup free);
