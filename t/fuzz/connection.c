@@ -25,7 +25,7 @@ static void fuzz_callback(redisAsyncContext *ac, void *reply, void *data);
 static void fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
     redisReply *reply);
 static void fuzz_look_values(fuzz_call_t *call,
-    ngx_http_dsem_values_t *values);
+    ngx_http_dsem_guard_values_t *values);
 static void fuzz_look_message(redisReply *reply);
 static void fuzz_look_default(redisReply *reply);
 static void fuzz_cleanup(void *data);
@@ -260,7 +260,7 @@ fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
     switch (reply->type) {
 
     case REDIS_REPLY_ARRAY:
-        fuzz_look_values(call, (ngx_http_dsem_values_t *) reply);
+        fuzz_look_values(call, (ngx_http_dsem_guard_values_t *) reply);
         return;
 
     case REDIS_REPLY_STRING:
@@ -277,13 +277,13 @@ fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
 
 
 static void
-fuzz_look_values(fuzz_call_t *call, ngx_http_dsem_values_t *values)
+fuzz_look_values(fuzz_call_t *call, ngx_http_dsem_guard_values_t *values)
 {
     size_t  i;
 
     if (values->reply.element != NULL
         || values->reply.elements > 256 * 1024
-        || values->len > NGX_HTTP_DSEM_NAME_LEN)
+        || values->len > NGX_HTTP_DSEM_SESSION_LEN)
     {
         fuzz_fail("an array that is not decoded");
     }
@@ -297,7 +297,7 @@ fuzz_look_values(fuzz_call_t *call, ngx_http_dsem_values_t *values)
     }
 
     for (i = 0; i < values->len; i++) {
-        fuzz_sum += values->name[i];
+        fuzz_sum += values->session[i];
     }
 
     for (i = 1; i < values->reply.elements; i++) {
