@@ -96,6 +96,10 @@ extern ngx_uint_t  fuzz_memory_failed;
 
 ngx_uint_t fuzz_memory_walk(void);
 
+/* corpus.c */
+
+ngx_uint_t fuzz_corpus(void);
+
 /* guard.c */
 
 void fuzz_fail(const char *fmt, ...)

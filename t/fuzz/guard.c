@@ -73,7 +73,7 @@ main(int argc, char **argv)
 {
     int          c;
     size_t       resident;
-    ngx_uint_t   i, first, rounds, walk;
+    ngx_uint_t   i, first, rounds, walk, corpus;
 
     struct rlimit  limit = { 0, 0 };
 
@@ -83,12 +83,14 @@ main(int argc, char **argv)
         { "round", required_argument, NULL, 'r' },
         { "no-guard", no_argument, NULL, 'g' },
         { "memory", no_argument, NULL, 'm' },
+        { "corpus", no_argument, NULL, 'c' },
         { NULL, 0, NULL, 0 }
     };
 
     first = 0;
     rounds = 1000;
     walk = 0;
+    corpus = 0;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 
@@ -116,9 +118,14 @@ main(int argc, char **argv)
             walk = 1;
             break;
 
+        case 'c':
+            corpus = 1;
+            break;
+
         default:
             fprintf(stderr, "usage: guard [--seed=n] [--rounds=n] "
-                    "[--round=n] [--no-guard] [--memory]\n");
+                    "[--round=n] [--no-guard] [--memory] "
+                    "[--corpus]\n");
             return 2;
         }
     }
@@ -133,6 +140,13 @@ main(int argc, char **argv)
     (void) signal(SIGABRT, fuzz_abort_handler);
 
     fuzz_listen();
+
+    if (corpus) {
+        printf("rejected %lu replies\n", (unsigned long) fuzz_corpus());
+        fuzz_unlisten();
+        return 0;
+    }
+
     resident = 0;
 
     for (i = first; i < first + rounds; i++) {

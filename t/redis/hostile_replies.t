@@ -81,6 +81,10 @@ is $status, 0, 'fuzzer built' or BAIL_OUT $err;
 # the rest of the environment may ask a sanitizer for other things
 delete @ENV{qw(ASAN_OPTIONS UBSAN_OPTIONS)};
 
+($status, $out, $err) = fuzz('--corpus');
+is $status, 0, 'corpus: each reply ends the connection' or diag $err;
+like $out, qr/^rejected \d{2,} replies$/m, 'corpus: all replies sent';
+
 for my $seed (@SEEDS) {
     ($status, $out, $err) = fuzz("--seed=$seed", "--rounds=$rounds");
     is $status, 0, "seed $seed: process survived" or diag $err;
