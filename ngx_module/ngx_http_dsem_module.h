@@ -1,6 +1,6 @@
 
 /*
- * The module itself, for those who look up its configuration and contexts.
+ * The module itself, to look up its configuration and contexts.
  */
 
 

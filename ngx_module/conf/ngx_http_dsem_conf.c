@@ -18,7 +18,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
-#include "ngx_http_dsem_conf_limit.h"
 #include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"

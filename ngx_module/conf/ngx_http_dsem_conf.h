@@ -107,5 +107,9 @@ char *ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 ngx_int_t ngx_http_dsem_conf_zone(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
+/* conf_limit */
+char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_http_dsem_check_t *ngx_http_dsem_limit_check_create(ngx_conf_t *cf);
+
 
 #endif /* _NGX_HTTP_DSEM_CONF_H_INCLUDED_ */

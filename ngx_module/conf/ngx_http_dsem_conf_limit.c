@@ -21,7 +21,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
-#include "ngx_http_dsem_conf_limit.h"
 #include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
@@ -51,7 +50,8 @@ struct ngx_http_dsem_check_s {
 };
 
 
-static char *ngx_http_dsem_limit_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf);
+static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
@@ -274,16 +274,16 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     }
 
     if (ngx_http_dsem_limit_compile_optional(cf,
-                                            &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
-                                            &limit->weight)
+                                    &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
+                                    &limit->weight)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
     if (ngx_http_dsem_limit_compile_optional(cf,
-                                            &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
-                                            &limit->priority)
+                                    &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
+                                    &limit->priority)
         != NGX_OK)
     {
         return NGX_ERROR;

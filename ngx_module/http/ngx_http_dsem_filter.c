@@ -21,6 +21,12 @@
 #include "ngx_http_dsem_refusal.h"
 
 
+typedef struct {
+    ngx_http_output_header_filter_pt   next;
+    ngx_module_t                      *slice;  /* NULL: nginx has it not */
+} ngx_http_dsem_filter_t;
+
+
 static ngx_int_t ngx_http_dsem_header_filter(ngx_http_request_t *r);
 static void ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
     ngx_http_request_t *r);
@@ -33,10 +39,7 @@ static ngx_uint_t ngx_http_dsem_filter_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
 
-static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
-
-/* the slice module's contexts, if nginx has it */
-static ngx_module_t  *ngx_http_dsem_slice_module;
+static ngx_http_dsem_filter_t  ngx_http_dsem_filter;
 
 
 void
@@ -45,16 +48,16 @@ ngx_http_dsem_filter_init(ngx_conf_t *cf)
     ngx_uint_t      i;
     ngx_module_t  **modules;
 
-    ngx_http_next_header_filter = ngx_http_top_header_filter;
+    ngx_http_dsem_filter.next = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_dsem_header_filter;
 
-    ngx_http_dsem_slice_module = NULL;
+    ngx_http_dsem_filter.slice = NULL;
     modules = cf->cycle->modules;
 
     for (i = 0; modules[i]; i++) {
         if (ngx_strcmp(modules[i]->name, "ngx_http_slice_filter_module") == 0)
         {
-            ngx_http_dsem_slice_module = modules[i];
+            ngx_http_dsem_filter.slice = modules[i];
         }
     }
 }
@@ -72,7 +75,7 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
     }
 
     if (ctx == NULL) {
-        return ngx_http_next_header_filter(r);
+        return ngx_http_dsem_filter.next(r);
     }
 
     if (ctx->refused && r == r->main) {
@@ -86,7 +89,7 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
         ngx_http_dsem_filter_watch(ctx, r);
     }
 
-    return ngx_http_next_header_filter(r);
+    return ngx_http_dsem_filter.next(r);
 }
 
 
@@ -200,8 +203,8 @@ ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_dsem_filter_sliced(ngx_http_request_t *r)
 {
-    return ngx_http_dsem_slice_module
-           && r->ctx[ngx_http_dsem_slice_module->ctx_index];
+    return ngx_http_dsem_filter.slice
+           && r->ctx[ngx_http_dsem_filter.slice->ctx_index];
 }
 
 

@@ -57,8 +57,24 @@ static void *ngx_http_dsem_guard_array(const redisReadTask *task,
 #endif
 
 
-static redisReplyObjectFunctions   ngx_http_dsem_guard_functions;
+/* of hiredis, as it sets them itself */
 static redisReplyObjectFunctions  *ngx_http_dsem_guard_defaults;
+
+
+static redisReplyObjectFunctions  ngx_http_dsem_guard_functions = {
+    ngx_http_dsem_guard_string,
+    ngx_http_dsem_guard_array,
+    ngx_http_dsem_guard_integer,
+#if (HIREDIS_MAJOR > 0)
+    /* called without a look at whether they are there */
+    ngx_http_dsem_guard_double,
+    ngx_http_dsem_guard_nil,
+    ngx_http_dsem_guard_bool,
+#else
+    ngx_http_dsem_guard_nil,
+#endif
+    ngx_http_dsem_guard_free_reply
+};
 
 
 /* no reply of this context passes by the guard, which must be zeroed */
@@ -66,28 +82,11 @@ static redisReplyObjectFunctions  *ngx_http_dsem_guard_defaults;
 void
 ngx_http_dsem_guard_set(ngx_http_dsem_guard_t *guard, redisAsyncContext *ac)
 {
-    redisReplyObjectFunctions  *fn;
-
-    fn = &ngx_http_dsem_guard_functions;
-
-    if (ngx_http_dsem_guard_defaults == NULL) {
-        ngx_http_dsem_guard_defaults = ac->c.reader->fn;
-
-        fn->createString = ngx_http_dsem_guard_string;
-        fn->createArray = ngx_http_dsem_guard_array;
-        fn->createInteger = ngx_http_dsem_guard_integer;
-        fn->createNil = ngx_http_dsem_guard_nil;
-#if (HIREDIS_MAJOR > 0)
-        /* hiredis calls them without a look at whether they are there */
-        fn->createDouble = ngx_http_dsem_guard_double;
-        fn->createBool = ngx_http_dsem_guard_bool;
-#endif
-        fn->freeObject = ngx_http_dsem_guard_free_reply;
-    }
+    ngx_http_dsem_guard_defaults = ac->c.reader->fn;
 
     guard->ac = ac;
 
-    ac->c.reader->fn = fn;
+    ac->c.reader->fn = &ngx_http_dsem_guard_functions;
     ac->c.reader->privdata = guard;
 }
 

@@ -59,9 +59,8 @@ typedef struct {
 } ngx_http_dsem_handshake_bye_t;
 
 
-static void ngx_http_dsem_handshake_up(void *data);
 static void ngx_http_dsem_handshake_down(void *data);
-static void ngx_http_dsem_handshake_begin(ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_begin(void *data);
 static ngx_int_t ngx_http_dsem_handshake_hello(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_hello_handler(void *data,
@@ -85,15 +84,6 @@ static void ngx_http_dsem_handshake_bye_dead(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_bye_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-
-
-/* the rest goes straight to the floor above */
-static ngx_http_dsem_redis_handlers_t  ngx_http_dsem_handshake_handlers = {
-    ngx_http_dsem_handshake_up,
-    ngx_http_dsem_handshake_down,
-    NULL,
-    NULL
-};
 
 
 /*
@@ -124,12 +114,15 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     redis.backoff = ngx_min(settings->lease / 8, NGX_HTTP_DSEM_MAX_BACKOFF);
     redis.heartbeat = ngx_http_dsem_lease_heartbeat();
 
-    ngx_http_dsem_handshake_handlers.unavailable = handlers->unavailable;
-    ngx_http_dsem_handshake_handlers.message = handlers->message;
+    session->redis_handlers.up = ngx_http_dsem_handshake_begin;
+    session->redis_handlers.down = ngx_http_dsem_handshake_down;
+    session->redis_handlers.unavailable = handlers->unavailable;
+    session->redis_handlers.message = handlers->message;
 
     session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
-                           &session->identity,
-                           &ngx_http_dsem_handshake_handlers, session);
+                                                &session->identity,
+                                                &session->redis_handlers,
+                                                session);
 
     if (session->redis == NULL
         || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
@@ -213,13 +206,6 @@ ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify)
 
 
 static void
-ngx_http_dsem_handshake_up(void *data)
-{
-    ngx_http_dsem_handshake_begin(data);
-}
-
-
-static void
 ngx_http_dsem_handshake_down(void *data)
 {
     ngx_http_dsem_session_t *session = data;
@@ -237,8 +223,10 @@ ngx_http_dsem_handshake_down(void *data)
 /* a new epoch: commands of older ones mean nothing any more */
 
 static void
-ngx_http_dsem_handshake_begin(ngx_http_dsem_session_t *session)
+ngx_http_dsem_handshake_begin(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     session->identity.epoch++;
     session->declares = 0;
     session->all_sent = 0;

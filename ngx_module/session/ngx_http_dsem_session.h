@@ -58,6 +58,7 @@ typedef struct {
 
 typedef struct {
     ngx_http_dsem_redis_t             *redis;
+    ngx_http_dsem_redis_handlers_t     redis_handlers;
     ngx_http_dsem_session_handlers_t  *handlers;
 
     ngx_http_dsem_session_state_e      state;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The borders between the floors of the module, and the form of what is
-# written: whatever a grep can keep.
+# The rules of the house: folders and the direction of includes and calls,
+# what is written in one place only, the form of the sources.
 
 use warnings;
 use strict;
@@ -12,21 +12,13 @@ use FindBin;
 
 my $root = "$FindBin::Bin/../..";
 
-# floor => files without ngx_http_dsem_; includes point downwards only
-my @FLOORS = (
-    [qw(patience output guard hiredis scripts)],
-    [qw(call redis breaker subscription name)],
-    [qw(session talk goodbye identity lease linger fallback pace stats zone)],
-    [qw(semaphore account idle ticket tell local sync sync_reply
-        declare)],
-    [qw(conf conf_check conf_line conf_value request body subrequest verdict
-        suspend release refusal wants variables api)],
-    [qw(module)],
-);
-my %floor = map { my $n = $_; map { $_ => $n } @{ $FLOORS[$n] } } 0 .. $#FLOORS;
+# from the bottom up; "" is ngx_module/ itself
+my @FOLDERS = ('redis', 'session', 'semaphore', 'conf', 'http', '');
+my %floor = map { $FOLDERS[$_] => $_ } 0 .. $#FOLDERS;
 
 my %TOP = map { $_ => 1 } qw(config conf.example ngx_module lua t README.md
-    Makefile LICENSE CHANGELOG.md .ci debian), qw(.git .gitignore build);
+    Makefile LICENSE CHANGELOG.md .ci debian monitoring),
+    qw(.git .gitignore build);
 
 sub slurp {
     my ($path) = @_;
@@ -34,17 +26,6 @@ sub slurp {
     local $/;
     return <$fh>;
 }
-
-# path => text
-my %c = map { m{/ngx_http_dsem_([^/]*)$} => slurp($_) }
-    glob "$root/ngx_module/*.[ch]";
-my %lua = map { $_ => slurp($_) }
-    glob "$root/lua/*.lua $root/lua/include/*.lua";
-my %perl = map { $_ => slurp($_) } glob "$root/t/*/*.t $root/t/*/*.p[lm] "
-    . "$root/t/lib/Dsem/*.pm $root/t/lib/Dsem/*/*.pm $root/t/*/*/*.pm";
-cmp_ok scalar(keys %c), '>', 20, 'module found';
-cmp_ok scalar(keys %lua), '>', 8, 'scripts found';
-cmp_ok scalar(keys %perl), '>', 20, 'tests found';
 
 sub none {
     my ($name, @wrong) = @_;
@@ -56,54 +37,163 @@ sub lines {
     my ($re, %text) = @_;
     return map {
         my $file = $_;
-        map { $file =~ s{.*/}{}r . ": $_" } grep { /$re/ } split /\n/,
-            $text{$file};
+        map { "$file: $_" } grep { /$re/ } split /\n/, $text{$file};
     } sort keys %text;
 }
 
-sub floor_of { $floor{ $_[0] } // $floor{ $_[0] =~ s/\.[ch]$//r } }
+# "folder/name.c" => text, without the common prefix of names
+my %c = map {
+    m{/ngx_module/(.*?)ngx_http_dsem_([^/]*)$} ? ("$1$2" => slurp($_)) : ()
+} glob "$root/ngx_module/*.[ch] $root/ngx_module/*/*.[ch]";
+my %lua = map { s{^\Q$root\E/}{}r => slurp($_) }
+    glob "$root/lua/*.lua $root/lua/include/*.lua";
+my %perl = map { s{^\Q$root\E/}{}r => slurp($_) }
+    split /\n/, `find $root/t -name '*.t' -o -name '*.p[lm]'`;
+my %fuzz = map { s{^\Q$root\E/}{}r => slurp($_) } glob "$root/t/fuzz/*.[ch]";
 
-none('every file has its floor', grep { !defined floor_of($_) } sort keys %c);
+cmp_ok scalar(keys %c), '>', 20, 'module found';
+cmp_ok scalar(keys %lua), '>', 8, 'scripts found';
+cmp_ok scalar(keys %perl), '>', 20, 'tests found';
 
-# comments may speak of what the code must not know
+sub folder { my ($file) = @_; return $file =~ m{^(.*)/} ? $1 : '' }
+sub room { my ($file) = @_; return $file =~ s/\.[ch]$//r }
+
+# comments may name what the code must not
 my %code = map { $_ => $c{$_} =~ s{/\*.*?\*/}{}gsr } keys %c;
+my %body = map { $_ => $code{$_} =~ s{^#include .*}{}gmr } keys %code;
 
-# module.h only names the module, for those who look up its configuration
-$floor{'module.h'} = 4;
+sub code_of {
+    my ($want) = @_;
+    return map { $_ => $code{$_} } grep { $want->($_) } keys %code;
+}
 
-none('includes point downwards', map {
+
+# folders
+
+none('every file in a known folder',
+    grep { !exists $floor{ folder($_) } } sort keys %c);
+
+my %where = map { m{([^/]*)\.h$} ? ($1 => $_) : () } keys %c;
+
+# room => rooms of the same folder whose headers it includes
+my (%includes, @upward);
+for my $file (sort keys %code) {
+    for my $name ($code{$file} =~ /^#include "ngx_http_dsem_([^"]+)\.h"/mg) {
+        # module.h only names the module, for those who look up its conf
+        next if $name eq 'module';
+        my $other = $where{$name} // die "$file includes $name.h";
+        my ($own, $its) = (folder($file), folder($other));
+        push @upward, "$file: $other" if $floor{$its} > $floor{$own};
+        $includes{ room($file) }{ room($other) } = 1
+            if $own eq $its && room($file) ne room($other);
+    }
+}
+none('includes point to the own folder or below', @upward);
+
+# Rooms from which a way leads back to themselves.
+sub circles {
+    my ($edge) = @_;
+    return grep {
+        my $start = $_;
+        my @next = keys %{ $edge->{$start} || {} };
+        my %seen;
+        while (defined(my $room = shift @next)) {
+            next if $seen{$room}++;
+            push @next, keys %{ $edge->{$room} || {} };
+        }
+        $seen{$start};
+    } sort keys %$edge;
+}
+none('no circles of includes in a folder', circles(\%includes));
+
+my %defined_in;
+for my $file (grep { /\.c$/ } keys %code) {
+    $defined_in{$_} = $file
+        for $code{$file} =~ /^(ngx_http_dsem_\w+)\([^;{]*\)\n\{/mg;
+}
+cmp_ok scalar(keys %defined_in), '>', 200, 'functions found';
+
+my %calls;
+for my $file (grep { /\.c$/ } keys %code) {
+    for my $name ($body{$file} =~ /\b(ngx_http_dsem_\w+)\b/g) {
+        my $other = $defined_in{$name} // next;
+        $calls{ room($file) }{ room($other) } = 1
+            if $other ne $file && folder($other) eq folder($file);
+    }
+}
+none('no circles of calls in a folder', circles(\%calls));
+
+# a call upwards would not need an include
+none('no calls upwards', map {
     my $file = $_;
-    map { "$file: $_" } grep { (floor_of($_) // 9) > floor_of($file) }
-        $code{$file} =~ /^#include "ngx_http_dsem_([^"]+)"/mg;
-} sort keys %code);
+    map { "$file: $_" } grep {
+        $defined_in{$_} && $floor{ folder($defined_in{$_}) }
+            > $floor{ folder($file) }
+    } $body{$file} =~ /\b(ngx_http_dsem_\w+)\b/g;
+} grep { /\.c$/ } sort keys %code);
 
-my %upper = map { $_ => $code{$_} } grep { floor_of($_) > 1 } keys %code;
-my %lower = map { $_ => $code{$_} } grep { floor_of($_) < 4 } keys %code;
-none('hiredis on floors 0 and 1',
-    lines(qr/hiredis\/|dsem_hiredis|\bredis(?:Reply|Reader|Async)/, %upper));
-none('requests on floors 4 and 5',
-    lines(qr/ngx_http_request_t|<ngx_http\.h>/, %lower));
-none('workers do not assert', lines(qr/\bassert\s*\(/, %code));
+
+# one place for each
+
+none('ledger written in account only',
+    lines(qr/account->(?:held|idle|pending_release|last_reported)
+             \s*(?:[-+]?=(?!=)|\+\+|--)/x,
+        code_of(sub { $_[0] ne 'semaphore/account.c' })));
+none('keys built in key only',
+    lines(qr/":(?:s|q|c|sessions|epochs|orders)\b|\{0\}/,
+        code_of(sub { $_[0] ne 'redis/key.c' })));
+none('hiredis in redis only',
+    lines(qr/<hiredis|\bredis(?:Reply|Reader|Async|Context)/,
+        code_of(sub { folder($_[0]) ne 'redis' })));
+none('requests in http only',
+    lines(qr/ngx_http_request_t/,
+        code_of(sub { folder($_[0]) ne 'http' && folder($_[0]) ne '' })));
+none('no http below conf',
+    lines(qr/<ngx_http\.h>/,
+        code_of(sub { $floor{ folder($_[0]) } < $floor{conf} })));
+none('no sockets of our own',
+    lines(qr/\b(?:recv|send)\(|ngx_event_connect_peer|redisReaderFeed/,
+        %code));
+none('no assert', lines(qr/\bassert\s*\(/, %code));
+
+# tables have an initializer, everything else without one is state
+none('one variable of state per room', map {
+    my @state = $code{$_} =~ /^static\ (?!const\b)[\w ]+?\s\s+\*?
+        (ngx_http_\w+)(?:\[\w+\])?;/xmg;
+    @state > 1 ? "$_: @state" : ();
+} grep { /\.c$/ } sort keys %code);
+
+
+# form
 
 none('every .c opens with a room comment', grep {
     /\.c$/ && $c{$_} !~ m{\A\n/\*\n( \* \S[^\n]*\n)+ \*\n( \*[^\n]*\n)+ \*/\n}
 } sort keys %c);
-none('every .lua opens with what it is', grep {
+none('every .lua opens with a comment', grep {
     $lua{$_} !~ /\A-- \S/
 } sort keys %lua);
 
-none('no tabs', lines(qr/\t/, %c, %lua, %perl));
-none('80 columns', lines(qr/^.{81}/, %c, %lua));
-none('no trailing blanks', lines(qr/[ \t]+$/, %c, %lua, %perl));
+none('functions of 60 lines at most', map {
+    my $file = $_;
+    my @long = grep { tr/\n// > 60 } $c{$file} =~ /^\{\n.*?^\}\n/msg;
+    map { "$file: " . (tr/\n//) } @long;
+} grep { /\.c$/ } sort keys %c);
+
+none('no tabs', lines(qr/\t/, %c, %fuzz, %lua, %perl));
+none('80 columns', lines(qr/^.{81}/, %c, %fuzz, %lua));
+none('no trailing blanks', lines(qr/[ \t]+$/, %c, %fuzz, %lua, %perl));
 none('one newline at the end', grep {
-    my %all = (%c, %lua, %perl);
+    my %all = (%c, %fuzz, %lua, %perl);
     $all{$_} !~ /[^\n]\n\z/;
-} sort keys %c, keys %lua, keys %perl);
+} sort keys %c, keys %fuzz, keys %lua, keys %perl);
+
+none('plain subjects', lines(qr/\b(?:who|whoever|nobody|somebody)\b/i,
+    %c, %lua));
 
 opendir my $dir, $root or die "$root: $!";
 none('nothing else at the top',
     grep { !$TOP{$_} && !/^\.\.?$/ } sort readdir $dir);
-none('nothing generated beside the sources', grep { !/\.[ch]$/ }
-    glob "$root/ngx_module/*");
+none('nothing generated beside the sources', grep { !/\.[ch]$/ && !-d }
+    glob "$root/ngx_module/* $root/ngx_module/*/*");
 
 done_testing();
