@@ -19,6 +19,10 @@
 #include "ngx_http_dsem_lease.h"
 
 
+/* the mean hold time follows the last eight or so */
+#define NGX_HTTP_DSEM_HOLD_TIME_SHIFT  3
+
+
 typedef struct {
     ngx_http_dsem_keys_t  *keys;
     ngx_rbtree_t           names;
@@ -35,6 +39,7 @@ static ngx_http_dsem_account_t *ngx_http_dsem_account_lookup(ngx_str_t *name,
     uint32_t hash);
 static ngx_http_dsem_account_t *ngx_http_dsem_account_create(ngx_str_t *name,
     uint32_t hash);
+static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
 
@@ -175,6 +180,9 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     account->last_check = ngx_current_msec;
     account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                      hash);
+    account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
+                                                      hash)
+                         << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
 
     ngx_rbtree_insert(&accounts->names, &account->node.node);
 
@@ -272,10 +280,38 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         ngx_del_timer(&account->tick);
     }
 
+    ngx_http_dsem_account_hint(account);
+
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
     ngx_queue_remove(&account->queue);
 
     ngx_free(account);
+}
+
+
+/* the hold time outlives the account */
+
+static void
+ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account)
+{
+    if (account->hold_time) {
+        ngx_http_dsem_hint_set_hold_time(&account->node.str,
+                                         account->node.node.key,
+                                         account->hold_time
+                                         >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+}
+
+
+/* a request was queued, or rejected (full): hints for the next ones */
+
+void
+ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
+    ngx_uint_t full)
+{
+    ngx_http_dsem_account_hint(account);
+    ngx_http_dsem_hint_set_usage(&account->node.str, account->node.node.key,
+                                 &account->usage, full);
 }
 
 
@@ -371,6 +407,24 @@ ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
 }
 
 
+/* a request has held permits for so many ms */
+
+void
+ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
+    ngx_msec_t time)
+{
+    if (account->hold_time == 0) {
+        account->hold_time = time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+
+    } else {
+        account->hold_time += time - (account->hold_time
+                                      >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+
+    account->hold_time = ngx_max(account->hold_time, 1);
+}
+
+
 /* a request's permits come free and go back */
 
 void
@@ -378,6 +432,9 @@ ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->held -= weight;
+
+    ngx_http_dsem_account_hint(account);
+    ngx_http_dsem_hint_not_full(&account->node.str, account->node.node.key);
 
     if (account->synced) {
         account->pending_release += weight;

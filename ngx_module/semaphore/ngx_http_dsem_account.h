@@ -49,6 +49,7 @@ typedef struct {
     ngx_int_t                  limit;      /* as last configured */
     ngx_int_t                  sent_limit; /* with the last ask */
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
+    ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
 
     ngx_int_t                  share;      /* idle permits at most */
     ngx_int_t                  idle_low;   /* lowest since the last tick */
@@ -95,6 +96,10 @@ ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
+void ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
+    ngx_uint_t full);
+void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
+    ngx_msec_t time);
 void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,

@@ -6,8 +6,8 @@
  * They are a table of a fixed size: names that clients invent replace each
  * other, and cost no memory.
  *
- * Called by: semaphore (a permit went back), sync and idle (a reply has
- * come), account (whether permits may stay idle), refusal (Retry-After).
+ * Called by: account (hold times, whether permits may stay idle), sync and
+ * idle (a reply has come), semaphore and refusal (what to expect).
  */
 
 
@@ -22,16 +22,13 @@
 /* ms; after that the semaphore may have room again */
 #define NGX_HTTP_DSEM_HINT_TIME    100
 
-/* the mean follows the last eight or so; it is kept in eighths of ms */
-#define NGX_HTTP_DSEM_HINT_SHIFT   3
-
 
 typedef struct {
     uint32_t                hash;
     size_t                  len;        /* 0: unused */
     u_char                  name[NGX_HTTP_DSEM_MAX_NAME];
 
-    ngx_msec_t              hold_time;  /* mean, in eighths of ms; 0: unknown */
+    ngx_msec_t              hold_time;  /* mean, ms; 0: unknown */
     ngx_http_dsem_usage_t   usage;
     ngx_msec_t              usage_time; /* time of the reply */
     ngx_msec_t              off;        /* no idle permits until then */
@@ -49,7 +46,7 @@ static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
 static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
 
 
-/* a permit of this semaphore was held for so many ms, and went back */
+/* permits of this semaphore are held for so many ms */
 
 void
 ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
@@ -59,15 +56,35 @@ ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
 
     hint = ngx_http_dsem_hint_take(name, hash);
 
-    hint->full = 0;
+    hint->hold_time = time;
+}
 
-    if (hint->hold_time == 0) {
-        hint->hold_time = ngx_max(time << NGX_HTTP_DSEM_HINT_SHIFT, 1);
-        return;
+
+/* a permit has come free */
+
+void
+ngx_http_dsem_hint_not_full(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name, hash);
+
+    if (hint) {
+        hint->full = 0;
     }
+}
 
-    hint->hold_time += time - (hint->hold_time >> NGX_HTTP_DSEM_HINT_SHIFT);
-    hint->hold_time = ngx_max(hint->hold_time, 1);
+
+/* in ms, 0: unknown */
+
+ngx_msec_t
+ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_hint_t  *hint;
+
+    hint = ngx_http_dsem_hint_find(name, hash);
+
+    return hint ? hint->hold_time : 0;
 }
 
 
@@ -155,7 +172,7 @@ ngx_http_dsem_hint_wait(ngx_str_t *name)
     }
 
     return (ngx_msec_t) ((uint64_t) (hint->usage.waiting + 1)
-                         * (hint->hold_time >> NGX_HTTP_DSEM_HINT_SHIFT)
+                         * hint->hold_time
                          / hint->usage.limit);
 }
 

@@ -196,11 +196,10 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
 
     case NGX_HTTP_DSEM_TICKET_HELD:
 
-        if (!ngx_http_dsem_account_keep(account, ticket->weight)) {
-            ngx_http_dsem_hint_set_hold_time(&account->node.str,
-                                        account->node.node.key,
-                                        ngx_current_msec - ticket->granted);
+        ngx_http_dsem_account_measure(account,
+                                      ngx_current_msec - ticket->granted);
 
+        if (!ngx_http_dsem_account_keep(account, ticket->weight)) {
             ngx_http_dsem_account_give_back(account, ticket->weight);
         }
 

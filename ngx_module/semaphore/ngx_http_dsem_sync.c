@@ -531,8 +531,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
         return ngx_http_dsem_sync_grant(account, ticket->number);
 
     case NGX_HTTP_DSEM_ASK_QUEUED:
-        ngx_http_dsem_hint_set_usage(&account->node.str,
-                                     account->node.node.key, usage, 0);
+        ngx_http_dsem_account_contended(account, 0);
         ngx_http_dsem_ticket_queued(ticket, value[1], value[2],
                                     usage->in_use, usage->limit);
         return NGX_OK;
@@ -543,8 +542,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
         return NGX_OK;
 
     default: /* NGX_HTTP_DSEM_ASK_REJECTED */
-        ngx_http_dsem_hint_set_usage(&account->node.str,
-                                     account->node.node.key, usage, 1);
+        ngx_http_dsem_account_contended(account, 1);
         ticket->answer.in_use = usage->in_use;
         ticket->answer.limit = usage->limit;
         ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);

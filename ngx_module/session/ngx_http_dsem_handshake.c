@@ -163,6 +163,9 @@ ngx_http_dsem_handshake_stop(void)
 
         if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
             ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+
+        } else if (drain && ngx_exiting) {
+            ngx_http_dsem_session_undrained();
         }
 
         if (session->beat.timer_set) {

@@ -258,6 +258,15 @@ ngx_http_dsem_session_drain(void)
 static void
 ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 {
+    ngx_http_dsem_session_undrained();
+}
+
+
+/* no bye, or none that Redis has replied to */
+
+void
+ngx_http_dsem_session_undrained(void)
+{
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: exiting without a session in redis, permits are "
                   "released when the lease expires");

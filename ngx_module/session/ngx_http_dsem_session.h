@@ -106,6 +106,7 @@ int64_t ngx_http_dsem_session_generation(void);
 ngx_http_dsem_redis_t *ngx_http_dsem_session_redis(void);
 
 void ngx_http_dsem_session_drain(void);
+void ngx_http_dsem_session_undrained(void);
 void ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess);
 
 

@@ -134,7 +134,7 @@ for my $path ('/on', '/on/small_buffer', '/on/large_buffer', '/off',
 
 my $chunked = $node->begin('/on?t=1', -method => 'POST',
     'Content-Length' => undef, 'Transfer-Encoding' => 'chunked',
-    'X-Nonce' => 'chunked request at upstream');
+    'X-Nonce' => 'chunked');
 eventually { state() eq '1 0' } 'chunked: permit before body';
 $chunked->raw->send(sprintf "%x\r\n%s\r\n0\r\n\r\n", length $body, $body);
 is($chunked->wait->status, 200, 'request served');
