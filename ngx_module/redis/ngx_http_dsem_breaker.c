@@ -22,8 +22,11 @@
 /* ms, the shortest of the longest pauses between two attempts */
 #define NGX_HTTP_DSEM_BACKOFF_MIN  50
 
-/* scripts loaded again in one heartbeat: more is not a SCRIPT FLUSH */
-#define NGX_HTTP_DSEM_MAX_RELOADS  30
+/*
+ * Scripts loaded again without an accepted session, or in one heartbeat:
+ * more is not a SCRIPT FLUSH.
+ */
+#define NGX_HTTP_DSEM_MAX_RELOADS  15
 
 
 static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
@@ -86,6 +89,13 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker)
     breaker->failures = 0;
     breaker->accepted = 1;
 
+    if (ngx_current_msec - breaker->reloads_since
+        >= breaker->settings->heartbeat)
+    {
+        breaker->reloads_since = ngx_current_msec;
+        breaker->reloads = 0;
+    }
+
     if (breaker->reported) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: redis %V available again after %M ms",
@@ -117,13 +127,6 @@ ngx_http_dsem_breaker_replied(ngx_http_dsem_breaker_t *breaker)
 ngx_int_t
 ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker)
 {
-    if (ngx_current_msec - breaker->reloads_since
-        >= breaker->settings->heartbeat)
-    {
-        breaker->reloads_since = ngx_current_msec;
-        breaker->reloads = 0;
-    }
-
     return (++breaker->reloads > NGX_HTTP_DSEM_MAX_RELOADS) ? NGX_DECLINED
                                                             : NGX_OK;
 }

@@ -26,10 +26,13 @@
 #include "ngx_http_dsem_guard.h"
 
 
-/* bytes of one reply; those of our scripts are far smaller */
-#define NGX_HTTP_DSEM_MAX_REPLY   (4 * 1024 * 1024)
+/*
+ * Unparsed bytes, which are those of one element: hiredis 0.14 searches them
+ * for the end of a line from the start, at each read.
+ */
+#define NGX_HTTP_DSEM_MAX_UNPARSED  (1024 * 1024)
 
-#define NGX_HTTP_DSEM_REASON_LEN  128
+#define NGX_HTTP_DSEM_REASON_LEN    128
 
 
 typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
@@ -310,6 +313,7 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     }
 
     last = ac->replies.tail;
+    ngx_set_errno(0);
 
     if (redisAsyncFormattedCommand(ac, ngx_http_dsem_connection_reply, NULL,
                                    (char *) command->data, command->len)
@@ -319,9 +323,10 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     }
 
     if (ac->c.err
+        || ngx_errno == NGX_ENOMEM
         || (ac->replies.tail == last && !(ac->c.flags & REDIS_SUBSCRIBED)))
     {
-        /* no memory: hiredis 0.14 does not tell, and must not send it */
+        /* no memory for a callback: hiredis does not always tell */
         ac->c.err = REDIS_ERR_OOM;
         return NGX_ERROR;
     }
@@ -434,7 +439,7 @@ ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
 
     reader = conn->ac->c.reader;
 
-    if (reader->len - reader->pos > NGX_HTTP_DSEM_MAX_REPLY) {
+    if (reader->len - reader->pos > NGX_HTTP_DSEM_MAX_UNPARSED) {
         ngx_http_dsem_connection_fail(conn, "reply too long", 1);
     }
 }

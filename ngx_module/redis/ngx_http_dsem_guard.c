@@ -21,7 +21,7 @@
 
 
 /* no script of ours comes near it */
-#define NGX_HTTP_DSEM_GUARD_MAX_ELEMENTS  (256 * 1024)
+#define NGX_HTTP_DSEM_GUARD_MAX_ELEMENTS  (128 * 1024)
 
 /* "message" or "subscribe", the channel, the text or a number */
 #define NGX_HTTP_DSEM_GUARD_MESSAGE       3
@@ -114,6 +114,11 @@ ngx_http_dsem_guard_reject(const redisReadTask *task)
 }
 
 
+/*
+ * Decided once, for the outermost element: a SUBSCRIBE that is sent while a
+ * reply is half read must not change the form of the rest.
+ */
+
 static ngx_uint_t
 ngx_http_dsem_guard_subscribed(const redisReadTask *task)
 {
@@ -121,7 +126,11 @@ ngx_http_dsem_guard_subscribed(const redisReadTask *task)
 
     guard = task->privdata;
 
-    return (guard->ac->c.flags & REDIS_SUBSCRIBED) != 0;
+    if (task->parent == NULL) {
+        guard->subscribed = (guard->ac->c.flags & REDIS_SUBSCRIBED) != 0;
+    }
+
+    return guard->subscribed;
 }
 
 

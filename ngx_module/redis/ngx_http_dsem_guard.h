@@ -33,6 +33,7 @@ typedef struct {
     redisAsyncContext             *ac;
     ngx_str_t                      channel;   /* subscribed to */
     ngx_http_dsem_guard_values_t   values;
+    unsigned                       subscribed:1;  /* it is a message */
     unsigned                       rejected:1;  /* a reply of another shape */
 } ngx_http_dsem_guard_t;
 
