@@ -11,9 +11,9 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
-#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_variables.h"
@@ -184,5 +184,5 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
 static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
-    ngx_http_dsem_handshake_stop();
+    ngx_http_dsem_dispatch_exit();
 }

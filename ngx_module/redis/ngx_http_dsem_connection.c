@@ -326,7 +326,7 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
         || ngx_errno == NGX_ENOMEM
         || (ac->replies.tail == last && !(ac->c.flags & REDIS_SUBSCRIBED)))
     {
-        /* no memory for a callback: hiredis does not always tell */
+        /* no memory for a callback, which hiredis does not always report */
         ac->c.err = REDIS_ERR_OOM;
         return NGX_ERROR;
     }

@@ -17,7 +17,7 @@
 typedef struct ngx_http_dsem_connection_s  ngx_http_dsem_connection_t;
 
 /*
- * What the owner is told.  "reason" is owned by the connection;
+ * Reports to the owner.  "reason" is owned by the connection;
  * "protocol_error": the peer is there, but does not speak as Redis does
  */
 typedef struct {

@@ -19,7 +19,7 @@
 #include "ngx_http_dsem_key.h"
 
 
-/* what is left of a name that is too long, before "~" and the digest */
+/* the rest of a name that is too long, before "~" and the digest */
 #define NGX_HTTP_DSEM_KEY_HEAD  64
 
 #define NGX_HTTP_DSEM_SHA1_LEN   20
@@ -253,7 +253,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
 }
 
 
-/* writes up to three bytes for each one, returns the end of what is written */
+/* writes up to three bytes for each one, returns the end */
 
 static u_char *
 ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len)

@@ -283,7 +283,7 @@ ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis)
 
 /*
  * Begins a call with the script's own keys; the caller writes exactly
- * "nargs" arguments to what is returned.  NULL: not up.
+ * "nargs" arguments to the result.  NULL: not up.
  */
 
 ngx_http_dsem_resp_t *
@@ -372,7 +372,7 @@ ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 }
 
 
-/* the timer is moved lazily, so it may be early: replied is what counts */
+/* the timer is moved lazily, and may be early: "replied" counts */
 
 static void
 ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)

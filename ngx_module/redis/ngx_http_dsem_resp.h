@@ -45,7 +45,7 @@ typedef enum {
 } ngx_http_dsem_reply_e;
 
 
-/* a reply that fits its call: what follows session, epoch and number */
+/* a reply that fits its call, without session, epoch and number */
 typedef struct {
     ngx_http_dsem_reply_e     status;
     ngx_uint_t                nvalues;

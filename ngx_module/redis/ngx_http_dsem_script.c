@@ -158,7 +158,7 @@ ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
 /*
  * Begins a call: the keys that all scripts share, "nkeys" more, the session,
  * its epoch and the number of the call.  The caller writes exactly "nargs"
- * arguments to what is returned; nothing can fail before the call is made.
+ * arguments to the result; nothing can fail before the call is made.
  */
 
 ngx_http_dsem_resp_t *
@@ -298,7 +298,7 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/* later calls of the same epoch lack the scripts as well: said once */
+/* later calls of the same epoch lack the scripts as well: reported once */
 
 static ngx_int_t
 ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,

@@ -1,6 +1,6 @@
 
 /*
- * The script table: what runs in Redis.  The table itself is generated
+ * The table of scripts that run in Redis.  The table itself is generated
  * from lua/ at configure time, one entry per script, includes inlined.
  */
 

@@ -361,7 +361,7 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 /*
  * A request's permits come free: true if they stay for the next one.  Asks
  * that await their reply are no reason to give permits back as long as there
- * is room for them: every request would take away what the next one needs.
+ * is room for them: every request would take away the permit of the next.
  * If they must wait, the reply will recall idle permits.
  */
 

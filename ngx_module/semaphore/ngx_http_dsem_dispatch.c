@@ -1,13 +1,14 @@
 
 /*
- * Dispatch: when accounts speak to Redis, and what it tells them.
+ * Dispatch: when accounts are synced, and the messages of Redis.
  *
  * Joins the session to the accounts.  A new epoch resets and declares them;
  * in a ready session the posted ones are synced at the end of each turn of
  * the event loop; while Redis is unavailable they are served without it.
  * Messages are hints, which may be lost: waiting accounts are polled.
  *
- * Called by: semaphore (init); nginx and the session, through handlers.
+ * Called by: semaphore (init), module (exit); nginx and the session, through
+ * handlers.
  */
 
 
@@ -24,7 +25,7 @@
 #include "ngx_http_dsem_ticket.h"
 
 
-/* ms; what a lost message can cost a waiting request */
+/* ms; the longest delay of a waiting request by a lost message */
 #define NGX_HTTP_DSEM_POLL_INTERVAL   800
 
 /* unanswered syncs of one account */
@@ -97,6 +98,16 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
     poll->cancelable = 1;
 
     return NGX_OK;
+}
+
+
+/* with the worker: an account that is left is counted by Redis */
+
+void
+ngx_http_dsem_dispatch_exit(void)
+{
+    ngx_http_dsem_handshake_stop(ngx_http_dsem_session_redis() != NULL
+                                 && ngx_http_dsem_account_next(NULL) != NULL);
 }
 
 
@@ -373,14 +384,14 @@ ngx_http_dsem_dispatch_holding(void *data)
 static void
 ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
 {
-    ngx_str_t                 rest, what, name;
+    ngx_str_t                 rest, verb, name;
     ngx_http_dsem_account_t  *account;
 
     rest = *text;
 
-    what = ngx_http_dsem_dispatch_word(&rest);
+    verb = ngx_http_dsem_dispatch_word(&rest);
 
-    if (ngx_http_dsem_dispatch_is(&what, "subscribed")) {
+    if (ngx_http_dsem_dispatch_is(&verb, "subscribed")) {
         ngx_http_dsem_dispatch_check();
         return;
     }
@@ -393,10 +404,10 @@ ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
         return;
     }
 
-    if (ngx_http_dsem_dispatch_is(&what, "grant")) {
+    if (ngx_http_dsem_dispatch_is(&verb, "grant")) {
         ngx_http_dsem_dispatch_granted(&rest);
 
-    } else if (ngx_http_dsem_dispatch_is(&what, "recall")) {
+    } else if (ngx_http_dsem_dispatch_is(&verb, "recall")) {
         account = ngx_http_dsem_account_find(&name);
 
         if (account && account->synced) {

@@ -1,6 +1,6 @@
 
 /*
- * Dispatch: when accounts speak to Redis, and what it tells them.
+ * Dispatch: when accounts are synced, and the messages of Redis.
  */
 
 
@@ -15,6 +15,7 @@
 
 ngx_int_t ngx_http_dsem_dispatch_init(
     ngx_http_dsem_session_settings_t *settings);
+void ngx_http_dsem_dispatch_exit(void);
 
 
 #endif /* _NGX_HTTP_DSEM_DISPATCH_H_INCLUDED_ */

@@ -5,8 +5,8 @@
  *
  * Redis counts them as held.  They stay only while no ticket is known to
  * wait, at most this worker's fair share of the limit, and not longer than
- * "dsem_reuse"; they go back at once when a request has to wait, as a message
- * or any reply tells.  While they are used again and again Redis is asked
+ * "dsem_reuse"; they go back at once when a request has to wait, by a message
+ * or with any reply.  While they are used again and again Redis is asked
  * once in that time: a lost message, an operator's order or a new limit takes
  * effect after that time at the latest.
  *

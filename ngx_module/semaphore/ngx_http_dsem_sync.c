@@ -37,7 +37,7 @@
 #define NGX_HTTP_DSEM_SYNC_ASK_ARGS      4
 #define NGX_HTTP_DSEM_SYNC_CHECK_ARGS    2
 
-/* what the session may do, a sum */
+/* permissions of the session, a sum */
 #define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
 #define NGX_HTTP_DSEM_SYNC_KEEP          2
 

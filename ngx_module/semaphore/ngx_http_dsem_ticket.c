@@ -406,7 +406,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
 {
     if (ticket->handler == NULL) {
 
-        /* the reply to a cancel that is sent will say that it was late */
+        /* a cancel that is sent has a reply, by which it was late */
 
         if (ticket->canceling) {
             ngx_http_dsem_ticket_cancel_late(ticket);

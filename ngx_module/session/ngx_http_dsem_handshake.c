@@ -32,7 +32,7 @@
 /* unanswered declarations: long queues must not time out */
 #define NGX_HTTP_DSEM_DECLARE_WINDOW     64
 
-/* ms; for the reply to the bye of a worker that exits, or exits at once */
+/* ms; for the reply to the bye of an exiting worker */
 #define NGX_HTTP_DSEM_BYE_TIMEOUT        2000
 #define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT   150
 
@@ -127,7 +127,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     if (session->redis == NULL
         || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
     {
-        ngx_http_dsem_handshake_stop();
+        ngx_http_dsem_handshake_stop(0);
         return NGX_ERROR;
     }
 
@@ -137,11 +137,12 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
 
 /*
  * Ends the session with an exiting worker: its bye voids all that it has in
- * Redis.  The worker has no event loop any more, and waits for the reply.
+ * Redis.  The worker has no event loop any more, and waits for the reply;
+ * longer if Redis still counts something for it.
  */
 
 void
-ngx_http_dsem_handshake_stop(void)
+ngx_http_dsem_handshake_stop(ngx_uint_t counted)
 {
     ngx_msec_t                drain;
     ngx_http_dsem_redis_t    *redis;
@@ -151,20 +152,21 @@ ngx_http_dsem_handshake_stop(void)
 
     if (redis) {
         session = ngx_http_dsem_session_get();
+        counted = counted && ngx_exiting;
         drain = 0;
 
         if (ngx_http_dsem_handshake_bye(redis, &session->identity.name, NULL,
                                         NULL)
             == NGX_OK)
         {
-            drain = ngx_exiting ? NGX_HTTP_DSEM_BYE_TIMEOUT
-                                : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
+            drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
+                            : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
         }
 
         if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
             ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
 
-        } else if (drain && ngx_exiting) {
+        } else if (drain && counted) {
             ngx_http_dsem_session_undrained();
         }
 

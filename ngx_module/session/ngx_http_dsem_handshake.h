@@ -16,7 +16,7 @@
 ngx_int_t ngx_http_dsem_handshake_start(
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
-void ngx_http_dsem_handshake_stop(void);
+void ngx_http_dsem_handshake_stop(ngx_uint_t counted);
 void ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify);
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply);
 

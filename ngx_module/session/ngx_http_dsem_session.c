@@ -55,7 +55,7 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
 
     ngx_http_dsem_lease_init(settings->lease, replied);
 
-    /* not cancelable: it is what keeps an exiting worker */
+    /* not cancelable: it keeps an exiting worker */
     session->drain.handler = ngx_http_dsem_session_drain_handler;
     session->drain.data = session;
     session->drain.log = ngx_cycle->log;

@@ -23,7 +23,7 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
-/* what a session tells the floor above */
+/* news for the floor above */
 typedef struct {
     /* all that Redis knew of this session is void */
     void                    (*reset)(void *data);

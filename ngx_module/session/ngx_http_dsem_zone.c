@@ -53,7 +53,7 @@ static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 static uint64_t ngx_http_dsem_zone_started(ngx_pid_t pid);
 
 
-/* a reload keeps what is there */
+/* a reload keeps the entries */
 
 ngx_int_t
 ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)

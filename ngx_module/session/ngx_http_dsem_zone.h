@@ -1,6 +1,6 @@
 
 /*
- * The zone: what the workers of a node tell each other in shared memory.
+ * The zone: shared memory of the workers of a node.
  */
 
 
