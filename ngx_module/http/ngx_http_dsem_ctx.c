@@ -46,13 +46,19 @@ ngx_http_dsem_ctx_find(ngx_http_request_t *r)
 }
 
 
-/* NULL: no memory */
+/* the same, created if there is none (conf is NULL then); NULL: no memory */
 
 ngx_http_dsem_ctx_t *
-ngx_http_dsem_ctx_create(ngx_http_request_t *r)
+ngx_http_dsem_ctx_get(ngx_http_request_t *r)
 {
     ngx_pool_cleanup_t   *cln;
     ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_dsem_ctx_find(r);
+
+    if (ctx) {
+        return ctx;
+    }
 
     cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_ctx_t));
     if (cln == NULL) {
@@ -112,6 +118,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ctx->claims = claims;
     ctx->nclaims = nclaims;
     ctx->current = i;
+    ctx->released = 0;
 }
 
 
@@ -145,4 +152,6 @@ ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
     for (i = ctx->nclaims; i > 0; i--) {
         ngx_http_dsem_ctx_release(&ctx->claims[i - 1]);
     }
+
+    ctx->released = 1;
 }

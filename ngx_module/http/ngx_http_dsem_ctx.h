@@ -57,6 +57,7 @@ typedef struct {
                                                   ngx_int_t rc);
     ngx_http_post_subrequest_t *post_subrequest;
 
+    unsigned                    released:1; /* it holds nothing */
     unsigned                    decided:1;
     unsigned                    refused:1;  /* its answer is a refusal */
     unsigned                    dry_run:1;  /* nothing was enforced */
@@ -70,7 +71,7 @@ typedef struct {
 
 
 ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_find(ngx_http_request_t *r);
-ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_create(ngx_http_request_t *r);
+ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_get(ngx_http_request_t *r);
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 void ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim);

@@ -33,8 +33,7 @@ static void ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
 static void ngx_http_dsem_filter_release(ngx_http_dsem_ctx_t *ctx);
-static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(
-    ngx_http_request_t *r);
+static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
@@ -68,11 +67,7 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
 {
     ngx_http_dsem_ctx_t  *ctx;
 
-    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
-
-    if (ctx == NULL) {
-        ctx = ngx_http_dsem_filter_ctx(r);
-    }
+    ctx = ngx_http_dsem_filter_ctx(r);
 
     if (ctx == NULL) {
         return ngx_http_dsem_filter.next(r);
@@ -163,7 +158,11 @@ ngx_http_dsem_filter_ctx(ngx_http_request_t *r)
 {
     ngx_http_dsem_ctx_t  *ctx;
 
-    ctx = ngx_http_dsem_ctx_find(r);
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ctx == NULL) {
+        ctx = ngx_http_dsem_ctx_find(r);
+    }
 
     if (ctx || !r->background || r->uri.data != r->parent->uri.data) {
         return ctx;

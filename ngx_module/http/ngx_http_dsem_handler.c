@@ -21,8 +21,6 @@
 
 
 static ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
-static ngx_http_dsem_ctx_t *ngx_http_dsem_handler_ctx(ngx_http_request_t *r,
-    ngx_http_dsem_loc_conf_t *dlcf);
 static void ngx_http_dsem_handler_abandon(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
@@ -92,18 +90,17 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
         return ctx->decided ? ctx->rc : NGX_AGAIN;
     }
 
-    ctx = ngx_http_dsem_ctx_find(r);
+    ctx = dlcf->limits ? ngx_http_dsem_ctx_get(r) : ngx_http_dsem_ctx_find(r);
 
     if (ctx == NULL) {
+        return dlcf->limits ? NGX_HTTP_INTERNAL_SERVER_ERROR : NGX_DECLINED;
+    }
 
-        if (dlcf->limits == NULL) {
-            return NGX_DECLINED;
-        }
-
-        ctx = ngx_http_dsem_handler_ctx(r, dlcf);
-        if (ctx == NULL) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
+    if (ctx->conf == NULL
+        && r != r->main
+        && ngx_http_dsem_subrequest_watch(ctx) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     ngx_http_set_ctx(r, ctx, ngx_http_dsem_module);
@@ -115,24 +112,6 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
     }
 
     return ngx_http_dsem_handler_limit(ctx, dlcf);
-}
-
-
-static ngx_http_dsem_ctx_t *
-ngx_http_dsem_handler_ctx(ngx_http_request_t *r,
-    ngx_http_dsem_loc_conf_t *dlcf)
-{
-    ngx_http_dsem_ctx_t  *ctx;
-
-    ctx = ngx_http_dsem_ctx_create(r);
-
-    if (ctx == NULL
-        || (r != r->main && ngx_http_dsem_subrequest_watch(ctx) != NGX_OK))
-    {
-        return NULL;
-    }
-
-    return ctx;
 }
 
 
@@ -286,12 +265,18 @@ ngx_http_dsem_log_handler(ngx_http_request_t *r)
 {
     ngx_http_dsem_ctx_t  *ctx;
 
-    if (r == r->main) {
-        ctx = ngx_http_dsem_ctx_find(r);
+    if (r != r->main) {
+        return NGX_OK;
+    }
 
-        if (ctx) {
-            ngx_http_dsem_ctx_release_all(ctx);
-        }
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ctx == NULL) {
+        ctx = ngx_http_dsem_ctx_find(r);
+    }
+
+    if (ctx && !ctx->released) {
+        ngx_http_dsem_ctx_release_all(ctx);
     }
 
     return NGX_OK;

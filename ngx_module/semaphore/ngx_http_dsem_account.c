@@ -39,6 +39,8 @@ static ngx_http_dsem_account_t *ngx_http_dsem_account_lookup(ngx_str_t *name,
     uint32_t hash);
 static ngx_http_dsem_account_t *ngx_http_dsem_account_create(ngx_str_t *name,
     uint32_t hash);
+static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
+    ngx_msec_t hold_time);
 static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
@@ -359,7 +361,8 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 
 
 /*
- * A request's permits come free: true if they stay for the next one.  Asks
+ * A request's permits come free after so many ms: true if they stay for the
+ * next one, otherwise they have to be given back.  Asks
  * that await their reply are no reason to give permits back as long as there
  * is room for them: every request would take away the permit of the next.
  * If they must wait, the reply will recall idle permits.
@@ -367,8 +370,10 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 
 ngx_uint_t
 ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight)
+    ngx_int_t weight, ngx_msec_t hold_time)
 {
+    ngx_http_dsem_account_measure(account, hold_time);
+
     if (!account->sent_keep
         || !account->may_keep
         || !account->synced
@@ -399,29 +404,27 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
 
 static void
+ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
+    ngx_msec_t hold_time)
+{
+    if (account->hold_time == 0) {
+        account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+
+    } else {
+        account->hold_time += hold_time - (account->hold_time
+                                           >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+
+    account->hold_time = ngx_max(account->hold_time, 1);
+}
+
+
+static void
 ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle)
 {
     account->idle = idle;
     account->idle_low = ngx_min(account->idle_low, idle);
-}
-
-
-/* a request has held permits for so many ms */
-
-void
-ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
-    ngx_msec_t time)
-{
-    if (account->hold_time == 0) {
-        account->hold_time = time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
-
-    } else {
-        account->hold_time += time - (account->hold_time
-                                      >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
-    }
-
-    account->hold_time = ngx_max(account->hold_time, 1);
 }
 
 

@@ -95,11 +95,9 @@ void ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
 ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
+    ngx_int_t weight, ngx_msec_t hold_time);
 void ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
     ngx_uint_t full);
-void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
-    ngx_msec_t time);
 void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,

@@ -196,10 +196,9 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
 
     case NGX_HTTP_DSEM_TICKET_HELD:
 
-        ngx_http_dsem_account_measure(account,
-                                      ngx_current_msec - ticket->granted);
-
-        if (!ngx_http_dsem_account_keep(account, ticket->weight)) {
+        if (!ngx_http_dsem_account_keep(account, ticket->weight,
+                                        ngx_current_msec - ticket->granted))
+        {
             ngx_http_dsem_account_give_back(account, ticket->weight);
         }
 

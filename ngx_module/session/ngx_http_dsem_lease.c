@@ -20,14 +20,7 @@
 #define NGX_HTTP_DSEM_MAX_HEARTBEAT  1000
 
 
-typedef struct {
-    ngx_msec_t  length;
-    uint64_t    renewed;        /* by this worker; 0: never */
-    uint64_t    node_renewed;   /* by its node, before this worker started */
-} ngx_http_dsem_lease_t;
-
-
-static ngx_http_dsem_lease_t  ngx_http_dsem_lease;
+ngx_http_dsem_lease_t  ngx_http_dsem_lease;
 
 
 /*
@@ -41,6 +34,7 @@ ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed)
     ngx_http_dsem_lease.length = length;
     ngx_http_dsem_lease.renewed = 0;
     ngx_http_dsem_lease.node_renewed = node_renewed;
+    ngx_http_dsem_lease.fence = 0;
 }
 
 
@@ -50,6 +44,7 @@ void
 ngx_http_dsem_lease_renew(uint64_t sent)
 {
     ngx_http_dsem_lease.renewed = sent;
+    ngx_http_dsem_lease.fence = sent + ngx_http_dsem_lease.length / 4 * 3;
 }
 
 
@@ -71,21 +66,6 @@ ngx_http_dsem_lease_heartbeat(void)
 
 
 /*
- * True if no request may be admitted on a permit, as Redis may have ended
- * the lease.  A worker that was stopped finds out here, before it acts on
- * replies that are old.
- */
-
-ngx_uint_t
-ngx_http_dsem_lease_fenced(void)
-{
-    return ngx_http_dsem_lease_now()
-           >= ngx_http_dsem_lease.renewed
-              + ngx_http_dsem_lease.length / 4 * 3;
-}
-
-
-/*
  * True if the leases of all workers that lost Redis with this one have
  * expired: their last replies are up to a heartbeat apart.
  */
@@ -101,17 +81,4 @@ ngx_http_dsem_lease_over(void)
     return ngx_http_dsem_lease_now()
            >= renewed + ngx_http_dsem_lease.length
               + ngx_http_dsem_lease_heartbeat();
-}
-
-
-/* monotonic ms; nginx's cached time is as old as the stop of a process */
-
-uint64_t
-ngx_http_dsem_lease_now(void)
-{
-    struct timespec  ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-
-    return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }

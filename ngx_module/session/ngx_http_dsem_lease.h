@@ -12,14 +12,47 @@
 #include <ngx_core.h>
 
 
+/* for reading only, outside of lease */
+typedef struct {
+    ngx_msec_t  length;
+    uint64_t    renewed;        /* by this worker; 0: never */
+    uint64_t    node_renewed;   /* by its node, before this worker started */
+    uint64_t    fence;
+} ngx_http_dsem_lease_t;
+
+
+/* monotonic ms; nginx's cached time is as old as the stop of a process */
+
+static ngx_inline uint64_t
+ngx_http_dsem_lease_now(void)
+{
+    struct timespec  ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+
+    return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+
+/*
+ * True if no request may be admitted on a permit, as Redis may have ended
+ * the lease.  A worker that was stopped finds out here, before it acts on
+ * replies that are old.
+ */
+
+#define ngx_http_dsem_lease_fenced()                                          \
+    (ngx_http_dsem_lease_now() >= ngx_http_dsem_lease.fence)
+
+
 void ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed);
 void ngx_http_dsem_lease_renew(uint64_t sent);
 
 ngx_msec_t ngx_http_dsem_lease_length(void);
 ngx_msec_t ngx_http_dsem_lease_heartbeat(void);
-ngx_uint_t ngx_http_dsem_lease_fenced(void);
 ngx_uint_t ngx_http_dsem_lease_over(void);
-uint64_t ngx_http_dsem_lease_now(void);
+
+
+extern ngx_http_dsem_lease_t  ngx_http_dsem_lease;
 
 
 #endif /* _NGX_HTTP_DSEM_LEASE_H_INCLUDED_ */
