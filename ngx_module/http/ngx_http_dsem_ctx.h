@@ -53,6 +53,7 @@ typedef struct {
     ngx_int_t                   weight;
 
     ngx_http_upstream_t        *upstream;   /* of an earlier location */
+    ngx_http_request_t         *update;     /* of the cache, in background */
     void                      (*finalize_request)(ngx_http_request_t *r,
                                                   ngx_int_t rc);
     ngx_http_post_subrequest_t *post_subrequest;
@@ -63,8 +64,7 @@ typedef struct {
     unsigned                    dry_run:1;  /* nothing was enforced */
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    invalid:1;  /* a value is not a number */
-    unsigned                    updating:1; /* a subrequest updates the cache
-                                               for it */
+    unsigned                    updating:1; /* an update is expected */
     unsigned                    lent:1;     /* a subrequest relies on its
                                                permits */
 } ngx_http_dsem_ctx_t;

@@ -164,7 +164,7 @@ ngx_http_dsem_filter_ctx(ngx_http_request_t *r)
         ctx = ngx_http_dsem_ctx_find(r);
     }
 
-    if (ctx || !r->background || r->uri.data != r->parent->uri.data) {
+    if (ctx || !r->background) {
         return ctx;
     }
 
@@ -172,7 +172,18 @@ ngx_http_dsem_filter_ctx(ngx_http_request_t *r)
 
     ctx = ngx_http_dsem_ctx_find(r->parent);
 
-    return (ctx && ctx->updating) ? ctx : NULL;
+    if (ctx == NULL) {
+        return NULL;
+    }
+
+    /* a redirect changes the uri of the update later */
+
+    if (ctx->updating && r->uri.data == r->parent->uri.data) {
+        ctx->updating = 0;
+        ctx->update = r;
+    }
+
+    return (ctx->update == r) ? ctx : NULL;
 }
 
 

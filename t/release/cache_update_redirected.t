@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+
+# A background update of the cache that a later header filter ends and
+# error_page redirects: the permit of its request is released once, when the
+# update ends.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $modules = '/usr/lib/nginx/modules';
+plan skip_all => 'no lua module for this nginx'
+    if $ENV{DSEM_NGINX} || ! -e "$modules/ngx_http_lua_module.so";
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+# loaded before, its filters run after
+my $node = $t->node('n1', <<"EOF_LOAD" . <<'EOF_CONF');
+load_module $modules/ndk_http_module.so;
+load_module $modules/ngx_http_lua_module.so;
+EOF_LOAD
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    lua_load_resty_core off;
+    proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Cache $upstream_cache_status;
+        location / {
+            dsem one limit=1 queue=10 timeout=30s;
+            proxy_cache cache;
+            proxy_cache_key $uri;
+            proxy_cache_valid 200 1s;
+            proxy_cache_use_stale updating;
+            proxy_cache_background_update on;
+            header_filter_by_lua_block {
+                if ngx.is_subrequest then return ngx.exit(500) end
+            }
+            error_page 500 = /elsewhere;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /elsewhere {
+            proxy_pass http://%%UPSTREAM%%/?t=1;
+        }
+    }
+}
+EOF_CONF
+
+is($node->get('/a')->header('X-Cache'), 'MISS', 'page fetched');
+my $begun = now;
+wait_for { now > $begun + 2 };
+
+my @workers = $node->workers;
+$up->reset;
+
+is($node->get('/a')->header('X-Cache'), 'STALE', 'stale page served');
+eventually { $up->started == 2 } 'update redirected';
+eventually { state() eq '0 0' } 'permit released';
+is_deeply([$node->workers], \@workers, 'same workers');
+is($node->get('/b')->status, 200, 'next request served');
+eventually { state() eq '0 0' } 'no permit held';
+
+done_testing();
+
+# permits held and tickets waiting
+sub state {
+    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
+    return join ' ', map { $_ // 0 } @$state;
+}
