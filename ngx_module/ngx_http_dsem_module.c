@@ -74,6 +74,12 @@ ngx_http_dsem_init(ngx_conf_t *cf)
     ngx_http_core_main_conf_t   *cmcf;
     ngx_http_dsem_main_conf_t   *dmcf;
 
+    /*
+     * always: the filters of a configuration that was refused remain those of
+     * workers that start later
+     */
+    ngx_http_dsem_filter_init(cf);
+
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
     if (!dmcf->enabled) {
@@ -113,8 +119,6 @@ ngx_http_dsem_init(ngx_conf_t *cf)
     }
 
     *h = ngx_http_dsem_log_handler;
-
-    ngx_http_dsem_filter_init(cf);
 
     return NGX_OK;
 }

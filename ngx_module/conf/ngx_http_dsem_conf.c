@@ -346,7 +346,8 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
 ngx_int_t
 ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
-    static ngx_str_t  name = ngx_string("dsem");
+    /* a zone of limit_req may well be called "dsem" */
+    static ngx_str_t  name = ngx_string("ngx_http_dsem_module");
 
     dmcf->zone = ngx_shared_memory_add(cf, &name, dmcf->zone_size,
                                        &ngx_http_dsem_module);
