@@ -142,8 +142,14 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         }
 
         if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
-            ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
-            return;
+
+            if (!ctx->request->filter_finalize) {
+                ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
+                return;
+            }
+
+            /* nginx would close the connection of a suspended request */
+            answer.verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
         }
 
         ngx_http_dsem_acquire_verdict(ctx, claim, &answer);

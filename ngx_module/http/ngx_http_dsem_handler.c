@@ -212,6 +212,7 @@ ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx)
     return ctx->conf->wait_body
            && ctx->current < ctx->nclaims
            && r == r->main
+           && !r->filter_finalize
            && r->headers_in.content_length_n > 0
            && !r->headers_in.chunked
            && r->request_body == NULL

@@ -181,6 +181,14 @@ ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
             break;
         }
 
+        if (ctx->request->filter_finalize) {
+            ngx_log_error(ctx->conf->log_level,
+                          ctx->request->connection->log, 0,
+                          "dsem error%s: request cannot wait for semaphore "
+                          "\"%V\" after a filter error", dry, &ctx->name);
+            break;
+        }
+
         ngx_log_error(ctx->conf->log_level,
                       ctx->request->connection->log, 0,
                       "dsem error%s: redis unavailable for semaphore \"%V\"",
