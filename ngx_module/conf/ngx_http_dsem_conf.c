@@ -180,13 +180,6 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       offsetof(ngx_http_dsem_loc_conf_t, wait_body),
       &ngx_http_dsem_flag },
 
-    { ngx_string("dsem_subrequests"),
-      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
-      NGX_HTTP_LOC_CONF_OFFSET,
-      offsetof(ngx_http_dsem_loc_conf_t, subrequests),
-      &ngx_http_dsem_flag },
-
     { ngx_string("dsem_dry_run"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_http_dsem_conf_enum,
@@ -386,7 +379,6 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->reuse = NGX_CONF_UNSET_MSEC;
     dlcf->retry_after = NGX_CONF_UNSET;
     dlcf->wait_body = NGX_CONF_UNSET;
-    dlcf->subrequests = NGX_CONF_UNSET;
     dlcf->dry_run = NGX_CONF_UNSET;
 
     return dlcf;
@@ -423,7 +415,6 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->retry_after, prev->retry_after,
                          NGX_HTTP_DSEM_RETRY_AUTO);
     ngx_conf_merge_value(conf->wait_body, prev->wait_body, 1);
-    ngx_conf_merge_value(conf->subrequests, prev->subrequests, 0);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
     return NGX_CONF_OK;

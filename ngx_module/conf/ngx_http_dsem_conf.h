@@ -72,7 +72,6 @@ typedef struct {
     ngx_msec_t                 reuse;       /* 0: off */
     ngx_int_t                  retry_after;
     ngx_flag_t                 wait_body;
-    ngx_flag_t                 subrequests;
     ngx_flag_t                 dry_run;
 } ngx_http_dsem_loc_conf_t;
 

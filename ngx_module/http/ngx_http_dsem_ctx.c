@@ -6,7 +6,7 @@
  * before anything is acquired, and releasing is idempotent: every way in
  * which a request can end releases once.
  *
- * Called by: handler, acquire, filter, subrequest and variables.
+ * Called by: handler, acquire, filter and variables.
  */
 
 
@@ -46,7 +46,7 @@ ngx_http_dsem_ctx_find(ngx_http_request_t *r)
 }
 
 
-/* the same, created if there is none (conf is NULL then); NULL: no memory */
+/* the same, created if there is none; NULL: no memory */
 
 ngx_http_dsem_ctx_t *
 ngx_http_dsem_ctx_get(ngx_http_request_t *r)

@@ -28,8 +28,8 @@ typedef enum {
 
 
 /*
- * One per request, and per subrequest that is counted; found through the
- * pool's cleanups, because an internal redirect clears the contexts.
+ * One per request; found through the pool's cleanups, because an internal
+ * redirect clears the contexts.
  */
 typedef struct {
     ngx_http_request_t         *request;
@@ -56,7 +56,6 @@ typedef struct {
     ngx_http_request_t         *update;     /* of the cache, in background */
     void                      (*finalize_request)(ngx_http_request_t *r,
                                                   ngx_int_t rc);
-    ngx_http_post_subrequest_t *post_subrequest;
 
     unsigned                    released:1; /* it holds nothing */
     unsigned                    decided:1;
@@ -65,8 +64,6 @@ typedef struct {
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    invalid:1;  /* a value is not a number */
     unsigned                    updating:1; /* an update is expected */
-    unsigned                    lent:1;     /* a subrequest relies on its
-                                               permits */
 } ngx_http_dsem_ctx_t;
 
 

@@ -9,7 +9,7 @@
  * upstream, and keeps its permits; and not at the last buffer, which waits
  * for slow readers.  Where none of this happens, the log phase releases.
  *
- * Called by: nginx, as a filter of headers; subrequest.
+ * Called by: nginx, as a filter of headers.
  */
 
 
@@ -32,8 +32,8 @@ static void ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
     ngx_http_request_t *r);
 static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
-static void ngx_http_dsem_filter_release(ngx_http_dsem_ctx_t *ctx);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
@@ -105,7 +105,7 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 
     if (u == NULL || u->peer.connection == NULL) {
         /* a response from the cache, or of nginx itself */
-        ngx_http_dsem_filter_release(ctx);
+        ngx_http_dsem_ctx_release_all(ctx);
         return;
     }
 
@@ -136,18 +136,7 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem upstream finalized");
 
-    ngx_http_dsem_filter_release(ctx);
-}
-
-
-/* a request that a subrequest relies on releases when all is done */
-
-static void
-ngx_http_dsem_filter_release(ngx_http_dsem_ctx_t *ctx)
-{
-    if (!ctx->lent) {
-        ngx_http_dsem_ctx_release_all(ctx);
-    }
+    ngx_http_dsem_ctx_release_all(ctx);
 }
 
 
@@ -192,7 +181,7 @@ ngx_http_dsem_filter_ctx(ngx_http_request_t *r)
  * slowly it is read.  False: not before the request is logged.
  */
 
-ngx_uint_t
+static ngx_uint_t
 ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_http_upstream_t  *u;

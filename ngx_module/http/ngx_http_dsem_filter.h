@@ -15,7 +15,6 @@
 
 
 void ngx_http_dsem_filter_init(ngx_conf_t *cf);
-ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 
 
 #endif /* _NGX_HTTP_DSEM_FILTER_H_INCLUDED_ */

@@ -17,7 +17,6 @@
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_module.h"
-#include "ngx_http_dsem_subrequest.h"
 
 
 static ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
@@ -57,7 +56,7 @@ ngx_http_dsem_access_handler(ngx_http_request_t *r)
 }
 
 
-/* for "satisfy any", a late access handler of lua, and subrequests */
+/* for "satisfy any", and a late access handler of lua */
 
 ngx_int_t
 ngx_http_dsem_precontent_handler(ngx_http_request_t *r)
@@ -72,9 +71,9 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
     ngx_http_dsem_ctx_t       *ctx;
     ngx_http_dsem_loc_conf_t  *dlcf;
 
-    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    /* subrequests are not counted, as with limit_conn */
 
-    if (r != r->main && !dlcf->subrequests) {
+    if (r != r->main) {
         return NGX_DECLINED;
     }
 
@@ -90,17 +89,12 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
         return ctx->decided ? ctx->rc : NGX_AGAIN;
     }
 
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
     ctx = dlcf->limits ? ngx_http_dsem_ctx_get(r) : ngx_http_dsem_ctx_find(r);
 
     if (ctx == NULL) {
         return dlcf->limits ? NGX_HTTP_INTERNAL_SERVER_ERROR : NGX_DECLINED;
-    }
-
-    if (ctx->conf == NULL
-        && r != r->main
-        && ngx_http_dsem_subrequest_watch(ctx) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     ngx_http_set_ctx(r, ctx, ngx_http_dsem_module);
@@ -186,10 +180,6 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
         return NGX_OK;
     }
 
-    if (ctx->request != ctx->request->main) {
-        ngx_http_dsem_subrequest_share(ctx, claims, &nclaims);
-    }
-
     ngx_http_dsem_ctx_enter(ctx, claims, nclaims);
 
     if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
@@ -211,7 +201,6 @@ ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx)
 
     return ctx->conf->wait_body
            && ctx->current < ctx->nclaims
-           && r == r->main
            && !r->filter_finalize
            && r->headers_in.content_length_n > 0
            && !r->headers_in.chunked

@@ -101,13 +101,40 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 }
 
 
-/* with the worker: an account that is left is counted by Redis */
+/*
+ * With the worker.  The bye voids all that Redis counts for it, but waiting
+ * sessions learn of released permits from a sync only: those that could not
+ * be sent yet are sent before it.
+ */
 
 void
 ngx_http_dsem_dispatch_exit(void)
 {
-    ngx_http_dsem_handshake_stop(ngx_http_dsem_session_redis() != NULL
-                                 && ngx_http_dsem_account_next(NULL) != NULL);
+    ngx_uint_t                counted;
+    ngx_http_dsem_account_t  *account;
+
+    counted = 0;
+    account = ngx_http_dsem_session_redis() ? ngx_http_dsem_account_next(NULL)
+                                            : NULL;
+
+    for ( /* void */ ; account; account = ngx_http_dsem_account_next(account))
+    {
+        counted = 1;
+
+        if (!ngx_http_dsem_session_ready() || !account->synced) {
+            continue;
+        }
+
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+
+        if (ngx_http_dsem_account_releasable(account)
+            && ngx_http_dsem_sync_changes(account, 0) != NGX_OK)
+        {
+            break;
+        }
+    }
+
+    ngx_http_dsem_handshake_stop(counted);
 }
 
 

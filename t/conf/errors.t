@@ -243,7 +243,7 @@ my @wrong = (
             qq("$name" directive is duplicate)],
     } ['dsem_log_level', 'warn'], ['dsem_on_error', 'pass'],
         ['dsem_dry_run', 'on'], ['dsem_release', 'log'],
-        ['dsem_wait_body', 'off'], ['dsem_subrequests', 'on']),
+        ['dsem_wait_body', 'off']),
 
     (map {
         my ($what, $value, $must) = @$_;
@@ -341,7 +341,7 @@ my @misplaced = (
            ["$_ in upstream", "upstream u { $_ on; }", $_] }
         qw(dsem dsem_status dsem_log_level dsem_on_error dsem_dry_run
            dsem_release dsem_reuse dsem_wait_body
-           dsem_subrequests dsem_retry_after)),
+           dsem_retry_after)),
 );
 
 push @wrong,

@@ -16,7 +16,7 @@ use Dsem::Test;
 
 # each: title, text in http{}, expected sentence
 
-my @FLAGS = qw(dsem_wait_body dsem_subrequests);
+my @FLAGS = qw(dsem_wait_body);
 my @ALL = ('dsem_release', 'dsem_retry_after', @FLAGS);
 
 my @wrong = (

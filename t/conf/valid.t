@@ -35,7 +35,6 @@ my @anywhere = (
     (map { "dsem_release $_;" } qw(response log)),
     (map { "dsem_reuse $_;" } qw(off 1ms 100ms 60s)),
     (map { "dsem_wait_body $_;" } qw(on off)),
-    (map { "dsem_subrequests $_;" } qw(on off)),
     (map { "dsem_retry_after $_;" } qw(auto off 1 5s 2m 1500ms)),
 );
 

@@ -1,0 +1,64 @@
+#!/usr/bin/perl
+
+# Recipe "With auth_request and mirror": subrequests that are proxied to a
+# server of their own are limited in the whole fleet.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
+
+use Dsem::Recipe;
+use Dsem::Test;
+use Fleet::Conf;
+
+my $recipe = recipe('With auth_request and mirror',
+    '/run/nginx-limited.sock' => '%%DIR%%/limited.sock');
+my $limit = Fleet::Conf::semaphore($recipe, 'authorize')->{limit};
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    proxy_set_header X-Sem $uri;
+    upstream backend {
+        server unix:%%DIR%%/backend.sock;
+    }
+    # a check takes 20 ms
+    server {
+        listen unix:%%DIR%%/backend.sock;
+        location / {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location = /authorize {
+            proxy_pass http://%%UPSTREAM%%/authorize?t=20;
+        }
+    }
+    %%RECIPE%%
+}
+EOF_CONF
+
+is $_->get('/page?t=1')->status, 200, 'request authorized' for @fleet;
+$up->reset;
+
+my @load = map { $t->load_start(urls => [$_->url('/page?t=20')],
+    clients => 10, requests => 100) } @fleet;
+is_deeply $_->wait->{statuses}, { 200 => 100 }, 'all requests served'
+    for @load;
+is $up->peak('/authorize'), $limit, 'checks limited over both nodes';
+cmp_ok $up->peak('/page'), '>', $limit, 'requests not limited';
+
+eventually { ($redis->cmd('HGET', 'dsem:{0}:s:authorize', 'held') // 0) == 0 }
+    'no permit held';
+
+$t->done;
