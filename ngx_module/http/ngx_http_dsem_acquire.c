@@ -5,7 +5,7 @@
  * Owns the way of a request to its one verdict, the suspended request and
  * its timer, and the figures for logs and variables.  A request passes by
  * NGX_DECLINED, never by NGX_OK: this module grants no access.  In a dry run
- * the request never waits: its ticket does, and a refusal is only logged.
+ * the same way is taken beside the request, which is never suspended.
  *
  * Called by: handler (it enters a location, its body is read), ticket (a
  * verdict, from a posted event).
@@ -34,12 +34,9 @@ static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
 static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
     ngx_int_t rc);
 static void ngx_http_dsem_acquire_handler(void *data);
-static void ngx_http_dsem_acquire_dry_run(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
     ngx_msec_t timeout);
 static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
-static ngx_http_dsem_claim_t *ngx_http_dsem_acquire_waiting(
-    ngx_http_dsem_ctx_t *ctx);
 static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_request_t *r);
 static void ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r);
 static void ngx_http_dsem_acquire_resume(ngx_http_request_t *r);
@@ -57,6 +54,11 @@ ngx_http_dsem_acquire(ngx_http_dsem_ctx_t *ctx)
     if (!ctx->decided) {
         ctx->started = ngx_current_msec - ctx->wait_time;
         ngx_http_dsem_acquire_claims(ctx);
+    }
+
+    if (ctx->conf->dry_run) {
+        ctx->rc = NGX_DECLINED;
+        return NGX_DECLINED;
     }
 
     if (!ctx->decided
@@ -143,7 +145,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
 
         if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
 
-            if (!ctx->request->filter_finalize) {
+            if (ctx->conf->dry_run || !ctx->request->filter_finalize) {
                 ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
                 return;
             }
@@ -176,10 +178,11 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
                    && ctx->status == NGX_HTTP_DSEM_STATUS_PASSED)
         {
             ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
+            ctx->dry_run = ctx->conf->dry_run;
         }
 
         if (answer->verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
-            ctx->dry_run = 1;
+            return;
         }
 
         break;
@@ -234,13 +237,13 @@ ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_status_e status)
 {
     ctx->status = status;
+    ctx->dry_run = ctx->conf->dry_run;
     ctx->wait_time = ngx_current_msec - ctx->started;
 
     ngx_http_dsem_ctx_release_all(ctx);
     ngx_http_dsem_refusal_log(ctx);
 
-    if (ctx->conf->dry_run) {
-        ctx->dry_run = 1;
+    if (ctx->dry_run) {
         ngx_http_dsem_acquire_decide(ctx, NGX_DECLINED);
         return;
     }
@@ -261,13 +264,13 @@ ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx, ngx_int_t rc)
     ctx->rc = rc;
     ctx->wait_time = ngx_current_msec - ctx->started;
 
-    /* in a dry run a ticket may go on waiting */
-
-    if (ctx->timer.timer_set && !ctx->dry_run) {
+    if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);
     }
 }
 
+
+/* a verdict, or in a dry run a place in the queue */
 
 static void
 ngx_http_dsem_acquire_handler(void *data)
@@ -279,61 +282,19 @@ ngx_http_dsem_acquire_handler(void *data)
 
     ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
 
-    if (ctx->decided) {
-        ngx_http_dsem_acquire_dry_run(ctx);
-        return;
-    }
-
     claim = &ctx->claims[ctx->current];
     answer = claim->ticket->answer;
 
-    if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING
-        && answer.position == 0)
-    {
-        /* in a dry run, the verdict of an earlier claim */
+    ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
+
+    if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
         return;
     }
 
-    ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
     ngx_http_dsem_acquire_claims(ctx);
 
-    if (ctx->decided) {
+    if (ctx->decided && !ctx->conf->dry_run) {
         ngx_http_dsem_acquire_resume(ctx->request);
-    }
-}
-
-
-/* a dry run: the request is being served while its ticket waits */
-
-static void
-ngx_http_dsem_acquire_dry_run(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_uint_t              i;
-    ngx_http_dsem_claim_t  *claim;
-
-    for (i = 0; i < ctx->nclaims; i++) {
-        claim = &ctx->claims[i];
-
-        if (claim->ticket == NULL) {
-            continue;
-        }
-
-        switch (claim->ticket->answer.verdict) {
-
-        case NGX_HTTP_DSEM_VERDICT_WAITING:
-            return;
-
-        case NGX_HTTP_DSEM_VERDICT_GRANTED:
-            break;
-
-        default:
-            ngx_http_dsem_ctx_release(claim);
-            break;
-        }
-    }
-
-    if (ctx->timer.timer_set) {
-        ngx_del_timer(&ctx->timer);
     }
 }
 
@@ -361,7 +322,6 @@ ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
 static void
 ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
 {
-    ngx_uint_t              decided;
     ngx_http_dsem_ctx_t    *ctx;
     ngx_http_dsem_claim_t  *claim;
 
@@ -369,41 +329,14 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
 
     ngx_http_set_log_request(ctx->request->connection->log, ctx->request);
 
-    decided = ctx->decided;
-    claim = ngx_http_dsem_acquire_waiting(ctx);
-
-    if (claim == NULL) {
-        return;
-    }
+    claim = &ctx->claims[ctx->current];
 
     ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
-    if (!decided) {
+    if (!ctx->conf->dry_run) {
         ngx_http_dsem_acquire_resume(ctx->request);
     }
-}
-
-
-/* the claim that waits, in a dry run while the request is served; or NULL */
-
-static ngx_http_dsem_claim_t *
-ngx_http_dsem_acquire_waiting(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_uint_t              i;
-    ngx_http_dsem_claim_t  *claim;
-
-    for (i = 0; i < ctx->nclaims; i++) {
-        claim = &ctx->claims[i];
-
-        if (claim->ticket
-            && claim->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING)
-        {
-            return claim;
-        }
-    }
-
-    return NULL;
 }
 
 

@@ -39,7 +39,7 @@ typedef struct {
     ngx_uint_t                  nclaims;
     ngx_uint_t                  current;    /* the next to be acquired */
 
-    ngx_event_t                 timer;
+    ngx_event_t                 timer;      /* of the current claim */
     ngx_msec_t                  started;
 
     ngx_int_t                   rc;         /* for the phase engine */

@@ -85,8 +85,8 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
     ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
 
     if (ctx) {
-        /* the other phase has decided, or the request was resumed */
-        return ctx->decided ? ctx->rc : NGX_AGAIN;
+        /* the other phase has acquired, or the request was resumed */
+        return (ctx->decided || ctx->conf->dry_run) ? ctx->rc : NGX_AGAIN;
     }
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
@@ -136,7 +136,8 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ctx->conf = dlcf;
     ctx->upstream = ctx->request->upstream;
     ctx->decided = 0;
-    ctx->dry_run = 0;
+    ctx->worker_full = 0;
+    ctx->invalid = 0;
 
     if (ngx_http_dsem_handler_claim(ctx) != NGX_OK) {
         ngx_http_dsem_ctx_release_all(ctx);
@@ -184,6 +185,7 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
 
     if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
         ctx->status = NGX_HTTP_DSEM_STATUS_PASSED;
+        ctx->dry_run = 0;
     }
 
     return NGX_OK;

@@ -88,7 +88,7 @@ ngx_http_dsem_add_variables(ngx_conf_t *cf)
 }
 
 
-/* NULL: not limited, or not decided yet */
+/* NULL: not limited, or not decided yet, not even in a dry run */
 
 static ngx_http_dsem_ctx_t *
 ngx_http_dsem_variables_ctx(ngx_http_request_t *r)
@@ -102,7 +102,7 @@ ngx_http_dsem_variables_ctx(ngx_http_request_t *r)
     }
 
     if (ctx == NULL
-        || !ctx->decided
+        || (!ctx->decided && !ctx->dry_run)
         || ctx->status == NGX_HTTP_DSEM_STATUS_NONE)
     {
         return NULL;

@@ -52,7 +52,7 @@ is_deeply([counts('tried')], [1, 1], 'ticket queued, request served');
 my $other = begin('/tried?hang=1', 3);
 is_deeply([counts('tried')], [1, 2], 'second ticket queued');
 
-my $refused = $node->get('/tried');
+my $refused = $node->get('/tried?t=200');
 is($refused->status, 200, 'rejected request passes');
 is($refused->header('X-Dsem'), 'REJECTED_DRY_RUN', 'rejection in header');
 is(scalar $node->grep_log(qr/\[error\].* dsem\ rejected,\ dry\ run:\ semaphore
@@ -83,7 +83,7 @@ is_deeply([counts('patient')], [1, 1], 'ticket queued');
 $up->release_nonce($before->nonce);
 is($before->wait->status, 200, 'holder served');
 eventually { "@{[ counts('patient') ]}" eq '1 0' } 'permit handed over';
-is($node->get('/patient?t=1')->header('X-Dsem'), 'QUEUED_DRY_RUN',
+is($node->get('/patient?t=200')->header('X-Dsem'), 'QUEUED_DRY_RUN',
     'next ticket queued');
 $up->release_all;
 is($after->wait->status, 200, 'queued request served');

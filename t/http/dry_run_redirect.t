@@ -36,6 +36,24 @@ http {
         location @enforced {
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /rejected {
+            dsem two limit=0;
+            dsem_dry_run on;
+            try_files /nowhere @unlimited;
+        }
+        location /full {
+            dsem two limit=0;
+            dsem_dry_run on;
+            try_files /nowhere @passes;
+        }
+        location @unlimited {
+            dsem off;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location @passes {
+            dsem three limit=1 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
@@ -55,6 +73,17 @@ is($_->header('X-Dsem'), 'QUEUED',
     'requests served in turn') for $waiting, $behind;
 is($up->peak, 1, 'one at a time');
 eventually { state() eq '0 0' } 'nothing left';
+
+# a rejection of the dry run remains one after a redirect without limits, and
+# leaves nothing for one with other limits
+
+my $request = $node->begin('/rejected?t=200');
+is($request->wait->status, 200, 'rejected request passes');
+is($node->logged($request)->{dsem_status}, 'REJECTED_DRY_RUN',
+    'rejection logged as dry run');
+$request = $node->begin('/full?t=200');
+is($request->wait->status, 200, 'rejected request passes elsewhere');
+is($node->logged($request)->{dsem_status}, 'PASSED', 'status is PASSED');
 
 done_testing();
 

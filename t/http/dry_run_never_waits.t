@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+
+# A dry run suspends no request, whatever Redis does: it is frozen, restarted,
+# loses its state or is unreachable. Other requests of the same worker wait.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 2s;
+    dsem_node %%NODE%%;
+    dsem_reuse off;
+    dsem_lease 2s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem one limit=2 queue=10 timeout=10s;
+            dsem two limit=2 queue=10 timeout=10s;
+            dsem_dry_run on;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /enforced {
+            dsem one limit=2 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# the longest of so many requests, in seconds
+sub longest {
+    my ($n) = @_;
+    my $longest = 0;
+    for (1 .. $n) {
+        my $request = $node->get('/?t=1');
+        return 1e9 if $request->status != 200;
+        $longest = $request->latency if $request->latency > $longest;
+    }
+    return $longest;
+}
+
+# far below all timeouts, as other processes need the machine as well
+my $AT_ONCE = 0.5;
+
+is $node->get('/enforced?t=1')->status, 200, 'redis available';
+cmp_ok longest(20), '<', $AT_ONCE, 'available: no wait';
+
+$proxy->freeze;
+my $waits = $node->begin('/enforced?t=1');
+cmp_ok longest(50), '<', $AT_ONCE, 'frozen: no wait';
+ok !$waits->done, 'frozen: enforced request waits';
+eventually { $node->grep_log(qr/unavailable \(/) } 'unavailable';
+cmp_ok longest(20), '<', $AT_ONCE, 'unavailable: no wait';
+$proxy->thaw;
+$waits->wait;
+eventually { $node->grep_log(qr/available again/) } 'available again';
+
+$redis->cmd('FLUSHALL');
+$redis->client_kill;
+cmp_ok longest(50), '<', $AT_ONCE, 'recovering: no wait';
+eventually { $node->grep_log(qr/lost its state/) } 'state lost';
+cmp_ok longest(20), '<', $AT_ONCE, 'still recovering: no wait';
+
+$proxy->refuse;
+$proxy->cut;
+cmp_ok longest(50), '<', $AT_ONCE, 'unreachable: no wait';
+$proxy->refuse(0);
+
+eventually { $node->get('/enforced?t=1')->status == 200 } 'service again';
+
+$t->done;
