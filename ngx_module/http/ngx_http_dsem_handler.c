@@ -105,6 +105,15 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
+    if (dlcf->limits == NULL
+        && ctx->conf
+        && ctx->conf->dry_run
+        && !ctx->decided)
+    {
+        /* redirected before the reply: its ticket is still of interest */
+        return NGX_DECLINED;
+    }
+
     return ngx_http_dsem_handler_limit(ctx, dlcf);
 }
 
