@@ -310,6 +310,13 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
     ngx_conf_init_msec_value(dmcf->lease, 5000);
     ngx_conf_init_size_value(dmcf->zone_size, 1024 * 1024);
 
+    if (dmcf->timeout > dmcf->lease) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem_redis_timeout\" is longer than "
+                           "\"dsem_lease\", a worker may lose its permits "
+                           "before Redis is unavailable to it");
+    }
+
     if (dmcf->prefix.data == NULL) {
         ngx_str_set(&dmcf->prefix, "dsem");
     }

@@ -54,6 +54,8 @@ static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args);
+static void ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_str_t *name,
     ngx_http_dsem_arg_t *args);
@@ -145,6 +147,8 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (ngx_http_dsem_limit_params(cf, cmd, args) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
+
+    ngx_http_dsem_limit_warn(cf, cmd, args);
 
     if (dlcf->limits == NGX_CONF_UNSET_PTR) {
         dlcf->limits = ngx_array_create(cf->pool, 1,
@@ -244,6 +248,34 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     return NGX_OK;
+}
+
+
+/* parameters that have no effect: without a queue no request waits */
+
+static void
+ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_arg_t *args)
+{
+    ngx_uint_t  i;
+
+    static ngx_uint_t  waits[] = {
+        NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY
+    };
+
+    if (args[NGX_HTTP_DSEM_PARAM_QUEUE].number > 0) {
+        return;
+    }
+
+    for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        if (args[waits[i]].text.data) {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "\"%V\" parameter in \"%V\" directive has "
+                               "no effect without \"queue\"",
+                               &ngx_http_dsem_params[waits[i]].name,
+                               &cmd->name);
+        }
+    }
 }
 
 

@@ -127,6 +127,14 @@ ngx_http_dsem_breaker_replied(ngx_http_dsem_breaker_t *breaker)
 ngx_int_t
 ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker)
 {
+    if (ngx_current_msec - breaker->last_reload
+        >= breaker->settings->heartbeat)
+    {
+        breaker->reloads = 0;
+    }
+
+    breaker->last_reload = ngx_current_msec;
+
     return (++breaker->reloads > NGX_HTTP_DSEM_MAX_RELOADS) ? NGX_DECLINED
                                                             : NGX_OK;
 }

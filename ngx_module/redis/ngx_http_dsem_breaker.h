@@ -36,8 +36,9 @@ typedef struct {
 
     ngx_uint_t                       failures;  /* since the last accept */
     ngx_uint_t                       faults;    /* wrong replies */
-    ngx_uint_t                       reloads;   /* since reloads_since */
+    ngx_uint_t                       reloads;   /* of the scripts */
     ngx_msec_t                       reloads_since;
+    ngx_msec_t                       last_reload;
     ngx_msec_t                       connected_since;
     ngx_msec_t                       lost_since;
 

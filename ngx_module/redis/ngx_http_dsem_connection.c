@@ -278,6 +278,8 @@ ngx_http_dsem_connection_cleanup(void *data)
                            (u_char *) (conn->guard.rejected
                                        ? "unexpected reply" : rc->errstr),
                            NGX_HTTP_DSEM_REASON_LEN);
+
+        ngx_http_dsem_connection_clean(conn->reason);
     }
 
     conn->ac = NULL;
@@ -286,6 +288,19 @@ ngx_http_dsem_connection_cleanup(void *data)
         ngx_close_connection(conn->c);
         conn->c = NULL;
         rc->fd = -1;
+    }
+}
+
+
+/* no text of a peer can forge a line of the log */
+
+void
+ngx_http_dsem_connection_clean(char *text)
+{
+    for ( /* void */ ; *text; text++) {
+        if ((u_char) *text < 0x20 || *text == 0x7f) {
+            *text = '?';
+        }
     }
 }
 
@@ -300,6 +315,7 @@ ngx_int_t
 ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_resp_t *command)
 {
+    ngx_uint_t          no_memory;
     redisCallback      *last;
     redisAsyncContext  *ac;
 
@@ -322,12 +338,14 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
         return NGX_ERROR;
     }
 
-    if (ac->c.err
-        || ngx_errno == NGX_ENOMEM
-        || (ac->replies.tail == last && !(ac->c.flags & REDIS_SUBSCRIBED)))
-    {
-        /* no memory for a callback, which hiredis does not always report */
+    no_memory = (ac->c.flags & REDIS_SUBSCRIBED) ? ngx_errno == NGX_ENOMEM
+                                                 : ac->replies.tail == last;
+
+    if (ac->c.err || no_memory) {
+        /* for a callback, which hiredis does not always report */
         ac->c.err = REDIS_ERR_OOM;
+        (void) ngx_cpystrn((u_char *) conn->reason, (u_char *) "no memory",
+                           NGX_HTTP_DSEM_REASON_LEN);
         return NGX_ERROR;
     }
 
@@ -558,6 +576,7 @@ ngx_int_t
 ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
     ngx_msec_t timeout)
 {
+    int                 n;
     ngx_msec_t          end;
     struct pollfd       pfd;
     redisAsyncContext  *ac;
@@ -581,9 +600,17 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
 
         ngx_time_update();
 
-        if ((ngx_msec_int_t) (end - ngx_current_msec) <= 0
-            || poll(&pfd, 1, (int) (end - ngx_current_msec)) != 1)
-        {
+        if ((ngx_msec_int_t) (end - ngx_current_msec) <= 0) {
+            return NGX_ERROR;
+        }
+
+        n = poll(&pfd, 1, (int) (end - ngx_current_msec));
+
+        if (n == -1 && ngx_errno == NGX_EINTR && !ngx_terminate) {
+            continue;
+        }
+
+        if (n != 1) {
             return NGX_ERROR;
         }
 

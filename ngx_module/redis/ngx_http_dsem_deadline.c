@@ -27,6 +27,13 @@ ngx_http_dsem_deadline_set(ngx_event_t *timer, ngx_msec_t *due,
     ngx_msec_t time)
 {
     *due = ngx_current_msec + time;
+
+    /* nginx does not move a timer by less than 300 ms */
+
+    if (timer->timer_set) {
+        ngx_del_timer(timer);
+    }
+
     ngx_add_timer(timer, time);
 }
 

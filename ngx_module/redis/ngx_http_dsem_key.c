@@ -8,8 +8,8 @@
  * form (but for a collision of SHA-1): "%" and "~" of a name are themselves
  * encoded.  The hash tag comes first in every key, so no name can touch it.
  *
- * Called by: claim (the name of a semaphore), conf (names that need no
- * encoding), script, account and subscription (keys and channels).
+ * Called by: claim and conf_limit (the name of a semaphore), conf (bytes that
+ * need no encoding), redis, account and subscription (keys and channels).
  */
 
 

@@ -52,6 +52,8 @@ struct ngx_http_dsem_redis_s {
 };
 
 
+static ngx_int_t ngx_http_dsem_redis_copy_addr(ngx_http_dsem_redis_t *redis,
+    ngx_addr_t *addr);
 static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
     ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
@@ -101,8 +103,7 @@ static ngx_str_t  ngx_http_dsem_redis_refusals[] = {
 
 /*
  * Begins to connect, and retries until it is destroyed.  settings are
- * copied, the name of the address and the identity are not.  NULL: no
- * memory.
+ * copied, the identity is not.  NULL: no memory.
  */
 
 ngx_http_dsem_redis_t *
@@ -118,11 +119,6 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     }
 
     redis->settings = *settings;
-
-    ngx_memcpy(&redis->sockaddr, settings->addr.sockaddr,
-               settings->addr.socklen);
-    redis->settings.addr.sockaddr = &redis->sockaddr.sockaddr;
-
     redis->handlers = handlers;
     redis->data = data;
 
@@ -136,7 +132,9 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
 
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
-    if (ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK) {
+    if (ngx_http_dsem_redis_copy_addr(redis, &settings->addr) != NGX_OK
+        || ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK)
+    {
         (void) ngx_http_dsem_redis_destroy(redis, 0);
         return NULL;
     }
@@ -152,6 +150,29 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     ngx_http_dsem_breaker_start(&redis->breaker);
 
     return redis;
+}
+
+
+/* the configuration may go before the connection does */
+
+static ngx_int_t
+ngx_http_dsem_redis_copy_addr(ngx_http_dsem_redis_t *redis, ngx_addr_t *addr)
+{
+    ngx_addr_t  *copy;
+
+    copy = &redis->settings.addr;
+
+    ngx_memcpy(&redis->sockaddr, addr->sockaddr, addr->socklen);
+    copy->sockaddr = &redis->sockaddr.sockaddr;
+
+    copy->name.data = ngx_alloc(addr->name.len, ngx_cycle->log);
+    if (copy->name.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(copy->name.data, addr->name.data, addr->name.len);
+
+    return NGX_OK;
 }
 
 
@@ -199,6 +220,7 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
 
     ngx_http_dsem_script_free(&redis->calls);
     ngx_http_dsem_keys_free(&redis->keys);
+    ngx_free(redis->settings.addr.name.data);
     ngx_free(redis);
 
     return rc;
@@ -212,6 +234,23 @@ ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis)
 {
     return ngx_http_dsem_subscription_start(redis->subscription, &redis->keys,
                                             &redis->calls.identity->name);
+}
+
+
+/*
+ * Loads the scripts once more, for calls whose replies no event loop will
+ * read: those must not find the scripts missing.  NGX_ERROR: no memory, or
+ * not up.
+ */
+
+ngx_int_t
+ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_script_load(&redis->calls, redis->conn);
 }
 
 
@@ -468,13 +507,7 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
 static void
 ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
-    char  *p;
-
-    for (p = reply->str; *p; p++) {
-        if (*p < 0x20 || *p == 0x7f) {
-            *p = '?';
-        }
-    }
+    ngx_http_dsem_connection_clean(reply->str);
 
     if (ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_passing)) {
         ngx_http_dsem_redis_down(redis, reply->str, 0);

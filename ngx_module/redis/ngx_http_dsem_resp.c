@@ -7,8 +7,8 @@
  * given first and checked at the end, as Redis would take the next command
  * for the rest of a short one.
  *
- * Called by: script, subscription; all that compose calls (handshake,
- * declare, sync).
+ * Called by: script, connection; all that compose calls (handshake, declare,
+ * sync).
  */
 
 

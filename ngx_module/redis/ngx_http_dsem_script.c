@@ -250,7 +250,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  * NGX_DONE      the run id of the Redis process is known
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
- * NGX_ERROR     it fits no call, which stays unanswered
+ * NGX_ERROR     it fits no call, or has no run id
  */
 
 ngx_int_t

@@ -8,7 +8,8 @@
  * account exists only while there is something in it, so that names that
  * clients invent leave nothing behind.
  *
- * Called by: all of this folder.  Knows neither tickets nor commands.
+ * Called by: all of this folder.  Keeps the lists of tickets, and knows
+ * neither their states nor the form of commands.
  */
 
 
@@ -17,10 +18,6 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_lease.h"
-
-
-/* the mean hold time follows the last eight or so */
-#define NGX_HTTP_DSEM_HOLD_TIME_SHIFT  3
 
 
 typedef struct {
@@ -183,8 +180,7 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                      hash);
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
-                                                      hash)
-                         << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+                                                      hash);
 
     ngx_rbtree_insert(&accounts->names, &account->node.node);
 
@@ -299,8 +295,7 @@ ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account)
     if (account->hold_time) {
         ngx_http_dsem_hint_set_hold_time(&account->node.str,
                                          account->node.node.key,
-                                         account->hold_time
-                                         >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+                                         account->hold_time);
     }
 }
 

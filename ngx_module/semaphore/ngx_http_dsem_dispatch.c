@@ -104,7 +104,7 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 /*
  * With the worker.  The bye voids all that Redis counts for it, but waiting
  * sessions learn of released permits from a sync only: those that could not
- * be sent yet are sent before it.
+ * be sent yet are sent before it.  Scripts that are missing would void both.
  */
 
 void
@@ -113,11 +113,17 @@ ngx_http_dsem_dispatch_exit(void)
     ngx_uint_t                counted;
     ngx_http_dsem_account_t  *account;
 
-    counted = 0;
-    account = ngx_http_dsem_session_redis() ? ngx_http_dsem_account_next(NULL)
-                                            : NULL;
+    if (ngx_http_dsem_session_redis() == NULL) {
+        return;
+    }
 
-    for ( /* void */ ; account; account = ngx_http_dsem_account_next(account))
+    (void) ngx_http_dsem_redis_load(ngx_http_dsem_session_redis());
+
+    counted = 0;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
     {
         counted = 1;
 
@@ -314,14 +320,24 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 static void
 ngx_http_dsem_dispatch_reset(void *data)
 {
+    ngx_uint_t                counted;
     ngx_http_dsem_account_t  *account, *next;
+
+    counted = 0;
 
     for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
         next = ngx_http_dsem_account_next(account);
 
+        counted |= (account->inflight
+                    || ngx_http_dsem_account_sum(account) != 0);
+
         ngx_http_dsem_tickets_free_ownerless(account);
         ngx_http_dsem_account_reset(account);
         ngx_http_dsem_account_done(account);
+    }
+
+    if (counted) {
+        ngx_http_dsem_session_drain();
     }
 }
 

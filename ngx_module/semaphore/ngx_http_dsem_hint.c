@@ -6,8 +6,8 @@
  * They are a table of a fixed size: names that clients invent replace each
  * other, and cost no memory.
  *
- * Called by: account (hold times, whether permits may stay idle), sync and
- * idle (a reply has come), semaphore and refusal (what to expect).
+ * Called by: account (hold times, usage, whether permits may stay idle), idle
+ * (a request waits), semaphore and refusal (estimates).
  */
 
 
@@ -28,7 +28,7 @@ typedef struct {
     size_t                  len;        /* 0: unused */
     u_char                  name[NGX_HTTP_DSEM_MAX_NAME];
 
-    ngx_msec_t              hold_time;  /* mean, ms; 0: unknown */
+    ngx_msec_t              hold_time;  /* mean, in eighths; 0: unknown */
     ngx_http_dsem_usage_t   usage;
     ngx_msec_t              usage_time; /* time of the reply */
     ngx_msec_t              off;        /* no idle permits until then */
@@ -46,7 +46,7 @@ static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
 static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
 
 
-/* permits of this semaphore are held for so many ms */
+/* permits of this semaphore are held for so many eighths of ms */
 
 void
 ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,
@@ -75,7 +75,7 @@ ngx_http_dsem_hint_not_full(ngx_str_t *name, uint32_t hash)
 }
 
 
-/* in ms, 0: unknown */
+/* in eighths of ms, 0: unknown */
 
 ngx_msec_t
 ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash)
@@ -172,7 +172,7 @@ ngx_http_dsem_hint_wait(ngx_str_t *name)
     }
 
     return (ngx_msec_t) ((uint64_t) (hint->usage.waiting + 1)
-                         * hint->hold_time
+                         * (hint->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
                          / hint->usage.limit);
 }
 

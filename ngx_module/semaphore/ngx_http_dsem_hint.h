@@ -12,6 +12,10 @@
 #include <ngx_core.h>
 
 
+/* hold times are kept in eighths of ms, as their mean follows slowly */
+#define NGX_HTTP_DSEM_HOLD_TIME_SHIFT  3
+
+
 /* of a semaphore, in a reply of Redis */
 typedef struct {
     ngx_int_t    in_use;

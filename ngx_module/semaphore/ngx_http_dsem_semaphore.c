@@ -3,7 +3,7 @@
  * Semaphores as a request sees them: it acquires permits, has one verdict,
  * and releases.
  *
- * The only door of this folder for requests.
+ * The only door of this folder for requests, but for the estimates of hint.
  *
  * Called by: acquire, ctx (release), module (init).
  */

@@ -167,7 +167,9 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
             ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
 
         } else if (drain && counted) {
-            ngx_http_dsem_session_undrained();
+            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                          "dsem: exiting without a reply from redis, permits "
+                          "are released when the lease expires");
         }
 
         if (session->beat.timer_set) {

@@ -248,7 +248,8 @@ ngx_http_dsem_session_drain(void)
 
     if (ngx_exiting
         && session->state != NGX_HTTP_DSEM_SESSION_READY
-        && !session->drain.timer_set)
+        && !session->drain.timer_set
+        && !session->drained)
     {
         ngx_add_timer(&session->drain, NGX_HTTP_DSEM_SESSION_DRAIN);
     }
@@ -258,15 +259,8 @@ ngx_http_dsem_session_drain(void)
 static void
 ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 {
-    ngx_http_dsem_session_undrained();
-}
+    ngx_http_dsem_session.drained = 1;
 
-
-/* no bye, or none that Redis has replied to */
-
-void
-ngx_http_dsem_session_undrained(void)
-{
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: exiting without a session in redis, permits are "
                   "released when the lease expires");

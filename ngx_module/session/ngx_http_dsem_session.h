@@ -78,6 +78,7 @@ typedef struct {
     ngx_uint_t                         declares;   /* unanswered */
     ngx_uint_t                         resyncs;    /* without success */
 
+    unsigned                           drained:1;  /* waited long enough */
     unsigned                           all_sent:1; /* no declare is left */
     unsigned                           entered:1;  /* registered before */
     unsigned                           verify:1;   /* keys may be lost */
@@ -106,7 +107,6 @@ int64_t ngx_http_dsem_session_generation(void);
 ngx_http_dsem_redis_t *ngx_http_dsem_session_redis(void);
 
 void ngx_http_dsem_session_drain(void);
-void ngx_http_dsem_session_undrained(void);
 void ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess);
 
 

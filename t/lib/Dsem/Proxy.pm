@@ -84,6 +84,9 @@ sub cut_after { $_[0]->_ask('cut_after', $_[1], $_[2] // 's2c') }
 # Passes data in segments of so many bytes; 0: unchanged.
 sub slice { $_[0]->_ask('slice', $_[1]) }
 
+# Sends these bytes on every open connection, by default as if Redis had.
+sub inject { $_[0]->_ask('inject', $_[1], $_[2] // 's2c') }
+
 # Refuses connections, like a closed port; 0: accepts them again.
 sub refuse { $_[0]->_ask('refuse', $_[1] // 1) }
 

@@ -260,6 +260,13 @@ sub do_delay {
     return 1;
 }
 
+# On every open connection, as if its peer had sent it.
+sub do_inject {
+    my ($self, $bytes, $dir) = @_;
+    pass($self, $_, $bytes) for grep { $_->{dir} eq $dir } sides($self);
+    return 1;
+}
+
 sub do_swallow {
     my ($self, %what) = @_;
     # incomplete frames are passed on

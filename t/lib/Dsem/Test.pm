@@ -81,7 +81,8 @@ package Dsem::Test;
 # Proxy: address, accepted, open, bytes ({c2s, s2c}), cut (FIN) reset (RST)
 #   freeze($dir) thaw delay($seconds, $dir) swallow(every => n, match => 're',
 #   count => n, dir => 's2c') swallowed pieces
-#   cut_after($bytes, $dir) slice($bytes) refuse(1|0) retarget($address).
+#   cut_after($bytes, $dir) slice($bytes) inject($bytes, $dir) refuse(1|0)
+#   retarget($address).
 #   (swallow: by default every pub/sub message; without arguments: no more).
 #   $dir is c2s, s2c or both.
 #
