@@ -67,6 +67,9 @@ cmp_ok(now - $began, '<', 5, 'served before idle time ends');
 my $waits = $keeps->begin('/?t=1');
 wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
     'one request queued';
+# until no session may have idle permits the queue may be longer
+wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'keep') // '0 0')
+    eq '0 0' } 15, 'all idle permits recalled';
 is($keeps->get('/')->status, 503, 'next request rejected');
 is($up->peak, 4, 'limit reached, never exceeded');
 $up->release_all;
