@@ -116,6 +116,9 @@ run-needs:
 bench-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS))
 
+instructions-needs:
+	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS) valgrind)
+
 
 nginx-src:
 	@[ -z "$(NGINX_SRC)" ] || [ -f "$(SOURCE)/auto/configure" ] \
@@ -134,6 +137,7 @@ build/settings: nginx-src build-needs FORCE
 # conf_flags, a bash array, has the configure options of Debian's nginx; a
 # source tree from the repository has its configure in auto/
 build/nginx/objs/Makefile: config build/settings
+	@echo "make: configuring with the nginx sources in $(SOURCE)"
 	@rm -rf build/nginx
 	@mkdir -p build/nginx
 	@ln -s $(filter-out %/Makefile %/objs,$(wildcard $(SOURCE)/*)) build/nginx
@@ -158,8 +162,9 @@ $(TABLE): build/nginx/objs/Makefile lua/embed.awk $(wildcard lua/*.lua \
 
 module: $(TABLE)
 	@$(MAKE) -s -C build/nginx -f objs/Makefile modules
-	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) \
-	    || cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) $(MODULE)
+	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) || { \
+	    cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) \
+	        $(MODULE) && echo "make: built $(MODULE)"; }
 
 install: module
 	install -d $(DESTDIR)$(PREFIX)
@@ -238,8 +243,7 @@ bench: bench-needs module
 bench-scale: bench-needs
 	@ROUNDS=$(ROUNDS) perl -It/lib t/bench/scale.pl
 
-bench-instructions: bench-needs module
-	$(call need,valgrind)
+bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
 clean:
@@ -250,5 +254,5 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    module install test-files test asan test-asan run bench bench-scale \
-    bench-instructions clean
+    instructions-needs module install test-files test asan test-asan run \
+    bench bench-scale bench-instructions clean

@@ -74,7 +74,7 @@ sub conf {
         server => $self->{backend}->address,
         dsem_redis => 'unix:' . $self->{redis}->unix,
     );
-    $text = Fleet::Conf::add_location($text, '/uncapped/', 'dsem off;',
+    $text = Fleet::Conf::add_location($text, '/unlimited/', 'dsem off;',
         'proxy_pass http://backend;');
     return Fleet::Conf::add_to_http($text, "dsem_node $name;",
         map { "${_}_temp_path $dir/temp/$_;" }

@@ -1,15 +1,15 @@
 #!/usr/bin/perl
 
 # make run: starts a small fleet on this machine, demonstrates under load that
-# its cap holds, and on a terminal leaves the fleet running until Ctrl-C.
+# its limit holds, and on a terminal leaves the fleet running until Ctrl-C.
 #
 #   fleet.pl [--port=8080] [--seconds=10]
 #
 # PORT in the environment is the same as --port. The nodes listen on this port
 # and the next one, the backend on port + 10.
 #
-# Exit status: 0 the cap was reached and held, 1 it was not, 2 the fleet could
-# not be started.
+# Exit status: 0 the limit was reached and held, 1 it was not, 2 the fleet
+# could not be started.
 
 use strict;
 use warnings;

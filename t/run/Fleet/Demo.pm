@@ -1,8 +1,8 @@
 package Fleet::Demo;
 
-# The demonstration: load on both nodes, well above the cap, and its result. The
-# backend's own count decides whether the cap held; statuses are those that
-# clients received, waits those of nginx's access log.
+# The demonstration: load on both nodes, well above the limit, and its result.
+# The backend's own count decides whether the limit held; statuses are those
+# that clients received, waits those of nginx's access log.
 #
 # Called by: fleet.pl.
 
@@ -14,15 +14,15 @@ use List::Util qw(sum0);
 use Dsem::Load;
 use Dsem::Wait qw(now poll);
 
-# offered load / what the cap allows
+# offered load / what the limit allows
 use constant OVERLOAD => 1.3;
 
 # seconds until the queue is full; goodput is measured from then on
 use constant WARM_UP => 1;
 
-# seconds of the measurement without a cap; the first part is not counted
-use constant UNCAPPED => 0.6;
-use constant UNCAPPED_WARM_UP => 0.1;
+# seconds of the measurement without a limit; the first part is not counted
+use constant UNLIMITED => 0.6;
+use constant UNLIMITED_WARM_UP => 0.1;
 
 sub new {
     my ($class, $fleet, %opt) = @_;
@@ -36,25 +36,25 @@ sub rate { $_[0]{rate} }
 sub ideal { $_[0]{ideal} }
 sub seconds { $_[0]{seconds} }
 
-# Answers of the backend per second without a cap, with as many requests at
-# a time as the limit: a machine that is slow or busy is so for both.
-sub measure_uncapped {
+# Answers of the backend per second without a limit, with as many requests
+# at a time as the limit: a machine that is slow or busy is so for both.
+sub measure_unlimited {
     my ($self) = @_;
     my $fleet = $self->{fleet};
     my $begin = now;
     Dsem::Load->new($fleet, clients => $fleet->semaphore->{limit},
-        seconds => UNCAPPED, keepalive => 1,
-        urls => [map { $fleet->url($_) . '/uncapped/' } $fleet->names],
+        seconds => UNLIMITED, keepalive => 1,
+        urls => [map { $fleet->url($_) . '/unlimited/' } $fleet->names],
     )->wait;
-    return $self->{uncapped} = $self->answered($begin + UNCAPPED_WARM_UP,
-        $begin + UNCAPPED);
+    return $self->{unlimited} = $self->answered($begin + UNLIMITED_WARM_UP,
+        $begin + UNLIMITED);
 }
 
 # Calls $progress with the current state four times a second.
 sub run {
     my ($self, $progress) = @_;
     my $fleet = $self->{fleet};
-    $self->measure_uncapped;
+    $self->measure_unlimited;
     $fleet->backend->reset;
     $self->{begin} = now;
     my $load = Dsem::Load->new($fleet, rate => $self->{rate},
@@ -93,7 +93,7 @@ sub result {
     my $result = {
         node => \%node, fleet => together(values %node),
         peak => $self->{fleet}->backend->peak, limit => $limit,
-        goodput => $self->goodput, uncapped => $self->{uncapped},
+        goodput => $self->goodput, unlimited => $self->{unlimited},
         settled => $self->{settled},
     };
     $result->{wrong} = [wrong($result)];
@@ -148,7 +148,7 @@ sub answered {
     return @answered / ($to - $from);
 }
 
-# Failures of the demonstration; none: the cap was reached and held.
+# Failures of the demonstration; none: the limit was reached and held.
 sub wrong {
     my ($result) = @_;
     my ($peak, $limit) = @$result{qw(peak limit)};
@@ -156,7 +156,7 @@ sub wrong {
         sort keys %{ $result->{fleet}{status} };
     return (
         $peak > $limit ? "the backend served $peak at once" : (),
-        $peak < $limit ? "the cap was not reached, the peak was $peak" : (),
+        $peak < $limit ? "the limit was not reached, the peak was $peak" : (),
         @other ? 'some requests ended with ' . join ', ', @other : (),
         $result->{settled} ? () : 'permits are held after the last response',
     );

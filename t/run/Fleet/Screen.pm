@@ -99,7 +99,7 @@ sub table {
         sprintf('  %-22s%12s%12s%12s', '', 'node a', 'node b', 'fleet'),
         $row->('requests', sub { $_[0]{requests} }, '%d'),
         $row->('200, answered', $status->(200), '%d'),
-        $row->('503, refused', $status->(503), '%d'),
+        $row->('503, rejected', $status->(503), '%d'),
         $row->('share of the 200s', sub { share($_[0], $result) },
             '%.0f %%'),
         $row->('wait, median', $wait->(0.5), '%.3f s'),
@@ -110,13 +110,13 @@ sub table {
 
 sub backend_rows {
     my ($self, $result) = @_;
-    my ($goodput, $uncapped) = @$result{qw(goodput uncapped)};
+    my ($goodput, $unlimited) = @$result{qw(goodput unlimited)};
     return (
         sprintf('  %-46s%12d   of %d', 'peak at the backend',
             $result->{peak}, $result->{limit}),
         '', sprintf('  goodput %d/s, %d %% of what this machine reaches '
-            . 'without a cap (%d/s)', $goodput,
-            $uncapped ? 100 * $goodput / $uncapped : 0, $uncapped));
+            . 'without a limit (%d/s)', $goodput,
+            $unlimited ? 100 * $goodput / $unlimited : 0, $unlimited));
 }
 
 sub share {
@@ -134,9 +134,10 @@ sub at {
 sub verdict {
     my ($self, $result) = @_;
     return $self->say($self->colour('1;31', $_))
-        for map { "The cap failed: $_." } @{ $result->{wrong} };
-    return $self->say($self->colour('1;32', 'The cap held: '
-        . "$result->{limit} at once over both nodes, and never more."));
+        for map { "The limit failed: $_." } @{ $result->{wrong} };
+    return $self->say($self->colour('1;32', 'The limit held: '
+        . "never more than $result->{limit} requests at once "
+        . 'over both nodes.'));
 }
 
 ###########################################################################
@@ -149,14 +150,17 @@ sub playground {
     my $redis = "redis-cli -s $dir/redis/redis.sock";
     my $pid = $fleet->redis->pid;
     my $quietly = "curl -so /dev/null -w '%{http_code} %{time_total}\\n'";
-    $self->say('', 'The fleet is up until Ctrl-C. Try in another terminal '
-            . '(t: ms at the backend):', '',
+    $self->say('', 'The fleet is up until Ctrl-C. Try in another terminal, '
+            . 'in this directory,', 'with t in ms at the backend:', '',
         "  curl -i '$a/reports/?t=3000'", '',
         "  for i in \$(seq 12); do $quietly \\",
         "      '$b/reports/?t=1500' & done; wait", '',
         "  curl -i -H 'X-Api-Key: unknown' $a/api/", '',
+        "  curl -s '$a/reports/?t=3000' & sleep 1",
         "  $redis hgetall 'dsem:{0}:s:reports'", '',
-        "  kill -STOP $pid; curl -i $a/reports/; kill -CONT $pid", '',
+        '  # an outage of Redis, longer than the lease',
+        "  kill -STOP $pid; sleep 7; curl -i $a/reports/",
+        "  kill -CONT $pid", '',
         "  tail -f $dir/[ab]/*.log", '');
 }
 
