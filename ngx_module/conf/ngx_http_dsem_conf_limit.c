@@ -251,7 +251,7 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-/* parameters that have no effect: without a queue no request waits */
+/* parameters that are of no use without a queue */
 
 static void
 ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -270,8 +270,9 @@ ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
         if (args[waits[i]].text.data) {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                               "\"%V\" parameter in \"%V\" directive has "
-                               "no effect without \"queue\"",
+                               "\"%V\" parameter in \"%V\" directive needs "
+                               "\"queue\", without it no request waits for "
+                               "a permit",
                                &ngx_http_dsem_params[waits[i]].name,
                                &cmd->name);
         }
