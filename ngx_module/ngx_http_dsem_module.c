@@ -111,7 +111,7 @@ ngx_http_dsem_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    *h = ngx_http_dsem_precontent_handler;
+    *h = ngx_http_dsem_handler;
 
     h = ngx_array_push(&cmcf->phases[NGX_HTTP_LOG_PHASE].handlers);
     if (h == NULL) {

@@ -19,7 +19,6 @@
 #include "ngx_http_dsem_module.h"
 
 
-static ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
 static void ngx_http_dsem_handler_abandon(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
@@ -56,16 +55,9 @@ ngx_http_dsem_access_handler(ngx_http_request_t *r)
 }
 
 
-/* for "satisfy any", and a late access handler of lua */
+/* in PRECONTENT for "satisfy any", and for a late access handler of lua */
 
 ngx_int_t
-ngx_http_dsem_precontent_handler(ngx_http_request_t *r)
-{
-    return ngx_http_dsem_handler(r);
-}
-
-
-static ngx_int_t
 ngx_http_dsem_handler(ngx_http_request_t *r)
 {
     ngx_http_dsem_ctx_t       *ctx;

@@ -14,7 +14,7 @@
 
 
 ngx_int_t ngx_http_dsem_access_handler(ngx_http_request_t *r);
-ngx_int_t ngx_http_dsem_precontent_handler(ngx_http_request_t *r);
+ngx_int_t ngx_http_dsem_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_dsem_log_handler(ngx_http_request_t *r);
 
 
