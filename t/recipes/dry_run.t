@@ -55,7 +55,7 @@ is_deeply(counted(), {
     PASSED => $limit, TIMEOUT_DRY_RUN => $queue, REJECTED_DRY_RUN => $places,
 }, 'verdicts in error log');
 
-my $next = $node->get('/search/?t=1');
+my $next = $node->get('/search/?t=200');
 is($next->status, 200, 'one more request');
 eventually { counted()->{PASSED} == $limit + 1 } 'request passed';
 like(log_text(), qr/ name=search wait=0\.0\d\d .* in_use=1\/$limit "GET /,
