@@ -18,6 +18,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
+-- @include "include/limits.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
@@ -65,7 +66,9 @@ for _, name in ipairs(expired) do
     redis.call('ZREM', sessions, name)
     redis.call('HDEL', epochs, name)
     registry_count_ended(meta)
+    limits_leave(meta, name)
 end
+limits_withdraw(meta)
 prune_bars(clock)
 
 redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])

@@ -18,6 +18,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
+-- @include "include/limits.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
@@ -34,5 +35,7 @@ redis.call('ZREM', sessions, leaving)
 redis.call('HSET', epochs, leaving, 'bye ' .. (clock + lease))
 redis.call('HSETNX', meta, 'bars', clock + lease)
 registry_count_ended(meta)
+limits_leave(meta, leaving)
+limits_withdraw(meta)
 
 return { session, epoch, number, STATUS.ok }

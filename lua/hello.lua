@@ -9,9 +9,12 @@
 -- ARGV[5] generation to set if there is none: integer > 0, random
 -- ARGV[6] lease: integer > 0, ms
 -- ARGV[7] run id of the Redis process, from INFO: hex string
+-- ARGV[8] id of the worker's configuration, a digest of its literal limits: hex
+--   string; "-": it has none, or the worker exits and does not count
 -- Reply: session (string), epoch, number, status (ok, stale, gone); if ok then
 --   generation, live sessions, ms until recovery ends (0: none),
---   1: the session was registered, 0: it is new or its lease had expired
+--   1: the session was registered, 0: it is new or its lease had expired,
+--   1: the limits of the configuration have to be stated (configure), 0: known
 --
 -- A missing generation means that Redis lost all state, or a first start. Only
 -- a missing generation is set: replacing a different one would go on without
@@ -28,12 +31,14 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
+-- @include "include/limits.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local run = run_id(7)
+local configuration = configuration_id(8)
 
 local function reply(status, ...)
     return { session, epoch, number, status, ... }
@@ -52,17 +57,19 @@ if current and current >= epoch then
     return reply(STATUS.stale)
 end
 
-local v = redis.call('HMGET', meta, 'gen', 'created', 'recover_until', 'run')
+local v = redis.call('HMGET', meta, 'gen', 'created', 'recover_until', 'run',
+    'wall')
 local gen, created = tonumber(v[1]), tonumber(v[2]) or 0
 local recover_until = tonumber(v[3]) or 0
 
 if not gen then
-    -- leases in a registry that is left over are times of another clock
-    redis.call('UNLINK', sessions, epochs)
+    -- leases in a registry that is left over are times of another clock, and
+    -- its sessions would never leave their configurations
+    redis.call('UNLINK', meta, sessions, epochs)
     current = nil
     gen, created = fresh, clock
     redis.call('HSET', meta, 'gen', string.format('%.0f', gen),
-        'created', created)
+        'created', created, 'clock', clock, 'wall', v[5])
 end
 if known ~= 0 and known ~= gen then
     recover_until = math.max(recover_until, created + lease)
@@ -74,6 +81,8 @@ redis.call('HSET', meta, 'run', run, 'recover_until', recover_until)
 
 redis.call('ZADD', sessions, clock + lease, session)
 registry_write(epochs, session, epoch, current and declared or 0, lease)
+local unknown = limits_join(meta, session, configuration)
+limits_withdraw(meta)
 
 return reply(STATUS.ok, gen, redis.call('ZCARD', sessions),
-    math.max(recover_until - clock, 0), current and 1 or 0)
+    math.max(recover_until - clock, 0), current and 1 or 0, unknown)

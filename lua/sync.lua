@@ -11,9 +11,11 @@
 -- ARGV[4] generation that the session knows: integer
 -- ARGV[5] name of the semaphore: string, percent-encoded
 -- ARGV[6] limit by the worker's configuration: integer, permits
--- ARGV[7] flags: integer, sum of 1 (an acquire stores the limit; not sent by a
---   draining worker, whose configuration is older) and 2 (the session keeps
---   permits that become free, for reuse)
+-- ARGV[7] flags: integer, sum of 1 (an acquire stores the limit, which comes
+--   from a variable; not sent by a draining worker, whose configuration is
+--   older), 2 (the session keeps permits that become free, for reuse), 4 (the
+--   limit is a literal one: the lowest of all live configurations is in force),
+--   8 (send a message if another node asks for a lower one)
 -- ARGV[8] released: integer, permits
 -- ARGV[9] number of cancels, ARGV[10] of acquires, ARGV[11] of checks:
 --   integers; then for each of them integers:
@@ -33,6 +35,8 @@
 --   "grant <name> <epoch> <in use> <limit> <ticket> ..."
 --   and one per session that may hold idle permits while tickets wait
 --   "recall <name> <epoch>"
+--   and one to this session, if flagged and no order is in force
+--   "limit <name> <epoch> <limit in force> <node that asks for it>"
 --
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
 -- O(k log q), k tickets in the call, granted or skipped, q queued; O(a log n)
@@ -44,6 +48,7 @@
 -- @include "include/registry.lua"
 -- @include "include/semaphore.lua"
 -- @include "include/serve.lua"
+-- @include "include/limits.lua"
 
 -- the verdict on an acquire; ngx_module/ has the same table in C
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
@@ -53,9 +58,10 @@ local session = session_name(1)
 local epoch, number, gen = integer(2, 1), integer(3), integer(4)
 local name = ARGV[5]
 plain_integers(6)
-local limit, flags = plain_integer(6, 0), plain_integer(7, 0, 3)
+local limit, flags = plain_integer(6, 0), plain_integer(7, 0, 15)
 local released = plain_integer(8, 0)
-local stores_limit, reuses = flags % 2 == 1, flags >= 2
+local stores_limit, reuses = flags % 2 == 1, flags % 4 >= 2
+local literal, asks_node = flags % 8 >= 4, flags >= 8
 local cancels, acquires = plain_integer(9, 0), plain_integer(10, 0)
 local checks = plain_integer(11, 0)
 local first_cancel = 12
@@ -88,7 +94,8 @@ local current, _, lease = registry_read(epochs, session)
 if current ~= epoch then
     return error_reply(STATUS.resync)
 end
-local view = shard_view(meta, registry, epochs, lease)
+local view = shard_view(meta, registry, epochs, lease,
+    literal and 'limit:' .. name or nil)
 if view.gen ~= gen then
     return error_reply(STATUS.resync)
 end
@@ -98,10 +105,12 @@ if not sem then
     return error_reply(STATUS.broken)
 end
 
--- the limit in force: the operator's order, else that of the last acquire
+-- the limit in force: the operator's order, else the lowest of all live
+-- configurations, else that of the last acquire
 
-local stored_limit = sem.limit
-if not stored_limit or (acquires > 0 and stores_limit) then
+local lowest = limits_lowest(view.field)
+local stored_limit = lowest or sem.limit
+if not lowest and (not stored_limit or acquires > 0 and stores_limit) then
     stored_limit = limit
 end
 view.limit = stored_limit
@@ -249,6 +258,14 @@ for other, tickets in pairs(view.granted) do
             string.format('grant %s %d %d %d %s', name,
                 sem.accounts[other].epoch, sem.held, view.limit,
                 table.concat(tickets, ' ')))
+    end
+end
+
+if asks_node and lowest and lowest < limit and view.limit == lowest then
+    local node = limits_node(view, view.field, session, number)
+    if node then
+        redis.pcall('PUBLISH', meta .. ':c:' .. session, string.format(
+            'limit %s %d %d %s', name, epoch, lowest, node))
     end
 end
 

@@ -39,6 +39,23 @@ local function session_name(i)
     return name
 end
 
+-- The id of a configuration in ARGV[i], or "-".
+local function configuration_id(i)
+    local id = ARGV[i]
+    if id ~= '-' and not string.find(id or '', '^%x+$') then
+        error('DSEM argument ' .. i .. ' is not a configuration', 0)
+    end
+    return id
+end
+
+-- The encoded name of a semaphore in ARGV[i].
+local function encoded_name(i)
+    if not string.find(ARGV[i] or '', '^[%w._:%%~-]+$') then
+        error('DSEM argument ' .. i .. ' is not an encoded name', 0)
+    end
+    return ARGV[i]
+end
+
 -- The run id of a Redis process in ARGV[i].
 local function run_id(i)
     if not ARGV[i] or not string.find(ARGV[i], '^%x+$') then

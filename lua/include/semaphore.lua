@@ -30,15 +30,16 @@ end
 -- The state of the shard that a command needs, read once. sessions caches
 -- registry entries, granted has lists of tickets by session, recalled is a
 -- list of sessions. Silence of a session is judged by the stored clock,
--- because a step of the host's clock does not move it.
-local function shard_view(meta, registry, epochs, lease)
+-- because a step of the host's clock does not move it. field: one more field
+-- of the meta HASH, by name, nil: none.
+local function shard_view(meta, registry, epochs, lease, field)
     local v = redis.call('HMGET', meta, 'gen', 'clock', 'wall', 'ended',
-        'recover_until')
+        'recover_until', field or 'gen')
     local view = {
         meta = meta, registry = registry, epochs = epochs, lease = lease,
         gen = tonumber(v[1]), stored_clock = tonumber(v[2]) or 0,
         stored_wall = tonumber(v[3]), ended = tonumber(v[4]) or 0,
-        recovery = 0, recovering = false,
+        recovery = 0, recovering = false, field = field and v[6],
         sessions = {}, granted = {}, recalled = {}, dropped = 0
     }
     local recover_until = tonumber(v[5]) or 0

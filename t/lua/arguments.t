@@ -24,7 +24,8 @@ $one->ask('api', 3, limit => 2);
 my ($gen, $big) = ($one->gen, 2 ** 53 + 2);
 my @who = ($one->name, 1, 77);
 my %argv = (
-    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00' ],
+    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00', 'a1' ],
+    configure => [ @who, 'a1', 0, 1, 2, 'api', 3, 'web', 4 ],
     beat => [ @who, $gen, 5000 ],
     bye => [ @who, $two->name, 5000 ],
     declared => [ @who ],
@@ -41,7 +42,9 @@ my @session = ('', 'one', 'one:0', 'one:0:xyz', 'o ne:0:1', "one:0:1\n",
     'one:0:1 1');
 my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
-        \@positive, undef ],
+        \@positive, undef, undef ],
+    configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
+        [ $big, -1, 0, 3, 129 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive ],
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],
@@ -82,10 +85,26 @@ for my $script (sort keys %argv) {
     }
 }
 
+# ids and names of other characters
+for (
+    [ hello => 8, '', 'x', 'a 1', "a1\n", '--' ],
+    [ configure => 4, '', 'x', 'a 1', "a1\n", '--' ],
+    [ configure => 8, '', 'a b', 'a{0}', "a\n", 'a;b' ],
+) {
+    my ($script, $slot, @values) = @$_;
+    my @wrong = grep {
+        my @argv = @{ $argv{$script} };
+        $argv[$slot - 1] = $_;
+        eval { $scripts->run($script, [ $scripts->keys_of($script) ], @argv) };
+        $@ !~ /DSEM argument $slot is not/;
+    } @values;
+    is_deeply \@wrong, [], "$script: bad text $slot refused";
+}
+
 is $scripts->dump, $before, 'nothing written';
 
 # valid arguments would have written
-for my $script (qw/beat bye declare declared sync hello/) {
+for my $script (qw/beat bye configure declare declared sync hello/) {
     my @keys = $scripts->keys_of($script, 'api');
     ok eval { $scripts->run($script, \@keys, @{ $argv{$script} }) },
         "$script: good ones accepted";

@@ -17,7 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $t = $scripts->t;
 
-for my $script (qw/hello declare declared beat bye sync/) {
+for my $script (qw/hello declare declared beat bye sync configure/) {
     open my $file, '<', "$FindBin::Bin/../../lua/$script.lua" or die $!;
     my $text = do { local $/; <$file> };
     my ($head, $body) = $text =~ /\A((?:--[^\n]*\n)+)(.*)\z/s;
@@ -26,7 +26,7 @@ for my $script (qw/hello declare declared beat bye sync/) {
         my %named = map { $_ => 1 } $head =~ /${kind}\[(\d+)\]/g;
         my %used = map { $_ => 1 } $body =~ /${kind}\[(\d+)\]/g;
         if ($kind eq 'ARGV') {
-            $used{$_} = 1 for $body =~ /(?:integer|session_name)\((\d+)/g;
+            $used{$_} = 1 for $body =~ /(?:integer|session_name|configuration_id)\((\d+)/g;
         }
         is_deeply [ grep { !$named{$_} } sort keys %used ], [],
             "$script: $kind named";
@@ -43,9 +43,9 @@ for my $script (qw/hello declare declared beat bye sync/) {
 SKIP: {
     my $luacheck = 'luacheck --std lua51 --globals redis KEYS ARGV'
         . ' --ignore 211 --no-cache --codes';
-    skip 'no luacheck', 6 if system 'luacheck --version >/dev/null 2>&1';
+    skip 'no luacheck', 7 if system 'luacheck --version >/dev/null 2>&1';
 
-    for my $script (qw/hello declare declared beat bye sync/) {
+    for my $script (qw/hello declare declared beat bye sync configure/) {
         my $path = $t->dir . "/$script.lua";
         open my $file, '>', $path or die $!;
         print {$file} $t->script($script);

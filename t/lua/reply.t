@@ -20,6 +20,7 @@ my $two = $scripts->session('two')->enter;
 my %argv = (
     hello => [ 0, 5, 5000 ],
     beat => [ 0, 5000 ],
+    configure => [ 'a1', 0, 1, 1, 'api', 3 ],
     bye => [ $two->name, 5000 ],
     declared => [],
     declare => [ 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
@@ -38,19 +39,21 @@ sub reply {
     return $Dsem::Scripts::STATUS[ $reply->[3] ], scalar @$reply;
 }
 
-for my $script (qw/sync declare declared beat/) {
+for my $script (qw/sync declare declared beat configure/) {
     is_deeply [ reply($script, 1, 9007199254740992, @{ $argv{$script} }) ],
         [ 'resync', 4 ], "$script: refused";
 }
 
 my $gen = $two->gen;
-is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00') ], [ 'ok', 8 ],
+is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00', 'a1') ], [ 'ok', 9 ],
     'hello: ok';
-is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00') ],
+is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00', 'a1') ],
     [ 'stale', 4 ],
     'hello: stale';
 is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
     'declare: a place for each ticket';
+is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
+    'configure: ok';
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 4 ], 'declared: ok';
 is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 6 ], 'beat: ok';
 
@@ -65,7 +68,7 @@ $argv{sync}[0] = $gen;
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 4 ], 'bye: ok';
-is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00') ],
+is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00', 'a1') ],
     [ 'gone', 4 ],
     'hello: gone';
 

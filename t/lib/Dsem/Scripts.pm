@@ -203,8 +203,8 @@ sub hello {
     my ($reply, @rest) = $self->call('hello', undef,
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
-        $arg{run} // 'f00');
-    @$reply{qw/gen live recovery known/} = @rest;
+        $arg{run} // 'f00', $arg{config} // '-');
+    @$reply{qw/gen live recovery known unknown/} = @rest;
     $self->{gen} = $reply->{gen} if $reply->{status} eq 'ok';
     return $reply;
 }
@@ -252,6 +252,34 @@ sub bye {
     return $reply;
 }
 
+# Registers with a configuration, and states its limits, in parts of so many.
+sub configured {
+    my ($self, $config, $limits, $size) = @_;
+    my $unknown = $self->hello(config => $config)->{unknown};
+    $self->state_limits($config, $limits, $size) if $unknown;
+    $self->declared;
+    return $self;
+}
+
+sub state_limits {
+    my ($self, $config, $limits, $size) = @_;
+    my @names = sort keys %$limits;
+    my @parts;
+    push @parts, [ splice @names, 0, $size // 128 ] while @names;
+    for my $n (0 .. $#parts) {
+        $self->configure($config, $n, scalar @parts,
+            map { $_ => $limits->{$_} } @{ $parts[$n] });
+    }
+}
+
+# One part; "-": leaves the configuration.
+sub configure {
+    my ($self, $config, $part, $parts, @pairs) = @_;
+    my ($reply) = $self->call('configure', undef, $config,
+        $config eq '-' ? () : ($part, $parts, @pairs / 2, @pairs));
+    return $reply;
+}
+
 # ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...
 sub sync {
     my ($self, $name, %arg) = @_;
@@ -261,7 +289,8 @@ sub sync {
     my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
 
     my ($reply, @rest) = $self->call('sync', $name, $self->{gen}, $name,
-        $arg{limit} // 1, ($arg{may_set} // 1) + 2 * ($arg{keep} // 0),
+        $arg{limit} // 1, ($arg{literal} ? 4 : $arg{may_set} // 1)
+            + 2 * ($arg{keep} // 0) + 8 * ($arg{asks_node} // 0),
         $arg{release} // 0,
         scalar @cancel, scalar @ask, scalar @check,
         map { @$_ } @cancel, @ask, @check);

@@ -75,7 +75,7 @@ sub load {
     my ($class, $redis, $text) = @_;
     my $now = "    return tonumber(redis.call('GET', 'model:now'))\n";
     my %sha;
-    for my $script (qw/hello declare declared beat sync bye/) {
+    for my $script (qw/hello declare declared beat sync bye configure/) {
         my $body = $text->($script);
         my $clocks = $body =~
             s/(?<=^local function wall_now\(\)\n).*?(?=^end\n)/$now/ms;

@@ -1,0 +1,56 @@
+-- configure: states the literal limits of the session's configuration, a part
+-- per call, in order; or leaves the configuration, as an exiting worker does.
+--
+-- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- ARGV[1] session: string
+-- ARGV[2] epoch: integer > 0
+-- ARGV[3] number of the command: integer, echoed
+-- ARGV[4] id of the configuration: hex string, as in hello; "-": the session
+--   leaves its configuration, and no more arguments follow
+-- ARGV[5] number of the part: integer, from 0
+-- ARGV[6] number of parts: integer > 0
+-- ARGV[7] number of limits in this part: integer, 1 to 128; then for each of
+--   them: name (string, percent-encoded), limit (integer, permits)
+-- Reply: session (string), epoch, number, status (ok, resync)
+--
+-- Run again it changes nothing. O(m c), m limits in the part, c configurations
+-- that have these names.
+
+-- @include "include/status.lua"
+-- @include "include/arguments.lua"
+-- @include "include/registry.lua"
+-- @include "include/limits.lua"
+
+local meta, epochs = KEYS[1], KEYS[3]
+local session = session_name(1)
+local epoch, number = integer(2, 1), integer(3)
+local id = configuration_id(4)
+local part, parts, names, limits = 0, 1, {}, {}
+
+if id ~= NO_CONFIGURATION then
+    part, parts = integer(5), integer(6, 1)
+    for n = 1, integer(7, 1, 128) do
+        names[n], limits[n] = encoded_name(6 + 2 * n), integer(7 + 2 * n)
+    end
+end
+
+local function reply(status)
+    return { session, epoch, number, status }
+end
+
+if registry_read(epochs, session) ~= epoch then
+    return reply(STATUS.resync)
+end
+
+if id == NO_CONFIGURATION then
+    limits_leave(meta, session)
+    limits_withdraw(meta)
+    return reply(STATUS.ok)
+end
+
+if redis.call('HGET', meta, 'session:' .. session) ~= id
+    or not limits_state(meta, id, part, parts, names, limits)
+then
+    return reply(STATUS.resync)
+end
+return reply(STATUS.ok)

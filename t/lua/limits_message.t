@@ -1,0 +1,55 @@
+#!/usr/bin/perl
+
+# A session whose literal limit is not the lowest may have a message that names
+# another node that asks for it; not where an order is in force.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->configured('20', { api => 20 })->listen;
+my $two = $scripts->session('two')->configured('10', { api => 10, web => 5 });
+
+is_deeply [ told(0) ], [], 'no message without the flag';
+is_deeply [ told(1) ], [ 'limit api 1 10 two' ], 'message with the node';
+
+$scripts->order('api', 15);
+is_deeply [ told(1) ], [], 'order in force: none';
+$scripts->order('api', undef, 1);
+is_deeply [ told(1) ], [ 'limit api 1 10 two' ], 'pause only';
+$scripts->redis->cmd('DEL', $scripts->key('orders'));
+
+# old workers of the same node do not count as another one
+$two->bye;
+my $sibling = $scripts->session('one')->configured('10', { api => 10 });
+is_deeply [ told(1) ], [], 'same node: none';
+my $three = $scripts->session('three')->configured('8', { api => 8 });
+is_deeply [ told(1) ], [ 'limit api 1 8 three' ], 'lowest one named';
+
+# a draining one does not ask
+$three->configure('-');
+is_deeply [ told(1) ], [], 'draining: none';
+$sibling->bye;
+is_deeply [ told(1) ], [], 'agreement: none';
+
+# in a large fleet it may take some syncs
+$scripts->session("crowd$_")->configured('20', { api => 20 }) for 1 .. 250;
+$scripts->session('last')->configured('7', { api => 7 });
+my @told = map { told(1) } 1 .. 3;
+is_deeply \@told, [ 'limit api 1 7 last' ], 'one of many found';
+
+$scripts->done;
+
+sub told {
+    my ($flag) = @_;
+    $one->sync('api', limit => 20, literal => 1, asks_node => $flag);
+    return $one->messages;
+}

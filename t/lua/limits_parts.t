@@ -1,0 +1,74 @@
+#!/usr/bin/perl
+
+# Many limits are stated in parts, in order, by one session or several at once;
+# they are withdrawn part by part, and a configuration may return meanwhile.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $watch = $scripts->session('watch')->enter;
+my %limits = map { ("n$_" => 3) } 1 .. 10;
+my @parts = ([ qw/n1 3 n2 3/ ], [ qw/n3 3 n4 3/ ], [ qw/n5 3/ ]);
+
+# the first session dies after two of three parts, the next one states them all
+my $one = $scripts->session('one');
+is $one->hello(config => 'c')->{unknown}, 1, 'first session states them';
+is $one->configure('c', $_, 3, @{ $parts[$_] })->{status}, 'ok', "part $_"
+    for 0, 1;
+is in_force('n1', 9), 3, 'a part counts at once';
+is in_force('n5', 9), 9, 'not stated yet';
+my $two = $scripts->session('two');
+is $two->hello(config => 'c')->{unknown}, 1, 'incomplete: stated again';
+is $two->configure('c', 2, 3, @{ $parts[2] })->{status}, 'ok', 'the last part';
+is $two->configure('c', $_, 3, @{ $parts[$_] })->{status}, 'ok',
+    "part $_ once more" for 0, 1;
+is in_force('n5', 9), 3, 'complete';
+my $three = $scripts->session('three');
+is $three->hello(config => 'c')->{unknown}, 0, 'complete: known';
+is $one->configure('c', 4, 5, n6 => 3)->{status}, 'resync', 'a part is missing';
+
+# withdrawn in steps, one by each call
+$_->bye for $one, $two;
+is in_force('n5', 9), 3, 'one session left';
+$three->bye;
+is in_force('n5', 9), 9, 'last part withdrawn';
+is in_force('n1', 9), 3, 'the first one not yet';
+$watch->beat;
+is in_force('n3', 9), 9, 'the second by a beat';
+
+# it returns: only what is missing is stated again
+my $four = $scripts->session('four');
+is $four->hello(config => 'c')->{unknown}, 1, 'returned';
+$watch->beat for 1 .. 3;
+is in_force('n1', 9), 3, 'no more is withdrawn';
+$four->configure('c', $_, 3, @{ $parts[$_] }) for 0 .. 2;
+is in_force($_, 9), 3, "$_ stated again" for qw/n3 n5/;
+is $scripts->session('five')->hello(config => 'c')->{unknown}, 0, 'complete';
+
+# a large one
+my $large = $scripts->session('large');
+%limits = map { (sprintf('name%05d', $_) => $_) } 1 .. 1000;
+$large->configured('1a', \%limits);
+is in_force('name01000', 5000), 1000, 'the last of many';
+is in_force('name00001', 5000), 1, 'the first of many';
+$large->bye;
+$watch->beat for 1 .. 7;
+is in_force($_, 5000), 5000, "$_ withdrawn" for qw/name00001 name01000/;
+is scalar(grep { /name0/ } @{ $scripts->redis->cmd('HKEYS', $scripts->key) }),
+    0, 'nothing left';
+
+$scripts->done;
+
+sub in_force {
+    my ($name, $own) = @_;
+    return $watch->sync($name, limit => $own, literal => 1)->{limit};
+}
