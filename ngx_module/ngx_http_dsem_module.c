@@ -165,6 +165,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     settings.zone = NULL;
     settings.workers = 1;
     settings.configuration = ngx_http_dsem_configuration;
+    settings.limits = dmcf->limits;
 
     if (ngx_process == NGX_PROCESS_WORKER) {
         ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx,

@@ -301,6 +301,10 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
 {
     ngx_http_dsem_main_conf_t *dmcf = conf;
 
+    if (ngx_http_dsem_conf_digest(cf, dmcf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     /* its memory goes when the configuration is read */
 
     dmcf->check = NULL;

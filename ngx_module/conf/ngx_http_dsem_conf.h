@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_limits.h"
 
 
 #define NGX_HTTP_DSEM_MIN_PRIORITY   -8
@@ -91,6 +92,8 @@ typedef struct {
 
     ngx_uint_t                 enabled;     /* unsigned:1, any limit */
 
+    ngx_http_dsem_limits_settings_t  limits;
+
     ngx_http_dsem_check_t     *check;       /* NULL: all is read */
 } ngx_http_dsem_main_conf_t;
 
@@ -109,6 +112,12 @@ ngx_int_t ngx_http_dsem_conf_zone(ngx_conf_t *cf,
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_http_dsem_check_t *ngx_http_dsem_limit_check_create(ngx_conf_t *cf);
+ngx_int_t ngx_http_dsem_limit_literals(ngx_http_dsem_check_t *check,
+    ngx_array_t *pairs);
+
+/* conf_digest */
+ngx_int_t ngx_http_dsem_conf_digest(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
 
 
 #endif /* _NGX_HTTP_DSEM_CONF_H_INCLUDED_ */

@@ -32,6 +32,7 @@ typedef struct ngx_http_dsem_seen_s  ngx_http_dsem_seen_t;
 struct ngx_http_dsem_seen_s {
     ngx_str_node_t             sn;
     ngx_int_t                  limit;      /* unset: no literal limit yet */
+    ngx_str_t                  encoded;    /* of a name */
     ngx_flag_t                *strict;     /* of a name: outlives the check */
     ngx_array_t               *later;      /* of a name: what is taken after
                                               it; ngx_http_dsem_seen_t * */
@@ -395,6 +396,49 @@ ngx_http_dsem_limit_check_create(ngx_conf_t *cf)
 
 
 /*
+ * All literal limits of the whole configuration, in the order of the tree.
+ *
+ * pairs   ngx_http_dsem_limits_pair_t
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_limit_literals(ngx_http_dsem_check_t *check,
+    ngx_array_t *pairs)
+{
+    ngx_rbtree_node_t            *node;
+    ngx_http_dsem_seen_t         *seen;
+    ngx_http_dsem_limits_pair_t  *pair;
+
+    if (check->names.root == check->names.sentinel) {
+        return NGX_OK;
+    }
+
+    for (node = ngx_rbtree_min(check->names.root, check->names.sentinel);
+         node;
+         node = ngx_rbtree_next(&check->names, node))
+    {
+        seen = (ngx_http_dsem_seen_t *) node;
+
+        if (seen->limit == NGX_CONF_UNSET) {
+            continue;
+        }
+
+        pair = ngx_array_push(pairs);
+        if (pair == NULL) {
+            return NGX_ERROR;
+        }
+
+        pair->name = seen->encoded;
+        pair->limit = seen->limit;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
  * Checks a limit with a literal name against all literal names so far.
  *
  * limits   those of the level so far, without this one
@@ -421,6 +465,8 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
     if (seen == NULL) {
         return NGX_ERROR;
     }
+
+    seen->encoded = limit->encoded;
 
     if (ngx_http_dsem_check_strict(cf, seen, limit) != NGX_OK
         || ngx_http_dsem_check_limit(cf, seen, number) != NGX_OK)

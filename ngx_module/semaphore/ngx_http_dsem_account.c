@@ -176,6 +176,7 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     ngx_queue_init(&account->asks);
     ngx_queue_init(&account->cancels);
 
+    account->literal = ngx_http_dsem_limits_find(&account->node.str, hash);
     account->last_check = ngx_current_msec;
     account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                      hash);
@@ -228,6 +229,40 @@ ngx_http_dsem_account_undeclared(void)
 
     return ngx_queue_data(ngx_queue_head(list), ngx_http_dsem_account_t,
                           queue);
+}
+
+
+/*
+ * The literal limit of its requests, or NULL.  A name may also have limits
+ * from variables; and a single process goes on with the literal limits that
+ * it was started with.
+ */
+
+ngx_http_dsem_literal_t *
+ngx_http_dsem_account_literal(ngx_http_dsem_account_t *account)
+{
+    if (account->literal && account->literal->limit == account->limit) {
+        return account->literal;
+    }
+
+    return NULL;
+}
+
+
+/* the limit as far as this worker knows: another node may ask for a lower */
+
+ngx_int_t
+ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal == NULL || literal->in_force == -1) {
+        return account->limit;
+    }
+
+    return ngx_min(account->limit, literal->in_force);
 }
 
 

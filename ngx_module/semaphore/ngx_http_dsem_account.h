@@ -13,6 +13,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_limits.h"
 
 
 /*
@@ -48,6 +49,7 @@ typedef struct {
 
     ngx_int_t                  limit;      /* as last configured */
     ngx_int_t                  sent_limit; /* with the last ask */
+    ngx_http_dsem_literal_t   *literal;    /* of the name; or NULL */
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
 
@@ -85,6 +87,9 @@ ngx_http_dsem_account_t *ngx_http_dsem_account_get(ngx_str_t *name,
 ngx_http_dsem_account_t *ngx_http_dsem_account_next(
     ngx_http_dsem_account_t *account);
 ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);
+ngx_http_dsem_literal_t *ngx_http_dsem_account_literal(
+    ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause);

@@ -50,6 +50,7 @@ static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
 static void ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text);
 static void ngx_http_dsem_dispatch_check(void);
 static void ngx_http_dsem_dispatch_granted(ngx_str_t *text);
+static void ngx_http_dsem_dispatch_limit(ngx_str_t *name, ngx_str_t *text);
 static ngx_uint_t ngx_http_dsem_dispatch_is(ngx_str_t *word,
     const char *text);
 static ngx_str_t ngx_http_dsem_dispatch_word(ngx_str_t *text);
@@ -421,6 +422,7 @@ ngx_http_dsem_dispatch_holding(void *data)
 
 /*
  * "grant <name> <epoch> ...", "recall <name> <epoch>", which may be late;
+ * "limit <name> <epoch> ..." of another node;
  * "subscribed": earlier messages may have been missed.
  */
 
@@ -456,6 +458,9 @@ ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
         if (account && account->synced) {
             ngx_http_dsem_idle_recall(account);
         }
+
+    } else if (ngx_http_dsem_dispatch_is(&verb, "limit")) {
+        ngx_http_dsem_dispatch_limit(&name, &rest);
     }
 }
 
@@ -505,6 +510,38 @@ ngx_http_dsem_dispatch_granted(ngx_str_t *text)
             return;
         }
     }
+}
+
+
+/* "<limit in force> <node>": the account may be gone */
+
+static void
+ngx_http_dsem_dispatch_limit(ngx_str_t *name, ngx_str_t *text)
+{
+    int64_t                   limit;
+    ngx_str_t                 node;
+    ngx_uint_t                i;
+    ngx_http_dsem_literal_t  *literal;
+
+    limit = ngx_http_dsem_dispatch_number(text);
+    node = ngx_http_dsem_dispatch_word(text);
+
+    literal = ngx_http_dsem_limits_find(name, ngx_crc32_short(name->data,
+                                                              name->len));
+
+    if (literal == NULL || limit < 0 || node.len == 0) {
+        return;
+    }
+
+    /* it is logged, and a message may be forged */
+
+    for (i = 0; i < node.len; i++) {
+        if (!ngx_http_dsem_key_plain(node.data[i])) {
+            return;
+        }
+    }
+
+    ngx_http_dsem_limits_told(literal, limit, &node);
 }
 
 

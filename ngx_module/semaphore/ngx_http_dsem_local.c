@@ -46,7 +46,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
         return 1;
     }
 
-    return ask->weight <= ask->limit
+    return ask->weight <= ngx_http_dsem_account_limit(account)
            && (ngx_int_t) account->nasks
               < ngx_http_dsem_local_share(ask->queue);
 }
@@ -59,7 +59,7 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
 {
     ngx_int_t  share;
 
-    share = ngx_http_dsem_local_share(account->limit);
+    share = ngx_http_dsem_local_share(ngx_http_dsem_account_limit(account));
 
     return ngx_http_dsem_lease_over() ? share
                                       : ngx_min(account->last_reported,
@@ -229,7 +229,8 @@ ngx_http_dsem_local_hand_over(ngx_http_dsem_account_t *account)
         }
 
         ngx_http_dsem_account_hand_over(account, ticket->weight);
-        ngx_http_dsem_local_admit(ticket, account->limit);
+        ngx_http_dsem_local_admit(ticket,
+                                  ngx_http_dsem_account_limit(account));
     }
 }
 

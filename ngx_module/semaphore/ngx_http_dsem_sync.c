@@ -37,9 +37,11 @@
 #define NGX_HTTP_DSEM_SYNC_ASK_ARGS      4
 #define NGX_HTTP_DSEM_SYNC_CHECK_ARGS    2
 
-/* permissions of the session, a sum */
+/* flags, a sum */
 #define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
 #define NGX_HTTP_DSEM_SYNC_KEEP          2
+#define NGX_HTTP_DSEM_SYNC_LITERAL       4
+#define NGX_HTTP_DSEM_SYNC_ASK_NODE      8
 
 /* values of every reply; then for each cancel, ask and check */
 #define NGX_HTTP_DSEM_SYNC_IN_USE        0
@@ -93,6 +95,7 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
+static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
 static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
@@ -250,7 +253,7 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
-    ngx_int_t                 may, release;
+    ngx_int_t                 release;
     ngx_str_t                 keys[3];
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
@@ -283,22 +286,43 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     release = ngx_http_dsem_account_report(account);
     sync->held = ngx_http_dsem_account_sum(account);
 
-    may = ngx_http_dsem_session_newest() ? NGX_HTTP_DSEM_SYNC_SET_LIMIT : 0;
-
-    if (account->sent_keep) {
-        may |= NGX_HTTP_DSEM_SYNC_KEEP;
-    }
-
     ngx_http_dsem_resp_number(command, ngx_http_dsem_session_generation());
     ngx_http_dsem_resp_string(command, &account->node.str);
     ngx_http_dsem_resp_number(command, account->limit);
-    ngx_http_dsem_resp_number(command, may);
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_sync_flags(account));
     ngx_http_dsem_resp_number(command, release);
     ngx_http_dsem_resp_number(command, sync->ncancels);
     ngx_http_dsem_resp_number(command, sync->nasks);
     ngx_http_dsem_resp_number(command, sync->nchecks);
 
     return command;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
+{
+    ngx_int_t                 flags;
+    ngx_uint_t                newest;
+    ngx_http_dsem_literal_t  *literal;
+
+    flags = account->sent_keep ? NGX_HTTP_DSEM_SYNC_KEEP : 0;
+
+    newest = ngx_http_dsem_session_newest();
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal) {
+        flags |= NGX_HTTP_DSEM_SYNC_LITERAL;
+
+        if (newest && !literal->told) {
+            flags |= NGX_HTTP_DSEM_SYNC_ASK_NODE;
+        }
+
+    } else if (newest) {
+        flags |= NGX_HTTP_DSEM_SYNC_SET_LIMIT;
+    }
+
+    return flags;
 }
 
 
@@ -454,11 +478,19 @@ static void
 ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     int64_t *values)
 {
+    ngx_http_dsem_literal_t  *literal;
+
     account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
     account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
     account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
 
     account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal) {
+        ngx_http_dsem_limits_seen(literal, account->usage.limit);
+    }
 
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 }

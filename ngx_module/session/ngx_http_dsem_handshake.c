@@ -20,6 +20,7 @@
 #include <sys/random.h>
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -272,7 +273,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 
     command = ngx_http_dsem_redis_begin(session->redis,
                                         NGX_HTTP_DSEM_SCRIPT_HELLO, NULL, 0,
-                                        4);
+                                        5);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -283,6 +284,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
     ngx_http_dsem_resp_string(command,
                               ngx_http_dsem_redis_run_id(session->redis));
+    ngx_http_dsem_resp_string(command, ngx_http_dsem_limits_id());
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -302,7 +304,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
         return;
     }
 
@@ -328,6 +330,13 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     ngx_http_dsem_redis_greeted(session->redis);
     ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
+
+    if (reply->values[4]
+        && ngx_http_dsem_limits_state(session->redis) != NGX_OK)
+    {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+        return;
+    }
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
     ngx_http_dsem_handshake_declare(session);
@@ -425,6 +434,10 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     ngx_http_dsem_session_t  *session;
 
     session = ev->data;
+
+    if (ngx_exiting) {
+        ngx_http_dsem_limits_leave(session->redis);
+    }
 
     command = ngx_http_dsem_redis_begin(session->redis,
                                         NGX_HTTP_DSEM_SCRIPT_BEAT, NULL, 0,

@@ -55,6 +55,12 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
 
     ngx_http_dsem_lease_init(settings->lease, replied);
 
+    if (ngx_http_dsem_limits_create(&settings->limits, settings->zone)
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
     /* not cancelable: it keeps an exiting worker */
     session->drain.handler = ngx_http_dsem_session_drain_handler;
     session->drain.data = session;
@@ -82,6 +88,8 @@ ngx_http_dsem_session_free(void)
     if (session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
+
+    ngx_http_dsem_limits_free();
 
     ngx_free(session->node.data);
     ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
@@ -234,7 +242,8 @@ ngx_http_dsem_session_redis(void)
 
 
 /*
- * An exiting worker has released permits.  Its bye will void all that it
+ * At the end of a turn.  The limits of an exiting worker do not count.  If it
+ * has released permits, its bye will void all that it
  * has in Redis, but can be sent only when the session is ready: until then
  * the worker stays, so that no permit waits for the end of a lease.
  */
@@ -245,6 +254,10 @@ ngx_http_dsem_session_drain(void)
     ngx_http_dsem_session_t  *session;
 
     session = &ngx_http_dsem_session;
+
+    if (ngx_exiting && session->state != NGX_HTTP_DSEM_SESSION_DOWN) {
+        ngx_http_dsem_limits_leave(session->redis);
+    }
 
     if (ngx_exiting
         && session->state != NGX_HTTP_DSEM_SESSION_READY

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_redis.h"
 
 
@@ -53,6 +54,7 @@ typedef struct {
     ngx_shm_zone_t                    *zone;     /* NULL: single process */
     ngx_uint_t                         workers;  /* of this node */
     ngx_uint_t                         configuration;  /* its number */
+    ngx_http_dsem_limits_settings_t    limits;
 } ngx_http_dsem_session_settings_t;
 
 

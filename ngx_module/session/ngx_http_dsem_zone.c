@@ -3,14 +3,15 @@
  * The zone: shared memory of the workers of a node.
  *
  * Owns one entry per worker process that has a session, so that another
- * worker can say bye for one that died, and the last known state of the
- * fleet, for workers that start while Redis is unavailable.
+ * worker can say bye for one that died, the last known state of the fleet,
+ * for workers that start while Redis is unavailable, and what one worker has
+ * logged for all.
  *
  * An entry belongs to a process, not to a pid: a pid that is used again has
  * another start time.  The entry of a draining predecessor is that of a
  * living process, and stays.
  *
- * Called by: session, handshake; conf, at configuration time.  A single
+ * Called by: session, handshake, limits; conf, at configuration time.  A single
  * process has no zone and knows nothing of others.
  */
 
@@ -22,6 +23,9 @@
 
 
 #define NGX_HTTP_DSEM_STAT_LEN    512
+
+/* lower limits of other nodes that the log has */
+#define NGX_HTTP_DSEM_ZONE_SAID   64
 
 /* the process's start time in /proc/<pid>/stat, counted after its name */
 #define NGX_HTTP_DSEM_STAT_FIELD  19
@@ -37,6 +41,14 @@ typedef struct {
 } ngx_http_dsem_zone_entry_t;
 
 
+/* of a name, as its hash; two names may share one: said once more */
+typedef struct {
+    uint32_t          hash;
+    ngx_int_t         limit;          /* in force */
+    ngx_int_t         own;            /* of this node */
+} ngx_http_dsem_zone_said_t;
+
+
 typedef struct {
     ngx_queue_t       entries;
     uint64_t          number;
@@ -44,6 +56,8 @@ typedef struct {
     int64_t           generation;     /* 0: never seen one */
     ngx_uint_t        sessions;       /* 0: never seen the fleet */
     uint64_t          replied;        /* last by Redis, monotonic ms */
+
+    ngx_http_dsem_zone_said_t  said[NGX_HTTP_DSEM_ZONE_SAID];
 } ngx_http_dsem_zone_t;
 
 
@@ -398,6 +412,76 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
     *generation = zone->generation;
     *sessions = zone->sessions;
     *replied = zone->replied;
+
+    ngx_shmtx_unlock(&shpool->mutex);
+}
+
+
+/*
+ * Whether the log does not have it yet that this limit is in force instead
+ * of the node's own; from now on it has.  Never waits: where the zone is
+ * locked each worker says it for itself.
+ */
+
+ngx_uint_t
+ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
+    ngx_int_t limit, ngx_int_t own)
+{
+    ngx_uint_t                  news;
+    ngx_slab_pool_t            *shpool;
+    ngx_http_dsem_zone_t       *zone;
+    ngx_http_dsem_zone_said_t  *said;
+
+    if (shm_zone == NULL) {
+        return 1;
+    }
+
+    zone = shm_zone->data;
+    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    if (!ngx_shmtx_trylock(&shpool->mutex)) {
+        return 1;
+    }
+
+    said = &zone->said[hash % NGX_HTTP_DSEM_ZONE_SAID];
+
+    news = (said->hash != hash || said->limit != limit || said->own != own);
+
+    said->hash = hash;
+    said->limit = limit;
+    said->own = own;
+
+    ngx_shmtx_unlock(&shpool->mutex);
+
+    return news;
+}
+
+
+/* the node's own limit is in force: a lower one is news again */
+
+void
+ngx_http_dsem_zone_unsay(ngx_shm_zone_t *shm_zone, uint32_t hash)
+{
+    ngx_slab_pool_t            *shpool;
+    ngx_http_dsem_zone_t       *zone;
+    ngx_http_dsem_zone_said_t  *said;
+
+    if (shm_zone == NULL) {
+        return;
+    }
+
+    zone = shm_zone->data;
+    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    if (!ngx_shmtx_trylock(&shpool->mutex)) {
+        return;
+    }
+
+    said = &zone->said[hash % NGX_HTTP_DSEM_ZONE_SAID];
+
+    if (said->hash == hash) {
+        ngx_memzero(said, sizeof(ngx_http_dsem_zone_said_t));
+    }
 
     ngx_shmtx_unlock(&shpool->mutex);
 }

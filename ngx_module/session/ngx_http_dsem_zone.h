@@ -28,5 +28,9 @@ void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone,
 void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
     ngx_uint_t *sessions, uint64_t *replied);
 
+ngx_uint_t ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
+    ngx_int_t limit, ngx_int_t own);
+void ngx_http_dsem_zone_unsay(ngx_shm_zone_t *shm_zone, uint32_t hash);
+
 
 #endif /* _NGX_HTTP_DSEM_ZONE_H_INCLUDED_ */

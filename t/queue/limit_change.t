@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Two nodes have different limits for one name. The limit of the last ask
-# applies to the whole fleet, also to waiting requests. Permits already granted
-# stay valid.
+# The limit of a semaphore changes while requests wait. The lowest limit of both
+# nodes applies to the whole fleet, also to waiting requests. Permits already
+# granted stay valid.
 
 use warnings;
 use strict;
@@ -41,33 +41,27 @@ my ($one, $two) = $t->fleet(2, $conf);
 my @all = map { $_->begin('/changing?hang=1') } $one, $two, $one, $two, $one;
 eventually { state() eq '2 3 2' } 'two served, three queued';
 
-# raised on one node: applied to both nodes from its next ask
+# raised on one node: the other one still asks for two
 
 $two->reload($conf =~ s/limit=2/limit=4/r);
-is(state(), '2 3 2', 'limit unchanged without ask');
 push @all, $two->begin('/changing?hang=1');
+eventually { state() eq '2 4 2' } 'limit unchanged';
+
+# on both: applied with the next poll of the waiting requests
+
+$one->reload($conf =~ s/limit=2/limit=4/r);
 eventually { state() eq '4 2 4' && $up->now == 4 } 'two more served';
 
-# the other node still has a limit of two
-
-push @all, $one->begin('/changing?hang=1');
-eventually { state() eq '4 3 2' } "last ask's limit applied";
-$up->release(2);
-eventually { state() eq '2 3 2' && $up->now == 2 } 'two requests running';
-$up->release(1);
-eventually { state() eq '2 2 2' && $up->now == 2 } 'two requests kept';
-
-# lowered on both
+# lowered on one
 
 $one->reload($conf =~ s/limit=2/limit=1/r);
-$two->reload($conf =~ s/limit=2/limit=1/r);
-push @all, $one->begin('/changing?hang=1');
-eventually { state() eq '2 3 1' } 'limit lowered to one';
-$up->release(1);
+push @all, $two->begin('/changing?hang=1');
+eventually { state() eq '4 3 1' } 'limit lowered to one for both';
+$up->release(3);
 eventually { state() eq '1 3 1' && $up->now == 1 } 'no grant at the limit';
 wait_for { $up->release(1); $up->served == @all } 10, 'all to be served';
 is($_->wait->status, 200, 'request served') for @all;
-is($all[-1]->header('X-Limit'), 1, 'last limit reported');
+is($all[-1]->header('X-Limit'), 1, 'lower limit reported');
 
 is($up->peak, 4, 'highest limit never exceeded');
 

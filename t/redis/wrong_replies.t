@@ -226,7 +226,7 @@ my @workers = $node->workers;
 
 # replies by their length
 my $SYNC = '^\*14\r\n';
-my $HELLO = '^\*8\r\n';
+my $HELLO = '^\*9\r\n';
 my $SCRIPT = '^\*\d+\r\n\$(?!7\r\nmessage)';
 
 my $holder = $honest->begin('/lied?hang=1');

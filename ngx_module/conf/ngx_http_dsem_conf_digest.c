@@ -1,0 +1,112 @@
+
+/*
+ * The digest of a configuration: its id in Redis.
+ *
+ * Two configurations with the same literal limits have the same id, whatever
+ * else differs and in whatever order the limits are written: a reload that
+ * changes no limit changes nothing in Redis.
+ *
+ * Called by: conf, when all directives have been read.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <ngx_sha1.h>
+#include "ngx_http_dsem_conf.h"
+
+
+/* hexadecimal digits of the digest: 64 bits tell configurations apart */
+#define NGX_HTTP_DSEM_DIGEST_LEN  16
+
+
+static int ngx_libc_cdecl ngx_http_dsem_conf_digest_compare(const void *one,
+    const void *two);
+static ngx_int_t ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
+    ngx_http_dsem_limits_settings_t *limits);
+
+
+/* sets dmcf->limits; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_conf_digest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+{
+    ngx_array_t                       pairs;
+    ngx_http_dsem_limits_settings_t  *limits;
+
+    limits = &dmcf->limits;
+
+    if (ngx_array_init(&pairs, cf->pool, 4,
+                       sizeof(ngx_http_dsem_limits_pair_t))
+        != NGX_OK
+        || ngx_http_dsem_limit_literals(dmcf->check, &pairs) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    limits->pairs = pairs.elts;
+    limits->npairs = pairs.nelts;
+
+    if (limits->npairs == 0) {
+        ngx_str_set(&limits->id, "-");
+        return NGX_OK;
+    }
+
+    ngx_qsort(limits->pairs, limits->npairs,
+              sizeof(ngx_http_dsem_limits_pair_t),
+              ngx_http_dsem_conf_digest_compare);
+
+    return ngx_http_dsem_conf_digest_id(cf, limits);
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_conf_digest_compare(const void *one, const void *two)
+{
+    const ngx_http_dsem_limits_pair_t *a = one;
+    const ngx_http_dsem_limits_pair_t *b = two;
+
+    ngx_int_t  rc;
+
+    rc = ngx_memcmp(a->name.data, b->name.data,
+                    ngx_min(a->name.len, b->name.len));
+
+    return rc ? rc : (int) a->name.len - (int) b->name.len;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
+    ngx_http_dsem_limits_settings_t *limits)
+{
+    u_char      *last;
+    u_char       digest[20], number[NGX_INT_T_LEN + 2];
+    ngx_uint_t   i;
+    ngx_sha1_t   sha1;
+
+    limits->id.len = NGX_HTTP_DSEM_DIGEST_LEN;
+    limits->id.data = ngx_pnalloc(cf->pool, NGX_HTTP_DSEM_DIGEST_LEN);
+    if (limits->id.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_sha1_init(&sha1);
+
+    /* an encoded name has no blank */
+
+    for (i = 0; i < limits->npairs; i++) {
+        last = ngx_sprintf(number, " %i\n", limits->pairs[i].limit);
+
+        ngx_sha1_update(&sha1, limits->pairs[i].name.data,
+                        limits->pairs[i].name.len);
+        ngx_sha1_update(&sha1, number, last - number);
+    }
+
+    ngx_sha1_final(digest, &sha1);
+
+    (void) ngx_hex_dump(limits->id.data, digest,
+                        NGX_HTTP_DSEM_DIGEST_LEN / 2);
+
+    return NGX_OK;
+}

@@ -1,0 +1,299 @@
+
+/*
+ * Limits: the literal limits of this worker's configuration.
+ *
+ * Nodes may have different configurations for a while, or for good.  For each
+ * name the lowest limit of all live configurations is in force.  A session
+ * registers with the digest of its configuration (hello), and states its
+ * limits if Redis does not know them.  An exiting worker leaves: its
+ * configuration is an older one.
+ *
+ * Owns the worker's copy of the limits, with the limit in force that a reply
+ * has shown last, and logs a lower limit of another node, once per node and
+ * change.
+ *
+ * Called by: session (life), handshake (hello, beat), account (look-up), sync
+ * (replies), dispatch (messages).  The order of arguments is that of
+ * lua/configure.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_zone.h"
+
+
+/* limits in one call: Redis is not kept busy for long; at most 128 */
+#define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  128
+
+/* arguments of every configure, and for each limit */
+#define NGX_HTTP_DSEM_LIMITS_ARGS       4
+#define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
+
+
+typedef struct {
+    ngx_rbtree_t              names;
+    ngx_rbtree_node_t         sentinel;
+    ngx_http_dsem_literal_t  *literals;   /* sorted by name */
+    ngx_uint_t                nliterals;
+    ngx_str_t                 id;
+    ngx_shm_zone_t           *zone;       /* NULL: single process */
+    unsigned                  left:1;     /* in this epoch */
+} ngx_http_dsem_limits_t;
+
+
+static ngx_int_t ngx_http_dsem_limits_state_part(
+    ngx_http_dsem_redis_t *redis, ngx_uint_t part, ngx_uint_t nparts);
+
+
+static ngx_http_dsem_limits_t  ngx_http_dsem_limits;
+
+
+/* of a session that does not count */
+static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
+
+
+/* settings are copied; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_limits_create(ngx_http_dsem_limits_settings_t *settings,
+    ngx_shm_zone_t *zone)
+{
+    size_t                    len;
+    u_char                   *p;
+    ngx_uint_t                i;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_literal_t  *literal;
+
+    limits = &ngx_http_dsem_limits;
+
+    ngx_memzero(limits, sizeof(ngx_http_dsem_limits_t));
+    ngx_rbtree_init(&limits->names, &limits->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    len = settings->npairs * sizeof(ngx_http_dsem_literal_t)
+          + settings->id.len;
+
+    for (i = 0; i < settings->npairs; i++) {
+        len += settings->pairs[i].name.len;
+    }
+
+    literal = ngx_calloc(len, ngx_cycle->log);
+    if (literal == NULL) {
+        return NGX_ERROR;
+    }
+
+    limits->zone = zone;
+    limits->literals = literal;
+    limits->nliterals = settings->npairs;
+
+    p = (u_char *) (literal + settings->npairs);
+
+    limits->id.len = settings->id.len;
+    limits->id.data = p;
+    p = ngx_cpymem(p, settings->id.data, settings->id.len);
+
+    for (i = 0; i < settings->npairs; i++, literal++) {
+        literal->node.str.len = settings->pairs[i].name.len;
+        literal->node.str.data = p;
+        p = ngx_cpymem(p, settings->pairs[i].name.data,
+                       literal->node.str.len);
+
+        literal->node.node.key = ngx_crc32_short(literal->node.str.data,
+                                                 literal->node.str.len);
+        literal->limit = settings->pairs[i].limit;
+        literal->in_force = -1;
+
+        ngx_rbtree_insert(&limits->names, &literal->node.node);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_dsem_limits_free(void)
+{
+    if (ngx_http_dsem_limits.literals) {
+        ngx_free(ngx_http_dsem_limits.literals);
+    }
+
+    ngx_memzero(&ngx_http_dsem_limits, sizeof(ngx_http_dsem_limits_t));
+}
+
+
+/* with which the session registers in a new epoch */
+
+ngx_str_t *
+ngx_http_dsem_limits_id(void)
+{
+    ngx_http_dsem_limits.left = ngx_exiting ? 1 : 0;
+
+    return ngx_exiting ? &ngx_http_dsem_limits_none
+                       : &ngx_http_dsem_limits.id;
+}
+
+
+/*
+ * Redis does not know the configuration: states its limits, in parts.  They
+ * are known before any later call of this connection.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis)
+{
+    ngx_uint_t               part, nparts;
+    ngx_http_dsem_limits_t  *limits;
+
+    limits = &ngx_http_dsem_limits;
+
+    if (limits->left) {
+        return NGX_OK;
+    }
+
+    nparts = (limits->nliterals + NGX_HTTP_DSEM_LIMITS_MAX_BATCH - 1)
+             / NGX_HTTP_DSEM_LIMITS_MAX_BATCH;
+
+    for (part = 0; part < nparts; part++) {
+        if (ngx_http_dsem_limits_state_part(redis, part, nparts) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_limits_state_part(ngx_http_dsem_redis_t *redis,
+    ngx_uint_t part, ngx_uint_t nparts)
+{
+    ngx_uint_t                i, n;
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_literal_t  *literal;
+
+    limits = &ngx_http_dsem_limits;
+
+    i = part * NGX_HTTP_DSEM_LIMITS_MAX_BATCH;
+    n = ngx_min(limits->nliterals - i, NGX_HTTP_DSEM_LIMITS_MAX_BATCH);
+
+    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_CONFIGURE,
+                      NULL, 0, NGX_HTTP_DSEM_LIMITS_ARGS
+                      + n * NGX_HTTP_DSEM_LIMITS_PAIR_ARGS);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_resp_string(command, &limits->id);
+    ngx_http_dsem_resp_number(command, part);
+    ngx_http_dsem_resp_number(command, nparts);
+    ngx_http_dsem_resp_number(command, n);
+
+    for (literal = &limits->literals[i]; n; literal++, n--) {
+        ngx_http_dsem_resp_string(command, &literal->node.str);
+        ngx_http_dsem_resp_number(command, literal->limit);
+    }
+
+    /* a session that is unknown is told so by the calls that follow */
+
+    return ngx_http_dsem_redis_call(redis, NULL, NULL);
+}
+
+
+/*
+ * The worker exits: its limits do not count any more, however long its
+ * requests run.  Without a connection the next hello says so.
+ */
+
+void
+ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_resp_t    *command;
+    ngx_http_dsem_limits_t  *limits;
+
+    limits = &ngx_http_dsem_limits;
+
+    if (limits->left || limits->nliterals == 0) {
+        return;
+    }
+
+    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_CONFIGURE,
+                                        NULL, 0, 1);
+    if (command == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_resp_string(command, &ngx_http_dsem_limits_none);
+
+    if (ngx_http_dsem_redis_call(redis, NULL, NULL) == NGX_OK) {
+        limits->left = 1;
+    }
+}
+
+
+/* the limit of this encoded name; NULL: it has no literal one */
+
+ngx_http_dsem_literal_t *
+ngx_http_dsem_limits_find(ngx_str_t *name, uint32_t hash)
+{
+    ngx_str_node_t  *node;
+
+    node = ngx_str_rbtree_lookup(&ngx_http_dsem_limits.names, name, hash);
+
+    if (node == NULL) {
+        return NULL;
+    }
+
+    return (ngx_http_dsem_literal_t *)
+                  ((u_char *) node - offsetof(ngx_http_dsem_literal_t, node));
+}
+
+
+/* a reply has shown the limit in force */
+
+void
+ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+{
+    if (literal->in_force == limit) {
+        return;
+    }
+
+    literal->in_force = limit;
+    literal->told = 0;
+
+    if (limit >= literal->limit) {
+        ngx_http_dsem_zone_unsay(ngx_http_dsem_limits.zone,
+                                 literal->node.node.key);
+    }
+}
+
+
+/* a message: this limit is in force, because another node asks for it */
+
+void
+ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal, ngx_int_t limit,
+    ngx_str_t *node)
+{
+    if (literal->told && literal->in_force == limit) {
+        return;
+    }
+
+    literal->in_force = limit;
+    literal->told = 1;
+
+    if (ngx_exiting
+        || limit >= literal->limit
+        || !ngx_http_dsem_zone_say(ngx_http_dsem_limits.zone,
+                                   literal->node.node.key, limit,
+                                   literal->limit))
+    {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "dsem: limit of \"%V\" is %i in force (node %V asks for "
+                  "it), this node asks for %i",
+                  &literal->node.str, limit, node, literal->limit);
+}

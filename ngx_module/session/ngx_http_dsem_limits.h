@@ -1,0 +1,55 @@
+
+/*
+ * Limits: the literal limits of this worker's configuration.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_LIMITS_H_INCLUDED_
+#define _NGX_HTTP_DSEM_LIMITS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_redis.h"
+
+
+/* as configured */
+typedef struct {
+    ngx_str_t                     name;      /* encoded */
+    ngx_int_t                     limit;
+} ngx_http_dsem_limits_pair_t;
+
+
+typedef struct {
+    ngx_str_t                     id;        /* digest; "-": no pairs */
+    ngx_http_dsem_limits_pair_t  *pairs;     /* sorted by name */
+    ngx_uint_t                    npairs;
+} ngx_http_dsem_limits_settings_t;
+
+
+/* one literal limit; changed only by limits */
+typedef struct {
+    ngx_str_node_t                node;      /* str: the encoded name */
+    ngx_int_t                     limit;     /* of this configuration */
+    ngx_int_t                     in_force;  /* last seen; -1: unknown */
+    unsigned                      told:1;    /* which node asks for it */
+} ngx_http_dsem_literal_t;
+
+
+ngx_int_t ngx_http_dsem_limits_create(
+    ngx_http_dsem_limits_settings_t *settings, ngx_shm_zone_t *zone);
+void ngx_http_dsem_limits_free(void);
+
+ngx_str_t *ngx_http_dsem_limits_id(void);
+ngx_int_t ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis);
+void ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis);
+
+ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(ngx_str_t *name,
+    uint32_t hash);
+void ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal,
+    ngx_int_t limit);
+void ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal,
+    ngx_int_t limit, ngx_str_t *node);
+
+
+#endif /* _NGX_HTTP_DSEM_LIMITS_H_INCLUDED_ */

@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+
+# A node was forgotten, and has a higher limit than the others. The lower one is
+# in force for it, too. The node says so once, and again when it is news again.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Limit $dsem_limit always;
+        location /forgotten {
+            dsem api limit=20 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /alone {
+            dsem alone limit=7 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $forgotten = $t->node('forgotten', $conf);
+my $cut = $conf =~ s/limit=20/limit=10/r =~ s/ alone / none /r;
+my $other = $t->node('other', $cut);
+
+# asks only there
+is peak('/forgotten', $forgotten), 10, "the other node's limit";
+is peak('/forgotten', $forgotten, $other), 10, 'the same with both';
+is $forgotten->get('/forgotten')->header('X-Limit'), 10, 'limit reported';
+is peak('/alone', $forgotten), 7, 'a name that the other does not have';
+
+my @said = warnings($forgotten);
+is scalar(@said), 1, 'one warning for two workers' or diag @said;
+like $said[0], qr/ limit of "api" is 10 in force \(node other asks for it\), this node asks for 20/,
+    'both limits and the node';
+is scalar(warnings($other)), 0, 'the other: no warning';
+
+# a reload without a change says nothing new
+$forgotten->reload($conf);
+is peak('/forgotten', $forgotten), 10, 'reloaded: the same limit';
+is scalar(warnings($forgotten)), 1, 'no other warning';
+
+# the nodes agree, and differ again
+$other->reload($conf);
+is peak('/forgotten', $forgotten), 20, 'agreement: the limit of both';
+$other->reload($cut);
+is peak('/forgotten', $forgotten), 10, 'lower again';
+is scalar(warnings($forgotten)), 2, 'a warning again';
+
+$other->quit;
+is peak('/forgotten', $forgotten), 20, 'the other has gone';
+
+$t->done;
+
+sub peak {
+    my ($path, @nodes) = @_;
+    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
+    $up->reset;
+    $t->load(urls => [ map { $_->url($path) } @nodes ], clients => 50,
+        requests => 400);
+    return $up->peak;
+}
+
+sub warnings {
+    my ($node) = @_;
+    return $node->grep_log(qr/\[warn\].* dsem: limit of/);
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/perl
+
+# Nodes ask for different limits, and the operator's order overrides them all, in
+# both directions, until it is deleted. No node warns of an order.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /ordered {
+            dsem api limit=12 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '8 0');
+my @nodes = ($t->node('n1', $conf),
+    $t->node('n2', $conf =~ s/limit=12/limit=5/r));
+is peak(), 8, 'order between both limits';
+is scalar(map { $_->grep_log(qr/limit of/) } @nodes), 0, 'no warning';
+$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '3 0');
+is peak(), 3, 'order below both';
+$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '15 0');
+is peak(), 15, 'order above both';
+$nodes[0]->reload($conf =~ s/limit=12/limit=4/r);
+is peak(), 15, 'order stays after a reload';
+$redis->cmd('HDEL', 'dsem:{0}:orders', 'api');
+is peak(), 4, 'lowest limit without an order';
+
+$t->done;
+
+sub peak {
+    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
+    $up->reset;
+    $t->load(urls => [ map { $_->url('/ordered') } @nodes ], clients => 50,
+        requests => 400);
+    return $up->peak;
+}

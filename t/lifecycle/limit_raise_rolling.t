@@ -1,0 +1,67 @@
+#!/usr/bin/perl
+
+# A higher limit is rolled out under load, node by node. It is in force with the
+# last reload, although old workers are still there with a long request.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /raised {
+            dsem api limit=5 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /long {
+            dsem other limit=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @nodes = $t->fleet(3, $conf);
+my @long = map { $_->begin('/long?hang=1', 'X-Sem' => 'other') } @nodes;
+my $load = $t->load_start(request => sub {
+    my ($i) = @_;
+    return ($nodes[ $i % @nodes ]->url('/raised'), 'X-Sem' => 'api');
+}, clients => 60, seconds => 120);
+wait_for { $up->now('api') == 5 } 15, 'load at the old limit';
+
+for my $node (@nodes) {
+    my $last = $node == $nodes[-1];
+    $node->reload($conf =~ s/limit=5/limit=12/r);
+    wait_for { $up->now('api') == 12 } 15, 'the new limit' if $last;
+    $up->reset;
+    wait_for { $up->served > 200 } 30, 'the load to go on';
+    is $up->peak('api'), $last ? 12 : 5, $node->name . ' reloaded: '
+        . ($last ? 'new limit for all' : 'old limit for all');
+}
+is scalar(map { $_->draining } @nodes), 3, 'old workers still there';
+
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
+    or diag explain $result->{statuses};
+$up->release_all;
+is $_->wait->status, 200, 'long request served' for @long;
+
+$t->done;

@@ -1,0 +1,61 @@
+#!/usr/bin/perl
+
+# While Redis is unavailable the share of a worker is one of the limit in force, as
+# far as it knows it: another node asks for a lower limit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 300ms;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /local {
+            dsem api limit=20 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
+my $high = $t->node('high', $conf);
+my $beats = $redis->calls->{publish} // 0;
+wait_for { ($redis->calls->{publish} // 0) >= $beats + 8 } 15,
+    'each to have seen the other';
+
+my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 40,
+    seconds => 60);
+wait_for { $up->now == 6 && $up->served > 20 } 15, 'load at the lower limit';
+$redis->stop;
+eventually { $high->grep_log(qr/unavailable \(/) } 'redis unavailable';
+my $gone = now;
+wait_for { now > $gone + 2 } 15, 'the lease to end';
+wait_for { $up->now <= 6 } 15, 'earlier requests to end';
+$up->reset;
+wait_for { $up->served > 40 } 30, 'the load to go on';
+is $up->peak, 3, 'half of the lower limit';
+$load->stop->wait;
+$redis->start;
+
+$t->done;

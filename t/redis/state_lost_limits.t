@@ -1,0 +1,62 @@
+#!/usr/bin/perl
+
+# Nodes ask for different limits, and Redis loses its state under load. Nothing is
+# granted above the lower limit, neither meanwhile nor afterwards.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 2);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 2s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /lost {
+            dsem api limit=15 queue=200 timeout=60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $high = $t->node('high', $conf);
+my $low = $t->node('low', $conf =~ s/limit=15/limit=6/r);
+my $load = $t->load_start(urls => [ map { $_->url('/lost') } $high, $low ],
+    clients => 40, seconds => 120);
+wait_for { $up->now == 6 } 15, 'load at the lower limit';
+$up->reset;
+
+for my $lost ([qw/FLUSHALL/], [ 'DEL', 'dsem:{0}' ]) {
+    my ($generation, $served) = (generation(), $up->served);
+    $redis->cmd(@$lost);
+    eventually { (generation() // $generation) ne $generation }
+        "@$lost: state lost";
+    eventually { $redis->cmd('HGET', 'dsem:{0}', 'limit:api') }
+        "@$lost: limits stated again";
+    wait_for { $up->served > $served + 300 } 60, 'the load to go on';
+    is $up->peak, 6, "@$lost: lower limit reached, never exceeded";
+}
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
+    or diag explain $result->{statuses};
+
+$t->done;
+
+sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') }
