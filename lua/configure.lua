@@ -9,7 +9,7 @@
 --   leaves its configuration, and no more arguments follow
 -- ARGV[5] number of the part: integer, from 0
 -- ARGV[6] number of parts: integer > 0
--- ARGV[7] number of limits in this part: integer, 1 to 128; then for each of
+-- ARGV[7] number of limits in this part: integer, 1 to 16; then for each of
 --   them: name (string, percent-encoded), limit (integer, permits)
 -- Reply: session (string), epoch, number, status (ok, resync)
 --
@@ -29,7 +29,7 @@ local part, parts, names, limits = 0, 1, {}, {}
 
 if id ~= NO_CONFIGURATION then
     part, parts = integer(5), integer(6, 1)
-    for n = 1, integer(7, 1, 128) do
+    for n = 1, integer(7, 1, 16) do
         names[n], limits[n] = encoded_name(6 + 2 * n), integer(7 + 2 * n)
     end
 end

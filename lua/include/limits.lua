@@ -14,6 +14,10 @@
 -- the id of a session that states no limits, or whose worker exits
 local NO_CONFIGURATION = '-'
 
+-- Bounds of a withdrawal by one call: a script blocks all other commands. The
+-- fields of names are long where many nodes have configurations of their own.
+local PARTS_AT_ONCE, BYTES_AT_ONCE = 8, 50000
+
 -- sessions searched by one call for the node that asks for a lower limit
 local SEARCHED_AT_ONCE = 100
 
@@ -31,16 +35,32 @@ local function limits_write(meta, id, sessions, stated, parts)
         string.format('%d %d %d', sessions, stated, parts))
 end
 
--- A limit of a name with one more configuration. text: its field, or false.
+-- The groups of a name's field, one per limit. Plain searches: a field may be
+-- long where many nodes have configurations of their own.
+local function limits_groups(text)
+    local groups, from = {}, 1
+    while text do
+        local stop = string.find(text, ';', from, true)
+        groups[#groups + 1] = string.sub(text, from, (stop or 0) - 1)
+        if not stop then break end
+        from = stop + 1
+    end
+    return groups
+end
+
+-- A name's field with one more configuration that has this limit; text: the
+-- field, or false.
 local function limits_insert(text, limit, id)
     local groups, placed = {}, false
-    for group in string.gmatch(text or '', '[^;]+') do
+    for _, group in ipairs(limits_groups(text)) do
         local other = tonumber(string.match(group, '^%d+'))
         if not placed and other > limit then
             groups[#groups + 1] = limit .. ' ' .. id
             placed = true
         elseif other == limit then
-            group = group .. ' ' .. id
+            if not string.find(group, ' ' .. id, 1, true) then
+                group = group .. ' ' .. id
+            end
             placed = true
         end
         groups[#groups + 1] = group
@@ -52,7 +72,7 @@ end
 -- The same with one configuration less; nil: no other has this name.
 local function limits_remove(text, id)
     local groups = {}
-    for group in string.gmatch(text or '', '[^;]+') do
+    for _, group in ipairs(limits_groups(text)) do
         local first, last = string.find(group, ' ' .. id, 1, true)
         if first then
             group = string.sub(group, 1, first - 1)
@@ -63,14 +83,16 @@ local function limits_remove(text, id)
     return groups[1] and table.concat(groups, ';')
 end
 
--- Applies change(text, limit, id) to all names of one part.
+-- Applies change(text, limit, id) to the fields of all names of one part.
+-- Returns the size of the fields in bytes.
 local function limits_change(meta, id, names, limits, change)
-    if #names == 0 then return end
+    if #names == 0 then return 0 end
     local fields = {}
     for i, name in ipairs(names) do fields[i] = 'limit:' .. name end
     local texts = redis.call('HMGET', meta, unpack(fields))
-    local set, gone = { 'HSET', meta }, { 'HDEL', meta }
+    local set, gone, size = { 'HSET', meta }, { 'HDEL', meta }, 0
     for i, field in ipairs(fields) do
+        size = size + #(texts[i] or '')
         local text = change(texts[i], limits[i], id)
         if text then
             set[#set + 1], set[#set + 2] = field, text
@@ -80,6 +102,7 @@ local function limits_change(meta, id, names, limits, change)
     end
     if #set > 2 then redis.call(unpack(set)) end
     if #gone > 2 then redis.call(unpack(gone)) end
+    return size
 end
 
 -- The session leaves its configuration; limits_withdraw() has to follow.
@@ -127,33 +150,46 @@ local function limits_state(meta, id, part, parts, names, limits)
     return true
 end
 
--- Withdraws the last part of one configuration without sessions, if there is
--- one: a script blocks all other commands, the rest is for the next call.
-local function limits_withdraw(meta)
-    local leaving = redis.call('HGET', meta, 'leaving')
-    if not leaving then return end
-    local id, rest = string.match(leaving, '^(%S+) ?(.*)$')
-    local sessions, stated, parts = limits_read(meta, id)
-    if sessions == 0 and stated > 0 then
-        local field = 'names:' .. id .. ':' .. stated - 1
-        local text = redis.call('HGET', meta, field)
-        local names = {}
-        for name in string.gmatch(text or '', '(%S+) %d+') do
-            names[#names + 1] = name
-        end
-        limits_change(meta, id, names, {}, function(old)
-            return limits_remove(old, id)
-        end)
-        redis.call('HDEL', meta, field)
-        stated = stated - 1
-        limits_write(meta, id, 0, stated, parts)
-        if stated > 0 then return end
+-- Withdraws the last part of a configuration; returns the size of its fields.
+local function limits_withdraw_part(meta, id, part)
+    local field = 'names:' .. id .. ':' .. part
+    local text = redis.call('HGET', meta, field)
+    local names = {}
+    for name in string.gmatch(text or '', '(%S+) %d+') do
+        names[#names + 1] = name
     end
-    if sessions == 0 then redis.call('HDEL', meta, 'config:' .. id) end
-    if rest == '' then
-        redis.call('HDEL', meta, 'leaving')
-    else
-        redis.call('HSET', meta, 'leaving', rest)
+    local size = limits_change(meta, id, names, {}, function(old)
+        return limits_remove(old, id)
+    end)
+    redis.call('HDEL', meta, field)
+    return size
+end
+
+-- Withdraws configurations without sessions, the last part first; what is left
+-- is for the next call.
+local function limits_withdraw(meta)
+    local size, done = 0, 0
+    while done < PARTS_AT_ONCE and size < BYTES_AT_ONCE do
+        local leaving = redis.call('HGET', meta, 'leaving')
+        if not leaving then return end
+        local id, rest = string.match(leaving, '^(%S+) ?(.*)$')
+        local sessions, stated, parts = limits_read(meta, id)
+        if sessions == 0 and stated > 0 then
+            stated = stated - 1
+            size = size + limits_withdraw_part(meta, id, stated)
+            limits_write(meta, id, 0, stated, parts)
+        end
+        done = done + 1
+        if sessions == 0 and stated == 0 then
+            redis.call('HDEL', meta, 'config:' .. id)
+        end
+        if sessions > 0 or stated == 0 then
+            if rest == '' then
+                redis.call('HDEL', meta, 'leaving')
+            else
+                redis.call('HSET', meta, 'leaving', rest)
+            end
+        end
     end
 end
 

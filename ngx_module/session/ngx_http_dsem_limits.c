@@ -24,8 +24,8 @@
 #include "ngx_http_dsem_zone.h"
 
 
-/* limits in one call: Redis is not kept busy for long; at most 128 */
-#define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  128
+/* limits in one call: Redis is not kept busy for long; as in configure.lua */
+#define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  16
 
 /* arguments of every configure, and for each limit */
 #define NGX_HTTP_DSEM_LIMITS_ARGS       4

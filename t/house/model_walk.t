@@ -40,6 +40,7 @@ for (
     [ 'F1', 'none', 'sync', qr/sem\.waiting == 0 and not/, 'not' ],
     [ 'S1', 'loss', 'hello', qr/known ~= 0 and known ~= gen/, 'false' ],
     [ 'S1', 'break', 'sync', qr/current ~= epoch/, 'not current' ],
+    [ 'C3', 'conf', 'hello', qr/joined and joined ~= id/, 'false' ],
     [ 'C1', 'kill', 'sync', qr/account and account\.epoch == epoch/,
         'account' ],
 ) {

@@ -38,13 +38,14 @@ EOF_CONF
 my @nodes = $t->fleet(3, $conf);
 my $load = $t->load_start(urls => [ map { $_->url('/cut') } @nodes ],
     clients => 60, seconds => 120);
-wait_for { $up->now == 12 } 15, 'load at the old limit';
+wait_for { $up->peak == 12 } 15, 'load at the old limit';
 
 for my $node (@nodes) {
     my $name = $node->name;
     $node->reload($conf =~ s/limit=12/limit=5/r);
+    wait_for { lowest() == 5 } 15, 'the new limit';
     # requests admitted before the first reload end
-    wait_for { $up->now <= 5 } 15, 'the new limit in force';
+    wait_for { held() <= 5 && $up->now <= 5 } 15, 'the new limit in force';
     $up->reset;
     wait_for { $up->served > 200 } 30, 'the load to go on';
     is $up->peak, 5, "$name reloaded: new limit for all";
@@ -64,3 +65,11 @@ for my $node (@others) {
 }
 
 $t->done;
+
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+
+# the lowest limit that a live configuration asks for
+sub lowest {
+    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
+    return $text =~ /^(\d+) / ? $1 : 0;
+}

@@ -44,6 +44,8 @@ my $forgotten = $t->node('forgotten', $conf);
 my $cut = $conf =~ s/limit=20/limit=10/r =~ s/ alone / none /r;
 my $other = $t->node('other', $cut);
 
+wait_for { lowest() == 10 } 15, 'both nodes registered';
+
 # asks only there
 is peak('/forgotten', $forgotten), 10, "the other node's limit";
 is peak('/forgotten', $forgotten, $other), 10, 'the same with both';
@@ -65,10 +67,12 @@ is scalar(warnings($forgotten)), 1, 'no other warning';
 $other->reload($conf);
 is peak('/forgotten', $forgotten), 20, 'agreement: the limit of both';
 $other->reload($cut);
+wait_for { lowest() == 10 } 15, 'the lower limit again';
 is peak('/forgotten', $forgotten), 10, 'lower again';
 is scalar(warnings($forgotten)), 2, 'a warning again';
 
 $other->quit;
+wait_for { lowest() == 20 } 15, 'its bye';
 is peak('/forgotten', $forgotten), 20, 'the other has gone';
 
 $t->done;
@@ -85,4 +89,10 @@ sub peak {
 sub warnings {
     my ($node) = @_;
     return $node->grep_log(qr/\[warn\].* dsem: limit of/);
+}
+
+# the lowest limit that a live configuration asks for
+sub lowest {
+    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
+    return $text =~ /^(\d+) / ? $1 : 0;
 }

@@ -40,6 +40,7 @@ EOF_CONF
 
 my $stays = $t->node('stays', $conf);
 my $killed = $t->node('killed', $conf =~ s/limit=12/limit=5/r);
+wait_for { lowest() == 5 } 15, 'both nodes registered';
 is peak(), 5, 'lower limit in force';
 
 # a worker: its sibling and its successor have the same configuration
@@ -52,8 +53,8 @@ my $since = now;
 $killed->kill;
 my $load = $t->load_start(urls => [ $stays->url('/killed') ], clients => 50,
     seconds => 60);
-wait_for { $up->now == 5 } 15, 'load';
-eventually { $up->now == 12 } 'the other limit in force', $LEASE + 15;
+wait_for { $up->peak == 5 } 15, 'load';
+eventually { $up->peak == 12 } 'the other limit in force', $LEASE + 15;
 cmp_ok now - $since, '>', $LEASE / 2, 'not before its lease ends';
 $load->stop->wait;
 is $up->peak, 12, 'limit reached, never exceeded';
@@ -66,4 +67,10 @@ sub peak {
     $t->load(urls => [ $stays->url('/killed') ], clients => 50,
         requests => 400);
     return $up->peak;
+}
+
+# the lowest limit that a live configuration asks for
+sub lowest {
+    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
+    return $text =~ /^(\d+) / ? $1 : 0;
 }

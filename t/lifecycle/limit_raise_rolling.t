@@ -45,12 +45,12 @@ my $load = $t->load_start(request => sub {
     my ($i) = @_;
     return ($nodes[ $i % @nodes ]->url('/raised'), 'X-Sem' => 'api');
 }, clients => 60, seconds => 120);
-wait_for { $up->now('api') == 5 } 15, 'load at the old limit';
+wait_for { $up->peak('api') == 5 } 15, 'load at the old limit';
 
 for my $node (@nodes) {
     my $last = $node == $nodes[-1];
     $node->reload($conf =~ s/limit=5/limit=12/r);
-    wait_for { $up->now('api') == 12 } 15, 'the new limit' if $last;
+    wait_for { $up->peak('api') == 12 } 15, 'the new limit' if $last;
     $up->reset;
     wait_for { $up->served > 200 } 30, 'the load to go on';
     is $up->peak('api'), $last ? 12 : 5, $node->name . ' reloaded: '

@@ -44,7 +44,7 @@ my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
         \@positive, undef, undef ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
-        [ $big, -1, 0, 3, 129 ], undef, \@count, undef, \@count ],
+        [ $big, -1, 0, 3, 17 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive ],
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],

@@ -16,7 +16,7 @@ use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $watch = $scripts->session('watch')->enter;
-my %limits = map { ("n$_" => 3) } 1 .. 10;
+my %limits = map { ("n$_" => 3) } 10 .. 29;
 my @parts = ([ qw/n1 3 n2 3/ ], [ qw/n3 3 n4 3/ ], [ qw/n5 3/ ]);
 
 # the first session dies after two of three parts, the next one states them all
@@ -36,23 +36,28 @@ my $three = $scripts->session('three');
 is $three->hello(config => 'c')->{unknown}, 0, 'complete: known';
 is $one->configure('c', 4, 5, n6 => 3)->{status}, 'resync', 'a part is missing';
 
-# withdrawn in steps, one by each call
+# withdrawn in steps, some parts by each call
 $_->bye for $one, $two;
 is in_force('n5', 9), 3, 'one session left';
 $three->bye;
-is in_force('n5', 9), 9, 'last part withdrawn';
-is in_force('n1', 9), 3, 'the first one not yet';
+is in_force($_, 9), 9, "$_ withdrawn" for qw/n1 n3 n5/;
+my $ten = $scripts->session('ten')->configured('10', \%limits, 1);
+$ten->bye;
+is in_force('n29', 9), 9, 'last part withdrawn';
+is in_force('n10', 9), 3, 'the first one not yet';
 $watch->beat;
-is in_force('n3', 9), 9, 'the second by a beat';
+is in_force('n18', 9), 9, 'more by a beat';
+is in_force('n10', 9), 3, 'the first one not even now';
 
 # it returns: only what is missing is stated again
 my $four = $scripts->session('four');
-is $four->hello(config => 'c')->{unknown}, 1, 'returned';
+is $four->hello(config => '10')->{unknown}, 1, 'returned';
+is in_force('n10', 9), 3, 'no more is withdrawn';
 $watch->beat for 1 .. 3;
-is in_force('n1', 9), 3, 'no more is withdrawn';
-$four->configure('c', $_, 3, @{ $parts[$_] }) for 0 .. 2;
-is in_force($_, 9), 3, "$_ stated again" for qw/n3 n5/;
-is $scripts->session('five')->hello(config => 'c')->{unknown}, 0, 'complete';
+is in_force('n10', 9), 3, 'nor by a beat';
+$four->state_limits('10', \%limits, 1);
+is in_force($_, 9), 3, "$_ stated again" for qw/n10 n18 n29/;
+is $scripts->session('five')->hello(config => '10')->{unknown}, 0, 'complete';
 
 # a large one
 my $large = $scripts->session('large');
@@ -61,7 +66,7 @@ $large->configured('1a', \%limits);
 is in_force('name01000', 5000), 1000, 'the last of many';
 is in_force('name00001', 5000), 1, 'the first of many';
 $large->bye;
-$watch->beat for 1 .. 7;
+$watch->beat for 1 .. 8;
 is in_force($_, 5000), 5000, "$_ withdrawn" for qw/name00001 name01000/;
 is scalar(grep { /name0/ } @{ $scripts->redis->cmd('HKEYS', $scripts->key) }),
     0, 'nothing left';

@@ -40,6 +40,7 @@ EOF_CONF
 
 my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
 my $high = $t->node('high', $conf);
+wait_for { lowest() == 6 } 15, 'both nodes registered';
 my $beats = $redis->calls->{publish} // 0;
 wait_for { ($redis->calls->{publish} // 0) >= $beats + 8 } 15,
     'each to have seen the other';
@@ -59,3 +60,9 @@ $load->stop->wait;
 $redis->start;
 
 $t->done;
+
+# the lowest limit that a live configuration asks for
+sub lowest {
+    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
+    return $text =~ /^(\d+) / ? $1 : 0;
+}

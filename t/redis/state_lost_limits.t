@@ -38,9 +38,10 @@ EOF_CONF
 
 my $high = $t->node('high', $conf);
 my $low = $t->node('low', $conf =~ s/limit=15/limit=6/r);
+wait_for { lowest() == 6 } 15, 'both nodes registered';
 my $load = $t->load_start(urls => [ map { $_->url('/lost') } $high, $low ],
     clients => 40, seconds => 120);
-wait_for { $up->now == 6 } 15, 'load at the lower limit';
+wait_for { $up->peak == 6 } 15, 'load at the lower limit';
 $up->reset;
 
 for my $lost ([qw/FLUSHALL/], [ 'DEL', 'dsem:{0}' ]) {
@@ -48,7 +49,7 @@ for my $lost ([qw/FLUSHALL/], [ 'DEL', 'dsem:{0}' ]) {
     $redis->cmd(@$lost);
     eventually { (generation() // $generation) ne $generation }
         "@$lost: state lost";
-    eventually { $redis->cmd('HGET', 'dsem:{0}', 'limit:api') }
+    eventually { lowest() == 6 }
         "@$lost: limits stated again";
     wait_for { $up->served > $served + 300 } 60, 'the load to go on';
     is $up->peak, 6, "@$lost: lower limit reached, never exceeded";
@@ -60,3 +61,9 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
 $t->done;
 
 sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') }
+
+# the lowest limit that a live configuration asks for
+sub lowest {
+    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
+    return $text =~ /^(\d+) / ? $1 : 0;
+}

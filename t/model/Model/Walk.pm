@@ -16,6 +16,8 @@ package Model::Walk;
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
 #       tickets wait, and contains the tickets of each account
 #   C2  the counts of a worker are those of Redis, unless keys were lost
+#   C3  configurations have the number of their sessions, names the limits of
+#       all configurations, and the lowest one is in force
 # and after a quiet time at the end:
 #   L2  no ticket waits
 #   L1  no permit is held and no key of a semaphore is left
@@ -30,7 +32,8 @@ use Model::Worker;
 
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
-# all state lost, a queue lost, orders of the operator
+# all state lost, a queue lost, orders of the operator, reloads with another
+# limit, workers that drain
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -41,8 +44,9 @@ our %FAULTS = (
     loss => [qw/msg break loss/],
     queue => [qw/msg break kill queue/],
     order => [qw/msg break kill order/],
+    conf => [qw/msg break kill stop conf/],
     away => [qw/msg stop beat loss/],
-    all => [qw/msg break kill stop beat loss queue order/],
+    all => [qw/msg break kill stop beat loss queue order conf/],
 );
 
 my $STEP = 100;             # ms
@@ -160,6 +164,8 @@ sub execute {
     $self->{last_beat}{ $worker->{name} } = $self->{now}
         if $script =~ /^(hello|beat)$/ && !$reply->[3];
     $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
+    $self->in_force($command->{name}, $reply->[5])
+        if $script eq 'sync' && !$reply->[3];
     $self->in_line($worker, $command, $reply, @published)
         if $script eq 'sync' && !$reply->[3] && !%{ $self->{can} };
     return $reply;
@@ -261,6 +267,53 @@ sub consistent {
     }
 }
 
+# name => the configurations that have stated its limit, lowest first
+sub stated {
+    my ($self, $name) = @_;
+    my $text = $self->{redis}->cmd('HGET', $SHARD[0], "limit:$name") // '';
+    return map {
+        my ($limit, @ids) = split / /;
+        map { /^c$limit$/ || $self->bad("C3 $name: $text"); $_ } @ids;
+    } split /;/, $text;
+}
+
+# C3: the limit that a sync has reported
+sub in_force {
+    my ($self, $name, $limit) = @_;
+    my ($lowest) = $self->stated($name) or return;
+    return if $self->{redis}->cmd('HEXISTS', 'dsem:{0}:orders', $name);
+    $self->bad("C3 $name: limit $limit, lowest is $lowest")
+        if $lowest ne "c$limit";
+}
+
+# C3: each name has the live configurations, and those that are withdrawn or
+# stated in parts.
+sub configurations {
+    my ($self) = @_;
+    my $redis = $self->{redis};
+    my %meta = @{ $redis->cmd('HGETALL', $SHARD[0]) };
+    my (%sessions, %stated);
+    for (map { /^session:(.*)/ ? $1 : () } keys %meta) {
+        $sessions{ $meta{"session:$_"} }++;
+        $self->bad("C3 $_ left")
+            unless defined $redis->cmd('ZSCORE', $SHARD[1], $_);
+    }
+    for (map { /^config:(.*)/ ? $1 : () } keys %meta) {
+        my ($sessions, $stated) = split / /, $meta{"config:$_"};
+        $stated{$_} = $stated;
+        $self->bad("C3 $_: $sessions sessions")
+            if $sessions != ($sessions{$_} // 0);
+        $self->bad("C3 $_ stays") if !$sessions
+            && index($meta{leaving} // '', $_) < 0;
+    }
+    my @names = @{ $self->{names} };
+    for my $n (0 .. $#names) {
+        my $want = join ' ', sort grep { $stated{$_} > $n } keys %stated;
+        my $have = join ' ', $self->stated($names[$n]);
+        $self->bad("C3 $names[$n]: $have, not $want") if $have ne $want;
+    }
+}
+
 ###########################################################################
 # One step
 
@@ -292,6 +345,7 @@ sub step {
             if $used > $self->{limit};
         $self->consistent($name) if $self->happens(0.3);
     }
+    $self->configurations if $self->happens(0.3);
 }
 
 sub timers {
@@ -407,7 +461,8 @@ sub faults {
         $self->note("kill $old->{name}");
         $self->cut($old);
         $workers->[$which] = $self->worker(gen => $old->{gen},
-            byes => [ $old->{name}, @{ $old->{byes} } ]);
+            byes => [ $old->{name}, @{ $old->{byes} } ],
+            config => $old->{config}, own => $old->{own});
     }
     if ($self->goes_wrong('stop', 0.01)) {
         my $worker = pick(@$workers);
@@ -424,6 +479,11 @@ sub faults {
         my (undef, $queue) = $self->semaphore_keys(pick(@{ $self->{names} }));
         $self->note("$queue is lost");
         $redis->cmd('DEL', $queue);
+    }
+    if ($self->goes_wrong('conf', 0.03)) {
+        my ($worker, $config) = (pick(@$workers), pick(qw/c1 c2 c3 c3 -/));
+        $self->note("reload $worker->{name} $config");
+        $worker->reload($config);
     }
     if ($self->goes_wrong('order', 0.03)) {
         my $order = pick('1 0', '2 0', '0 0', '- 1', '2 1', '3 0', '- 0');
@@ -449,6 +509,8 @@ sub walk {
     $self->note('quiet');
     $self->{quiet} = 1;
     $self->{redis}->cmd('DEL', 'dsem:{0}:orders');
+    $_->reload("c$self->{limit}")
+        for grep { $_->{config} ne "c$self->{limit}" } @{ $self->{workers} };
     $self->step for 1 .. $quiet;
     for my $worker (@{ $self->{workers} }) {
         for my $name (@{ $self->{names} }) {

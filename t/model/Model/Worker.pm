@@ -11,6 +11,8 @@ package Model::Worker;
 #   may_keep    name -> 1: permits may be kept
 #   reuse_sent  name -> reuse flag of the last sync
 #   todo        name -> release, cancel, ask: for the next sync
+#   config      id of its configuration, "c" and its limit; "-": it drains
+#   own         its limit
 #   conn        commands not executed, replies not read; undef: not connected
 
 use warnings;
@@ -21,7 +23,8 @@ sub new {
     my $self = bless {
         walk => $walk, gen => 0, byes => [], epoch => 0, number => 0,
         ready => 0, fence => -1, stopped => 0, tickets => 0, beaten => 0,
-        looked => 0, used => {}, wait => {}, %arg,
+        looked => 0, used => {}, wait => {}, own => $walk->{limit},
+        config => "c$walk->{limit}", %arg,
     }, $class;
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
@@ -79,7 +82,8 @@ sub hello {
     $self->send('bye', undef, [ $_, $walk->{lease} ], $_)
         for @{ $self->{byes} };
     $self->send('hello', undef,
-        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, 'f00' ]);
+        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, 'f00',
+            $self->{config} ], $self->{config});
 
     for my $name (@{ $walk->{names} }) {
         my $held = $self->held($name);
@@ -93,11 +97,21 @@ sub hello {
             }
         }
         next unless $held || @tickets;
-        $self->send('declare', $name, [ $walk->{limit}, $held, 0,
+        $self->send('declare', $name, [ $self->{own}, $held, 0,
             scalar @tickets, map { @$_ } @tickets ],
             [ map { $_->[0] } @tickets ]);
     }
     $self->send('declared');
+}
+
+# Another configuration: by a reload, in a new epoch; "-": its worker exits.
+sub reload {
+    my ($self, $config) = @_;
+    $self->{config} = $config;
+    $self->{own} = $1 if $config =~ /^c(\d)/;
+    return unless $self->{conn};
+    return $self->hello if $config ne '-';
+    $self->send('configure', undef, ['-']);
 }
 
 sub beat {
@@ -197,8 +211,8 @@ sub sync {
     $self->{flying}{$name}++;
     $self->{refresh}{$name} = 0;
     $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
-    $self->send('sync', $name, [ $self->{gen}, $name, $walk->{limit},
-        1 + 2 * $self->{reuse_sent}{$name}, $self->{todo}{$name}{release},
+    $self->send('sync', $name, [ $self->{gen}, $name, $self->{own},
+        4 + 8 + 2 * $self->{reuse_sent}{$name}, $self->{todo}{$name}{release},
         scalar @$cancel, scalar @$ask, scalar @$check,
         map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
@@ -266,8 +280,11 @@ sub receive {
     if ($script eq 'hello') {
         $self->{fence} = $fence;
         $self->{gen} = $rest[0];
+        $self->state($command->{payload}) if $rest[4];
     } elsif ($script eq 'beat') {
         $self->{fence} = $fence;
+    } elsif ($script eq 'configure') {
+        # nothing else to do
     } elsif ($script eq 'declared') {
         $self->{ready} = 1;
     } elsif ($script eq 'declare') {
@@ -275,6 +292,14 @@ sub receive {
     } else {
         $self->sync_reply($command, @rest);
     }
+}
+
+# States the limits of the configuration, each name in a part of its own.
+sub state {
+    my ($self, $config) = @_;
+    my @names = @{ $self->{walk}{names} };
+    $self->send('configure', undef, [ $config, $_, scalar @names, 1,
+        $names[$_], $config =~ /(\d+)$/ ]) for 0 .. $#names;
 }
 
 sub declare_reply {
