@@ -19,6 +19,7 @@
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
+-- @include "include/limits_withdraw.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)

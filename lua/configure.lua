@@ -20,6 +20,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
+-- @include "include/limits_withdraw.lua"
 
 local meta, epochs = KEYS[1], KEYS[3]
 local session = session_name(1)
@@ -32,6 +33,42 @@ if id ~= NO_CONFIGURATION then
     for n = 1, integer(7, 1, 16) do
         names[n], limits[n] = encoded_name(6 + 2 * n), integer(7 + 2 * n)
     end
+end
+
+-- A name's field with one more configuration that has this limit; text: the
+-- field, or false.
+local function insert(text, limit)
+    local groups, placed = {}, false
+    for _, group in ipairs(limits_groups(text)) do
+        local other = tonumber(string.match(group, '^%d+'))
+        if not placed and other > limit then
+            groups[#groups + 1] = limit .. ' ' .. id
+            placed = true
+        elseif other == limit then
+            if not string.find(group, ' ' .. id, 1, true) then
+                group = group .. ' ' .. id
+            end
+            placed = true
+        end
+        groups[#groups + 1] = group
+    end
+    if not placed then groups[#groups + 1] = limit .. ' ' .. id end
+    return table.concat(groups, ';')
+end
+
+-- States the part. False: an earlier part is missing.
+local function state()
+    local sessions, stated = limits_read(meta, id)
+    if part ~= stated then return part < stated end
+    local pairs_of = {}
+    for i, name in ipairs(names) do
+        pairs_of[i] = name .. ' ' .. limits[i]
+    end
+    limits_change(meta, names, limits, insert)
+    redis.call('HSET', meta, 'names:' .. id .. ':' .. part,
+        table.concat(pairs_of, ' '))
+    limits_write(meta, id, sessions, stated + 1, parts)
+    return true
 end
 
 local function reply(status)
@@ -49,7 +86,7 @@ if id == NO_CONFIGURATION then
 end
 
 if redis.call('HGET', meta, 'session:' .. session) ~= id
-    or not limits_state(meta, id, part, parts, names, limits)
+    or not state()
 then
     return reply(STATUS.resync)
 end

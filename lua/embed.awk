@@ -1,5 +1,6 @@
 # Assembles the scripts: lua/<name>.lua with its includes inlined, each
-# include once per script, all other bytes unchanged.
+# include once per script.  Comments and empty lines are left out: every worker
+# sends the scripts at every connect, and once more when it exits.
 #
 #   awk -v dir=lua -f lua/embed.awk hello sync ...          table in C
 #   awk -v dir=lua -v text=1 -f lua/embed.awk sync          text of one script
@@ -62,7 +63,7 @@ function inline_file(file,    path, line, n) {
     while ((n = (getline line < path)) > 0) {
         if (line ~ /^-- @include "[^"]+"$/) {
             inline_file(substr(line, 14, length(line) - 14))
-        } else {
+        } else if (line !~ /^ *(--|$)/) {
             emit(line)
         }
     }

@@ -40,6 +40,20 @@ local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local run = run_id(7)
 local configuration = configuration_id(8)
 
+-- The session registers with a configuration. Returns 1 if its limits have to
+-- be stated (configure), 0 if they are known.
+local function join(id)
+    local joined = redis.call('HGET', meta, 'session:' .. session)
+    if joined and joined ~= id then limits_leave(meta, session) end
+    if id == NO_CONFIGURATION then return 0 end
+    local count, stated, parts = limits_read(meta, id)
+    if joined ~= id then
+        redis.call('HSET', meta, 'session:' .. session, id)
+        limits_write(meta, id, count + 1, stated, parts)
+    end
+    return parts > 0 and stated == parts and 0 or 1
+end
+
 local function reply(status, ...)
     return { session, epoch, number, status, ... }
 end
@@ -81,8 +95,7 @@ redis.call('HSET', meta, 'run', run, 'recover_until', recover_until)
 
 redis.call('ZADD', sessions, clock + lease, session)
 registry_write(epochs, session, epoch, current and declared or 0, lease)
-local unknown = limits_join(meta, session, configuration)
-limits_withdraw(meta)
+local unknown = join(configuration)
 
 return reply(STATUS.ok, gen, redis.call('ZCARD', sessions),
     math.max(recover_until - clock, 0), current and 1 or 0, unknown)

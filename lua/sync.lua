@@ -48,7 +48,7 @@
 -- @include "include/registry.lua"
 -- @include "include/semaphore.lua"
 -- @include "include/serve.lua"
--- @include "include/limits.lua"
+-- @include "include/limits_lowest.lua"
 
 -- the verdict on an acquire; ngx_module/ has the same table in C
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }

@@ -58,8 +58,10 @@ $again->bye;
 is in_force(), 20, 'counted once';
 $again = $scripts->session('again')->configured('10', { api => 10 });
 $again->configured('30', { api => 30 });
+$two->beat;
 is in_force(), 20, 'replaced by another configuration';
 $again->hello(config => '-');
+$two->beat;
 is_deeply [ fields() ], [ sort @fields ], 'nothing left of both';
 
 # unknown sessions

@@ -16,8 +16,9 @@ package Dsem::Scripts;
 #   order($name, $limit, $paused),
 #   dump: all keys and values, to show that nothing was written.
 #   done ends the test.
-# Session: hello, declare, declared, enter, beat, bye, sync, ask; each returns
-#   the reply as a hash; status is a word, and so are verdicts.
+# Session: hello, configured($id, {name => limit}), state_limits, configure,
+#   declare, declared, enter, beat, bye, sync, ask; most return the reply as a
+#   hash; status is a word, and so are verdicts.
 
 use warnings;
 use strict;

@@ -1,0 +1,97 @@
+-- Withdraws the limits of configurations without sessions, see limits.lua.
+
+-- Bounds of a withdrawal by one call: a script blocks all other commands. The
+-- fields of names are long where many nodes have configurations of their own.
+local PARTS_AT_ONCE, BYTES_AT_ONCE = 8, 50000
+
+-- The groups of a name's field, one per limit. Plain searches: a field may be
+-- long where many nodes have configurations of their own.
+local function limits_groups(text)
+    local groups, from = {}, 1
+    while text do
+        local stop = string.find(text, ';', from, true)
+        groups[#groups + 1] = string.sub(text, from, (stop or 0) - 1)
+        if not stop then break end
+        from = stop + 1
+    end
+    return groups
+end
+
+-- A name's field with one configuration less; nil: no other has this name.
+local function limits_remove(text, id)
+    local groups = {}
+    for _, group in ipairs(limits_groups(text)) do
+        local first, last = string.find(group, ' ' .. id, 1, true)
+        if first then
+            group = string.sub(group, 1, first - 1)
+                .. string.sub(group, last + 1)
+        end
+        if string.find(group, ' ', 1, true) then groups[#groups + 1] = group end
+    end
+    return groups[1] and table.concat(groups, ';')
+end
+
+-- Applies change(text, limit) to the fields of all names of one part.
+-- Returns the size of the fields in bytes.
+local function limits_change(meta, names, limits, change)
+    if #names == 0 then return 0 end
+    local fields = {}
+    for i, name in ipairs(names) do fields[i] = 'limit:' .. name end
+    local texts = redis.call('HMGET', meta, unpack(fields))
+    local set, gone, size = { 'HSET', meta }, { 'HDEL', meta }, 0
+    for i, field in ipairs(fields) do
+        size = size + #(texts[i] or '')
+        local text = change(texts[i], limits[i])
+        if text then
+            set[#set + 1], set[#set + 2] = field, text
+        else
+            gone[#gone + 1] = field
+        end
+    end
+    if #set > 2 then redis.call(unpack(set)) end
+    if #gone > 2 then redis.call(unpack(gone)) end
+    return size
+end
+
+-- Withdraws the last part of a configuration; returns the size of its fields.
+local function limits_withdraw_part(meta, id, part)
+    local field = 'names:' .. id .. ':' .. part
+    local text = redis.call('HGET', meta, field)
+    local names = {}
+    for name in string.gmatch(text or '', '(%S+) %d+') do
+        names[#names + 1] = name
+    end
+    local size = limits_change(meta, names, {}, function(old)
+        return limits_remove(old, id)
+    end)
+    redis.call('HDEL', meta, field)
+    return size
+end
+
+-- Withdraws configurations without sessions, the last part first; what is left
+-- is for the next call.
+local function limits_withdraw(meta)
+    local size, done = 0, 0
+    while done < PARTS_AT_ONCE and size < BYTES_AT_ONCE do
+        local leaving = redis.call('HGET', meta, 'leaving')
+        if not leaving then return end
+        local id, rest = string.match(leaving, '^(%S+) ?(.*)$')
+        local sessions, stated, parts = limits_read(meta, id)
+        if sessions == 0 and stated > 0 then
+            stated = stated - 1
+            size = size + limits_withdraw_part(meta, id, stated)
+            limits_write(meta, id, 0, stated, parts)
+        end
+        done = done + 1
+        if sessions == 0 and stated == 0 then
+            redis.call('HDEL', meta, 'config:' .. id)
+        end
+        if sessions > 0 or stated == 0 then
+            if rest == '' then
+                redis.call('HDEL', meta, 'leaving')
+            else
+                redis.call('HSET', meta, 'leaving', rest)
+            end
+        end
+    end
+end
