@@ -314,7 +314,7 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
     if (literal) {
         flags |= NGX_HTTP_DSEM_SYNC_LITERAL;
 
-        if (newest && !literal->told) {
+        if (newest && ngx_http_dsem_limits_ask_node(literal)) {
             flags |= NGX_HTTP_DSEM_SYNC_ASK_NODE;
         }
 

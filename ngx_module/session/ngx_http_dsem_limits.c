@@ -27,6 +27,9 @@
 /* limits in one call: Redis is not kept busy for long; as in configure.lua */
 #define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  16
 
+/* ms; Redis searches for the node that asks for a lower limit once in it */
+#define NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL  1000
+
 /* arguments of every configure, and for each limit */
 #define NGX_HTTP_DSEM_LIMITS_ARGS       4
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
@@ -248,6 +251,31 @@ ngx_http_dsem_limits_find(ngx_str_t *name, uint32_t hash)
 
     return (ngx_http_dsem_literal_t *)
                   ((u_char *) node - offsetof(ngx_http_dsem_literal_t, node));
+}
+
+
+/*
+ * Whether the next sync asks for a message, if another node asks for a lower
+ * limit.  Where none does it costs nothing; a lost message is asked for again.
+ */
+
+ngx_uint_t
+ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
+{
+    ngx_uint_t  lower;
+
+    lower = (literal->in_force != -1 && literal->in_force < literal->limit);
+
+    if (literal->told
+        || (lower && ngx_current_msec - literal->asked
+                     < NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL))
+    {
+        return 0;
+    }
+
+    literal->asked = ngx_current_msec;
+
+    return 1;
 }
 
 

@@ -32,7 +32,8 @@ typedef struct {
     ngx_str_node_t                node;      /* str: the encoded name */
     ngx_int_t                     limit;     /* of this configuration */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
-    unsigned                      told:1;    /* which node asks for it */
+    ngx_msec_t                    asked;     /* ms, time of the question */
+    unsigned                      told:1;    /* the node that asks for it */
 } ngx_http_dsem_literal_t;
 
 
@@ -46,6 +47,7 @@ void ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis);
 
 ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(ngx_str_t *name,
     uint32_t hash);
+ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal,
     ngx_int_t limit);
 void ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal,
