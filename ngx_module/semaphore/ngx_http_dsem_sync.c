@@ -488,7 +488,9 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
 
     literal = ngx_http_dsem_account_literal(account);
 
-    if (literal) {
+    /* while Redis recovers not all configurations are known again */
+
+    if (literal && account->recovery == 0) {
         ngx_http_dsem_limits_seen(literal, account->usage.limit);
     }
 

@@ -242,10 +242,10 @@ ngx_http_dsem_session_redis(void)
 
 
 /*
- * At the end of a turn.  The limits of an exiting worker do not count.  If it
- * has released permits, its bye will void all that it
- * has in Redis, but can be sent only when the session is ready: until then
- * the worker stays, so that no permit waits for the end of a lease.
+ * The end of a turn.  The limits of an exiting worker do not count.  If it has
+ * released permits, its bye will void all that it has in Redis, but can be
+ * sent only when the session is ready: until then the worker stays, so that
+ * no permit waits for the end of a lease.
  */
 
 void

@@ -54,6 +54,7 @@ for my $lost ([qw/FLUSHALL/], [ 'DEL', 'dsem:{0}' ]) {
     wait_for { $up->served > $served + 300 } 60, 'the load to go on';
     is $up->peak, 6, "@$lost: lower limit reached, never exceeded";
 }
+is scalar($high->grep_log(qr/limit of "api" is 6/)), 1, 'no second warning';
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
