@@ -73,7 +73,15 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
 
     unavailable = ngx_http_dsem_session_unavailable();
 
-    if (unavailable && !ask->local) {
+    if (account == NULL && unavailable && !ask->local) {
+        return NULL;
+    }
+
+    if (account
+        && ask->pass
+        && ngx_http_dsem_account_recovering(account)
+        && ask->weight > ngx_http_dsem_account_own(account))
+    {
         return NULL;
     }
 
@@ -93,8 +101,12 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_semaphore_configure(account, ask);
 
     if (unavailable && !ngx_http_dsem_local_room(account, ask)) {
-        answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
-        answer->in_use = account->held;
+
+        if (ask->local) {
+            answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
+            answer->in_use = account->held;
+        }
+
         ngx_http_dsem_account_done(account);
         return NULL;
     }

@@ -538,7 +538,14 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
     case NGX_HTTP_DSEM_ASK_RECOVERING:
         ngx_http_dsem_account_pause(account, account->recovery + 1);
-        ngx_http_dsem_ticket_unsend(ticket);
+
+        if (ticket->pass) {
+            ngx_http_dsem_ticket_end(ticket,
+                                     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+        } else {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+
         return NGX_OK;
 
     default: /* NGX_HTTP_DSEM_ASK_REJECTED */

@@ -117,6 +117,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     session->redis_handlers.up = ngx_http_dsem_handshake_begin;
     session->redis_handlers.down = ngx_http_dsem_handshake_down;
     session->redis_handlers.unavailable = handlers->unavailable;
+    session->redis_handlers.heard = handlers->heard;
     session->redis_handlers.message = handlers->message;
 
     session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
@@ -322,6 +323,10 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session->keys_lost = session->verify && !lost && reply->values[3];
     session->entered = 1;
     session->verify = 0;
+
+    if (session->lease_expired || ngx_http_dsem_lease_fenced()) {
+        session->handlers->expired(session);
+    }
 
     ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);

@@ -38,6 +38,10 @@ typedef struct {
     void                    (*ready)(void *data);
     /* no request should wait for Redis */
     void                    (*unavailable)(void *data);
+    /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
+    void                    (*heard)(void *data);
+    /* the lease had expired before this hello: nothing is certain */
+    void                    (*expired)(void *data);
     /* true while any permit is held by a request */
     ngx_uint_t              (*holding)(void *data);
     /* a message to this session */
