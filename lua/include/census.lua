@@ -87,6 +87,13 @@ local function census_begin(meta, key, before, sessions, gen, begins, lease,
     return census
 end
 
+-- The key is garbage when the census is closed; if it expires too early, the
+-- recovery lasts a lease.
+local function census_add(census, session, score)
+    redis.call('ZADD', census.key, score, session)
+    redis.call('PEXPIRE', census.key, 2 * census.lease)
+end
+
 -- Takes a session into an open census. member: it was registered when the
 -- state was lost; number: of sessions that it was told then; age: ms since its
 -- last answered hello or beat.
@@ -96,16 +103,13 @@ local function census_hello(census, session, clock, lease, member, number, age)
         return
     end
     if not member then
-        if not score then
-            redis.call('ZADD', census.key, NOT_MEMBER, session)
-        end
+        if not score then census_add(census, session, NOT_MEMBER) end
         return
     end
 
     local answered = math.max(clock - age, NEVER / 2)
     local fence = answered + math.floor(lease * 3 / 4)
-    redis.call('ZADD', census.key, string.format('%.0f', fence - PENDING),
-        session)
+    census_add(census, session, string.format('%.0f', fence - PENDING))
     if answered > census.freshest then
         census.freshest = answered
         if census.number_fence <= answered then census.number = 0 end
