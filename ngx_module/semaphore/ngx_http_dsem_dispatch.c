@@ -49,6 +49,7 @@ static void ngx_http_dsem_dispatch_ready(void *data);
 static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
+static void ngx_http_dsem_dispatch_recovered(void *data);
 static void ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text);
 static void ngx_http_dsem_dispatch_check(void);
 static void ngx_http_dsem_dispatch_granted(ngx_str_t *text);
@@ -75,6 +76,7 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_heard,
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
+    ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_dispatch_message
 };
 
@@ -501,9 +503,25 @@ ngx_http_dsem_dispatch_holding(void *data)
 }
 
 
+/* unsent asks need not wait any longer */
+
+static void
+ngx_http_dsem_dispatch_recovered(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        ngx_http_dsem_account_resume(account);
+    }
+}
+
+
 /*
- * "grant <name> <epoch> ...", "recall <name> <epoch>", which may be late;
- * "subscribed": earlier messages may have been missed.
+ * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered", which may
+ * be late; "subscribed": earlier messages may have been missed.
  */
 
 static void
@@ -518,6 +536,11 @@ ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
 
     if (ngx_http_dsem_dispatch_is(&verb, "subscribed")) {
         ngx_http_dsem_dispatch_check();
+        return;
+    }
+
+    if (ngx_http_dsem_dispatch_is(&verb, "recovered")) {
+        ngx_http_dsem_handshake_recovered();
         return;
     }
 

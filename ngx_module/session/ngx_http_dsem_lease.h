@@ -49,6 +49,7 @@ void ngx_http_dsem_lease_renew(uint64_t sent);
 
 ngx_msec_t ngx_http_dsem_lease_length(void);
 ngx_msec_t ngx_http_dsem_lease_heartbeat(void);
+uint64_t ngx_http_dsem_lease_age(void);
 ngx_uint_t ngx_http_dsem_lease_over(void);
 
 
