@@ -455,16 +455,16 @@ ngx_http_dsem_redis_patience(ngx_http_dsem_redis_t *redis)
 
 
 /*
- * Whether Redis certainly replies.  NGX_OK: it has just done so, or is too
- * far away to be asked first; NGX_AGAIN: "heard" is called once with its next
- * reply, or when that is late.
+ * Whether Redis certainly replies.  NGX_OK: it has just done so, or a round
+ * trip usually takes longer than it is worth, in ms; NGX_AGAIN: "heard" is
+ * called once with its next reply, or when that is late.
  */
 
 ngx_int_t
-ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis)
+ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
 {
     if (ngx_current_msec - redis->heard <= NGX_HTTP_DSEM_REDIS_FRESH
-        || redis->rtt / 8 > NGX_HTTP_DSEM_REDIS_FRESH)
+        || redis->rtt / 8 > worth)
     {
         return NGX_OK;
     }

@@ -28,6 +28,10 @@
 /* ms; the longest delay of a waiting request by a lost message */
 #define NGX_HTTP_DSEM_POLL_INTERVAL   800
 
+/* a round trip before a release: ms, or a part of the hold time */
+#define NGX_HTTP_DSEM_PROBE_MIN       2
+#define NGX_HTTP_DSEM_PROBE_PART      16
+
 /* unanswered syncs of one account */
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
@@ -268,6 +272,7 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
 static ngx_uint_t
 ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
 {
+    ngx_msec_t              worth;
     ngx_http_dsem_redis_t  *redis;
 
     redis = ngx_http_dsem_session_redis();
@@ -281,7 +286,11 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
         return 0;
     }
 
-    if (ngx_http_dsem_redis_probe(redis) == NGX_OK) {
+    worth = account->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+    worth = ngx_max(worth / NGX_HTTP_DSEM_PROBE_PART,
+                    NGX_HTTP_DSEM_PROBE_MIN);
+
+    if (ngx_http_dsem_redis_probe(redis, worth) == NGX_OK) {
         return 0;
     }
 
