@@ -38,6 +38,10 @@ typedef struct {
 
 
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_of(
+    ngx_rbtree_node_t *node);
+static void ngx_http_dsem_ticket_insert_value(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -64,7 +68,7 @@ ngx_http_dsem_ticket_init(void)
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
     ngx_rbtree_init(&tickets->numbers, &tickets->sentinel,
-                    ngx_rbtree_insert_value);
+                    ngx_http_dsem_ticket_insert_value);
 
     ngx_queue_init(&tickets->spare);
     ngx_queue_init(&tickets->verdicts);
@@ -91,7 +95,6 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     }
 
     ticket->number = ++tickets->number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->class = ask->class;
@@ -173,22 +176,60 @@ ngx_http_dsem_ticket_alloc(void)
 ngx_http_dsem_ticket_t *
 ngx_http_dsem_ticket_find(uint64_t number)
 {
-    ngx_rbtree_node_t  *node, *sentinel;
+    ngx_rbtree_node_t       *node, *sentinel;
+    ngx_http_dsem_ticket_t  *ticket;
 
     node = ngx_http_dsem_tickets.numbers.root;
     sentinel = ngx_http_dsem_tickets.numbers.sentinel;
 
     while (node != sentinel) {
+        ticket = ngx_http_dsem_ticket_of(node);
 
-        if (number == node->key) {
-            return (ngx_http_dsem_ticket_t *)
-                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+        if (number == ticket->number) {
+            return ticket;
         }
 
-        node = (number < node->key) ? node->left : node->right;
+        node = (number < ticket->number) ? node->left : node->right;
     }
 
     return NULL;
+}
+
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_of(ngx_rbtree_node_t *node)
+{
+    return (ngx_http_dsem_ticket_t *)
+                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+}
+
+
+/* by the number: the node's own key has 32 bits on some machines */
+
+static void
+ngx_http_dsem_ticket_insert_value(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    uint64_t             number;
+    ngx_rbtree_node_t  **p;
+
+    number = ngx_http_dsem_ticket_of(node)->number;
+
+    for ( ;; ) {
+        p = (number < ngx_http_dsem_ticket_of(temp)->number) ? &temp->left
+                                                             : &temp->right;
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
 }
 
 
@@ -385,7 +426,6 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
     account->nasks++;
 
     ticket->number = ++ngx_http_dsem_tickets.number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &ticket->node);
 
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_NEW);
