@@ -112,6 +112,7 @@ ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 
 void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account);
 
 
