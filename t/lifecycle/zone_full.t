@@ -19,7 +19,7 @@ my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
-worker_processes 60;
+worker_processes 56;
 events { worker_connections 64; }
 http {
     %%HTTP%%
@@ -40,7 +40,7 @@ sub warnings { return $_[0]->grep_log(qr/\[warn\].*dsem: zone full/) }
 
 my $small = $t->node('small', $conf, SIZE => '64k');
 eventually { warnings($small) } 'warned';
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 60 }
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
     'every worker has a session';
 
 my $load = $t->load(urls => [$small->url('/limited?t=2')], clients => 20,
@@ -52,7 +52,7 @@ like +(warnings($small))[0], qr/"dsem_zone_size"/, 'directive named';
 $small->quit;
 
 my $large = $t->node('large', $conf, SIZE => '1m');
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 60 }
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
     'a session for each worker of the larger one';
 is $large->get('/limited?t=1')->status, 200, 'request served';
 is scalar(warnings($large)), 0, 'no warning';
