@@ -26,7 +26,7 @@ typedef struct {
     ngx_http_dsem_keys_t  *keys;
     ngx_rbtree_t           names;
     ngx_rbtree_node_t      sentinel;
-    ngx_queue_t            synced;      /* declared in this epoch */
+    ngx_queue_t            synced;      /* in this epoch, by last_check */
     ngx_queue_t            undeclared;
 
     ngx_queue_t            dirty;
@@ -190,7 +190,10 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
 }
 
 
-/* all accounts: the one after this, or the first for NULL; NULL: no more */
+/*
+ * All accounts: the one after this, or the first for NULL; NULL: no more.
+ * Those that were checked longest ago come first.
+ */
 
 ngx_http_dsem_account_t *
 ngx_http_dsem_account_next(ngx_http_dsem_account_t *account)
@@ -617,6 +620,17 @@ ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
     account->last_reported = 0;
 
     account->synced = 1;
+
+    ngx_http_dsem_account_checked(account);
+}
+
+
+/* counts agree, or are being compared: it is the last to be checked again */
+
+void
+ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account)
+{
+    account->check = 0;
     account->last_check = ngx_current_msec;
 
     ngx_queue_remove(&account->queue);

@@ -123,6 +123,7 @@ void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep);
+void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account);
 
 

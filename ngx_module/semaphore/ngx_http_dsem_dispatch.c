@@ -32,6 +32,9 @@
 #define NGX_HTTP_DSEM_PROBE_MIN       2
 #define NGX_HTTP_DSEM_PROBE_PART      16
 
+/* accounts without a ticket that one poll compares: 20 a second */
+#define NGX_HTTP_DSEM_POLL_CHECKS     16
+
 /* unanswered syncs of one account */
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
@@ -352,14 +355,18 @@ ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
 
 /*
  * Accounts that wait compare counts at every poll, all others once a lease,
- * which also keeps their keys from expiring.
+ * which finds lost keys and keeps the others from expiring.  Where there are
+ * many, each has its turn less often: Redis bears a worker with thousands of
+ * names that are held, but not used.
  */
 
 static void
 ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                checks;
     ngx_http_dsem_account_t  *account;
 
+    checks = 0;
     account = ngx_http_dsem_account_next(NULL);
 
     if (account) {
@@ -371,8 +378,9 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
          account = ngx_http_dsem_account_next(account))
     {
         if (account->ntickets
-            || ngx_current_msec - account->last_check
-               >= ngx_http_dsem_lease_length())
+            || (ngx_current_msec - account->last_check
+                >= ngx_http_dsem_lease_length()
+                && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
         {
             account->check = 1;
         }

@@ -152,8 +152,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command);
     }
 
-    account->check = 0;
-    account->last_check = ngx_current_msec;
+    ngx_http_dsem_account_checked(account);
 
     return ngx_http_dsem_sync_send(sync);
 }

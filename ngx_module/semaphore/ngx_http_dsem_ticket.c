@@ -39,9 +39,13 @@ typedef struct {
 
 static void ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_insert(ngx_rbtree_node_t *temp,
+static void ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_of(
+    ngx_rbtree_node_t *node);
+static void ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -57,7 +61,7 @@ static void ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
 
 
-#define ngx_http_dsem_ticket_of(node)                                         \
+#define ngx_http_dsem_ticket_in_order(node)                                   \
     ngx_rbtree_data(node, ngx_http_dsem_ticket_t, order)
 
 
@@ -74,7 +78,7 @@ ngx_http_dsem_ticket_init(void)
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
     ngx_rbtree_init(&tickets->numbers, &tickets->sentinel,
-                    ngx_rbtree_insert_value);
+                    ngx_http_dsem_ticket_insert_number);
 
     ngx_queue_init(&tickets->spare);
     ngx_queue_init(&tickets->verdicts);
@@ -101,7 +105,6 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     }
 
     ticket->number = ++tickets->number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->class = ask->class;
@@ -136,7 +139,7 @@ ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket)
 
     if (waiting->root == NULL) {
         ngx_rbtree_init(waiting, &ngx_http_dsem_tickets.sentinel,
-                        ngx_http_dsem_ticket_insert);
+                        ngx_http_dsem_ticket_insert_order);
     }
 
     ngx_rbtree_insert(waiting, &ticket->order);
@@ -155,16 +158,16 @@ ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket)
 /* by class, then by number; a key has no room for both */
 
 static void
-ngx_http_dsem_ticket_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-    ngx_rbtree_node_t *sentinel)
+ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
 {
     ngx_rbtree_node_t       **p;
     ngx_http_dsem_ticket_t   *ticket, *other;
 
-    ticket = ngx_http_dsem_ticket_of(node);
+    ticket = ngx_http_dsem_ticket_in_order(node);
 
     for ( ;; ) {
-        other = ngx_http_dsem_ticket_of(temp);
+        other = ngx_http_dsem_ticket_in_order(temp);
 
         if (ticket->class != other->class) {
             p = (ticket->class < other->class) ? &temp->left : &temp->right;
@@ -202,8 +205,8 @@ ngx_http_dsem_ticket_first(ngx_http_dsem_account_t *account)
         return NULL;
     }
 
-    return ngx_http_dsem_ticket_of(ngx_rbtree_min(waiting->root,
-                                                  waiting->sentinel));
+    return ngx_http_dsem_ticket_in_order(
+                          ngx_rbtree_min(waiting->root, waiting->sentinel));
 }
 
 
@@ -224,7 +227,7 @@ ngx_http_dsem_ticket_last(ngx_http_dsem_account_t *account)
         node = node->right;
     }
 
-    return ngx_http_dsem_ticket_of(node);
+    return ngx_http_dsem_ticket_in_order(node);
 }
 
 
@@ -287,22 +290,60 @@ ngx_http_dsem_ticket_alloc(void)
 ngx_http_dsem_ticket_t *
 ngx_http_dsem_ticket_find(uint64_t number)
 {
-    ngx_rbtree_node_t  *node, *sentinel;
+    ngx_rbtree_node_t       *node, *sentinel;
+    ngx_http_dsem_ticket_t  *ticket;
 
     node = ngx_http_dsem_tickets.numbers.root;
     sentinel = ngx_http_dsem_tickets.numbers.sentinel;
 
     while (node != sentinel) {
+        ticket = ngx_http_dsem_ticket_of(node);
 
-        if (number == node->key) {
-            return (ngx_http_dsem_ticket_t *)
-                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+        if (number == ticket->number) {
+            return ticket;
         }
 
-        node = (number < node->key) ? node->left : node->right;
+        node = (number < ticket->number) ? node->left : node->right;
     }
 
     return NULL;
+}
+
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_of(ngx_rbtree_node_t *node)
+{
+    return (ngx_http_dsem_ticket_t *)
+                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+}
+
+
+/* by the number: the node's own key has 32 bits on some machines */
+
+static void
+ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    uint64_t             number;
+    ngx_rbtree_node_t  **p;
+
+    number = ngx_http_dsem_ticket_of(node)->number;
+
+    for ( ;; ) {
+        p = (number < ngx_http_dsem_ticket_of(temp)->number) ? &temp->left
+                                                             : &temp->right;
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
 }
 
 
@@ -515,7 +556,6 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
     ngx_http_dsem_ticket_not_wait(ticket);
 
     ticket->number = ++ngx_http_dsem_tickets.number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &ticket->node);
 
     ngx_http_dsem_ticket_wait(ticket);

@@ -179,7 +179,8 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
         }
 
         if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
-            ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+            (void) ngx_http_dsem_zone_leave(session->zone,
+                                            &session->identity.name);
 
         } else if (drain && counted) {
             ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -346,7 +347,6 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         session->handlers->expired(session);
     }
 
-    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
 
     ngx_http_dsem_redis_greeted(session->redis);
@@ -510,9 +510,13 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     session->registered = fleet;
 
     ngx_http_dsem_lease_renew(sent);
+    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
                                 sent);
-    ngx_http_dsem_handshake_bye_dead(session);
+
+    if (ngx_http_dsem_zone_turn(session->zone)) {
+        ngx_http_dsem_handshake_bye_dead(session);
+    }
 }
 
 
@@ -690,16 +694,16 @@ ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *name,
 /*
  * Says bye for all workers of this node that have died, so that no permit
  * waits for the end of a lease.  Two workers may do so for the same one,
- * which is harmless; a bye that could not be sent is sent at the next beat.
+ * which is harmless; a bye that has no reply is sent again in a later turn.
  */
 
 static void
 ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
 {
-    uint64_t                        after;
+    ngx_uint_t                      next;
     ngx_http_dsem_handshake_bye_t  *bye;
 
-    after = 0;
+    next = 0;
 
     for ( ;; ) {
         bye = ngx_alloc(sizeof(ngx_http_dsem_handshake_bye_t),
@@ -711,7 +715,7 @@ ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
         bye->zone = session->zone;
         bye->name.data = bye->buf;
 
-        if (ngx_http_dsem_zone_dead(session->zone, &after, &bye->name)
+        if (ngx_http_dsem_zone_dead(session->zone, &next, &bye->name)
                != NGX_OK
             || ngx_http_dsem_handshake_bye(session->redis, &bye->name,
                                    ngx_http_dsem_handshake_bye_handler, bye)
@@ -729,12 +733,12 @@ ngx_http_dsem_handshake_bye_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_handshake_bye_t *bye = data;
 
-    if (reply) {
+    if (reply
+        && ngx_http_dsem_zone_leave(bye->zone, &bye->name) == NGX_OK)
+    {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: removed session %V of a dead worker, its permits "
                       "are released", &bye->name);
-
-        ngx_http_dsem_zone_leave(bye->zone, &bye->name);
     }
 
     ngx_free(bye);
