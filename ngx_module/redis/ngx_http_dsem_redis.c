@@ -455,17 +455,20 @@ ngx_http_dsem_redis_patience(ngx_http_dsem_redis_t *redis)
 
 
 /*
- * Whether Redis certainly replies.  NGX_OK: it has just done so, or a round
- * trip usually takes longer than it is worth, in ms; NGX_AGAIN: "heard" is
- * called once with its next reply, or when that is late.
+ * Whether Redis certainly replies.  NGX_OK: it has just done so, or not long
+ * ago where a round trip takes longer than it is worth, in ms; NGX_AGAIN:
+ * "heard" is called once with its next reply, or when that is late.
  */
 
 ngx_int_t
 ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
 {
-    if (ngx_current_msec - redis->heard <= NGX_HTTP_DSEM_REDIS_FRESH
-        || redis->rtt / 8 > worth)
-    {
+    ngx_msec_t  fresh;
+
+    fresh = (redis->rtt / 8 > worth) ? 2 * redis->rtt / 8
+                                     : NGX_HTTP_DSEM_REDIS_FRESH;
+
+    if (ngx_current_msec - redis->heard <= fresh) {
         return NGX_OK;
     }
 
