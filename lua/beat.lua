@@ -3,13 +3,16 @@
 -- the session's own channel: the message proves that the subscription works.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- KEYS[4] census ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed in reply and message
 -- ARGV[4] generation that the session knows: integer
 -- ARGV[5] lease: integer > 0, ms
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
---   live sessions, sessions removed by this call: integers
+--   live sessions (while the state recovers: with those that are missing),
+--   sessions removed by this call, ms until recovery ends at the latest (0:
+--   none): integers
 --
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
@@ -20,6 +23,7 @@
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
+-- @include "include/census.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
@@ -72,7 +76,12 @@ end
 limits_withdraw(meta)
 prune_bars(clock)
 
+local recovery = math.max(
+    (tonumber(redis.call('HGET', meta, 'recover_until')) or 0) - clock, 0)
+local census = recovery > 0 and census_read(meta, KEYS[4])
+local live = census_size(census, sessions, clock)
+
 redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    redis.call('ZCARD', sessions), #expired }
+    live, #expired, recovery }

@@ -5,12 +5,14 @@
 -- would register it again.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- KEYS[4] census ZSET
 -- ARGV[1] session that sends the command: string
 -- ARGV[2] its epoch: integer
 -- ARGV[3] number of the command: integer, echoed
 -- ARGV[4] session to remove: string
 -- ARGV[5] lease: integer > 0, ms
 -- Reply: session (string), epoch, number, status (ok)
+-- Messages: "recovered", see include/census.lua
 --
 -- Run again it only prolongs the bar. O(log n), n sessions.
 
@@ -20,6 +22,7 @@
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
+-- @include "include/census.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
@@ -38,5 +41,6 @@ redis.call('HSETNX', meta, 'bars', clock + lease)
 registry_count_ended(meta)
 limits_leave(meta, leaving)
 limits_withdraw(meta)
+census_declared(meta, KEYS[4], sessions, leaving, true)
 
 return { session, epoch, number, STATUS.ok }

@@ -24,7 +24,7 @@ $one->ask('api', 3, limit => 2);
 my ($gen, $big) = ($one->gen, 2 ** 53 + 2);
 my @who = ($one->name, 1, 77);
 my %argv = (
-    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00', 'a1' ],
+    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00', 2, 9, 'a1' ],
     configure => [ @who, 'a1', 0, 1, 2, 'api', 3, 'web', 4 ],
     beat => [ @who, $gen, 5000 ],
     bye => [ @who, $two->name, 5000 ],
@@ -42,7 +42,7 @@ my @session = ('', 'one', 'one:0', 'one:0:xyz', 'o ne:0:1', "one:0:1\n",
     'one:0:1 1');
 my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
-        \@positive, undef, undef ],
+        \@positive, undef, \@count, \@count, undef ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
         [ $big, -1, 0, 3, 17 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive ],
@@ -87,7 +87,7 @@ for my $script (sort keys %argv) {
 
 # ids and names of other characters
 for (
-    [ hello => 8, '', 'x', 'a 1', "a1\n", '--' ],
+    [ hello => 10, '', 'x', 'a 1', "a1\n", '--' ],
     [ configure => 4, '', 'x', 'a 1', "a1\n", '--' ],
     [ configure => 8, '', 'a b', 'a{0}', "a\n", 'a;b' ],
 ) {

@@ -8,6 +8,9 @@ package Dsem::Clock;
 #   my $redis = $clock->redis;          # same as $t->redis
 #   $clock->step(-3600);
 #
+# With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
+# CLOCK_BOOTTIME only, as after the machine was suspended.
+#
 # Called by: tests.
 
 use strict;
@@ -64,6 +67,7 @@ __DATA__
 #include <unistd.h>
 
 static volatile int64_t  *offset;
+static int                boottime;
 
 __attribute__((constructor)) static void
 clock_init(void)
@@ -80,6 +84,14 @@ clock_init(void)
     }
 
     offset = p;
+    boottime = (getenv("DSEM_CLOCK_BOOTTIME") != NULL);
+}
+
+static int
+clock_moves(clockid_t id)
+{
+    return boottime ? id == CLOCK_BOOTTIME
+                    : id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
 }
 
 int
@@ -89,9 +101,7 @@ clock_gettime(clockid_t id, struct timespec *ts)
 
     rc = syscall(SYS_clock_gettime, id, ts);
 
-    if (rc == 0 && offset
-        && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
-    {
+    if (rc == 0 && offset && clock_moves(id)) {
         ts->tv_sec += *offset;
     }
 
