@@ -32,8 +32,8 @@ use Model::Worker;
 
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
-# all state lost, a failover to a replica that missed the last writes, a queue
-# lost, orders of the operator
+# workers added and leaving, all state lost, a failover to a replica that missed the last writes, a queue
+# lost, orders of the operator; again: one loss soon after another
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -50,6 +50,8 @@ our %FAULTS = (
     failkill => [qw/msg break fail kill/],
     failstop => [qw/msg break fail stop/],
     failloss => [qw/msg break fail loss kill/],
+    fleet => [qw/msg break fail loss fleet/],
+    again => [qw/msg break fail loss fleet again/],
     all => [qw/msg break kill stop beat loss fail queue order/],
 );
 
@@ -494,13 +496,18 @@ sub faults {
         $workers->[$which] = $self->worker(gen => $old->{gen},
             byes => [ $old->{name}, @{ $old->{byes} } ]);
     }
+    $self->worker_joins if $self->goes_wrong('fleet', 0.03);
+    $self->worker_leaves if $self->goes_wrong('fleet', 0.03);
     if ($self->goes_wrong('stop', 0.01)) {
         my $worker = pick(@$workers);
         $worker->{stopped} = $self->{now} + $STEP * (5 + int rand 86);
         $self->note("stop $worker->{name} until $worker->{stopped}");
     }
-    if ($self->goes_wrong('loss', 0.008) && !grep { !$_->{gen} } @$workers) {
+    if ($self->goes_wrong('loss', $self->loss_probability)
+        && !grep { !$_->{gen} } @$workers)
+    {
         $self->note('all is lost');
+        $self->{lost_at} = $self->{now};
         $self->lost;
         $redis->cmd('FLUSHALL');
         $self->clock;
@@ -520,6 +527,44 @@ sub faults {
     }
 }
 
+# A worker more, whose node knows the generation.
+sub worker_joins {
+    my ($self) = @_;
+    my $workers = $self->{workers};
+    my ($other) = grep { $_->{gen} } @$workers;
+    return if !$other || @$workers >= 7;
+    push @$workers, $self->worker(gen => $other->{gen});
+    $self->note("join $workers->[-1]{name}");
+}
+
+# A worker without requests exits; without a connection it says no bye.
+sub worker_leaves {
+    my ($self) = @_;
+    my $workers = $self->{workers};
+    my @idle = grep {
+        my $worker = $_;
+        !grep { %{ $worker->{used}{$_} } || %{ $worker->{wait}{$_} } }
+            @{ $self->{names} };
+    } grep { $_->{stopped} <= $self->{now} } @$workers;
+    return if @$workers <= 3 || !@idle;
+    my $worker = pick(@idle);
+    $self->note("leave $worker->{name}");
+    if ($worker->{conn}) {
+        $self->cut($worker);
+        $worker->{conn} = { commands => [], replies => [] };
+        $worker->send('bye', undef, [ $worker->{name}, $self->{lease} ]);
+        $self->execute($worker, shift @{ $worker->{conn}{commands} });
+    }
+    @$workers = grep { $_ != $worker } @$workers;
+}
+
+sub loss_probability {
+    my ($self) = @_;
+    return $self->{can}{again}
+        && $self->{now} < ($self->{lost_at} // -1e9) + 15 * $STEP
+        ? 0.08 : 0.008;
+}
+
 # A replica takes over, which lags by one or two copies of the state.
 sub failover {
     my ($self) = @_;
@@ -529,11 +574,12 @@ sub failover {
             @{ $redis->cmd('KEYS', 'dsem:*') };
         @$copies = (\%copy, grep { $_ } $copies->[0]);
     }
-    return if !$self->goes_wrong('fail', 0.008) || !@$copies
+    return if !$self->goes_wrong('fail', $self->loss_probability) || !@$copies
         || grep { !$_->{gen} } @$workers;
 
     my $copy = pick(@$copies);
     $self->note('failover');
+    $self->{lost_at} = $self->{now};
     $self->lost;
     $self->{run}++;
     $redis->cmd('FLUSHALL');
