@@ -72,7 +72,8 @@ sub enter {
     my ($self, $n) = @_;
     my @names = map { $self->{scripts}->session('node')->name } 1 .. $n;
     $self->{wire}->send(map {
-        $self->call('hello', undef, $_, 1, 1, 0, 1, LEASE, 'f00'),
+        $self->call('hello', undef, $_, 1, 1, 0, 1, LEASE, 'f00',
+            0, 0),
         $self->call('declared', undef, $_, 1, 1)
     } @names);
     return @names;

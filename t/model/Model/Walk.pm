@@ -33,7 +33,8 @@ use Model::Worker;
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
 # workers added and leaving, all state lost, a failover to a replica that missed the last writes, a queue
-# lost, orders of the operator; again: one loss soon after another
+# lost, orders of the operator; again: one loss soon after another, workers that
+# are slow to connect, and long requests
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -45,12 +46,8 @@ our %FAULTS = (
     queue => [qw/msg break kill queue/],
     order => [qw/msg break kill order/],
     away => [qw/msg stop beat loss/],
-    losskill => [qw/msg break loss kill/],
-    fail => [qw/msg break fail/],
-    failkill => [qw/msg break fail kill/],
     failstop => [qw/msg break fail stop/],
-    failloss => [qw/msg break fail loss kill/],
-    fleet => [qw/msg break fail loss fleet/],
+    fleet => [qw/msg break kill fail loss fleet/],
     again => [qw/msg break fail loss fleet again/],
     all => [qw/msg break kill stop beat loss fail queue order/],
 );
@@ -185,8 +182,10 @@ sub execute {
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
-        $self->except($worker) unless defined
+        next if defined
             $self->{redis}->cmd('ZSCORE', $SHARD[1], $worker->{name});
+        $self->except($worker);
+        delete $self->{entered}{ $worker->{name} };
     }
 }
 
@@ -198,13 +197,15 @@ sub except {
     }
 }
 
-# The clock of the next command, and the end of the recovery.
+# The clock of the next command, the end of the recovery, and what tells one
+# state from another.
 sub clock_now {
     my ($self) = @_;
-    my ($clock, $wall, $until) = map { $_ // 0 } @{ $self->{redis}->cmd(
-        'HMGET', $SHARD[0], qw/clock wall recover_until/) };
+    my ($clock, $wall, $until, @state) = map { $_ // 0 }
+        @{ $self->{redis}->cmd('HMGET', $SHARD[0],
+            qw/clock wall recover_until gen run/) };
     my $passed = min(max($self->{now} - $wall, 0), $self->{lease} / 4);
-    return ($clock + $passed, $until);
+    return ($clock + $passed, $until, "@state");
 }
 
 # A recovery that ends after its lease: sessions that have not declared are an
@@ -225,19 +226,17 @@ sub recovery {
     my ($self, $worker, $command, $reply, @published) = @_;
     my ($script, $name) = ($command->{script}, $worker->{name});
     $command->{order} = ++$self->{commands};
-    $self->{entered}{$name} = $command->{order}
-        if $script eq 'hello' && !$reply->[7];
+    $self->{entered}{$name} //= $command->{order} if $script eq 'hello';
 
-    my $state = join ' ', map { $_ // 0 }
-        @{ $self->{redis}->cmd('HMGET', $SHARD[0], qw/gen run/) };
+    my ($clock, $until, $state) = $self->clock_now;
     if ($state ne ($self->{state} // '')) {
         $self->{state} = $state;
         $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
     }
-    delete @$_{$name} for $script eq 'declared'
-        ? @$self{qw/missing unknown/} : ();
+    if ($script eq 'declared') {
+        delete $self->{$_}{$name} for qw/missing unknown/;
+    }
 
-    my ($clock, $until) = $self->clock_now;
     $self->{recoveries}++ if $until > $clock && !$self->{recovering};
     if ($self->{recovering} && $until <= $clock) {
         $self->note('recovery ends by census');
@@ -384,7 +383,8 @@ sub step {
 sub timers {
     my ($self, $worker) = @_;
     if (!$worker->{conn}) {
-        $worker->hello if $self->{quiet} || $self->happens(0.3);
+        $worker->hello if $self->{quiet}
+            || $self->happens($self->{can}{again} ? 0.06 : 0.3);
         return;
     }
     $worker->beat if $worker->{ready}
@@ -410,7 +410,7 @@ sub requests {
             $worker->finish($name, $_) for @used;
         } elsif ($self->happens(0.12) && @waiting < 4) {
             $worker->come($name, pick(1, 1, 1, 2), pick(0, 0, 0, -1, 1));
-        } elsif ($self->happens(0.15) && @used) {
+        } elsif ($self->happens($self->{can}{again} ? 0.04 : 0.15) && @used) {
             $worker->finish($name, pick(@used));
         } elsif ($self->happens(0.03) && @waiting) {
             $worker->leave($name, pick(@waiting));
