@@ -13,8 +13,8 @@
  *
  * Called by: dispatch (start, stop, resynchronize, a declaration's reply, a
  * message), sync (a recovery) and redis (replies, changes of the connection).
- * The order of arguments and
- * values is that of lua/hello.lua, declared.lua, beat.lua and bye.lua.
+ * The order of arguments and values is that of lua/hello.lua, declared.lua,
+ * beat.lua and bye.lua.
  */
 
 

@@ -24,10 +24,11 @@ my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (20, 120);
 
 # what goes wrong in one walk, with the command that shows it
 sub walk {
-    my ($faults, $scripts, $seed) = @_;
+    my ($faults, $scripts, $seed, $length) = @_;
+    $length //= $steps;
     my $bad = Model::Walk->new($client, $scripts, faults => $faults,
-        seed => $seed)->run($steps) || return;
-    return "t/model/walk $faults $seed $steps: $bad";
+        seed => $seed)->run($length) || return;
+    return "t/model/walk $faults $seed $length: $bad";
 }
 
 for my $faults (sort keys %Model::Walk::FAULTS) {
@@ -41,18 +42,25 @@ for (
     [ 'S1', 'loss', 'hello', qr/known ~= 0 and known ~= gen/, 'false' ],
     [ 'S1', 'break', 'sync', qr/current ~= epoch/, 'not current' ],
     [ 'C3', 'conf', 'hello', qr/joined and joined ~= id/, 'false' ],
+    # a session counts before it has declared
+    [ 'S1', 'loss', 'hello', qr/fence - PENDING/, 'fence' ],
+    # a second loss forgets the session that was missing
+    [ 'S1', 'again', 'hello beat', qr/math.max\(size, .* \+ new\)/, 'size',
+        300 ],
     [ 'C1', 'kill', 'sync', qr/account and account\.epoch == epoch/,
         'account' ],
 ) {
-    my ($what, $faults, $which, $from, $to) = @$_;
+    my ($what, $faults, $which, $from, $to, $length) = @$_;
+    my %which = map { $_ => 1 } split / /, $which;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
         my $text = $t->script($_[0]);
-        $found += $text =~ s/$from/$to/ if $_[0] eq $which;
+        $found += $text =~ s/$from/$to/ if $which{ $_[0] };
         return $text;
     });
-    is $found, 1, "$which: broken for $what";
-    ok +(first { (walk($faults, $broken, $_) // '') =~ /: $what / } 1 .. 96),
+    is $found, keys %which, "$which: broken for $what";
+    ok +(first { (walk($faults, $broken, $_, $length) // '') =~ /: $what / }
+            1 .. 96),
         "$which: $what seen";
 }
 

@@ -34,8 +34,10 @@ use Model::Worker;
 
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
-# all state lost, a failover to a replica that missed the last writes, a queue
-# lost, orders of the operator, reloads with another limit, workers that drain
+# workers added and leaving, all state lost, a failover to a replica that missed
+# the last writes, a queue lost, orders of the operator, reloads with another
+# limit, workers that drain; again: one loss soon after another, workers that
+# are slow to connect, and long requests
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -48,11 +50,9 @@ our %FAULTS = (
     order => [qw/msg break kill order/],
     conf => [qw/msg break kill stop conf/],
     away => [qw/msg stop beat loss/],
-    losskill => [qw/msg break loss kill/],
-    fail => [qw/msg break fail/],
-    failkill => [qw/msg break fail kill/],
     failstop => [qw/msg break fail stop/],
-    failloss => [qw/msg break fail loss kill/],
+    fleet => [qw/msg break kill fail loss fleet/],
+    again => [qw/msg break fail loss fleet again/],
     all => [qw/msg break kill stop beat loss fail queue order conf/],
 );
 
@@ -188,8 +188,10 @@ sub execute {
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
-        $self->except($worker) unless defined
+        next if defined
             $self->{redis}->cmd('ZSCORE', $SHARD[1], $worker->{name});
+        $self->except($worker);
+        delete $self->{entered}{ $worker->{name} };
     }
 }
 
@@ -201,13 +203,15 @@ sub except {
     }
 }
 
-# The clock of the next command, and the end of the recovery.
+# The clock of the next command, the end of the recovery, and what tells one
+# state from another.
 sub clock_now {
     my ($self) = @_;
-    my ($clock, $wall, $until) = map { $_ // 0 } @{ $self->{redis}->cmd(
-        'HMGET', $SHARD[0], qw/clock wall recover_until/) };
+    my ($clock, $wall, $until, @state) = map { $_ // 0 }
+        @{ $self->{redis}->cmd('HMGET', $SHARD[0],
+            qw/clock wall recover_until gen run/) };
     my $passed = min(max($self->{now} - $wall, 0), $self->{lease} / 4);
-    return ($clock + $passed, $until);
+    return ($clock + $passed, $until, "@state");
 }
 
 # A recovery that ends after its lease: sessions that have not declared are an
@@ -228,19 +232,17 @@ sub recovery {
     my ($self, $worker, $command, $reply, @published) = @_;
     my ($script, $name) = ($command->{script}, $worker->{name});
     $command->{order} = ++$self->{commands};
-    $self->{entered}{$name} = $command->{order}
-        if $script eq 'hello' && !$reply->[7];
+    $self->{entered}{$name} //= $command->{order} if $script eq 'hello';
 
-    my $state = join ' ', map { $_ // 0 }
-        @{ $self->{redis}->cmd('HMGET', $SHARD[0], qw/gen run/) };
+    my ($clock, $until, $state) = $self->clock_now;
     if ($state ne ($self->{state} // '')) {
         $self->{state} = $state;
         $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
     }
-    delete @$_{$name} for $script eq 'declared'
-        ? @$self{qw/missing unknown/} : ();
+    if ($script eq 'declared') {
+        delete $self->{$_}{$name} for qw/missing unknown/;
+    }
 
-    my ($clock, $until) = $self->clock_now;
     $self->{recoveries}++ if $until > $clock && !$self->{recovering};
     if ($self->{recovering} && $until <= $clock) {
         $self->note('recovery ends by census');
@@ -435,7 +437,8 @@ sub step {
 sub timers {
     my ($self, $worker) = @_;
     if (!$worker->{conn}) {
-        $worker->hello if $self->{quiet} || $self->happens(0.3);
+        $worker->hello if $self->{quiet}
+            || $self->happens($self->{can}{again} ? 0.06 : 0.3);
         return;
     }
     $worker->beat if $worker->{ready}
@@ -461,7 +464,7 @@ sub requests {
             $worker->finish($name, $_) for @used;
         } elsif ($self->happens(0.12) && @waiting < 4) {
             $worker->come($name, pick(1, 1, 1, 2), pick(0, 0, 0, -1, 1));
-        } elsif ($self->happens(0.15) && @used) {
+        } elsif ($self->happens($self->{can}{again} ? 0.04 : 0.15) && @used) {
             $worker->finish($name, pick(@used));
         } elsif ($self->happens(0.03) && @waiting) {
             $worker->leave($name, pick(@waiting));
@@ -548,13 +551,18 @@ sub faults {
             byes => [ $old->{name}, @{ $old->{byes} } ],
             config => $old->{config}, own => $old->{own});
     }
+    $self->worker_joins if $self->goes_wrong('fleet', 0.03);
+    $self->worker_leaves if $self->goes_wrong('fleet', 0.03);
     if ($self->goes_wrong('stop', 0.01)) {
         my $worker = pick(@$workers);
         $worker->{stopped} = $self->{now} + $STEP * (5 + int rand 86);
         $self->note("stop $worker->{name} until $worker->{stopped}");
     }
-    if ($self->goes_wrong('loss', 0.008) && !grep { !$_->{gen} } @$workers) {
+    if ($self->goes_wrong('loss', $self->loss_probability)
+        && !grep { !$_->{gen} } @$workers)
+    {
         $self->note('all is lost');
+        $self->{lost_at} = $self->{now};
         $self->lost;
         $redis->cmd('FLUSHALL');
         $self->clock;
@@ -579,6 +587,45 @@ sub faults {
     }
 }
 
+# A worker more, whose node knows the generation.
+sub worker_joins {
+    my ($self) = @_;
+    my $workers = $self->{workers};
+    my ($other) = grep { $_->{gen} } @$workers;
+    return if !$other || @$workers >= 7;
+    push @$workers, $self->worker(gen => $other->{gen},
+        config => $other->{config}, own => $other->{own});
+    $self->note("join $workers->[-1]{name}");
+}
+
+# A worker without requests exits; without a connection it says no bye.
+sub worker_leaves {
+    my ($self) = @_;
+    my $workers = $self->{workers};
+    my @idle = grep {
+        my $worker = $_;
+        !grep { %{ $worker->{used}{$_} } || %{ $worker->{wait}{$_} } }
+            @{ $self->{names} };
+    } grep { $_->{stopped} <= $self->{now} } @$workers;
+    return if @$workers <= 3 || !@idle;
+    my $worker = pick(@idle);
+    $self->note("leave $worker->{name}");
+    if ($worker->{conn}) {
+        $self->cut($worker);
+        $worker->{conn} = { commands => [], replies => [] };
+        $worker->send('bye', undef, [ $worker->{name}, $self->{lease} ]);
+        $self->execute($worker, shift @{ $worker->{conn}{commands} });
+    }
+    @$workers = grep { $_ != $worker } @$workers;
+}
+
+sub loss_probability {
+    my ($self) = @_;
+    return $self->{can}{again}
+        && $self->{now} < ($self->{lost_at} // -1e9) + 15 * $STEP
+        ? 0.08 : 0.008;
+}
+
 # A replica takes over, which lags by one or two copies of the state.
 sub failover {
     my ($self) = @_;
@@ -588,11 +635,12 @@ sub failover {
             @{ $redis->cmd('KEYS', 'dsem:*') };
         @$copies = (\%copy, grep { $_ } $copies->[0]);
     }
-    return if !$self->goes_wrong('fail', 0.008) || !@$copies
+    return if !$self->goes_wrong('fail', $self->loss_probability) || !@$copies
         || grep { !$_->{gen} } @$workers;
 
     my $copy = pick(@$copies);
     $self->note('failover');
+    $self->{lost_at} = $self->{now};
     $self->lost;
     $self->{run}++;
     $redis->cmd('FLUSHALL');

@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# The message that recovery has ended is lost: the worker asks Redis often
+# enough that its requests do not wait for the end of the lease.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 60);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my %way = map { $_ => $t->proxy($redis->address) } qw(deaf late);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 60s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=4 queue=100 timeout=50s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my %node = map { $_ => $t->node($_, $conf, REDIS => $way{$_}->address) }
+    sort keys %way;
+
+sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
+
+sub wait_for_recovery {
+    wait_for { of('gen') && of('recover_until') > of('clock') } 15,
+        'recovery';
+    wait_for { $redis->cmd('ZCOUNT', 'dsem:{0}:census', '-1e15', '+inf') == 1 }
+        15, 'first node to declare';
+}
+
+wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
+    'both sessions';
+my $calls = $redis->calls->{publish} // 0;
+wait_for { ($redis->calls->{publish} // 0) >= $calls + 4 } 15, 'heartbeats';
+
+$way{late}->freeze;
+$redis->cmd('FLUSHALL');
+wait_for_recovery();
+$way{deaf}->swallow(match => 'recovered');
+my $request = $node{deaf}->begin('/waits?t=1');
+
+$way{late}->cut;
+$way{late}->thaw;
+my $ended = now;
+is $request->wait(40)->status, 200, 'request served';
+note sprintf 'after %.2f s', now - $ended;
+cmp_ok $request->latency, '<', 30, 'not after a lease';
+eventually { $way{deaf}->swallowed >= 1 } 'message was lost';
+is $node{deaf}->logged($request)->{dsem_status}, 'PASSED', 'granted by Redis';
+
+$t->done;
