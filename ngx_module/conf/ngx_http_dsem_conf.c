@@ -271,6 +271,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->node = { 0, NULL };
      *     dmcf->zone = NULL;
      *     dmcf->enabled = 0;
+     *     dmcf->readers = NULL;
      */
 
     dmcf->connect_timeout = NGX_CONF_UNSET_MSEC;

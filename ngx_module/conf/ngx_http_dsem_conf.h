@@ -90,6 +90,7 @@ typedef struct {
     ngx_shm_zone_t            *zone;        /* NULL: nothing is limited */
 
     ngx_uint_t                 enabled;     /* unsigned:1, any limit */
+    ngx_array_t               *readers;     /* of request bodies, see http/ */
 
     ngx_http_dsem_check_t     *check;       /* NULL: all is read */
 } ngx_http_dsem_main_conf_t;
