@@ -147,6 +147,8 @@ ngx_http_dsem_init_module(ngx_cycle_t *cycle)
 {
     ngx_http_dsem_configuration++;
 
+    ngx_http_dsem_conf_check_queues(cycle);
+
     return NGX_OK;
 }
 
