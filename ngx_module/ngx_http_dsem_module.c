@@ -10,16 +10,20 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_variables.h"
 
 
 static ngx_int_t ngx_http_dsem_init(ngx_conf_t *cf);
+static ngx_int_t ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf,
+    ngx_uint_t phase, ngx_http_handler_pt handler);
 static ngx_int_t ngx_http_dsem_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_dsem_init_process(ngx_cycle_t *cycle);
 static void ngx_http_dsem_exit_process(ngx_cycle_t *cycle);
@@ -59,20 +63,11 @@ ngx_module_t  ngx_http_dsem_module = {
 };
 
 
-/*
- * Handlers of a phase run in the reverse order of their registration, and
- * third-party modules register last.  No permit may be acquired before access
- * control has decided, so our handler goes to the front.
- */
-
 static ngx_int_t
 ngx_http_dsem_init(ngx_conf_t *cf)
 {
-    ngx_uint_t                   i;
-    ngx_array_t                 *handlers;
-    ngx_http_handler_pt         *h;
-    ngx_http_core_main_conf_t   *cmcf;
-    ngx_http_dsem_main_conf_t   *dmcf;
+    ngx_http_core_main_conf_t  *cmcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
 
     /*
      * always: the filters of a configuration that was refused remain those of
@@ -86,39 +81,60 @@ ngx_http_dsem_init(ngx_conf_t *cf)
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_conf_zone(cf, dmcf) != NGX_OK) {
+    if (ngx_http_dsem_conf_zone(cf, dmcf) != NGX_OK
+        || ngx_http_dsem_body_init(cf, dmcf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
 
-    handlers = &cmcf->phases[NGX_HTTP_ACCESS_PHASE].handlers;
+    if (ngx_http_dsem_init_phase(cmcf, NGX_HTTP_REWRITE_PHASE,
+                                 ngx_http_dsem_redirect_handler) != NGX_OK
+        || ngx_http_dsem_init_phase(cmcf, NGX_HTTP_ACCESS_PHASE,
+                                    ngx_http_dsem_access_handler) != NGX_OK
+        || ngx_http_dsem_init_phase(cmcf, NGX_HTTP_PRECONTENT_PHASE,
+                                    ngx_http_dsem_handler) != NGX_OK
+        || ngx_http_dsem_init_phase(cmcf, NGX_HTTP_LOG_PHASE,
+                                    ngx_http_dsem_log_handler) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Handlers of a phase run in the reverse order of their registration, and
+ * third-party modules register last.  No permit may be acquired before access
+ * control has decided, so our handler goes to the front there.
+ */
+
+static ngx_int_t
+ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf, ngx_uint_t phase,
+    ngx_http_handler_pt handler)
+{
+    ngx_uint_t            i;
+    ngx_array_t          *handlers;
+    ngx_http_handler_pt  *h;
+
+    handlers = &cmcf->phases[phase].handlers;
 
     if (ngx_array_push(handlers) == NULL) {
         return NGX_ERROR;
     }
 
     h = handlers->elts;
+    i = handlers->nelts - 1;
 
-    for (i = handlers->nelts - 1; i > 0; i--) {
-        h[i] = h[i - 1];
+    if (phase == NGX_HTTP_ACCESS_PHASE) {
+        for ( /* void */ ; i > 0; i--) {
+            h[i] = h[i - 1];
+        }
     }
 
-    h[0] = ngx_http_dsem_access_handler;
-
-    h = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    *h = ngx_http_dsem_handler;
-
-    h = ngx_array_push(&cmcf->phases[NGX_HTTP_LOG_PHASE].handlers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    *h = ngx_http_dsem_log_handler;
+    h[i] = handler;
 
     return NGX_OK;
 }
@@ -130,6 +146,8 @@ static ngx_int_t
 ngx_http_dsem_init_module(ngx_cycle_t *cycle)
 {
     ngx_http_dsem_configuration++;
+
+    ngx_http_dsem_conf_check_queues(cycle);
 
     return NGX_OK;
 }

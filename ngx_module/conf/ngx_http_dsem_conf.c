@@ -271,6 +271,9 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->node = { 0, NULL };
      *     dmcf->zone = NULL;
      *     dmcf->enabled = 0;
+     *     dmcf->readers = NULL;
+     *     dmcf->longest = 0;
+     *     dmcf->longest_name = { 0, NULL };
      */
 
     dmcf->connect_timeout = NGX_CONF_UNSET_MSEC;
@@ -362,6 +365,44 @@ ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     dmcf->zone->init = ngx_http_dsem_zone_init;
 
     return NGX_OK;
+}
+
+
+/*
+ * A waiting request has a connection to its client: a queue beyond all
+ * connections of the node cannot be filled by this node.  Known only when all
+ * blocks are read.
+ */
+
+void
+ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle)
+{
+    ngx_int_t                   connections;
+    ngx_core_conf_t            *ccf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_dsem_module);
+
+    if (dmcf == NULL) {
+        return;
+    }
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    connections = cycle->connection_n;
+
+    if (ccf->master) {
+        connections *= ccf->worker_processes;
+    }
+
+    if (dmcf->longest > connections) {
+        ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                      "\"queue=%i\" in \"dsem\" directive of semaphore "
+                      "\"%V\" is longer than the %i connections of this "
+                      "node, requests beyond \"worker_connections\" or "
+                      "\"dsem_max_waiting\" cannot wait",
+                      dmcf->longest, &dmcf->longest_name, connections);
+    }
 }
 
 

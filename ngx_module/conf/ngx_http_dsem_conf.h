@@ -91,6 +91,10 @@ typedef struct {
     ngx_shm_zone_t            *zone;        /* NULL: nothing is limited */
 
     ngx_uint_t                 enabled;     /* unsigned:1, any limit */
+    ngx_array_t               *readers;     /* of request bodies, see http/ */
+
+    ngx_int_t                  longest;     /* queue, of longest_name */
+    ngx_str_t                  longest_name;
 
     ngx_http_dsem_limits_settings_t  limits;
 
@@ -108,6 +112,7 @@ char *ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 
 ngx_int_t ngx_http_dsem_conf_zone(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
 
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

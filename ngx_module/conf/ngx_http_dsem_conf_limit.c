@@ -51,6 +51,8 @@ struct ngx_http_dsem_check_s {
 };
 
 
+static char *ngx_http_dsem_limit_longest(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf, ngx_int_t queue, ngx_str_t *name);
 static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -181,7 +183,29 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
     dmcf->enabled = 1;
 
-    return NGX_CONF_OK;
+    return ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1]);
+}
+
+
+/* the word outlives the configuration's reading: a warning may name it */
+
+static char *
+ngx_http_dsem_limit_longest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
+    ngx_int_t queue, ngx_str_t *name)
+{
+    ngx_str_t  *word;
+
+    if (queue <= dmcf->longest) {
+        return NGX_CONF_OK;
+    }
+
+    word = ngx_http_dsem_conf_word(cf, name);
+
+    dmcf->longest = queue;
+    dmcf->longest_name.len = word->len;
+    dmcf->longest_name.data = ngx_pstrdup(cf->pool, word);
+
+    return dmcf->longest_name.data ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -6,7 +6,7 @@
  * before anything is acquired, and releasing is idempotent: every way in
  * which a request can end releases once.
  *
- * Called by: handler, acquire, filter and variables.
+ * Called by: handler, redirect, body, acquire, filter and variables.
  */
 
 
@@ -122,6 +122,18 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 }
 
 
+/* as if it had just come into its location: it holds nothing */
+
+void
+ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_ctx_release_all(ctx);
+
+    ctx->current = 0;
+    ctx->released = 0;
+}
+
+
 /* its permits, or its place in the queue; idempotent */
 
 void
@@ -147,6 +159,10 @@ ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
 
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);
+    }
+
+    if (ctx->redirect && ctx->redirect->posted) {
+        ngx_delete_posted_event(ctx->redirect);
     }
 
     for (i = ctx->nclaims; i > 0; i--) {

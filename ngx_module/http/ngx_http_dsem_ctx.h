@@ -40,6 +40,7 @@ typedef struct {
     ngx_uint_t                  current;    /* the next to be acquired */
 
     ngx_event_t                 timer;      /* of the current claim */
+    ngx_event_t                *redirect;   /* NULL: never redirected */
     ngx_msec_t                  started;
 
     ngx_int_t                   rc;         /* for the phase engine */
@@ -71,6 +72,7 @@ ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_find(ngx_http_request_t *r);
 ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_get(ngx_http_request_t *r);
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
+void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx);
 

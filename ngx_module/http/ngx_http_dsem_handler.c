@@ -4,8 +4,7 @@
  *
  * The access handler acts only where it has the last word on access, the
  * precontent handler everywhere else; whichever comes first acquires, once
- * per location.  A body of known length is read before that, so that a slow
- * upload holds no permit ("dsem_wait_body").
+ * per location.
  *
  * Called by: nginx, through the phases that module registers.
  */
@@ -15,17 +14,14 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_module.h"
 
 
-static void ngx_http_dsem_handler_abandon(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx);
-static ngx_uint_t ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx);
-static ngx_int_t ngx_http_dsem_handler_read_body(ngx_http_request_t *r);
-static void ngx_http_dsem_handler_body_read(ngx_http_request_t *r);
 
 
 /*
@@ -65,12 +61,7 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
 
     /* subrequests are not counted, as with limit_conn */
 
-    if (r != r->main) {
-        return NGX_DECLINED;
-    }
-
-    if (r->post_action) {
-        ngx_http_dsem_handler_abandon(r);
+    if (r != r->main || r->post_action) {
         return NGX_DECLINED;
     }
 
@@ -110,24 +101,6 @@ ngx_http_dsem_handler(ngx_http_request_t *r)
 }
 
 
-/* the client has left while the request waited: post_action is not for it */
-
-static void
-ngx_http_dsem_handler_abandon(ngx_http_request_t *r)
-{
-    ngx_http_dsem_ctx_t  *ctx;
-
-    ctx = ngx_http_dsem_ctx_find(r);
-
-    if (ctx && !ctx->decided) {
-        ngx_http_dsem_ctx_release_all(ctx);
-        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
-        ctx->rc = NGX_DECLINED;
-        ctx->decided = 1;
-    }
-}
-
-
 /* once per location */
 
 static ngx_int_t
@@ -145,12 +118,12 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (!ctx->decided && ngx_http_dsem_handler_wait_body(ctx)) {
+    if (!ctx->decided && ngx_http_dsem_body_expected(ctx)) {
 
         ngx_http_dsem_acquire_reject_early(ctx);
 
         if (!ctx->decided) {
-            return ngx_http_dsem_handler_read_body(ctx->request);
+            return ngx_http_dsem_body_read(ctx);
         }
     }
 
@@ -190,64 +163,6 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
     }
 
     return NGX_OK;
-}
-
-
-/* a streamed body may never end, and is passed on while it comes */
-
-static ngx_uint_t
-ngx_http_dsem_handler_wait_body(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_http_request_t  *r;
-
-    r = ctx->request;
-
-    return ctx->conf->wait_body
-           && ctx->current < ctx->nclaims
-           && !r->filter_finalize
-           && r->headers_in.content_length_n > 0
-           && !r->headers_in.chunked
-           && r->request_body == NULL
-           && !r->discard_body;
-}
-
-
-/* as the mirror module of nginx does; the result is for the phase engine */
-
-static ngx_int_t
-ngx_http_dsem_handler_read_body(ngx_http_request_t *r)
-{
-    ngx_int_t  rc;
-
-    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "dsem reads the body first");
-
-    rc = ngx_http_read_client_request_body(r,
-                                           ngx_http_dsem_handler_body_read);
-
-    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-        return rc;
-    }
-
-    ngx_http_finalize_request(r, NGX_DONE);
-
-    return NGX_DONE;
-}
-
-
-static void
-ngx_http_dsem_handler_body_read(ngx_http_request_t *r)
-{
-    ngx_http_dsem_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
-
-    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
-        return;
-    }
-
-    r->write_event_handler = ngx_http_core_run_phases;
-    ngx_http_core_run_phases(r);
 }
 
 

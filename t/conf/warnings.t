@@ -25,16 +25,28 @@ my @cases = (
     ['dsem_lease 1s; dsem_redis_timeout 2s;',
         '"dsem_redis_timeout" is longer than "dsem_lease"'],
     ['dsem_lease 2s; dsem_redis_timeout 2s;'],
+    ['dsem a limit=1 queue=101; dsem $arg_b limit=1 queue=102;',
+        '"queue=102" in "dsem" directive of semaphore "$arg_b" is longer than '
+        . 'the 100 connections of this node'],
+    ['dsem a limit=1 queue=100;'],
+    ['dsem a limit=1 queue=200;', undef, 'worker_processes 2;'],
+    ['dsem a limit=1 queue=201;',
+        '"queue=201" in "dsem" directive of semaphore "a" is longer than the '
+        . '200 connections', 'worker_processes 2;'],
+    ['dsem a limit=1 queue=101;',
+        '"queue=101" in "dsem" directive of semaphore "a" is longer than the '
+        . '100 connections', 'worker_processes 2; master_process off;'],
     [''],
 );
 
 my $t = Dsem::Test->new;
 
 for (@cases) {
-    my ($http, $warning) = @$_;
+    my ($http, $warning, $main) = @$_;
+    $main //= '';
     my ($status, $errors) = $t->test_conf(<<"EOF_CONF");
 %%GLOBALS%%
-events { }
+$main
 http {
     %%HTTP%%
     $http
@@ -42,10 +54,12 @@ http {
         listen 127.0.0.1:%%PORT%%;
     }
 }
+# known late: a queue is compared with the connections of the node
+events { worker_connections 100; }
 EOF_CONF
-    is $status, 0, "accepted: $http";
+    is $status, 0, "accepted: $main $http";
     if (defined $warning) {
-        like $errors, qr/\[warn\] \Q$warning\E/, 'warning printed';
+        like $errors, qr/\[warn\] (?:\d+#\d+: )?\Q$warning\E/, 'warning printed';
     } else {
         unlike $errors, qr/\[warn\]/, 'no warning';
     }

@@ -1,0 +1,328 @@
+
+/*
+ * Request bodies that are read before permits are acquired, so that a slow
+ * upload holds none ("dsem_wait_body").
+ *
+ * Only the order of two steps changes: a body is read here if nginx would
+ * read it whole before it connects to the upstream.  That is so for the
+ * content handlers of the modules that have a directive "..._request_buffering"
+ * beside their "..._pass", unless it is off.  All other handlers (DAV, lua,
+ * gRPC) read a body in their own way, and must find it unread.
+ *
+ * Called by: module, when a configuration is read; handler.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_body.h"
+#include "ngx_http_dsem_module.h"
+
+
+/* a content handler that reads bodies whole, unless its flag is off */
+typedef struct {
+    ngx_http_handler_pt   handler;
+    ngx_uint_t            ctx_index;
+    ngx_uint_t            offset;       /* of the flag, an ngx_flag_t */
+} ngx_http_dsem_reader_t;
+
+
+static ngx_int_t ngx_http_dsem_body_add_reader(ngx_conf_t *cf,
+    ngx_array_t *readers, ngx_module_t *module);
+static ngx_command_t *ngx_http_dsem_body_flag(ngx_module_t *module);
+static ngx_command_t *ngx_http_dsem_body_pass(ngx_module_t *module,
+    ngx_command_t *flag);
+static ngx_http_handler_pt ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
+    ngx_module_t *module, ngx_command_t *pass);
+static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
+    ngx_module_t *module);
+static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_request_t *r);
+static void ngx_http_dsem_body_handler(ngx_http_request_t *r);
+
+
+static ngx_str_t  ngx_http_dsem_body_suffix = ngx_string("_request_buffering");
+
+
+/* finds the readers of this nginx; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_body_init(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+{
+    ngx_uint_t      i;
+    ngx_module_t  **modules;
+
+    dmcf->readers = ngx_array_create(cf->pool, 4,
+                                     sizeof(ngx_http_dsem_reader_t));
+    if (dmcf->readers == NULL) {
+        return NGX_ERROR;
+    }
+
+    modules = cf->cycle->modules;
+
+    for (i = 0; modules[i]; i++) {
+
+        if (modules[i]->type == NGX_HTTP_MODULE
+            && ngx_http_dsem_body_add_reader(cf, dmcf->readers, modules[i])
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
+    ngx_module_t *module)
+{
+    ngx_command_t           *flag, *pass;
+    ngx_http_handler_pt      handler;
+    ngx_http_dsem_reader_t  *reader;
+
+    flag = ngx_http_dsem_body_flag(module);
+    if (flag == NULL) {
+        return NGX_OK;
+    }
+
+    pass = ngx_http_dsem_body_pass(module, flag);
+    if (pass == NULL) {
+        return NGX_OK;
+    }
+
+    handler = ngx_http_dsem_body_handler_of(cf, module, pass);
+    if (handler == NULL) {
+        return NGX_OK;
+    }
+
+    reader = ngx_array_push(readers);
+    if (reader == NULL) {
+        return NGX_ERROR;
+    }
+
+    reader->handler = handler;
+    reader->ctx_index = module->ctx_index;
+    reader->offset = flag->offset;
+
+    return NGX_OK;
+}
+
+
+/* the directive "..._request_buffering", or NULL */
+
+static ngx_command_t *
+ngx_http_dsem_body_flag(ngx_module_t *module)
+{
+    ngx_str_t      *suffix;
+    ngx_command_t  *cmd;
+
+    suffix = &ngx_http_dsem_body_suffix;
+
+    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
+
+        if (cmd->name.len > suffix->len
+            && ngx_memcmp(cmd->name.data + cmd->name.len - suffix->len,
+                          suffix->data, suffix->len)
+               == 0
+            && cmd->set == ngx_conf_set_flag_slot
+            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
+        {
+            return cmd;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* the directive "..._pass" beside it, or NULL */
+
+static ngx_command_t *
+ngx_http_dsem_body_pass(ngx_module_t *module, ngx_command_t *flag)
+{
+    size_t          prefix;
+    ngx_command_t  *cmd;
+
+    prefix = flag->name.len - ngx_http_dsem_body_suffix.len;
+
+    for (cmd = module->commands; cmd->name.len; cmd++) {
+
+        if (cmd->name.len == prefix + sizeof("_pass") - 1
+            && ngx_memcmp(cmd->name.data, flag->name.data, prefix) == 0
+            && ngx_memcmp(cmd->name.data + prefix, "_pass",
+                          sizeof("_pass") - 1)
+               == 0
+            && (cmd->type & NGX_CONF_TAKE1)
+            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
+        {
+            return cmd;
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * The content handlers of nginx have no public names: the directive is set in
+ * a location that no request can reach, which shows what it sets.  An address
+ * with a variable creates no upstream.  NULL: it cannot be known.
+ */
+
+static ngx_http_handler_pt
+ngx_http_dsem_body_handler_of(ngx_conf_t *cf, ngx_module_t *module,
+    ngx_command_t *pass)
+{
+    ngx_str_t                 *value;
+    ngx_conf_t                 own;
+    ngx_http_conf_ctx_t        ctx;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    own = *cf;
+    ctx = *(ngx_http_conf_ctx_t *) cf->ctx;
+    own.ctx = &ctx;
+
+    ctx.loc_conf = ngx_pcalloc(cf->temp_pool,
+                               sizeof(void *) * ngx_http_max_module);
+    own.args = ngx_array_create(cf->temp_pool, 2, sizeof(ngx_str_t));
+
+    if (ctx.loc_conf == NULL
+        || own.args == NULL
+        || ngx_http_dsem_body_create_conf(&own, &ngx_http_core_module)
+           != NGX_OK
+        || ngx_http_dsem_body_create_conf(&own, module) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    value = ngx_array_push_n(own.args, 2);
+    value[0] = pass->name;
+    ngx_str_set(&value[1], "$uri");
+
+    if (pass->set(&own, pass, ctx.loc_conf[module->ctx_index])
+        != NGX_CONF_OK)
+    {
+        return NULL;
+    }
+
+    clcf = ctx.loc_conf[ngx_http_core_module.ctx_index];
+
+    return clcf->handler;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_body_create_conf(ngx_conf_t *cf, ngx_module_t *module)
+{
+    void                 *conf;
+    ngx_http_module_t    *functions;
+    ngx_http_conf_ctx_t  *ctx;
+
+    functions = module->ctx;
+    ctx = cf->ctx;
+
+    conf = functions->create_loc_conf(cf);
+    ctx->loc_conf[module->ctx_index] = conf;
+
+    return conf ? NGX_OK : NGX_ERROR;
+}
+
+
+/* a streamed body may never end, and is passed on while it comes */
+
+ngx_uint_t
+ngx_http_dsem_body_expected(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    return ctx->conf->wait_body
+           && ctx->nclaims
+           && r->headers_in.content_length_n > 0
+           && !r->headers_in.chunked
+           && !r->filter_finalize
+           && r->request_body == NULL
+           && !r->discard_body
+           && ngx_http_dsem_body_buffered(r);
+}
+
+
+/* whether nginx reads the whole body before it connects to the upstream */
+
+static ngx_uint_t
+ngx_http_dsem_body_buffered(ngx_http_request_t *r)
+{
+    char                       *conf;
+    ngx_uint_t                  i;
+    ngx_http_dsem_reader_t     *reader;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    if (r->content_handler == NULL) {
+        return 0;
+    }
+
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    reader = dmcf->readers->elts;
+
+    for (i = 0; i < dmcf->readers->nelts; i++) {
+
+        if (reader[i].handler == r->content_handler) {
+            conf = r->loc_conf[reader[i].ctx_index];
+            return *(ngx_flag_t *) (conf + reader[i].offset) == 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * Reads as the mirror module of nginx does; the result is for the phase
+ * engine.  Permits kept over a redirect are not held while a body is coming.
+ */
+
+ngx_int_t
+ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "dsem reads the body first");
+
+    rc = ngx_http_read_client_request_body(r, ngx_http_dsem_body_handler);
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_dsem_ctx_restart(ctx);
+    }
+
+    ngx_http_finalize_request(r, NGX_DONE);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_dsem_body_handler(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
+        return;
+    }
+
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/perl
+
+# With "log_subrequest on" the log phase also runs for subrequests: the permits
+# of the request stay until the request itself is logged.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    log_subrequest on;
+    lingering_close off;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%;
+        location = /page.html {
+            dsem one limit=1 queue=10 timeout=30s;
+            ssi on;
+        }
+        location /included {
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+open my $page, '>', $node->dir . '/page.html' or die "page.html: $!";
+print $page '<!--# include virtual="/included?t=1" -->|'
+    . '<!--# include virtual="/included?hang=1" -->';
+close $page;
+
+my $request = $node->begin('/page.html');
+eventually { $up->served == 1 && $up->now == 1 } 'second subrequest running';
+eventually { scalar($node->access_log) == 1 } 'first one logged';
+is(held(), 1, 'permit held');
+
+my $next = $node->begin('/page.html');
+eventually { waiting() == 1 } 'next request queued';
+is($up->now, 1, 'no subrequest of it');
+$up->release_all;
+is($request->wait->status, 200, 'request served');
+wait_for { $up->now == 1 };
+$up->release_all;
+is($next->wait->status, 200, 'next request served');
+eventually { held() == 0 } 'no permit held';
+
+done_testing();
+
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:one', 'held') // 0 }
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0 }

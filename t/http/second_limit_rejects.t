@@ -1,0 +1,89 @@
+#!/usr/bin/perl
+
+# A request that has acquired the permit of its first semaphore and does not
+# get that of the second releases the first one, whether the second rejects it,
+# lets it time out, or the client leaves while it waits.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_log_level info;
+    lingering_close off;
+    add_header X-Dsem "$dsem_status $dsem_name" always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /second {
+            dsem second limit=1;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /full {
+            dsem first limit=2 queue=10 timeout=30s;
+            dsem second limit=1;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /timeout {
+            dsem first limit=2 queue=10 timeout=30s;
+            dsem second limit=1 queue=10 timeout=50ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /wait {
+            dsem first limit=2 queue=10 timeout=30s;
+            dsem second limit=1 queue=10 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /first {
+            dsem first limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $node->begin('/second?hang=1');
+wait_for { $up->now == 1 };
+
+my %refused = (full => 'REJECTED second', timeout => 'TIMEOUT second');
+for my $name (sort keys %refused) {
+    for (1 .. 20) {
+        my $request = $node->get("/$name");
+        is($request->header('X-Dsem'), $refused{$name}, "$name: status");
+    }
+    eventually { held() == 0 } 'first permit released';
+}
+
+for (1 .. 20) {
+    my $leaver = $node->begin('/wait');
+    wait_for { waiting() == 1 };
+    $leaver->close;
+    wait_for { waiting() == 0 };
+}
+eventually { held() == 0 } 'client abort: first permit released';
+
+# both permits of the first are free
+my @served = map { $node->begin("/first?hang=1&n=$_") } 1, 2;
+eventually { $up->now == 3 } 'first semaphore not used up';
+$up->release_all;
+is($_->wait->status, 200, 'request served') for $holder, @served;
+
+done_testing();
+
+sub held { $redis->cmd('HGET', 'dsem:{0}:s:first', 'held') // 0 }
+sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:second', 'waiting') // 0 }
