@@ -325,13 +325,15 @@ ngx_http_dsem_dispatch_reset(void *data)
 
     counted = 0;
 
+    ngx_http_dsem_hints_not_full();
+
     for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
         next = ngx_http_dsem_account_next(account);
 
         counted |= (account->inflight
                     || ngx_http_dsem_account_sum(account) != 0);
 
-        ngx_http_dsem_tickets_free_ownerless(account);
+        ngx_http_dsem_tickets_reset(account);
         ngx_http_dsem_account_reset(account);
         ngx_http_dsem_account_done(account);
     }

@@ -95,6 +95,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     if (unavailable && !ngx_http_dsem_local_room(account, ask)) {
         answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
         answer->in_use = account->held;
+        answer->local = 1;
         ngx_http_dsem_account_done(account);
         return NULL;
     }
