@@ -9,7 +9,8 @@
 -- ARGV[4] generation that the session knows: integer
 -- ARGV[5] lease: integer > 0, ms
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
---   live sessions, sessions removed by this call: integers
+--   live sessions, sessions removed by this call, 1: the message was
+--   published, 0: the user may not publish it: integers
 --
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
@@ -68,7 +69,9 @@ for _, name in ipairs(expired) do
 end
 prune_bars(clock)
 
-redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])
+local published = redis.pcall('PUBLISH', meta .. ':c:' .. session,
+    'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    redis.call('ZCARD', sessions), #expired }
+    redis.call('ZCARD', sessions), #expired,
+    type(published) == 'number' and 1 or 0 }

@@ -8,6 +8,9 @@ package Dsem::Clock;
 #   my $redis = $clock->redis;          # same as $t->redis
 #   $clock->step(-3600);
 #
+# With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
+# is unchanged: for timers of nginx, which gets the library from the test.
+#
 # Called by: tests.
 
 use strict;
@@ -16,13 +19,14 @@ use warnings;
 use Carp qw(croak);
 
 sub new {
-    my ($class, $t) = @_;
+    my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
     my $self = bless { t => $t, file => "$dir/clock", offset => 0,
         library => "$dir/clock.so" }, $class;
     $self->step(0);
     local $/;
-    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c -o),
+    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c),
+        ($opt{monotonic} ? '-DMONOTONIC' : ()), '-o',
         $self->{library}, '-' or croak "cc: $!";
     print $cc scalar <DATA>;
     close $cc or croak 'the clock cannot be compiled';
@@ -90,7 +94,13 @@ clock_gettime(clockid_t id, struct timespec *ts)
     rc = syscall(SYS_clock_gettime, id, ts);
 
     if (rc == 0 && offset
-        && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
+#ifdef MONOTONIC
+        && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE
+            || id == CLOCK_BOOTTIME)
+#else
+        && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
+#endif
+       )
     {
         ts->tv_sec += *offset;
     }

@@ -241,7 +241,7 @@ sub beat {
     my ($self) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
         $self->{lease});
-    @$reply{qw/live removed/} = @rest;
+    @$reply{qw/live removed published/} = @rest;
     return $reply;
 }
 
