@@ -3,14 +3,17 @@
 -- the session's own channel: the message proves that the subscription works.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- KEYS[4] census ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed in reply and message
 -- ARGV[4] generation that the session knows: integer
 -- ARGV[5] lease: integer > 0, ms
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
---   live sessions, sessions removed by this call, 1: the message was
---   published, 0: the user may not publish it: integers
+--   live sessions (while the state recovers: with those that are missing),
+--   sessions removed by this call, ms until recovery ends at the latest (0:
+--   none), 1: the message was published, 0: the user may not publish it:
+--   integers
 --
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
@@ -19,6 +22,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
+-- @include "include/census.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
@@ -69,9 +73,13 @@ for _, name in ipairs(expired) do
 end
 prune_bars(clock)
 
+local recovery = math.max(
+    (tonumber(redis.call('HGET', meta, 'recover_until')) or 0) - clock, 0)
+local census = recovery > 0 and census_read(meta, KEYS[4])
+local live = census_size(census, sessions, clock)
+
 local published = redis.pcall('PUBLISH', meta .. ':c:' .. session,
     'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    redis.call('ZCARD', sessions), #expired,
-    type(published) == 'number' and 1 or 0 }
+    live, #expired, recovery, type(published) == 'number' and 1 or 0 }

@@ -2,6 +2,7 @@
 -- every connection; declare for each account and declared follow.
 --
 -- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- KEYS[4] census ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -9,17 +10,23 @@
 -- ARGV[5] generation to set if there is none: integer > 0, random
 -- ARGV[6] lease: integer > 0, ms
 -- ARGV[7] run id of the Redis process, from INFO: hex string
+-- ARGV[8] sessions, in the last answer to this session: integer, 0: the session
+--   has had none, it was never registered
+-- ARGV[9] age of the last answered hello or beat of the session: integer, ms
 -- Reply: session (string), epoch, number, status (ok, stale, gone); if ok then
---   generation, live sessions, ms until recovery ends (0: none),
+--   generation, live sessions (while the state recovers: with those that are
+--   missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired
+-- Messages: "recovered", see include/census.lua
 --
 -- A missing generation means that Redis lost all state, or a first start. Only
 -- a missing generation is set: replacing a different one would go on without
 -- end between two sessions. A session that remembers another generation proves
--- that there was state, so recovery lasts one lease from the creation of the
--- new generation; a first start causes no pause. State that another process
--- wrote (a promoted replica, a restart from disk) may lack the last writes and
--- causes the same recovery.
+-- that there was state, so recovery lasts until all sessions that were
+-- registered have declared, one lease from the creation of the new generation
+-- at most; a first start causes no pause. State that another process wrote (a
+-- promoted replica, a restart from disk) may lack the last writes and causes
+-- the same recovery.
 --
 -- Run again with the same epoch it replies stale and changes nothing but the
 -- clock. O(log n), n sessions.
@@ -28,12 +35,14 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/registry.lua"
+-- @include "include/census.lua"
 
 local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local run = run_id(7)
+local told, age = integer(8), integer(9)
 
 local function reply(status, ...)
     return { session, epoch, number, status, ... }
@@ -52,9 +61,9 @@ if current and current >= epoch then
     return reply(STATUS.stale)
 end
 
-local v = redis.call('HMGET', meta, 'gen', 'created', 'recover_until', 'run')
+local v = redis.call('HMGET', meta, 'gen', 'created', 'run')
 local gen, created = tonumber(v[1]), tonumber(v[2]) or 0
-local recover_until = tonumber(v[3]) or 0
+local restarted = v[3] and v[3] ~= run
 
 if not gen then
     -- leases in a registry that is left over are times of another clock
@@ -64,16 +73,28 @@ if not gen then
     redis.call('HSET', meta, 'gen', string.format('%.0f', gen),
         'created', created)
 end
-if known ~= 0 and known ~= gen then
-    recover_until = math.max(recover_until, created + lease)
+redis.call('HSET', meta, 'run', run)
+redis.call('HSETNX', meta, 'recover_until', 0)
+
+local lost = known ~= 0 and known ~= gen
+local census = census_read(meta, KEYS[4])
+if not census or census.gen ~= gen or restarted then
+    census = census_begin(meta, KEYS[4], census, sessions, gen,
+        restarted and clock or created, lease, restarted, clock)
 end
-if v[4] and v[4] ~= run then
-    recover_until = math.max(recover_until, clock + lease)
+if lost then
+    census.lost = true
+    census.lease = math.max(census.lease, lease)
 end
-redis.call('HSET', meta, 'run', run, 'recover_until', recover_until)
+if census_open(census, clock) then
+    census_hello(census, session, clock, lease,
+        told > 0 and (lost or census.any and known ~= 0), told, age)
+end
+census_write(census)
 
 redis.call('ZADD', sessions, clock + lease, session)
 registry_write(epochs, session, epoch, current and declared or 0, lease)
 
-return reply(STATUS.ok, gen, redis.call('ZCARD', sessions),
-    math.max(recover_until - clock, 0), current and 1 or 0)
+local recovery = census_judge(census, sessions, clock)
+return reply(STATUS.ok, gen, census_size(census, sessions, clock), recovery,
+    current and 1 or 0)

@@ -21,8 +21,8 @@ end
 -- without a command although sessions are registered, all workers may have
 -- admitted requests by their local shares, which Redis does not count. Then
 -- nothing is granted for a quarter of a lease, so that all sessions can
--- declare first. A forward step of the host's clock causes the same pause and
--- nothing else.
+-- declare first; a census does not end this pause. A forward step of the
+-- host's clock causes the same pause and nothing else.
 local function clock_tick(meta, sessions, lease)
     local v = redis.call('HMGET', meta, 'clock', 'wall', 'recover_until')
     local now, wall = wall_now(), tonumber(v[2])
@@ -31,8 +31,9 @@ local function clock_tick(meta, sessions, lease)
     if wall and now - wall >= lease * 3 / 4
         and redis.call('ZCARD', sessions) > 0
     then
-        redis.call('HSET', meta, 'recover_until',
-            math.max(tonumber(v[3]) or 0, clock + math.floor(lease / 4)))
+        local pause = clock + math.floor(lease / 4)
+        redis.call('HSET', meta, 'pause', pause, 'recover_until',
+            math.max(tonumber(v[3]) or 0, pause))
     end
     return clock
 end

@@ -418,7 +418,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_HTTP_DSEM_ON_ERROR_LOCAL);
     ngx_conf_merge_uint_value(conf->release, prev->release,
                               NGX_HTTP_DSEM_RELEASE_RESPONSE);
-    ngx_conf_merge_msec_value(conf->reuse, prev->reuse, 100);
+    ngx_conf_merge_msec_value(conf->reuse, prev->reuse, 5000);
     ngx_conf_merge_value(conf->retry_after, prev->retry_after,
                          NGX_HTTP_DSEM_RETRY_AUTO);
     ngx_conf_merge_value(conf->wait_body, prev->wait_body, 1);

@@ -139,6 +139,8 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         claim->ask.reuse = ctx->conf->reuse;
         claim->ask.local = (ctx->conf->on_error
                             == NGX_HTTP_DSEM_ON_ERROR_LOCAL);
+        claim->ask.pass = (ctx->conf->on_error
+                           == NGX_HTTP_DSEM_ON_ERROR_PASS);
 
         claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);
 

@@ -74,8 +74,9 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
-    p = ngx_alloc(4 * keys->shard.len
-                  + sizeof(":sessions:epochs:orders") - 1, ngx_cycle->log);
+    p = ngx_alloc(5 * keys->shard.len
+                  + sizeof(":sessions:epochs:orders:census") - 1,
+                  ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -90,7 +91,9 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
                                 &none);
     p = ngx_http_dsem_key_write(&keys->epochs, p, &keys->shard, ":epochs",
                                 &none);
-    (void) ngx_http_dsem_key_write(&keys->orders, p, &keys->shard, ":orders",
+    p = ngx_http_dsem_key_write(&keys->orders, p, &keys->shard, ":orders",
+                                &none);
+    (void) ngx_http_dsem_key_write(&keys->census, p, &keys->shard, ":census",
                                    &none);
 
     return NGX_OK;

@@ -22,6 +22,7 @@ typedef struct {
     ngx_str_t  sessions;
     ngx_str_t  epochs;
     ngx_str_t  orders;
+    ngx_str_t  census;
 } ngx_http_dsem_keys_t;
 
 

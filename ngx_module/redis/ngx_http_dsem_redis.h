@@ -26,6 +26,8 @@ typedef struct {
     void                    (*down)(void *data);
     /* the breaker has opened: no request should wait for Redis */
     void                    (*unavailable)(void *data);
+    /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
+    void                    (*heard)(void *data);
     /* one message to the session's channel */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_redis_handlers_t;
@@ -51,6 +53,9 @@ void ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis,
     ngx_uint_t passed);
 void ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
     ngx_uint_t published);
+ngx_uint_t ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis);
+ngx_int_t ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis,
+    ngx_msec_t worth);
 ngx_str_t *ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis);
 ngx_http_dsem_keys_t *ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis);
 

@@ -160,6 +160,26 @@ ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
 }
 
 
+/* asks for a reply of any kind; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_http_dsem_call_t  *call;
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    ngx_http_dsem_resp_begin(command, 1);
+    ngx_http_dsem_resp_bytes(command, "PING", sizeof("PING") - 1);
+
+    call = ngx_http_dsem_script_send(calls, conn);
+
+    return call ? NGX_OK : NGX_ERROR;
+}
+
+
 /*
  * Names the connection for CLIENT LIST; that may be denied.  After the
  * others: a server that rejects the connection replies to the first command.

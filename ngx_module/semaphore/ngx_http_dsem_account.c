@@ -3,10 +3,12 @@
  * Accounts: what this worker has of each semaphore.
  *
  * Owns the accounts and their ledger: held, idle and pending release, whose
- * sum is what Redis counts for this session.  Only the verbs of this file
- * (hold, reuse, keep, give back, hand over, report, clear) change them.  An
- * account exists only while there is something in it, so that names that
- * clients invent leave nothing behind.
+ * sum is what Redis counts for this session.  While it is not declared, and
+ * until the fence, Redis counts "last_reported" instead, which holds all that
+ * is held.  Only the verbs of this file (hold, reuse, keep, give back, hand
+ * over, report, declared, clear) change them.  An account exists only while
+ * there is something in it, so that names that clients invent leave nothing
+ * behind.
  *
  * Called by: all of this folder.  Keeps the lists of tickets, and knows
  * neither their states nor the form of commands.
@@ -24,7 +26,7 @@ typedef struct {
     ngx_http_dsem_keys_t  *keys;
     ngx_rbtree_t           names;
     ngx_rbtree_node_t      sentinel;
-    ngx_queue_t            synced;      /* declared in this epoch */
+    ngx_queue_t            synced;      /* in this epoch, by last_check */
     ngx_queue_t            undeclared;
 
     ngx_queue_t            dirty;
@@ -192,7 +194,10 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
 }
 
 
-/* all accounts: the one after this, or the first for NULL; NULL: no more */
+/*
+ * All accounts: the one after this, or the first for NULL; NULL: no more.
+ * Those that were checked longest ago come first.
+ */
 
 ngx_http_dsem_account_t *
 ngx_http_dsem_account_next(ngx_http_dsem_account_t *account)
@@ -262,6 +267,33 @@ ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
 }
 
 
+/* true until the pause is over */
+
+ngx_uint_t
+ngx_http_dsem_account_recovering(ngx_http_dsem_account_t *account)
+{
+    if (account->recovering
+        && (ngx_msec_int_t) (ngx_current_msec - account->ask_after) >= 0)
+    {
+        account->recovering = 0;
+    }
+
+    return account->recovering;
+}
+
+
+/* Redis grants permits again */
+
+void
+ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account)
+{
+    if (account->recovering) {
+        account->recovering = 0;
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
 /* frees the account if it is empty; to be called last */
 
 void
@@ -273,7 +305,17 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->nasks
         || account->pending_release
         || account->inflight
-        || account->posted)
+        || account->posted
+        || account->delayed)
+    {
+        return;
+    }
+
+    /* what this worker had until Redis was lost */
+
+    if (!account->synced
+        && account->last_reported
+        && !ngx_http_dsem_lease_over())
     {
         return;
     }
@@ -475,14 +517,45 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
 }
 
 
-/* permits that are about to go back pass to a request instead */
+/*
+ * The permits that Redis certainly counts for this worker and that no request
+ * holds: they may serve the next one without asking.  None after the fence.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
+{
+    ngx_int_t  own;
+
+    own = account->synced ? account->pending_release
+                          : account->last_reported - account->held;
+
+    return (own > 0 && !ngx_http_dsem_lease_fenced()) ? own : 0;
+}
+
+
+/* own permits pass to a request instead of going back */
 
 void
 ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
-    account->pending_release -= weight;
+    if (account->synced) {
+        account->pending_release -= weight;
+    }
+
     account->held += weight;
+}
+
+
+/* the lease had expired: Redis may count nothing for this worker any more */
+
+void
+ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
+{
+    if (!account->synced) {
+        account->last_reported = 0;
+    }
 }
 
 
@@ -538,12 +611,30 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
 }
 
 
-/* from now on differences are sent */
+/*
+ * From now on differences are sent.  "keep": own permits that no request
+ * holds are declared with the rest; Redis would not grant them to others now.
+ */
 
 void
-ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account)
+ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
+    ngx_uint_t keep)
 {
+    account->pending_release = keep ? ngx_http_dsem_account_own(account) : 0;
+    account->last_reported = 0;
+
     account->synced = 1;
+
+    ngx_http_dsem_account_checked(account);
+}
+
+
+/* counts agree, or are being compared: it is the last to be checked again */
+
+void
+ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account)
+{
+    account->check = 0;
     account->last_check = ngx_current_msec;
 
     ngx_queue_remove(&account->queue);
@@ -557,8 +648,9 @@ void
 ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
 {
     if (account->synced) {
-        /* Redis may count them until the lease ends */
+        /* Redis counts them until the lease ends */
         account->last_reported = ngx_http_dsem_account_sum(account);
+        account->last_waiting = account->ntickets + account->nasks;
 
         ngx_queue_remove(&account->queue);
         ngx_queue_insert_tail(&ngx_http_dsem_accounts.undeclared,

@@ -23,6 +23,7 @@ typedef struct {
     ngx_str_node_t             node;       /* str: the encoded name */
     ngx_queue_t                queue;      /* synced, or undeclared */
     ngx_queue_t                dirty;      /* with unsent commands */
+    ngx_queue_t                held_back;  /* until Redis is heard from */
 
     ngx_str_t                  key;        /* of the semaphore's hash */
     ngx_str_t                  queue_key;
@@ -35,6 +36,9 @@ typedef struct {
     ngx_int_t                  idle;             /* kept for the next one */
     ngx_int_t                  pending_release;  /* free, not yet sent */
     ngx_int_t                  last_reported;    /* sum at the last loss */
+
+    ngx_rbtree_t               waiting;    /* tickets by order of service */
+    ngx_uint_t                 last_waiting;     /* at the last loss */
 
     ngx_queue_t                tickets;    /* sent or queued, oldest first */
     ngx_uint_t                 ntickets;
@@ -63,6 +67,7 @@ typedef struct {
     ngx_msec_t                 ask_after;  /* while recovering: not before */
 
     unsigned                   posted:1;   /* in the list of dirty ones */
+    unsigned                   delayed:1;  /* in the list "held_back" */
     unsigned                   synced:1;   /* declared in this epoch */
     unsigned                   recovering:1;  /* until ask_after */
     unsigned                   broken:1;   /* its keys are of another type */
@@ -88,6 +93,8 @@ ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);
 void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause);
+ngx_uint_t ngx_http_dsem_account_recovering(
+    ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
 
 void ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
@@ -104,14 +111,19 @@ void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 void ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
+ngx_int_t ngx_http_dsem_account_own(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
+void ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 
-void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
+    ngx_uint_t keep);
+void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account);
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
 
@@ -59,15 +60,16 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
     ngx_queue_t              *q;
     ngx_http_dsem_declare_t  *declare;
 
-    ngx_http_dsem_account_declared(account);
-
     recovery = ngx_http_dsem_session_recovery();
 
     if (recovery) {
+        ngx_http_dsem_local_pass(account);
         ngx_http_dsem_account_pause(account, recovery + 1);
     }
 
-    if (account->held == 0 && account->ntickets == 0) {
+    ngx_http_dsem_account_declared(account, recovery != 0);
+
+    if (ngx_http_dsem_account_sum(account) == 0 && account->ntickets == 0) {
         return NGX_OK;
     }
 
@@ -128,7 +130,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
     }
 
     ngx_http_dsem_resp_number(command, account->limit);
-    ngx_http_dsem_resp_number(command, account->held);
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_account_sum(account));
     ngx_http_dsem_resp_number(command, declare->more);
     ngx_http_dsem_resp_number(command, declare->n);
 

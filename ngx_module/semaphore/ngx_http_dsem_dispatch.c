@@ -28,6 +28,13 @@
 /* ms; the longest delay of a waiting request by a lost message */
 #define NGX_HTTP_DSEM_POLL_INTERVAL   800
 
+/* a round trip before a release: ms, or a part of the hold time */
+#define NGX_HTTP_DSEM_PROBE_MIN       2
+#define NGX_HTTP_DSEM_PROBE_PART      16
+
+/* accounts without a ticket that one poll compares: 20 a second */
+#define NGX_HTTP_DSEM_POLL_CHECKS     16
+
 /* unanswered syncs of one account */
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
@@ -35,10 +42,11 @@
 static void ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_dispatch_flush(
     ngx_http_dsem_account_t *account);
-static ngx_uint_t ngx_http_dsem_dispatch_recovering(
-    ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_dispatch_sync(
     ngx_http_dsem_account_t *account);
+static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
+    ngx_http_dsem_account_t *account);
+static void ngx_http_dsem_dispatch_heard(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
 static void ngx_http_dsem_dispatch_reset(void *data);
@@ -46,7 +54,9 @@ static ngx_int_t ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
     ngx_uint_t *calls);
 static void ngx_http_dsem_dispatch_ready(void *data);
 static void ngx_http_dsem_dispatch_unavailable(void *data);
+static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
+static void ngx_http_dsem_dispatch_recovered(void *data);
 static void ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text);
 static void ngx_http_dsem_dispatch_check(void);
 static void ngx_http_dsem_dispatch_granted(ngx_str_t *text);
@@ -56,7 +66,13 @@ static ngx_str_t ngx_http_dsem_dispatch_word(ngx_str_t *text);
 static int64_t ngx_http_dsem_dispatch_number(ngx_str_t *text);
 
 
-static ngx_event_t  ngx_http_dsem_dispatch_poll;
+typedef struct {
+    ngx_event_t  poll;
+    ngx_queue_t  held_back;     /* accounts, until Redis is heard from */
+} ngx_http_dsem_dispatch_t;
+
+
+static ngx_http_dsem_dispatch_t  ngx_http_dsem_dispatch;
 
 
 static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
@@ -64,7 +80,10 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_declare,
     ngx_http_dsem_dispatch_ready,
     ngx_http_dsem_dispatch_unavailable,
+    ngx_http_dsem_dispatch_heard,
+    ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
+    ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_dispatch_message
 };
 
@@ -88,9 +107,11 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
                  ngx_http_dsem_redis_keys(ngx_http_dsem_session_redis()),
                  ngx_http_dsem_dispatch_flush_handler);
 
-    poll = &ngx_http_dsem_dispatch_poll;
+    ngx_memzero(&ngx_http_dsem_dispatch, sizeof(ngx_http_dsem_dispatch_t));
 
-    ngx_memzero(poll, sizeof(ngx_event_t));
+    ngx_queue_init(&ngx_http_dsem_dispatch.held_back);
+
+    poll = &ngx_http_dsem_dispatch.poll;
 
     poll->handler = ngx_http_dsem_dispatch_poll_handler;
     poll->data = poll;
@@ -184,21 +205,21 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
 {
     ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
 
-    if (ngx_http_dsem_session_unavailable()) {
-        ngx_http_dsem_local_serve(account);
-        return NGX_OK;
-    }
-
     if (!ngx_http_dsem_session_ready() || !account->synced) {
+        ngx_http_dsem_local_serve(account);
         return NGX_OK;
     }
 
     ngx_http_dsem_idle_serve(account);
 
-    if (ngx_http_dsem_dispatch_recovering(account)) {
+    if (ngx_http_dsem_account_recovering(account)) {
         ngx_http_dsem_dispatch_poll_within(account->ask_after
                                            - ngx_current_msec);
-        ngx_http_dsem_local_hand_over(account);
+        ngx_http_dsem_local_serve(account);
+    }
+
+    if (ngx_http_dsem_dispatch_hold_back(account)) {
+        return NGX_OK;
     }
 
     if (account->check) {
@@ -215,19 +236,6 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     }
 
     return ngx_http_dsem_dispatch_sync(account);
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_dispatch_recovering(ngx_http_dsem_account_t *account)
-{
-    if (account->recovering
-        && (ngx_msec_int_t) (ngx_current_msec - account->ask_after) >= 0)
-    {
-        account->recovering = 0;
-    }
-
-    return account->recovering;
 }
 
 
@@ -257,6 +265,70 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
 }
 
 
+/*
+ * A permit whose release is on its way can serve no request: if Redis does
+ * not reply, it lies idle until the lease ends.  While requests wait here,
+ * it is therefore sent only to a Redis that has been heard from just now, and
+ * serves them if the reply is late.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
+{
+    ngx_msec_t              worth;
+    ngx_http_dsem_redis_t  *redis;
+
+    redis = ngx_http_dsem_session_redis();
+
+    if (ngx_http_dsem_redis_late(redis)) {
+        ngx_http_dsem_local_serve(account);
+
+    } else if (ngx_http_dsem_ticket_first(account) == NULL
+               || ngx_http_dsem_account_releasable(account) == 0)
+    {
+        return 0;
+    }
+
+    worth = account->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+    worth = ngx_max(worth / NGX_HTTP_DSEM_PROBE_PART,
+                    NGX_HTTP_DSEM_PROBE_MIN);
+
+    if (ngx_http_dsem_redis_probe(redis, worth) == NGX_OK) {
+        return 0;
+    }
+
+    if (!account->delayed) {
+        account->delayed = 1;
+        ngx_queue_insert_tail(&ngx_http_dsem_dispatch.held_back,
+                              &account->held_back);
+    }
+
+    return 1;
+}
+
+
+/* Redis has replied, or is late: what was held back can go on */
+
+static void
+ngx_http_dsem_dispatch_heard(void *data)
+{
+    ngx_queue_t              *q, *held_back;
+    ngx_http_dsem_account_t  *account;
+
+    held_back = &ngx_http_dsem_dispatch.held_back;
+
+    while (!ngx_queue_empty(held_back)) {
+        q = ngx_queue_head(held_back);
+        ngx_queue_remove(q);
+
+        account = ngx_queue_data(q, ngx_http_dsem_account_t, held_back);
+
+        account->delayed = 0;
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
 /* the next poll is so many ms away at most */
 
 static void
@@ -264,7 +336,7 @@ ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
 {
     ngx_event_t  *poll;
 
-    poll = &ngx_http_dsem_dispatch_poll;
+    poll = &ngx_http_dsem_dispatch.poll;
 
     if (poll->timer_set) {
 
@@ -283,14 +355,18 @@ ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
 
 /*
  * Accounts that wait compare counts at every poll, all others once a lease,
- * which also keeps their keys from expiring.
+ * which finds lost keys and keeps the others from expiring.  Where there are
+ * many, each has its turn less often: Redis bears a worker with thousands of
+ * names that are held, but not used.
  */
 
 static void
 ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                checks;
     ngx_http_dsem_account_t  *account;
 
+    checks = 0;
     account = ngx_http_dsem_account_next(NULL);
 
     if (account) {
@@ -302,13 +378,18 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
          account = ngx_http_dsem_account_next(account))
     {
         if (account->ntickets
-            || ngx_current_msec - account->last_check
-               >= ngx_http_dsem_lease_length())
+            || (ngx_current_msec - account->last_check
+                >= ngx_http_dsem_lease_length()
+                && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
         {
             account->check = 1;
         }
 
-        if (account->check || account->nasks || account->pending_release) {
+        if (account->check
+            || account->nasks
+            || account->pending_release
+            || !account->synced)
+        {
             ngx_http_dsem_account_post(account);
         }
     }
@@ -326,6 +407,7 @@ ngx_http_dsem_dispatch_reset(void *data)
     counted = 0;
 
     ngx_http_dsem_hints_not_full();
+    ngx_http_dsem_dispatch_heard(data);
 
     for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
         next = ngx_http_dsem_account_next(account);
@@ -335,7 +417,9 @@ ngx_http_dsem_dispatch_reset(void *data)
 
         ngx_http_dsem_tickets_reset(account);
         ngx_http_dsem_account_reset(account);
-        ngx_http_dsem_account_done(account);
+
+        /* it may serve a request now, or be empty */
+        ngx_http_dsem_account_post(account);
     }
 
     if (counted) {
@@ -403,6 +487,22 @@ ngx_http_dsem_dispatch_unavailable(void *data)
 }
 
 
+/* Redis may count nothing for this worker any more */
+
+static void
+ngx_http_dsem_dispatch_expired(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        ngx_http_dsem_account_disown(account);
+    }
+}
+
+
 static ngx_uint_t
 ngx_http_dsem_dispatch_holding(void *data)
 {
@@ -421,9 +521,25 @@ ngx_http_dsem_dispatch_holding(void *data)
 }
 
 
+/* unsent asks need not wait any longer */
+
+static void
+ngx_http_dsem_dispatch_recovered(void *data)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        ngx_http_dsem_account_resume(account);
+    }
+}
+
+
 /*
- * "grant <name> <epoch> ...", "recall <name> <epoch>", which may be late;
- * "subscribed": earlier messages may have been missed.
+ * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered", which may
+ * be late; "subscribed": earlier messages may have been missed.
  */
 
 static void
@@ -438,6 +554,11 @@ ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
 
     if (ngx_http_dsem_dispatch_is(&verb, "subscribed")) {
         ngx_http_dsem_dispatch_check();
+        return;
+    }
+
+    if (ngx_http_dsem_dispatch_is(&verb, "recovered")) {
+        ngx_http_dsem_handshake_recovered();
         return;
     }
 

@@ -1,20 +1,24 @@
 
 /*
- * Local: requests that are admitted without Redis.
+ * Local: requests that are admitted without asking Redis.
  *
- * Requests of "dsem_on_error local" stay in the account's list of asks, and
- * are admitted from it in the order of the queue: class, then age.  Their
- * permits are declared when Redis is available again, as all others.
+ * A worker's own permits first, whatever "dsem_on_error" says: until the
+ * fence Redis counts them for this worker, so one that comes free may serve
+ * the next request while the connection is lost, a reply is late, or the
+ * state recovers.
  *
- * In the end each worker has its share of the limit.  Until a lease has
- * passed, requests that others admitted are still running, so a worker uses
- * no more than it had itself; nor more than its share, because the requests
- * that it admits last are still running when the others begin.  The sum
- * stays below the limit, unless that is below the number of sessions or
- * a request outlives the lease.
+ * "dsem_on_error local" goes on after the fence.  Until a lease has passed
+ * requests that others admitted are still running, so a worker uses no more
+ * than it had itself; nor more than its share, because the requests that it
+ * admits last are still running when the others begin with theirs.  In the
+ * end each worker has its share of the limit.  The sum stays below the limit,
+ * unless that is below the number of sessions or a request outlives the
+ * lease.
  *
- * Called by: dispatch (Redis is unavailable, or recovers), semaphore (whether
- * a request has a chance).
+ * Requests are served in the order of the queue: class, then age.
+ *
+ * Called by: dispatch (at the end of a turn, Redis is unavailable), declare
+ * (it recovers), semaphore (whether a request has a chance).
  */
 
 
@@ -26,20 +30,29 @@
 
 
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
+    ngx_int_t queue);
 static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
 static void ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account);
-static void ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket,
-    ngx_int_t limit);
-static ngx_http_dsem_ticket_t *ngx_http_dsem_local_first(ngx_queue_t *list,
-    ngx_http_dsem_ticket_t *first);
+static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
 
-/* whether there is a permit, or a place, for one more */
+/* Redis is unavailable: is there a permit, or a place, for one more? */
 
 ngx_uint_t
 ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
+    if (account->nasks == 0
+        && ask->weight <= ngx_http_dsem_account_own(account))
+    {
+        return 1;
+    }
+
+    if (!ask->local) {
+        return 0;
+    }
+
     if (account->nasks == 0
         && account->held + ask->weight <= ngx_http_dsem_local_limit(account))
     {
@@ -48,22 +61,46 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
 
     return ask->weight <= ask->limit
            && (ngx_int_t) account->nasks
-              < ngx_http_dsem_local_share(ask->queue);
+              < ngx_http_dsem_local_places(account, ask->queue);
 }
 
 
-/* the permits that this worker may have out */
+/* the permits that this worker may have out after the fence */
 
 static ngx_int_t
 ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
 {
     ngx_int_t  share;
 
+    if (!ngx_http_dsem_lease_fenced()) {
+        return 0;
+    }
+
     share = ngx_http_dsem_local_share(account->limit);
 
     return ngx_http_dsem_lease_over() ? share
                                       : ngx_min(account->last_reported,
                                                 share);
+}
+
+
+/*
+ * The requests that may wait here: this worker's share of the queue; until
+ * the fence also as many as waited when Redis was lost, as they had places.
+ */
+
+static ngx_int_t
+ngx_http_dsem_local_places(ngx_http_dsem_account_t *account, ngx_int_t queue)
+{
+    ngx_int_t  share;
+
+    share = ngx_http_dsem_local_share(queue);
+
+    if (ngx_http_dsem_lease_fenced()) {
+        return share;
+    }
+
+    return ngx_max(share, (ngx_int_t) account->last_waiting);
 }
 
 
@@ -100,6 +137,8 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
                             ngx_queue_data(q, ngx_http_dsem_ticket_t, queue));
     }
 
+    ngx_http_dsem_local_serve(account);
+
     for (q = ngx_queue_head(&account->asks);
          q != ngx_queue_sentinel(&account->asks);
          /* void */)
@@ -113,155 +152,126 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
         }
     }
 
+    /* the first of the others may have waited behind one that was ended */
+
     ngx_http_dsem_local_serve(account);
     ngx_http_dsem_local_trim(account);
 }
 
 
-/* the queue is cut down to this worker's share of it, from its end */
+/* the queue is cut down to this worker's part of it, from its end */
 
 static void
 ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t                class;
-    ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
 
-    for (class = NGX_HTTP_DSEM_LAST_CLASS;
-         class >= NGX_HTTP_DSEM_FIRST_CLASS;
-         class--)
-    {
-        for (q = ngx_queue_last(&account->asks);
-             q != ngx_queue_sentinel(&account->asks);
-             /* void */)
+    for ( ;; ) {
+        ticket = ngx_http_dsem_ticket_last(account);
+
+        if (ticket == NULL
+            || (ngx_int_t) account->nasks
+               <= ngx_http_dsem_local_places(account, ticket->queue_limit))
         {
-            ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-            q = ngx_queue_prev(q);
-
-            if (ticket->class != class) {
-                continue;
-            }
-
-            if ((ngx_int_t) account->nasks
-                <= ngx_http_dsem_local_share(ticket->queue_limit))
-            {
-                return;
-            }
-
-            ticket->answer.local = 1;
-            ticket->answer.in_use = account->held;
-            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+            return;
         }
+
+        ticket->answer.local = 1;
+        ticket->answer.in_use = account->held;
+        ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
     }
 }
 
 
-/* admits from the head until this worker's part of the limit is in use */
+/* the state recovers: requests of "dsem_on_error pass" do not wait for it */
 
 void
-ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
+ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t                class, limit;
-    ngx_queue_t             *q;
+    ngx_uint_t               i;
+    ngx_queue_t             *q, *lists[2];
     ngx_http_dsem_ticket_t  *ticket;
 
-    limit = ngx_http_dsem_local_limit(account);
+    ngx_http_dsem_local_serve(account);
 
-    for (class = NGX_HTTP_DSEM_FIRST_CLASS;
-         class <= NGX_HTTP_DSEM_LAST_CLASS && account->nasks;
-         class++)
-    {
-        for (q = ngx_queue_head(&account->asks);
-             q != ngx_queue_sentinel(&account->asks);
+    lists[0] = &account->tickets;
+    lists[1] = &account->asks;
+
+    for (i = 0; i < 2; i++) {
+
+        for (q = ngx_queue_head(lists[i]);
+             q != ngx_queue_sentinel(lists[i]);
              /* void */)
         {
             ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
             q = ngx_queue_next(q);
 
-            if (ticket->class != class) {
-                continue;
+            if (ticket->pass && ticket->handler) {
+                ngx_http_dsem_ticket_end(ticket,
+                                         NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
             }
-
-            if (account->held + ticket->weight > limit) {
-                return;
-            }
-
-            ngx_http_dsem_account_hold(account, ticket->weight);
-            ngx_http_dsem_local_admit(ticket, limit);
         }
     }
 }
 
 
-static void
-ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t limit)
-{
-    ticket->answer.local = 1;
+/* admits from the head as long as there are permits for it */
 
-    ngx_http_dsem_ticket_admit(ticket, ticket->account->held, limit);
+void
+ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for ( ;; ) {
+        ticket = ngx_http_dsem_ticket_first(account);
+
+        if (ticket == NULL || ngx_http_dsem_local_admit(ticket) != NGX_OK) {
+            return;
+        }
+    }
 }
 
 
 /*
- * Redis is available, but recovers its state and grants nothing: a permit
- * that comes free passes to the next request of this worker instead of going
- * back, and the count in Redis stays right.  A request with a place in the
- * fleet's queue leaves it.
+ * On an own permit, which Redis counts, or on one of the local limit.
+ * NGX_DECLINED: there is none now.  A request with a place in the fleet's
+ * queue leaves it.
  */
 
-void
-ngx_http_dsem_local_hand_over(ngx_http_dsem_account_t *account)
+static ngx_int_t
+ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_http_dsem_ticket_t  *ticket;
+    ngx_int_t                 limit;
+    ngx_http_dsem_account_t  *account;
 
-    if (ngx_http_dsem_lease_fenced()) {
-        return;
-    }
+    account = ticket->account;
 
-    for ( ;; ) {
-        ticket = ngx_http_dsem_local_first(&account->tickets, NULL);
-        ticket = ngx_http_dsem_local_first(&account->asks, ticket);
+    if (ticket->weight <= ngx_http_dsem_account_own(account)) {
 
-        if (ticket == NULL
-            || !ticket->local
-            || ticket->weight > account->pending_release
-            || ngx_http_dsem_ticket_requeue(ticket) != NGX_OK)
-        {
-            return;
+        if (ngx_http_dsem_ticket_requeue(ticket) != NGX_OK) {
+            return NGX_DECLINED;
         }
 
         ngx_http_dsem_account_hand_over(account, ticket->weight);
-        ngx_http_dsem_local_admit(ticket, account->limit);
-    }
-}
+        ngx_http_dsem_ticket_admit(ticket, account->held, account->limit);
 
-
-/* the first to be served, of this list and of "first", if any */
-
-static ngx_http_dsem_ticket_t *
-ngx_http_dsem_local_first(ngx_queue_t *list, ngx_http_dsem_ticket_t *first)
-{
-    ngx_queue_t             *q;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    for (q = ngx_queue_head(list);
-         q != ngx_queue_sentinel(list);
-         q = ngx_queue_next(q))
-    {
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-
-        if (ticket->handler == NULL) {
-            continue;
-        }
-
-        if (first == NULL
-            || ticket->class < first->class
-            || (ticket->class == first->class
-                && ticket->number < first->number))
-        {
-            first = ticket;
-        }
+        return NGX_OK;
     }
 
-    return first;
+    if (!ticket->local || !ngx_http_dsem_session_unavailable()) {
+        return NGX_DECLINED;
+    }
+
+    limit = ngx_http_dsem_local_limit(account);
+
+    if (account->held + ticket->weight > limit) {
+        return NGX_DECLINED;
+    }
+
+    ngx_http_dsem_account_hold(account, ticket->weight);
+
+    ticket->answer.local = 1;
+    ngx_http_dsem_ticket_admit(ticket, account->held, limit);
+
+    return NGX_OK;
 }

@@ -1,6 +1,6 @@
 
 /*
- * Local: requests that are admitted without Redis.
+ * Local: requests that are admitted without asking Redis.
  */
 
 
@@ -16,8 +16,8 @@
 ngx_uint_t ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 void ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_local_hand_over(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_LOCAL_H_INCLUDED_ */

@@ -19,6 +19,9 @@
 
 static ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_reuse(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+static ngx_uint_t ngx_http_dsem_semaphore_asked(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_semaphore_configure(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 
@@ -52,7 +55,6 @@ ngx_http_dsem_ticket_t *
 ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer)
 {
-    ngx_uint_t                unavailable;
     ngx_http_dsem_ticket_t   *ticket;
     ngx_http_dsem_account_t  *account;
 
@@ -71,9 +73,10 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     answer->limit = ask->limit;
     answer->in_use = -1;
 
-    unavailable = ngx_http_dsem_session_unavailable();
-
-    if (unavailable && !ask->local) {
+    if (account == NULL
+        && !ask->local
+        && ngx_http_dsem_session_unavailable())
+    {
         return NULL;
     }
 
@@ -92,10 +95,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
 
     ngx_http_dsem_semaphore_configure(account, ask);
 
-    if (unavailable && !ngx_http_dsem_local_room(account, ask)) {
-        answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
-        answer->in_use = account->held;
-        answer->local = 1;
+    if (!ngx_http_dsem_semaphore_asked(account, ask, answer)) {
         ngx_http_dsem_account_done(account);
         return NULL;
     }
@@ -106,6 +106,38 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     }
 
     return ticket;
+}
+
+
+/*
+ * Whether the request is to ask, or to wait: always, as long as Redis can be
+ * asked.  Otherwise the verdict is in answer.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer)
+{
+    if (ngx_http_dsem_session_unavailable()) {
+
+        if (ngx_http_dsem_local_room(account, ask)) {
+            return 1;
+        }
+
+        if (ask->local) {
+            answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
+            answer->in_use = account->held;
+            answer->local = 1;
+        }
+
+        return 0;
+    }
+
+    /* "dsem_on_error pass" covers recovery */
+
+    return !ask->pass
+           || !ngx_http_dsem_account_recovering(account)
+           || ask->weight <= ngx_http_dsem_account_own(account);
 }
 
 

@@ -152,8 +152,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command);
     }
 
-    account->check = 0;
-    account->last_check = ngx_current_msec;
+    ngx_http_dsem_account_checked(account);
 
     return ngx_http_dsem_sync_send(sync);
 }
@@ -538,7 +537,15 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
     case NGX_HTTP_DSEM_ASK_RECOVERING:
         ngx_http_dsem_account_pause(account, account->recovery + 1);
-        ngx_http_dsem_ticket_unsend(ticket);
+        ngx_http_dsem_handshake_recovering(account->recovery);
+
+        if (ticket->pass) {
+            ngx_http_dsem_ticket_end(ticket,
+                                     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+        } else {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+
         return NGX_OK;
 
     default: /* NGX_HTTP_DSEM_ASK_REJECTED */

@@ -25,7 +25,7 @@
 
 typedef struct {
     ngx_rbtree_t        numbers;       /* until held or ended */
-    ngx_rbtree_node_t   sentinel;
+    ngx_rbtree_node_t   sentinel;      /* of all trees */
     uint64_t            number;        /* of the last one */
     ngx_uint_t          waiting;       /* with an owner that waits */
 
@@ -37,7 +37,15 @@ typedef struct {
 } ngx_http_dsem_tickets_t;
 
 
+static void ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
+static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_of(
+    ngx_rbtree_node_t *node);
+static void ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -45,10 +53,16 @@ static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
 static ngx_uint_t ngx_http_dsem_ticket_unexpected(
     ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_to_asks(ngx_http_dsem_ticket_t *ticket,
+    ngx_queue_t *q);
 static void ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
+
+
+#define ngx_http_dsem_ticket_in_order(node)                                   \
+    ngx_rbtree_data(node, ngx_http_dsem_ticket_t, order)
 
 
 static ngx_http_dsem_tickets_t  ngx_http_dsem_tickets;
@@ -64,7 +78,7 @@ ngx_http_dsem_ticket_init(void)
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
     ngx_rbtree_init(&tickets->numbers, &tickets->sentinel,
-                    ngx_rbtree_insert_value);
+                    ngx_http_dsem_ticket_insert_number);
 
     ngx_queue_init(&tickets->spare);
     ngx_queue_init(&tickets->verdicts);
@@ -91,7 +105,6 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     }
 
     ticket->number = ++tickets->number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->class = ask->class;
@@ -100,17 +113,121 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->data = ask->data;
     ticket->early = ask->early;
     ticket->local = ask->local;
+    ticket->pass = ask->pass;
     ticket->answer.limit = ask->limit;
     ticket->answer.in_use = -1;
 
     ngx_rbtree_insert(&tickets->numbers, &ticket->node);
     ngx_queue_insert_tail(&account->asks, &ticket->queue);
     account->nasks++;
-    tickets->waiting++;
 
+    ngx_http_dsem_ticket_wait(ticket);
     ngx_http_dsem_account_post(account);
 
     return ticket;
+}
+
+
+/* its owner waits: into the account's order of service */
+
+static void
+ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_rbtree_t  *waiting;
+
+    waiting = &ticket->account->waiting;
+
+    if (waiting->root == NULL) {
+        ngx_rbtree_init(waiting, &ngx_http_dsem_tickets.sentinel,
+                        ngx_http_dsem_ticket_insert_order);
+    }
+
+    ngx_rbtree_insert(waiting, &ticket->order);
+    ngx_http_dsem_tickets.waiting++;
+}
+
+
+static void
+ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_rbtree_delete(&ticket->account->waiting, &ticket->order);
+    ngx_http_dsem_tickets.waiting--;
+}
+
+
+/* by class, then by number; a key has no room for both */
+
+static void
+ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    ngx_rbtree_node_t       **p;
+    ngx_http_dsem_ticket_t   *ticket, *other;
+
+    ticket = ngx_http_dsem_ticket_in_order(node);
+
+    for ( ;; ) {
+        other = ngx_http_dsem_ticket_in_order(temp);
+
+        if (ticket->class != other->class) {
+            p = (ticket->class < other->class) ? &temp->left : &temp->right;
+
+        } else {
+            p = (ticket->number < other->number) ? &temp->left
+                                                 : &temp->right;
+        }
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
+
+
+/* the waiting ticket of this account that is to be served first, or NULL */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_first(ngx_http_dsem_account_t *account)
+{
+    ngx_rbtree_t  *waiting;
+
+    waiting = &account->waiting;
+
+    if (waiting->root == NULL || waiting->root == waiting->sentinel) {
+        return NULL;
+    }
+
+    return ngx_http_dsem_ticket_in_order(
+                          ngx_rbtree_min(waiting->root, waiting->sentinel));
+}
+
+
+/* the one that is to be served last, or NULL */
+
+ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_last(ngx_http_dsem_account_t *account)
+{
+    ngx_rbtree_node_t  *node;
+
+    if (ngx_http_dsem_ticket_first(account) == NULL) {
+        return NULL;
+    }
+
+    node = account->waiting.root;
+
+    while (node->right != account->waiting.sentinel) {
+        node = node->right;
+    }
+
+    return ngx_http_dsem_ticket_in_order(node);
 }
 
 
@@ -174,22 +291,60 @@ ngx_http_dsem_ticket_alloc(void)
 ngx_http_dsem_ticket_t *
 ngx_http_dsem_ticket_find(uint64_t number)
 {
-    ngx_rbtree_node_t  *node, *sentinel;
+    ngx_rbtree_node_t       *node, *sentinel;
+    ngx_http_dsem_ticket_t  *ticket;
 
     node = ngx_http_dsem_tickets.numbers.root;
     sentinel = ngx_http_dsem_tickets.numbers.sentinel;
 
     while (node != sentinel) {
+        ticket = ngx_http_dsem_ticket_of(node);
 
-        if (number == node->key) {
-            return (ngx_http_dsem_ticket_t *)
-                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+        if (number == ticket->number) {
+            return ticket;
         }
 
-        node = (number < node->key) ? node->left : node->right;
+        node = (number < ticket->number) ? node->left : node->right;
     }
 
     return NULL;
+}
+
+
+static ngx_http_dsem_ticket_t *
+ngx_http_dsem_ticket_of(ngx_rbtree_node_t *node)
+{
+    return (ngx_http_dsem_ticket_t *)
+                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
+}
+
+
+/* by the number: the node's own key has 32 bits on some machines */
+
+static void
+ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    uint64_t             number;
+    ngx_rbtree_node_t  **p;
+
+    number = ngx_http_dsem_ticket_of(node)->number;
+
+    for ( ;; ) {
+        p = (number < ngx_http_dsem_ticket_of(temp)->number) ? &temp->left
+                                                             : &temp->right;
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
 }
 
 
@@ -295,10 +450,6 @@ ngx_http_dsem_ticket_unsend(ngx_http_dsem_ticket_t *ticket)
 
     account = ticket->account;
 
-    ngx_queue_remove(&ticket->queue);
-    account->ntickets--;
-    account->demand -= ticket->weight;
-
     /* tickets that were sent are older than most that were not */
 
     for (q = ngx_queue_head(&account->asks);
@@ -312,7 +463,23 @@ ngx_http_dsem_ticket_unsend(ngx_http_dsem_ticket_t *ticket)
         }
     }
 
-    /* in front of q */
+    ngx_http_dsem_ticket_to_asks(ticket, q);
+}
+
+
+/* from the tickets to the asks, in front of this one */
+
+static void
+ngx_http_dsem_ticket_to_asks(ngx_http_dsem_ticket_t *ticket, ngx_queue_t *q)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    ngx_queue_remove(&ticket->queue);
+    account->ntickets--;
+    account->demand -= ticket->weight;
+
     ngx_queue_insert_tail(q, &ticket->queue);
     account->nasks++;
 
@@ -343,7 +510,7 @@ ngx_http_dsem_ticket_unexpected(ngx_http_dsem_ticket_t *ticket)
  * It will be admitted without its place in the queue: an ownerless ticket
  * with its number stays there and is canceled, or gives the permits back if
  * that comes too late.  The ticket is new again.  NGX_ERROR: no memory,
- * nothing has changed; NGX_DECLINED: the reply to its ask must come first.
+ * nothing has changed.
  */
 
 ngx_int_t
@@ -356,16 +523,18 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
         return NGX_OK;
     }
 
-    if (ticket->state != NGX_HTTP_DSEM_TICKET_QUEUED) {
-        return NGX_DECLINED;
+    account = ticket->account;
+
+    if (!account->synced) {
+        /* its place is void with the epoch */
+        ngx_http_dsem_ticket_to_asks(ticket, ngx_queue_head(&account->asks));
+        return NGX_OK;
     }
 
     place = ngx_alloc(sizeof(ngx_http_dsem_ticket_t), ngx_cycle->log);
     if (place == NULL) {
         return NGX_ERROR;
     }
-
-    account = ticket->account;
 
     *place = *ticket;
 
@@ -385,9 +554,12 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
     ngx_queue_insert_tail(&account->asks, &ticket->queue);
     account->nasks++;
 
+    ngx_http_dsem_ticket_not_wait(ticket);
+
     ticket->number = ++ngx_http_dsem_tickets.number;
-    ticket->node.key = (ngx_rbtree_key_t) ticket->number;
     ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &ticket->node);
+
+    ngx_http_dsem_ticket_wait(ticket);
 
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_NEW);
 
@@ -498,9 +670,9 @@ ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_http_dsem_ticket_not_notify(ticket);
+    ngx_http_dsem_ticket_not_wait(ticket);
 
     ticket->handler = NULL;
-    ngx_http_dsem_tickets.waiting--;
 
     ngx_http_dsem_ticket_to_cancels(ticket);
 }
@@ -580,7 +752,7 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
     }
 
     if (ticket->handler) {
-        ngx_http_dsem_tickets.waiting--;
+        ngx_http_dsem_ticket_not_wait(ticket);
     }
 }
 

@@ -56,7 +56,9 @@ typedef struct {
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
     unsigned                   early:1;
+    /* while Redis cannot be asked, if no own permit is free: */
     unsigned                   local:1;    /* admitted without Redis, too */
+    unsigned                   pass:1;     /* not to be waited for */
 } ngx_http_dsem_ask_t;
 
 
@@ -65,7 +67,7 @@ typedef struct {
     ngx_int_t                  position;   /* 0: was never queued */
     ngx_int_t                  in_use;     /* -1: unknown */
     ngx_int_t                  limit;
-    unsigned                   local:1;    /* decided without Redis */
+    unsigned                   local:1;    /* on no permit of Redis */
 } ngx_http_dsem_answer_t;
 
 
@@ -75,6 +77,7 @@ typedef struct {
  */
 typedef struct {
     ngx_rbtree_node_t          node;       /* by number, until held, ended */
+    ngx_rbtree_node_t          order;      /* in account->waiting */
     ngx_queue_t                queue;      /* in account->asks, ->tickets */
     ngx_queue_t                cancel;     /* in account->cancels */
     ngx_queue_t                notify;     /* in the list of verdicts */
@@ -96,6 +99,7 @@ typedef struct {
 
     unsigned                   early:1;
     unsigned                   local:1;
+    unsigned                   pass:1;
     unsigned                   notifying:1;  /* in the list of verdicts */
     unsigned                   canceling:1;  /* in account->cancels */
 } ngx_http_dsem_ticket_t;
@@ -108,6 +112,10 @@ ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_create(
 ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_create_held(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_find(uint64_t number);
+ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_first(
+    ngx_http_dsem_account_t *account);
+ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_last(
+    ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_tickets_waiting(void);
 
 void ngx_http_dsem_ticket_sent(ngx_http_dsem_ticket_t *ticket,

@@ -8,8 +8,12 @@
  * settled in the same way: a higher epoch and a new declaration, never a
  * guess.  Replies to commands of an older epoch are ignored.
  *
- * Called by: dispatch (start, stop, resynchronize, a declaration's reply) and
- * redis (replies, changes of the connection).  The order of arguments and
+ * While Redis recovers a lost state the beat is faster, as the recovery ends
+ * when the last session has declared, and the message about it may be lost.
+ *
+ * Called by: dispatch (start, stop, resynchronize, a declaration's reply, a
+ * message), sync (a recovery) and redis (replies, changes of the connection).
+ * The order of arguments and
  * values is that of lua/hello.lua, declared.lua, beat.lua and bye.lua.
  */
 
@@ -35,6 +39,9 @@
 /* ms; for the reply to the bye of an exiting worker */
 #define NGX_HTTP_DSEM_BYE_TIMEOUT        2000
 #define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT   150
+
+/* ms between two beats while Redis recovers, at most */
+#define NGX_HTTP_DSEM_RECOVERY_BEAT      200
 
 /* generations are drawn below this, so that Lua's numbers hold them */
 #define NGX_HTTP_DSEM_GENERATION_BITS    50
@@ -73,6 +80,13 @@ static void ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
     uint64_t sent, ngx_uint_t fleet);
+static void ngx_http_dsem_handshake_set_recovery(
+    ngx_http_dsem_session_t *session, ngx_msec_t left);
+static ngx_msec_t ngx_http_dsem_handshake_interval(
+    ngx_http_dsem_session_t *session);
+static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
+    ngx_http_dsem_redis_t *redis, ngx_http_dsem_script_e script,
+    ngx_uint_t nargs);
 static ngx_int_t ngx_http_dsem_handshake_call(
     ngx_http_dsem_session_t *session, ngx_http_dsem_reply_pt handler);
 static ngx_uint_t ngx_http_dsem_handshake_expected(
@@ -117,6 +131,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     session->redis_handlers.up = ngx_http_dsem_handshake_begin;
     session->redis_handlers.down = ngx_http_dsem_handshake_down;
     session->redis_handlers.unavailable = handlers->unavailable;
+    session->redis_handlers.heard = handlers->heard;
     session->redis_handlers.message = handlers->message;
 
     session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
@@ -164,7 +179,8 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
         }
 
         if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
-            ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+            (void) ngx_http_dsem_zone_leave(session->zone,
+                                            &session->identity.name);
 
         } else if (drain && counted) {
             ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -255,7 +271,7 @@ ngx_http_dsem_handshake_begin(void *data)
 static ngx_int_t
 ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 {
-    int64_t                fresh, known;
+    int64_t                fresh, known, age;
     ngx_http_dsem_resp_t  *command;
 
     if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh)) {
@@ -270,9 +286,10 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
         known = NGX_HTTP_DSEM_NO_GENERATION;
     }
 
-    command = ngx_http_dsem_redis_begin(session->redis,
-                                        NGX_HTTP_DSEM_SCRIPT_HELLO, NULL, 0,
-                                        4);
+    age = session->registered ? ngx_http_dsem_lease_age() : 0;
+
+    command = ngx_http_dsem_handshake_command(session->redis,
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 6);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -283,6 +300,8 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
     ngx_http_dsem_resp_string(command,
                               ngx_http_dsem_redis_run_id(session->redis));
+    ngx_http_dsem_resp_number(command, session->registered);
+    ngx_http_dsem_resp_number(command, age);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -310,12 +329,13 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     if (lost) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: redis lost its state, recovering for %L ms",
-                      reply->values[2]);
+                      "dsem: redis lost its state, recovering for at most "
+                      "%L ms", reply->values[2]);
     }
 
     session->generation = reply->values[0];
-    session->recovery = reply->values[2];
+
+    ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
 
     session->lease_expired = session->entered && !lost
                              && reply->values[3] == 0;
@@ -323,10 +343,13 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session->entered = 1;
     session->verify = 0;
 
-    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
+    if (session->lease_expired || ngx_http_dsem_lease_fenced()) {
+        session->handlers->expired(session);
+    }
+
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
 
-    ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
+    ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
     ngx_http_dsem_handshake_declare(session);
@@ -382,8 +405,8 @@ ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARED);
 
-    if (ngx_http_dsem_redis_begin(session->redis,
-                                  NGX_HTTP_DSEM_SCRIPT_DECLARED, NULL, 0, 0)
+    if (ngx_http_dsem_handshake_command(session->redis,
+                                        NGX_HTTP_DSEM_SCRIPT_DECLARED, 0)
             == NULL
         || ngx_http_dsem_handshake_call(session,
                                     ngx_http_dsem_handshake_declared_handler)
@@ -404,11 +427,13 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 
     session = call->session;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 0)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 1)) {
         return;
     }
 
     session->resyncs = 0;
+
+    ngx_http_dsem_handshake_set_recovery(session, reply->values[0]);
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
     ngx_http_dsem_redis_accepted(session->redis);
@@ -425,9 +450,8 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
 
     session = ev->data;
 
-    command = ngx_http_dsem_redis_begin(session->redis,
-                                        NGX_HTTP_DSEM_SCRIPT_BEAT, NULL, 0,
-                                        2);
+    command = ngx_http_dsem_handshake_command(session->redis,
+                                              NGX_HTTP_DSEM_SCRIPT_BEAT, 2);
     if (command == NULL) {
         return;
     }
@@ -443,7 +467,7 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
         return;
     }
 
-    ngx_add_timer(&session->beat, ngx_http_dsem_lease_heartbeat());
+    ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
 }
 
 
@@ -459,12 +483,13 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 3)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
         return;
     }
 
-    ngx_http_dsem_redis_published(session->redis, reply->values[2] != 0);
+    ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
+    ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
 
     if (reply->values[1] > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
@@ -482,11 +507,89 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_uint_t fleet)
 {
     session->fleet = fleet;
+    session->registered = fleet;
 
     ngx_http_dsem_lease_renew(sent);
+    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
                                 sent);
-    ngx_http_dsem_handshake_bye_dead(session);
+
+    if (ngx_http_dsem_zone_turn(session->zone)) {
+        ngx_http_dsem_handshake_bye_dead(session);
+    }
+}
+
+
+/* Redis has replied that it grants nothing for so many ms at most */
+
+void
+ngx_http_dsem_handshake_recovering(ngx_msec_t left)
+{
+    ngx_msec_t                interval;
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_session_get();
+
+    ngx_http_dsem_handshake_set_recovery(session, left);
+
+    interval = ngx_http_dsem_handshake_interval(session);
+
+    if (session->beat.timer_set
+        && (ngx_msec_int_t) (session->beat.timer.key - ngx_current_msec)
+           > (ngx_msec_int_t) interval)
+    {
+        ngx_add_timer(&session->beat, interval);
+    }
+}
+
+
+/* a message: no session is missing any more */
+
+void
+ngx_http_dsem_handshake_recovered(void)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_session_get();
+
+    session->recovery = 0;
+    session->handlers->recovered(session);
+}
+
+
+static void
+ngx_http_dsem_handshake_set_recovery(ngx_http_dsem_session_t *session,
+    ngx_msec_t left)
+{
+    if (session->recovery && left == 0) {
+        ngx_http_dsem_handshake_recovered();
+    }
+
+    session->recovery = left;
+}
+
+
+static ngx_msec_t
+ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
+{
+    ngx_msec_t  heartbeat;
+
+    heartbeat = ngx_http_dsem_lease_heartbeat();
+
+    return session->recovery ? ngx_min(heartbeat, NGX_HTTP_DSEM_RECOVERY_BEAT)
+                             : heartbeat;
+}
+
+
+/* all scripts of the handshake have the same keys; NULL: as for begin */
+
+static ngx_http_dsem_resp_t *
+ngx_http_dsem_handshake_command(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_script_e script, ngx_uint_t nargs)
+{
+    return ngx_http_dsem_redis_begin(redis, script,
+                                   &ngx_http_dsem_redis_keys(redis)->census,
+                                   1, nargs);
 }
 
 
@@ -575,8 +678,8 @@ ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *name,
 {
     ngx_http_dsem_resp_t  *command;
 
-    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_BYE, NULL,
-                                        0, 2);
+    command = ngx_http_dsem_handshake_command(redis,
+                                              NGX_HTTP_DSEM_SCRIPT_BYE, 2);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -591,16 +694,16 @@ ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *name,
 /*
  * Says bye for all workers of this node that have died, so that no permit
  * waits for the end of a lease.  Two workers may do so for the same one,
- * which is harmless; a bye that could not be sent is sent at the next beat.
+ * which is harmless; a bye that has no reply is sent again in a later turn.
  */
 
 static void
 ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
 {
-    uint64_t                        after;
+    ngx_uint_t                      next;
     ngx_http_dsem_handshake_bye_t  *bye;
 
-    after = 0;
+    next = 0;
 
     for ( ;; ) {
         bye = ngx_alloc(sizeof(ngx_http_dsem_handshake_bye_t),
@@ -612,7 +715,7 @@ ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
         bye->zone = session->zone;
         bye->name.data = bye->buf;
 
-        if (ngx_http_dsem_zone_dead(session->zone, &after, &bye->name)
+        if (ngx_http_dsem_zone_dead(session->zone, &next, &bye->name)
                != NGX_OK
             || ngx_http_dsem_handshake_bye(session->redis, &bye->name,
                                    ngx_http_dsem_handshake_bye_handler, bye)
@@ -630,12 +733,12 @@ ngx_http_dsem_handshake_bye_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_handshake_bye_t *bye = data;
 
-    if (reply) {
+    if (reply
+        && ngx_http_dsem_zone_leave(bye->zone, &bye->name) == NGX_OK)
+    {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: removed session %V of a dead worker, its permits "
                       "are released", &bye->name);
-
-        ngx_http_dsem_zone_leave(bye->zone, &bye->name);
     }
 
     ngx_free(bye);

@@ -65,6 +65,15 @@ ngx_http_dsem_lease_heartbeat(void)
 }
 
 
+/* ms since the last renewal by this worker */
+
+uint64_t
+ngx_http_dsem_lease_age(void)
+{
+    return ngx_http_dsem_lease_now() - ngx_http_dsem_lease.renewed;
+}
+
+
 /*
  * True if the leases of all workers that lost Redis with this one have
  * expired: their last replies are up to a heartbeat apart.

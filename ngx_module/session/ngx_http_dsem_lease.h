@@ -21,6 +21,15 @@ typedef struct {
 } ngx_http_dsem_lease_t;
 
 
+/* CLOCK_MONOTONIC stands still while the machine is suspended */
+
+#ifdef CLOCK_BOOTTIME
+#define NGX_HTTP_DSEM_LEASE_CLOCK  CLOCK_BOOTTIME
+#else
+#define NGX_HTTP_DSEM_LEASE_CLOCK  CLOCK_MONOTONIC
+#endif
+
+
 /* monotonic ms; nginx's cached time is as old as the stop of a process */
 
 static ngx_inline uint64_t
@@ -28,7 +37,7 @@ ngx_http_dsem_lease_now(void)
 {
     struct timespec  ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(NGX_HTTP_DSEM_LEASE_CLOCK, &ts);
 
     return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
@@ -49,6 +58,7 @@ void ngx_http_dsem_lease_renew(uint64_t sent);
 
 ngx_msec_t ngx_http_dsem_lease_length(void);
 ngx_msec_t ngx_http_dsem_lease_heartbeat(void);
+uint64_t ngx_http_dsem_lease_age(void);
 ngx_uint_t ngx_http_dsem_lease_over(void);
 
 

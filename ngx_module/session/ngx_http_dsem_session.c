@@ -127,6 +127,9 @@ ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session)
     identity->name.len = last - identity->buf;
     identity->epoch = 0;
 
+    /* this name was never registered */
+    session->registered = 0;
+
     return NGX_OK;
 }
 
@@ -209,7 +212,7 @@ ngx_http_dsem_session_newest(void)
 }
 
 
-/* for how many ms from the hello Redis grants nothing; 0: it does */
+/* for how many ms at most Redis grants nothing; 0: it does */
 
 ngx_msec_t
 ngx_http_dsem_session_recovery(void)

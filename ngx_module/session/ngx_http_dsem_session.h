@@ -38,8 +38,14 @@ typedef struct {
     void                    (*ready)(void *data);
     /* no request should wait for Redis */
     void                    (*unavailable)(void *data);
+    /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
+    void                    (*heard)(void *data);
+    /* the lease had expired before this hello: nothing is certain */
+    void                    (*expired)(void *data);
     /* true while any permit is held by a request */
     ngx_uint_t              (*holding)(void *data);
+    /* Redis grants permits again */
+    void                    (*recovered)(void *data);
     /* a message to this session */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_session_handlers_t;
@@ -66,8 +72,10 @@ typedef struct {
     ngx_str_t                          node;
 
     int64_t                            generation; /* 0: none known */
-    ngx_msec_t                         recovery;   /* ms, at the last hello */
+    ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         fleet;      /* live sessions, or 0 */
+    ngx_uint_t                         registered; /* the same, as told to
+                                                      this session */
 
     ngx_shm_zone_t                    *zone;
     ngx_uint_t                         workers;

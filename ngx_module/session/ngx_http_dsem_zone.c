@@ -10,6 +10,13 @@
  * another start time.  The entry of a draining predecessor is that of a
  * living process, and stays.
  *
+ * There is no lock: a process that is stopped, or killed, at any point in
+ * here delays no other.  A process claims an entry by its pid ("owner"), and
+ * fills it in before it gives it a number; an entry without a number has no
+ * session.  Numbers are never used twice: the process that takes the number
+ * back is the only one that frees the entry, and a copy is whole if the number
+ * has not changed meanwhile.
+ *
  * Called by: session, handshake; conf, at configuration time.  A single
  * process has no zone and knows nothing of others.
  */
@@ -17,9 +24,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_zone.h"
 
+
+/* the part of the zone that is used for entries */
+#define NGX_HTTP_DSEM_ZONE_PART   8
 
 #define NGX_HTTP_DSEM_STAT_LEN    512
 
@@ -28,29 +39,56 @@
 
 
 typedef struct {
-    ngx_queue_t       queue;
-    uint64_t          number;         /* of entries, in order of entering */
-    ngx_pid_t         pid;
-    uint64_t          started;        /* in clock ticks; 0: not known */
-    size_t            len;
-    u_char            session[NGX_HTTP_DSEM_SESSION_LEN];
+    ngx_atomic_t                 owner;    /* pid; 0: free */
+    ngx_atomic_t                 number;   /* 0: not filled in */
+    ngx_atomic_t                 asked;    /* ms, time of the last bye */
+    uint64_t                     started;  /* in clock ticks; 0: not known */
+    size_t                       len;
+    u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
 } ngx_http_dsem_zone_entry_t;
 
 
 typedef struct {
-    ngx_queue_t       entries;
-    uint64_t          number;
-    ngx_uint_t        configuration;  /* of the newest worker */
-    int64_t           generation;     /* 0: never seen one */
-    ngx_uint_t        sessions;       /* 0: never seen the fleet */
-    uint64_t          replied;        /* last by Redis, monotonic ms */
+    ngx_atomic_t                 configuration;  /* of the newest worker */
+
+    /* all workers write the same; torn only where 64 bits are two words */
+    int64_t                      generation;     /* 0: never seen one */
+    ngx_uint_t                   sessions;       /* 0: never seen the fleet */
+    uint64_t                     replied;        /* last by Redis, ms */
+
+    ngx_atomic_t                 scanned;        /* ms, time of the last turn */
+    ngx_atomic_t                 full;           /* logged */
+    ngx_atomic_t                 number;         /* of the last entry */
+    ngx_atomic_t                 used;           /* none is behind these */
+    ngx_uint_t                   nentries;
+    ngx_http_dsem_zone_entry_t   entries[1];
 } ngx_http_dsem_zone_t;
 
 
-static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_find(
-    ngx_http_dsem_zone_t *zone, ngx_str_t *session);
+typedef struct {
+    ngx_http_dsem_zone_entry_t  *entry;          /* of this process */
+    ngx_atomic_uint_t            number;
+} ngx_http_dsem_zone_own_t;
+
+
+static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
+    ngx_http_dsem_zone_t *zone);
+static ngx_uint_t ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry,
+    ngx_str_t *session);
+static ngx_int_t ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
+    ngx_http_dsem_zone_entry_t *copy);
+static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
+    ngx_http_dsem_zone_entry_t *entry, ngx_atomic_uint_t number);
+static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last);
+static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
+    ngx_str_t *session);
+static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
+    ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 static uint64_t ngx_http_dsem_zone_started(ngx_pid_t pid);
+
+
+static ngx_http_dsem_zone_own_t  ngx_http_dsem_zone_own;
 
 
 /* a reload keeps the entries */
@@ -58,6 +96,7 @@ static uint64_t ngx_http_dsem_zone_started(ngx_pid_t pid);
 ngx_int_t
 ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 {
+    ngx_uint_t             n;
     ngx_slab_pool_t       *shpool;
     ngx_http_dsem_zone_t  *zone;
 
@@ -73,12 +112,17 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_OK;
     }
 
-    zone = ngx_slab_calloc(shpool, sizeof(ngx_http_dsem_zone_t));
+    n = shm_zone->shm.size / NGX_HTTP_DSEM_ZONE_PART
+        / sizeof(ngx_http_dsem_zone_entry_t);
+
+    zone = ngx_slab_calloc(shpool,
+                           sizeof(ngx_http_dsem_zone_t)
+                           + n * sizeof(ngx_http_dsem_zone_entry_t));
     if (zone == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_queue_init(&zone->entries);
+    zone->nentries = n;
 
     shpool->data = zone;
     shm_zone->data = zone;
@@ -88,15 +132,16 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
 
 /*
- * This process has this session from now on.  In a full zone it has no
- * entry: then only the end of its lease releases its permits.
+ * This process has this session; called again with each reply to it.  In a
+ * full zone it has no entry: then only the end of its lease releases its
+ * permits.
  */
 
 void
 ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
 {
-    ngx_slab_pool_t             *shpool;
     ngx_http_dsem_zone_t        *zone;
+    ngx_http_dsem_zone_own_t    *own;
     ngx_http_dsem_zone_entry_t  *entry;
 
     if (shm_zone == NULL) {
@@ -104,76 +149,68 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
     }
 
     zone = shm_zone->data;
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+    own = &ngx_http_dsem_zone_own;
 
-    ngx_shmtx_lock(&shpool->mutex);
+    if (own->entry && own->entry->number == own->number) {
 
-    if (ngx_http_dsem_zone_find(zone, session)) {
-        ngx_shmtx_unlock(&shpool->mutex);
+        if (ngx_http_dsem_zone_is(own->entry, session)) {
+            return;
+        }
+
+        /* the name is new */
+        (void) ngx_http_dsem_zone_free(zone, own->entry, own->number);
+    }
+
+    own->entry = NULL;
+
+    entry = ngx_http_dsem_zone_claim(zone);
+    if (entry == NULL) {
         return;
     }
 
-    entry = ngx_slab_calloc_locked(shpool,
-                                   sizeof(ngx_http_dsem_zone_entry_t));
+    entry->asked = 0;
+    entry->started = ngx_http_dsem_zone_started(ngx_pid);
+    entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
+    ngx_memcpy(entry->session, session->data, entry->len);
 
-    if (entry) {
-        entry->number = ++zone->number;
-        entry->pid = ngx_pid;
-        entry->started = ngx_http_dsem_zone_started(ngx_pid);
-        entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
-        ngx_memcpy(entry->session, session->data, entry->len);
+    own->entry = entry;
+    own->number = ngx_atomic_fetch_add(&zone->number, 1) + 1;
 
-        ngx_queue_insert_tail(&zone->entries, &entry->queue);
-    }
+    ngx_memory_barrier();
 
-    ngx_shmtx_unlock(&shpool->mutex);
+    entry->number = own->number;
+
+    /* it may be the successor of a dead process: a turn is due at once */
+    zone->scanned = 0;
 }
 
 
-/* the bye for this session has its reply */
-
-void
-ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
-{
-    ngx_slab_pool_t             *shpool;
-    ngx_http_dsem_zone_entry_t  *entry;
-
-    if (shm_zone == NULL) {
-        return;
-    }
-
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
-
-    ngx_shmtx_lock(&shpool->mutex);
-
-    entry = ngx_http_dsem_zone_find(shm_zone->data, session);
-
-    if (entry) {
-        ngx_queue_remove(&entry->queue);
-        ngx_slab_free_locked(shpool, entry);
-    }
-
-    ngx_shmtx_unlock(&shpool->mutex);
-}
-
+/* a free entry, without a number; NULL: there is none, logged once */
 
 static ngx_http_dsem_zone_entry_t *
-ngx_http_dsem_zone_find(ngx_http_dsem_zone_t *zone, ngx_str_t *session)
+ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone)
 {
-    ngx_queue_t                 *q;
+    ngx_uint_t                   i;
     ngx_http_dsem_zone_entry_t  *entry;
 
-    for (q = ngx_queue_head(&zone->entries);
-         q != ngx_queue_sentinel(&zone->entries);
-         q = ngx_queue_next(q))
-    {
-        entry = ngx_queue_data(q, ngx_http_dsem_zone_entry_t, queue);
+    for (i = 0; i < zone->nentries; i++) {
+        entry = &zone->entries[i];
 
-        if (entry->len == session->len
-            && ngx_memcmp(entry->session, session->data, session->len) == 0)
+        if (entry->owner == 0
+            && ngx_atomic_cmp_set(&entry->owner, 0,
+                                  (ngx_atomic_uint_t) ngx_pid))
         {
+            ngx_http_dsem_zone_raise(&zone->used, i + 1);
             return entry;
         }
+    }
+
+    if (ngx_atomic_cmp_set(&zone->full, 0, 1)) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: zone full (%ui sessions), permits of killed "
+                      "workers may be released only when their leases "
+                      "expire, increase \"dsem_zone_size\"",
+                      zone->nentries);
     }
 
     return NULL;
@@ -181,67 +218,223 @@ ngx_http_dsem_zone_find(ngx_http_dsem_zone_t *zone, ngx_str_t *session)
 
 
 /*
- * The next session, behind number "after", whose process is gone; its name
- * is copied to session->data, which has room for any.  NGX_DONE: no more.
+ * The bye for this session has its reply.  NGX_DECLINED: another process has
+ * freed the entry, or there was none.
  */
 
 ngx_int_t
-ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t *after,
+ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_zone_t        *zone;
+    ngx_http_dsem_zone_entry_t   copy;
+
+    if (shm_zone == NULL) {
+        return NGX_DECLINED;
+    }
+
+    zone = shm_zone->data;
+
+    for (i = 0; i < zone->used; i++) {
+
+        if (ngx_http_dsem_zone_copy(&zone->entries[i], &copy) == NGX_OK
+            && ngx_http_dsem_zone_is(&copy, session))
+        {
+            return ngx_http_dsem_zone_free(zone, &zone->entries[i],
+                                           copy.number);
+        }
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry, ngx_str_t *session)
+{
+    return entry->len == session->len
+           && ngx_memcmp(entry->session, session->data, session->len) == 0;
+}
+
+
+/* NGX_DECLINED: it has no session, or is being changed */
+
+static ngx_int_t
+ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
+    ngx_http_dsem_zone_entry_t *copy)
+{
+    copy->number = entry->number;
+
+    if (copy->number == 0) {
+        return NGX_DECLINED;
+    }
+
+    ngx_memory_barrier();
+
+    copy->owner = entry->owner;
+    copy->started = entry->started;
+    copy->len = ngx_min(entry->len, NGX_HTTP_DSEM_SESSION_LEN);
+    ngx_memcpy(copy->session, entry->session, copy->len);
+
+    ngx_memory_barrier();
+
+    return (entry->number == copy->number) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
+    ngx_http_dsem_zone_entry_t *entry, ngx_atomic_uint_t number)
+{
+    ngx_atomic_uint_t  owner;
+
+    owner = entry->owner;
+
+    if (!ngx_atomic_cmp_set(&entry->number, number, 0)) {
+        return NGX_DECLINED;
+    }
+
+    (void) ngx_atomic_cmp_set(&entry->owner, owner, 0);
+
+    zone->full = 0;
+
+    return NGX_OK;
+}
+
+
+/*
+ * True if this worker is to look for dead ones: one of the node does so per
+ * heartbeat, as a look costs system calls for each entry.  A worker that
+ * takes its turn and dies, or is stopped, only leaves the next one to another.
+ */
+
+ngx_uint_t
+ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return 0;
+    }
+
+    zone = shm_zone->data;
+
+    return ngx_http_dsem_zone_due(&zone->scanned);
+}
+
+
+/* true for one caller per heartbeat; the heartbeats of one worker jitter */
+
+static ngx_uint_t
+ngx_http_dsem_zone_due(ngx_atomic_t *last)
+{
+    ngx_atomic_uint_t  now, before;
+
+    now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
+    before = *last;
+
+    return now - before >= ngx_http_dsem_lease_heartbeat() / 4 * 3
+           && ngx_atomic_cmp_set(last, before, now);
+}
+
+
+/*
+ * The next session, at "*next" or behind it, whose process is gone; its name
+ * is copied to session->data, which has room for any.  NGX_DONE: no more.
+ * One that another worker was just given is passed over.
+ */
+
+ngx_int_t
+ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t *next,
     ngx_str_t *session)
 {
-    ngx_int_t                    rc;
-    ngx_queue_t                 *q;
-    ngx_slab_pool_t             *shpool;
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t  *entry;
 
-    if (shm_zone == NULL) {
-        return NGX_DONE;
+    zone = shm_zone->data;
+
+    while (*next < zone->used) {
+        entry = &zone->entries[(*next)++];
+
+        if (entry->owner
+            && ngx_http_dsem_zone_take(entry, session) == NGX_OK)
+        {
+            return NGX_OK;
+        }
     }
 
-    rc = NGX_DONE;
-    zone = shm_zone->data;
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+    return NGX_DONE;
+}
 
-    ngx_shmtx_lock(&shpool->mutex);
 
-    for (q = ngx_queue_head(&zone->entries);
-         q != ngx_queue_sentinel(&zone->entries);
-         q = ngx_queue_next(q))
-    {
-        entry = ngx_queue_data(q, ngx_http_dsem_zone_entry_t, queue);
+static ngx_int_t
+ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
+    ngx_str_t *session)
+{
+    ngx_http_dsem_zone_entry_t  copy;
 
-        if (entry->number <= *after || !ngx_http_dsem_zone_gone(entry)) {
-            continue;
+    if (ngx_http_dsem_zone_copy(entry, &copy) != NGX_OK) {
+        copy.owner = entry->owner;
+        copy.started = 0;
+
+        /* its process died before it gave the entry a number */
+
+        if (copy.owner
+            && ngx_http_dsem_zone_gone(&copy)
+            && entry->number == 0)
+        {
+            (void) ngx_atomic_cmp_set(&entry->owner, copy.owner, 0);
         }
 
-        *after = entry->number;
-        session->len = entry->len;
-        ngx_memcpy(session->data, entry->session, entry->len);
-
-        rc = NGX_OK;
-        break;
+        return NGX_DECLINED;
     }
 
-    ngx_shmtx_unlock(&shpool->mutex);
+    if (!ngx_http_dsem_zone_gone(&copy)
+        || !ngx_http_dsem_zone_due(&entry->asked))
+    {
+        return NGX_DECLINED;
+    }
 
-    return rc;
+    session->len = copy.len;
+    ngx_memcpy(session->data, copy.session, copy.len);
+
+    return NGX_OK;
+}
+
+
+/* at least so much from now on, whatever other processes do */
+
+static void
+ngx_http_dsem_zone_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
+{
+    ngx_atomic_uint_t  now;
+
+    do {
+        now = *value;
+    } while (now < least && !ngx_atomic_cmp_set(value, now, least));
 }
 
 
 static ngx_uint_t
 ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry)
 {
-    uint64_t  started;
+    uint64_t   started;
+    ngx_pid_t  pid;
 
-    if (kill(entry->pid, 0) == -1) {
+    pid = (ngx_pid_t) entry->owner;
+
+    if (kill(pid, 0) == -1) {
         return ngx_errno == NGX_ESRCH;
     }
 
-    started = ngx_http_dsem_zone_started(entry->pid);
+    if (entry->started == 0) {
+        /* an unknown process counts as alive: its lease will expire */
+        return 0;
+    }
 
-    /* an unknown process counts as alive: its lease will expire */
-    return entry->started && started && started != entry->started;
+    started = ngx_http_dsem_zone_started(pid);
+
+    return started && started != entry->started;
 }
 
 
@@ -312,7 +505,6 @@ void
 ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration)
 {
-    ngx_slab_pool_t       *shpool;
     ngx_http_dsem_zone_t  *zone;
 
     if (shm_zone == NULL) {
@@ -320,13 +512,8 @@ ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     }
 
     zone = shm_zone->data;
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
 
-    ngx_shmtx_lock(&shpool->mutex);
-
-    zone->configuration = ngx_max(zone->configuration, configuration);
-
-    ngx_shmtx_unlock(&shpool->mutex);
+    ngx_http_dsem_zone_raise(&zone->configuration, configuration);
 }
 
 
@@ -353,7 +540,6 @@ void
 ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, int64_t generation,
     ngx_uint_t sessions, uint64_t replied)
 {
-    ngx_slab_pool_t       *shpool;
     ngx_http_dsem_zone_t  *zone;
 
     if (shm_zone == NULL) {
@@ -361,15 +547,10 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, int64_t generation,
     }
 
     zone = shm_zone->data;
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
-
-    ngx_shmtx_lock(&shpool->mutex);
 
     zone->generation = generation;
     zone->sessions = sessions;
     zone->replied = ngx_max(zone->replied, replied);
-
-    ngx_shmtx_unlock(&shpool->mutex);
 }
 
 
@@ -379,7 +560,6 @@ void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
     ngx_uint_t *sessions, uint64_t *replied)
 {
-    ngx_slab_pool_t       *shpool;
     ngx_http_dsem_zone_t  *zone;
 
     *generation = 0;
@@ -391,13 +571,8 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
     }
 
     zone = shm_zone->data;
-    shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
-
-    ngx_shmtx_lock(&shpool->mutex);
 
     *generation = zone->generation;
     *sessions = zone->sessions;
     *replied = zone->replied;
-
-    ngx_shmtx_unlock(&shpool->mutex);
 }

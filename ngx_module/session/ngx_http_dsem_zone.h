@@ -15,9 +15,11 @@
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 
 void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session);
-void ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone, ngx_str_t *session);
+ngx_int_t ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone,
+    ngx_str_t *session);
+ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone);
 ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone,
-    uint64_t *after, ngx_str_t *session);
+    ngx_uint_t *next, ngx_str_t *session);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);

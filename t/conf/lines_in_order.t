@@ -25,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     add_header X-Dsem "$dsem_status $dsem_name" always;
     server {
         listen 127.0.0.1:%%PORT%%;

@@ -24,7 +24,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_on_error reject;
-    dsem one limit=$http_limit queue=1 timeout=50ms;
+    dsem one limit=$http_limit queue=1 timeout=300ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /error/ { # the default

@@ -39,7 +39,7 @@ http {
     log_format short '$status [$dsem_status] $told';
     access_log %%DIR%%/short.log short;
     access_log %%DIR%%/refused.log short if=$refused;
-    dsem one limit=$http_limit queue=1 timeout=50ms;
+    dsem one limit=$http_limit queue=1 timeout=300ms;
     dsem_status 500 full=429 timeout=504 error=502;
     add_header X-Always "$dsem_status $dsem_name $dsem_limit $told" always;
     add_header X-Good "$dsem_status $told";

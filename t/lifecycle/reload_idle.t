@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An idle reload: neither the heartbeat nor the connections to Redis delay an
-# old worker, whether Redis replies, is unreachable or does not reply. The
-# session of the old worker is removed.
+# An idle reload: neither the heartbeat nor the connections to Redis nor an idle
+# permit delay an old worker, whether Redis replies, is unreachable or does not
+# reply. The session of the old worker is removed.
 
 use warnings;
 use strict;
@@ -34,10 +34,16 @@ http {
             dsem api limit=2 queue=10;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /kept {
+            dsem kept limit=2 queue=10;
+            dsem_reuse 60s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
 
+sub held { return $redis->cmd('HGET', 'dsem:{0}:s:kept', 'held') // 0 }
 sub sessions { return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
 
 # for how long the old workers stay
@@ -54,11 +60,14 @@ sub leaves {
 
 eventually { sessions() == 2 } 'two sessions';
 is $node->get('/idle?t=1')->status, 200, 'request served';
+is $node->get('/kept?t=1')->status, 200, 'another served';
+is held(), 1, 'its permit idle';
 my %before = map { $_ => 1 } sessions();
 
 leaves('answers');
 eventually { sessions() == 2 } 'available: only live sessions';
 is scalar(grep { $before{$_} } sessions()), 0, 'available: all sessions new';
+is held(), 0, 'available: idle permit released';
 
 $proxy->freeze;
 leaves('silent');

@@ -24,7 +24,7 @@ $one->ask('api', 3, limit => 2);
 my ($gen, $big) = ($one->gen, 2 ** 53 + 2);
 my @who = ($one->name, 1, 77);
 my %argv = (
-    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00' ],
+    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00', 2, 9 ],
     beat => [ @who, $gen, 5000 ],
     bye => [ @who, $two->name, 5000 ],
     declared => [ @who ],
@@ -41,7 +41,7 @@ my @session = ('', 'one', 'one:0', 'one:0:xyz', 'o ne:0:1', "one:0:1\n",
     'one:0:1 1');
 my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
-        \@positive, undef ],
+        \@positive, undef, \@count, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive ],
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],

@@ -29,7 +29,9 @@ is $one->beat->{status}, 'resync', 'beat refused';
 
 is $one->hello->{recovery}, 5000, 'state counted as lost';
 is $one->{gen}, $scripts->meta('gen'), 'new generation';
-is $one->beat->{live}, 1, 'registry rebuilt';
+is $scripts->redis->cmd('ZCARD', $scripts->key('sessions')), 1,
+    'registry rebuilt';
+is $one->beat->{live}, 2, 'missing session counted';
 is $two->beat->{status}, 'resync', 'other session rejected';
 
 $scripts->done;

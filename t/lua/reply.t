@@ -44,15 +44,15 @@ for my $script (qw/sync declare declared beat/) {
 }
 
 my $gen = $two->gen;
-is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00') ], [ 'ok', 8 ],
+is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00', 0, 0) ], [ 'ok', 8 ],
     'hello: ok';
-is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00') ],
+is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00', 0, 0) ],
     [ 'stale', 4 ],
     'hello: stale';
 is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
     'declare: a place for each ticket';
-is_deeply [ reply('declared', 3, 3) ], [ 'ok', 4 ], 'declared: ok';
-is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 6 ], 'beat: ok';
+is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 7 ], 'beat: ok';
 
 $argv{sync}[0] = $gen;
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
@@ -65,7 +65,7 @@ $argv{sync}[0] = $gen;
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 4 ], 'bye: ok';
-is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00') ],
+is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00', 0, 0) ],
     [ 'gone', 4 ],
     'hello: gone';
 

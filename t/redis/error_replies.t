@@ -27,8 +27,8 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 500ms;
+    dsem_redis_connect_timeout 1s;
+    dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
     dsem_status 503 error=500;
     server {

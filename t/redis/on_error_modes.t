@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $LEASE = 1;
+my $LEASE = 20;
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
@@ -31,7 +31,7 @@ http {
     dsem_redis_connect_timeout 200ms;
     dsem_redis_timeout 200ms;
     dsem_node %%NODE%%;
-    dsem_lease 1s;
+    dsem_lease 20s;
     dsem_status 503 error=500;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -102,9 +102,9 @@ for my $mode (qw(default local)) {
         for @{ $runs{$mode} };
     eventually { $up->now($mode) == 2 } "$mode: two requests running";
     $up->release_nonce($_->nonce) for @{ $waits{$mode} };
-    is said($_->wait), '200 DEGRADED', "$mode: waiting request served"
+    is said($_->wait), '200 QUEUED', "$mode: waiting request served"
         for @{ $waits{$mode} };
-    is said($asked->wait), '200 DEGRADED', "$mode: later request served";
+    is said($asked->wait), '200 PASSED', "$mode: later request served";
     is $up->peak($mode), 2, "$mode: limit reached, not exceeded";
 }
 $up->release_all;

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# Redis is emptied under load, with the connections open or cut. A new
-# generation notifies all workers: running requests are declared before
-# anything new is granted, and service resumes after about one lease.
+# Redis is emptied under load, with the connections open or cut, while one node
+# cannot reach it. A new generation notifies all workers: running requests are
+# declared before anything new is granted, and service resumes after about one
+# lease.
 
 use warnings;
 use strict;
@@ -20,7 +21,9 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my $proxy = $t->proxy($redis->address);
+
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -40,6 +43,9 @@ http {
 }
 EOF_CONF
 
+my @fleet = $t->fleet(2, $conf);
+$t->node('cut_off', $conf, REDIS => $proxy->address);
+
 sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
 sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
@@ -48,6 +54,8 @@ sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 sub survives {
     my ($how, $lose) = @_;
     $up->reset;
+    wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 3 } 15,
+        'all sessions';
     my @long = map { $_->begin('/emptied?hang=1') } @fleet;
     wait_for { $up->now == 2 } 15, 'long requests';
     my $load = $t->load_start(clients => 8, seconds => $LEASE + 2.3,
@@ -55,12 +63,15 @@ sub survives {
     wait_for { $up->peak == 4 && $up->served > 5 } 15, 'load';
 
     my $generation = generation();
+    $proxy->freeze;
     $lose->();
     my $lost = now;
     eventually { generation() && generation() != $generation }
         "$how: new generation";
     eventually { held() == 2 } "$how: permits declared";
     my $statuses = $load->wait->{statuses};
+    $proxy->cut;
+    $proxy->thaw;
     my @back = sort { $a <=> $b } grep { $_ > $lost + 0.3 }
         map { $_->{start} } $up->log;
     my $pause = @back ? $back[0] - $lost : 99;

@@ -40,6 +40,12 @@ http {
 EOF_CONF
 
 sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
+sub recovering {
+    my ($clock, $until) = @{ $redis->cmd('HMGET', 'dsem:{0}', 'clock',
+        'recover_until') };
+    return $until > $clock;
+}
+
 sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 sub in_order {
@@ -58,6 +64,8 @@ sub in_order {
     $lose->();
     wait_for { generation() && generation() != $generation } 15, 'the loss';
     eventually { waiting() == $WAITING } "$how: tickets declared";
+    # until then a worker passes its permits on to its own requests
+    wait_for { !recovering() } 15, 'the recovery';
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],

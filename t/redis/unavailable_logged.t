@@ -32,8 +32,8 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 500ms;
+    dsem_redis_connect_timeout 2s;
+    dsem_redis_timeout 2s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;

@@ -10,6 +10,8 @@ package Dsem::Clock;
 #
 # With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
 # is unchanged: for timers of nginx, which gets the library from the test.
+# With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
+# CLOCK_BOOTTIME only, as after the machine was suspended.
 #
 # Called by: tests.
 
@@ -68,6 +70,7 @@ __DATA__
 #include <unistd.h>
 
 static volatile int64_t  *offset;
+static int                boottime;
 
 __attribute__((constructor)) static void
 clock_init(void)
@@ -84,6 +87,19 @@ clock_init(void)
     }
 
     offset = p;
+    boottime = (getenv("DSEM_CLOCK_BOOTTIME") != NULL);
+}
+
+static int
+clock_moves(clockid_t id)
+{
+#ifdef MONOTONIC
+    return id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE
+           || id == CLOCK_BOOTTIME;
+#else
+    return boottime ? id == CLOCK_BOOTTIME
+                    : id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
+#endif
 }
 
 int
@@ -93,15 +109,7 @@ clock_gettime(clockid_t id, struct timespec *ts)
 
     rc = syscall(SYS_clock_gettime, id, ts);
 
-    if (rc == 0 && offset
-#ifdef MONOTONIC
-        && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE
-            || id == CLOCK_BOOTTIME)
-#else
-        && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
-#endif
-       )
-    {
+    if (rc == 0 && offset && clock_moves(id)) {
         ts->tv_sec += *offset;
     }
 

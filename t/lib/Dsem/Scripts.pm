@@ -50,7 +50,8 @@ sub shard_keys {
 # KEYS of a script; $name: semaphore, for scripts that need one.
 sub keys_of {
     my ($self, $script, $name) = @_;
-    return $self->shard_keys unless $script =~ /^(sync|declare)$/;
+    return $self->shard_keys, $self->key('census')
+        unless $script =~ /^(sync|declare)$/;
     return $self->shard_keys, ($script eq 'sync' ? $self->key('orders') : ()),
         $self->key('s', $name), $self->key('q', $name);
 }
@@ -69,7 +70,7 @@ sub session {
     my $name = sprintf '%s:0:%016x', $node, ++$self->{sessions};
     return bless {
         scripts => $self, name => $name, epoch => 0, gen => 0, number => 0,
-        lease => $self->{lease},
+        told => 0, lease => $self->{lease},
     }, 'Dsem::Scripts::Session';
 }
 
@@ -203,9 +204,9 @@ sub hello {
     my ($reply, @rest) = $self->call('hello', undef,
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
-        $arg{run} // 'f00');
+        $arg{run} // 'f00', $arg{told} // $self->{told}, $arg{age} // 0);
     @$reply{qw/gen live recovery known/} = @rest;
-    $self->{gen} = $reply->{gen} if $reply->{status} eq 'ok';
+    @$self{qw/gen told/} = @$reply{qw/gen live/} if $reply->{status} eq 'ok';
     return $reply;
 }
 
@@ -224,7 +225,8 @@ sub declare {
 
 sub declared {
     my ($self) = @_;
-    my ($reply) = $self->call('declared');
+    my ($reply, $recovery) = $self->call('declared');
+    $reply->{recovery} = $recovery;
     return $reply;
 }
 
@@ -241,7 +243,8 @@ sub beat {
     my ($self) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
         $self->{lease});
-    @$reply{qw/live removed published/} = @rest;
+    @$reply{qw/live removed recovery published/} = @rest;
+    $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }
 

@@ -9,8 +9,10 @@ package Model::Walk;
 # the scripts is unchanged.
 #
 # Checked after every step:
-#   S1  the sum of weights of running requests never exceeds the limit (except
-#       requests of a session whose lease expired while they were running)
+#   S1  the sum of weights of running requests never exceeds the limit, except
+#       requests of a session whose lease expired while they were running, that
+#       had not declared when a recovery ended after its lease, or that was
+#       registered so short before a loss that another one did not know
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
@@ -23,14 +25,15 @@ package Model::Walk;
 use warnings;
 use strict;
 
-use List::Util qw/sum0 shuffle/;
+use List::Util qw/max min sum0 shuffle/;
 
 use Model::Client;
 use Model::Worker;
 
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
-# all state lost, a queue lost, orders of the operator
+# all state lost, a failover to a replica that missed the last writes, a queue
+# lost, orders of the operator
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
@@ -42,7 +45,12 @@ our %FAULTS = (
     queue => [qw/msg break kill queue/],
     order => [qw/msg break kill order/],
     away => [qw/msg stop beat loss/],
-    all => [qw/msg break kill stop beat loss queue order/],
+    losskill => [qw/msg break loss kill/],
+    fail => [qw/msg break fail/],
+    failkill => [qw/msg break fail kill/],
+    failstop => [qw/msg break fail stop/],
+    failloss => [qw/msg break fail loss kill/],
+    all => [qw/msg break kill stop beat loss fail queue order/],
 );
 
 my $STEP = 100;             # ms
@@ -58,13 +66,15 @@ sub new {
         now => 1000 * $STEP, lease => 40 * $STEP, limit => 3, queue => 5,
         names => [qw/a b/], workers => [], messages => [], late => [],
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
-        line => {}, %arg,
+        line => {}, run => 1, copies => [], entered => {}, unknown => {},
+        missing => {}, recovering => 0, recoveries => 0, by_census => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     srand $self->{seed};
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
     $self->{redis}->pushed;
+    $self->{loses} = grep { $self->{can}{$_} } qw/loss fail queue/;
     push @{ $self->{workers} }, $self->worker for 1 .. 4;
     return $self;
 }
@@ -142,8 +152,10 @@ my @SHARD = ('dsem:{0}', 'dsem:{0}:sessions', 'dsem:{0}:epochs');
 sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
+    $self->recovery_over if $self->{recovering};
     my @keys = @SHARD;
     push @keys, 'dsem:{0}:orders' if $script eq 'sync';
+    push @keys, 'dsem:{0}:census' if !$name;
     push @keys, $self->semaphore_keys($name) if $name;
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
@@ -159,6 +171,8 @@ sub execute {
     $self->{count}{$script}++;
     $self->{last_beat}{ $worker->{name} } = $self->{now}
         if $script =~ /^(hello|beat)$/ && !$reply->[3];
+    $self->recovery($worker, $command, $reply, @published)
+        if $self->{loses} && !$reply->[3];
     $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
     $self->in_line($worker, $command, $reply, @published)
         if $script eq 'sync' && !$reply->[3] && !%{ $self->{can} };
@@ -179,6 +193,77 @@ sub except {
     for my $name (@{ $self->{names} }) {
         $self->{excepted}{"$worker->{name} $name $_"} = 1
             for keys %{ $worker->{used}{$name} };
+    }
+}
+
+# The clock of the next command, and the end of the recovery.
+sub clock_now {
+    my ($self) = @_;
+    my ($clock, $wall, $until) = map { $_ // 0 } @{ $self->{redis}->cmd(
+        'HMGET', $SHARD[0], qw/clock wall recover_until/) };
+    my $passed = min(max($self->{now} - $wall, 0), $self->{lease} / 4);
+    return ($clock + $passed, $until);
+}
+
+# A recovery that ends after its lease: sessions that have not declared are an
+# exception from S1.
+sub recovery_over {
+    my ($self) = @_;
+    my ($clock, $until) = $self->clock_now;
+    return if $clock < $until;
+    $self->{recovering} = 0;
+    $self->note('recovery ends after its lease');
+    $self->{missing}{ $_->{name} } && $self->except($_)
+        for @{ $self->{workers} };
+}
+
+# Notes which sessions have declared, and the end of a recovery by a census:
+# only a session that others did not know is an exception.
+sub recovery {
+    my ($self, $worker, $command, $reply, @published) = @_;
+    my ($script, $name) = ($command->{script}, $worker->{name});
+    $command->{order} = ++$self->{commands};
+    $self->{entered}{$name} = $command->{order}
+        if $script eq 'hello' && !$reply->[7];
+
+    my $state = join ' ', map { $_ // 0 }
+        @{ $self->{redis}->cmd('HMGET', $SHARD[0], qw/gen run/) };
+    if ($state ne ($self->{state} // '')) {
+        $self->{state} = $state;
+        $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
+    }
+    delete @$_{$name} for $script eq 'declared'
+        ? @$self{qw/missing unknown/} : ();
+
+    my ($clock, $until) = $self->clock_now;
+    $self->{recoveries}++ if $until > $clock && !$self->{recovering};
+    if ($self->{recovering} && $until <= $clock) {
+        $self->note('recovery ends by census');
+        $self->{by_census}++;
+        $self->{missing}{ $_->{name} } && $self->{unknown}{ $_->{name} }
+            && $self->except($_) for @{ $self->{workers} };
+    }
+    $self->{recovering} = $until > $clock;
+}
+
+# A worker has received the reply of its hello or beat.
+sub told {
+    my ($self, $worker, $command) = @_;
+    $worker->{told_order} = $command->{order};
+}
+
+# State is lost. Sessions are unknown that entered after the last reply to
+# another one.
+sub lost {
+    my ($self) = @_;
+    my @workers = grep { $_->{told_order} } @{ $self->{workers} };
+    my ($first, $second) = sort { $a->{told_order} <=> $b->{told_order} }
+        @workers;
+    for my $worker (@workers) {
+        my $other = $worker == $first ? $second : $first;
+        $self->{unknown}{ $worker->{name} } = 1 if !$other
+            || ($self->{entered}{ $worker->{name} } // 0)
+            > $other->{told_order};
     }
 }
 
@@ -416,10 +501,12 @@ sub faults {
     }
     if ($self->goes_wrong('loss', 0.008) && !grep { !$_->{gen} } @$workers) {
         $self->note('all is lost');
+        $self->lost;
         $redis->cmd('FLUSHALL');
         $self->clock;
         $_->{conn} && $self->happens(0.5) && $self->cut($_) for @$workers;
     }
+    $self->failover if $self->{can}{fail};
     if ($self->goes_wrong('queue', 0.008)) {
         my (undef, $queue) = $self->semaphore_keys(pick(@{ $self->{names} }));
         $self->note("$queue is lost");
@@ -431,6 +518,30 @@ sub faults {
         $self->note("order $name $order");
         $redis->cmd('HSET', 'dsem:{0}:orders', $name, $order);
     }
+}
+
+# A replica takes over, which lags by one or two copies of the state.
+sub failover {
+    my ($self) = @_;
+    my ($redis, $workers, $copies) = @$self{qw/redis workers copies/};
+    if ($self->{now} % (7 * $STEP) == 0) {
+        my %copy = map { $_ => $redis->cmd('DUMP', $_) }
+            @{ $redis->cmd('KEYS', 'dsem:*') };
+        @$copies = (\%copy, grep { $_ } $copies->[0]);
+    }
+    return if !$self->goes_wrong('fail', 0.008) || !@$copies
+        || grep { !$_->{gen} } @$workers;
+
+    my $copy = pick(@$copies);
+    $self->note('failover');
+    $self->lost;
+    $self->{run}++;
+    $redis->cmd('FLUSHALL');
+    $self->clock;
+    $redis->cmd('RESTORE', $_, 0, $copy->{$_}) for sort keys %$copy;
+    $_->{conn} && $self->cut($_) for @$workers;
+    $self->{late} = [];
+    @$copies = ();
 }
 
 ###########################################################################

@@ -10,6 +10,8 @@ package Model::Worker;
 #   idle        name -> weight, kept for the next request
 #   may_keep    name -> 1: permits may be kept
 #   reuse_sent  name -> reuse flag of the last sync
+#   told        number of sessions in the last answered hello or beat (0: none
+#               was answered), and the time when it was sent
 #   todo        name -> release, cancel, ask: for the next sync
 #   conn        commands not executed, replies not read; undef: not connected
 
@@ -21,7 +23,7 @@ sub new {
     my $self = bless {
         walk => $walk, gen => 0, byes => [], epoch => 0, number => 0,
         ready => 0, fence => -1, stopped => 0, tickets => 0, beaten => 0,
-        looked => 0, used => {}, wait => {}, %arg,
+        looked => 0, told => 0, told_at => 0, used => {}, wait => {}, %arg,
     }, $class;
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
@@ -79,7 +81,8 @@ sub hello {
     $self->send('bye', undef, [ $_, $walk->{lease} ], $_)
         for @{ $self->{byes} };
     $self->send('hello', undef,
-        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, 'f00' ]);
+        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, $walk->{run},
+            $self->{told}, $walk->{now} - $self->{told_at} ]);
 
     for my $name (@{ $walk->{names} }) {
         my $held = $self->held($name);
@@ -234,7 +237,7 @@ sub ask_again {
 sub message {
     my ($self, $text) = @_;
     my ($word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
-    return if $word eq 'beat' || $epoch != $self->{epoch};
+    return if $word =~ /^(?:beat|recovered)$/ || $epoch != $self->{epoch};
     if ($word eq 'recall') {
         $self->{may_keep}{$name} = 0;
         $self->{refresh}{$name} = 1;
@@ -263,6 +266,11 @@ sub receive {
     return $self->hello if $status;
 
     my $fence = $command->{at} + 0.75 * $self->{walk}{lease};
+    if ($script =~ /^(?:hello|beat)$/) {
+        @$self{qw/told told_at/} =
+            ($rest[ $script eq 'hello' ? 1 : 0 ], $command->{at});
+        $self->{walk}->told($self, $command);
+    }
     if ($script eq 'hello') {
         $self->{fence} = $fence;
         $self->{gen} = $rest[0];

@@ -158,9 +158,10 @@ sub playground {
         "  curl -i -H 'X-Api-Key: unknown' $a/api/", '',
         "  curl -s '$a/reports/?t=3000' & sleep 1",
         "  $redis hgetall 'dsem:{0}:s:reports'", '',
-        '  # an outage of Redis, longer than the lease',
-        "  kill -STOP $pid; sleep 7; curl -i $a/reports/",
-        "  kill -CONT $pid", '',
+        '  # Redis hangs: permits that the workers have kept, then their shares',
+        "  for i in \$(seq 8); do curl -so /dev/null $a/reports/ & done; wait",
+        "  kill -STOP $pid; $quietly \\", "      $a/reports/",
+        "  sleep 7; $quietly \\", "      $a/reports/; kill -CONT $pid", '',
         "  tail -f $dir/[ab]/*.log", '');
 }
 

@@ -1,0 +1,184 @@
+-- The census: which sessions of a lost state have declared in the new one.
+-- When their number reaches the number of sessions that were registered, no
+-- permit in use is missing and the recovery ends at once. A session that stays
+-- away makes it last a lease, because its requests may still run.
+--
+-- A census is open for one lease, from the creation of a generation or from
+-- the first hello to another Redis process. The field "census" of the meta
+-- HASH has its figures, see census_read(). The census ZSET has the sessions
+-- that sent hello meanwhile; the first hello decides. Scores:
+--   -inf            the session was not registered in the lost state: it is
+--                   not counted
+--   fence - 2^52    it was, and has not declared yet
+--   fence           it was, and has declared or left: counted
+-- The fence is the clock time, three quarters of a lease after its last
+-- answered hello or beat, until which the session was certainly registered.
+-- A session whose fence is not after the freshest answer of all may have been
+-- removed before the loss: neither the session nor its number counts.
+
+local PENDING, NOT_MEMBER = 2^52, '-inf'
+-- a time before all others, above all pending scores
+local NEVER = -2^51
+-- sessions that are notified of the end by a message; the others ask for it
+local NOTIFIED_AT_ONCE = 256
+
+-- The census that is open or was the last one; nil: none. gen: generation;
+-- begins: clock; lease: ms; any: sessions of the same generation are counted,
+-- too, because they were registered with another process; lost: state was
+-- lost, so there is a recovery; number: of sessions that were registered;
+-- number_fence: of the session that told it; freshest: clock time of the last
+-- answer to any session.
+local function census_read(meta, key)
+    local text = redis.call('HGET', meta, 'census')
+    local gen, begins, lease, any, lost, number, number_fence, freshest =
+        string.match(text or '',
+            '^(%d+) (%d+) (%d+) (%d) (%d) (%d+) (%-?%d+) (%-?%d+)$')
+    if not gen then return nil end
+    return {
+        meta = meta, key = key, gen = tonumber(gen),
+        begins = tonumber(begins), lease = tonumber(lease),
+        any = any == '1', lost = lost == '1', number = tonumber(number),
+        number_fence = tonumber(number_fence), freshest = tonumber(freshest)
+    }
+end
+
+local function census_write(census)
+    redis.call('HSET', census.meta, 'census', string.format(
+        '%.0f %.0f %.0f %d %d %.0f %.0f %.0f', census.gen, census.begins,
+        census.lease, census.any and 1 or 0, census.lost and 1 or 0,
+        census.number, census.number_fence, census.freshest))
+end
+
+local function census_open(census, clock)
+    return census and clock < census.begins + census.lease
+end
+
+-- The number of sessions whose fence is after the freshest answer, among those
+-- that are counted (offset 0) or have not declared (offset PENDING).
+local function census_count(census, offset)
+    return redis.call('ZCOUNT', census.key,
+        string.format('(%.0f', census.freshest - offset),
+        string.format('%.0f', -NEVER - offset))
+end
+
+-- The number of registered sessions. While the state recovers it includes
+-- those that are missing: all that were registered before the loss, and those
+-- that are new. A second loss must not forget them.
+local function census_size(census, sessions, clock)
+    local size = redis.call('ZCARD', sessions)
+    if not census_open(census, clock) or not census.lost then return size end
+    local ends = tonumber(redis.call('HGET', census.meta, 'recover_until'))
+    if not ends or ends <= clock then return size end
+    local new = redis.call('ZCARD', census.key) - census_count(census, 0)
+        - census_count(census, PENDING)
+    return math.max(size, census.number + new)
+end
+
+-- Begins a census. The registry, or the census before, may have survived: its
+-- size is one of the numbers.
+local function census_begin(meta, key, before, sessions, gen, begins, lease,
+    any, clock)
+    local census = {
+        meta = meta, key = key, gen = gen, begins = begins, lease = lease,
+        any = any, lost = any, freshest = NEVER,
+        number = census_size(before, sessions, clock), number_fence = -NEVER
+    }
+    redis.call('UNLINK', key)
+    return census
+end
+
+-- The key is garbage when the census is closed; if it expires too early, the
+-- recovery lasts a lease.
+local function census_add(census, session, score)
+    redis.call('ZADD', census.key, score, session)
+    redis.call('PEXPIRE', census.key, 2 * census.lease)
+end
+
+-- Takes a session into an open census. member: it was registered when the
+-- state was lost; number: of sessions that it was told then; age: ms since its
+-- last answered hello or beat.
+local function census_hello(census, session, clock, lease, member, number, age)
+    local score = redis.call('ZSCORE', census.key, session)
+    if score and (score == NOT_MEMBER or tonumber(score) > NEVER) then
+        return
+    end
+    if not member then
+        if not score then census_add(census, session, NOT_MEMBER) end
+        return
+    end
+
+    local answered = math.max(clock - age, NEVER / 2)
+    local fence = answered + math.floor(lease * 3 / 4)
+    census_add(census, session, string.format('%.0f', fence - PENDING))
+    if answered > census.freshest then
+        census.freshest = answered
+        if census.number_fence <= answered then census.number = 0 end
+    end
+    if fence > census.freshest and number >= census.number then
+        census.number_fence = number == census.number
+            and math.max(fence, census.number_fence) or fence
+        census.number = number
+    end
+end
+
+-- Counts a session that has declared, or has left and holds nothing any more.
+local function census_settle(census, session, left)
+    local score = redis.call('ZSCORE', census.key, session)
+    if not score then return end
+    if score == NOT_MEMBER then
+        if left then redis.call('ZREM', census.key, session) end
+    elseif tonumber(score) < NEVER then
+        redis.call('ZADD', census.key,
+            string.format('%.0f', score + PENDING), session)
+    end
+end
+
+-- When the recovery ends. After an outage longer than a lease it lasts a
+-- quarter of a lease at least: new workers may have admitted requests by their
+-- local shares, and have to declare them, although they are not counted.
+local function census_end(census, clock, recover_until, pause)
+    if census.number == 0 or census_count(census, 0) < census.number then
+        return census.begins + census.lease
+    end
+    local ends = math.max(math.min(recover_until, clock), pause)
+    if census.freshest < census.begins - census.lease then
+        ends = math.max(ends, census.begins + math.floor(census.lease / 4))
+    end
+    return ends
+end
+
+-- Ends the recovery if no session is missing, or continues it if one is.
+-- Returns the remaining ms of the recovery. The end is published as
+-- "recovered" on the channels of the sessions.
+local function census_judge(census, sessions, clock)
+    local v = redis.call('HMGET', census.meta, 'recover_until', 'pause')
+    local before = tonumber(v[1]) or 0
+    local ends = before
+    if census.lost and census_open(census, clock) then
+        ends = census_end(census, clock, before, tonumber(v[2]) or 0)
+    end
+    if ends ~= before then
+        redis.call('HSET', census.meta, 'recover_until', ends)
+    end
+    if before > clock and ends <= clock then
+        local all = redis.call('ZRANGE', sessions, 0, NOTIFIED_AT_ONCE - 1)
+        for _, session in ipairs(all) do
+            redis.pcall('PUBLISH', census.meta .. ':c:' .. session,
+                'recovered')
+        end
+    end
+    return math.max(ends - clock, 0)
+end
+
+-- Counts a session that has declared (left: false) or was removed (left: true).
+-- Returns the remaining ms of the recovery.
+local function census_declared(meta, key, sessions, session, left)
+    local v = redis.call('HMGET', meta, 'clock', 'recover_until', 'gen')
+    local clock = tonumber(v[1]) or 0
+    local recovery = math.max((tonumber(v[2]) or 0) - clock, 0)
+    if recovery == 0 then return 0 end
+    local census = census_read(meta, key)
+    if not census or census.gen ~= tonumber(v[3]) then return recovery end
+    census_settle(census, session, left)
+    return census_judge(census, sessions, clock)
+end

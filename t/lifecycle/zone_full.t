@@ -1,0 +1,60 @@
+#!/usr/bin/perl
+
+# More workers than the zone has room for: one warning, which names the
+# directive. The limit holds all the same. A larger zone has room for all.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 56;
+events { worker_connections 64; }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_zone_size %%SIZE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /limited {
+            dsem api limit=2 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub warnings { return $_[0]->grep_log(qr/\[warn\].*dsem: zone full/) }
+
+my $small = $t->node('small', $conf, SIZE => '64k');
+eventually { warnings($small) } 'warned';
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
+    'every worker has a session';
+
+my $load = $t->load(urls => [$small->url('/limited?t=2')], clients => 20,
+    requests => 200);
+is_deeply $load->{statuses}, { 200 => 200 }, 'requests served';
+is $up->peak, 2, 'limit reached, not exceeded';
+is scalar(warnings($small)), 1, 'warned once';
+like +(warnings($small))[0], qr/"dsem_zone_size"/, 'directive named';
+$small->quit;
+
+my $large = $t->node('large', $conf, SIZE => '1m');
+eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
+    'a session for each worker of the larger one';
+is $large->get('/limited?t=1')->status, 200, 'request served';
+is scalar(warnings($large)), 0, 'no warning';
+
+$t->done;

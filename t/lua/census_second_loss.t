@@ -1,0 +1,54 @@
+#!/usr/bin/perl
+
+# A second loss, while the state recovers or soon after: sessions that were
+# missing are still missed, and new ones do not replace them.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+
+sub old {
+    my ($node, $told) = @_;
+    return $scripts->session($node)->enter(gen => 99, told => $told,
+        age => 100);
+}
+
+# three sessions are registered, one of them stays away; one is new
+my @old = map { old($_, 3) } qw/one two/;
+my $new = $scripts->session('new')->enter;
+is $_->beat->{live}, 4, 'number includes the missing one' for @old, $new;
+
+$scripts->redis->cmd('FLUSHALL');
+$_->enter for @old, $new;
+is $new->ask('api', 1), 'recovering', 'three declared, one missing';
+my $late = old('late', 3);
+is $new->ask('api', 1), 'granted', 'ends with the missing one';
+
+# a session that was not counted counts as new
+$scripts->redis->cmd('FLUSHALL');
+my @fresh = map { old($_, 3) } qw/one two/;
+my $stale = $scripts->session('stale')->enter(gen => 99, told => 3,
+    age => 4000);
+$_->beat for @fresh, $stale;
+$scripts->redis->cmd('FLUSHALL');
+$_->enter for @fresh, $stale;
+is $stale->ask('api', 1), 'recovering', 'stale one replaces no other';
+
+# after the end the number is that of the live sessions
+$scripts->redis->cmd('FLUSHALL');
+@old = map { old($_, 2) } qw/one two/;
+is $_->beat->{live}, 2, 'live sessions' for @old;
+$scripts->redis->cmd('FLUSHALL');
+$_->enter for @old;
+is $old[0]->ask('api', 1), 'granted', 'second recovery ends';
+
+$scripts->done;

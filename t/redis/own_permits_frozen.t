@@ -1,0 +1,75 @@
+#!/usr/bin/perl
+
+# Redis freezes under full load. From the first late reply on the workers'
+# own permits serve their own requests, long before Redis is unavailable.
+# DSEM_LONG=1: permits in use in the worst second of a longer freeze.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 8;
+my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 1;
+# of the permits in use before, in the worst second; other tests need the
+# machine as well, and a release that is on its way there is lost
+my $BOUND = $ENV{DSEM_LONG} ? 0.9 : 0.25;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=8 queue=400 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+for my $n (1 .. $ROUNDS) {
+    $up->reset;
+    my $load = $t->load_start(urls => [ map { $_->url('/') } @fleet ],
+        clients => 80, seconds => 3600, timeout => 20, keepalive => 1);
+    wait_for { $up->served > 100 } 15, 'load';
+    my $begun = now;
+    wait_for { now - $begun > 2 } 5, 'the level before';
+
+    my $frozen = now;
+    $redis->freeze;
+    wait_for { now - $frozen > 3 } 5, 'the freeze';
+    $redis->thaw;
+    wait_for { now - $frozen > 5 } 5, 'service after it';
+
+    my $statuses = $load->stop->wait->{statuses};
+    is $up->peak, $LIMIT, "$n: limit reached, never exceeded";
+    is_deeply [ keys %$statuses ], [200], "$n: every request served"
+        or diag explain $statuses;
+
+    my $before = $up->goodput($LIMIT, $frozen - 2, $frozen);
+    my ($worst) = sort { $a <=> $b } map {
+        $up->goodput($LIMIT, $frozen + $_ / 10, $frozen + $_ / 10 + 1)
+    } 0 .. 40;
+    cmp_ok $worst / $before, '>=', $BOUND, "$n: permits stay in use";
+    note sprintf '%d: %.3f of %.3f in use, %d served', $n,
+        $worst / $before, $before, $statuses->{200};
+}
+
+$t->done;

@@ -1,0 +1,71 @@
+#!/usr/bin/perl
+
+# dsem_on_error pass: every request is served while Redis restarts empty and
+# recovers its state, and beyond the own permits of a worker at once.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 60);
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 1s;
+    dsem_node %%NODE%%;
+    dsem_lease 1m;
+    dsem_on_error pass;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+my ($one, $two) = @fleet;
+
+my $load = $t->load_start(urls => [ map { $_->url('/') } @fleet ],
+    clients => 20, seconds => 3600, records => 1);
+wait_for { $up->peak == 4 && $up->served > 20 } 15, 'load';
+
+my $lost = now;
+$redis->kill;
+eventually { $one->grep_log(qr/unavailable \(/) } 'redis unavailable';
+my $unavailable = now;
+# a session that stays away keeps the state in recovery
+$two->kill;
+$redis->start;
+eventually { $one->grep_log(qr/lost its state/) } 'redis recovers';
+my $recovering = now;
+wait_for { now - $recovering > 2 } 5, 'two seconds of recovery';
+my $result = $load->stop->wait;
+
+my @one = grep { $_->{url} eq $one->url('/') } @{ $result->{records} };
+is_deeply [ grep { $_->{status} ne 200 } @one ], [],
+    'every request of the node that is left was served';
+my @passed = grep { $_->{start} > $recovering + 0.1 } @one;
+cmp_ok scalar(@passed), '>', 50, 'requests while the state recovered';
+my ($median) = (sort { $a <=> $b } map { $_->{latency} } @passed)
+    [ @passed / 2 ];
+cmp_ok $median, '<', 0.3, 'they did not wait for it';
+my %said = map { $_->{dsem_status} => 1 } $one->access_log;
+ok $said{DEGRADED}, 'beyond own permits: DEGRADED';
+note sprintf '%d while recovering, median %.3f s', scalar(@passed), $median;
+
+$t->done;

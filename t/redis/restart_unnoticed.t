@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+
+# Redis restarts empty under full load, and nobody loses by it: the workers'
+# own permits stay in use, no request is refused, none times out. DSEM_LONG=1:
+# 10 rounds of three restarts.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 8;
+my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 1;
+# of the permits in use before, in the worst second; other tests need the
+# machine as well
+my $BOUND = $ENV{DSEM_LONG} ? 0.9 : 0.5;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.050);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /patient {
+            dsem api limit=8 queue=400 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /hasty {
+            dsem api limit=8 queue=400 timeout=2s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# Permits in use in the worst second of a span, of those in use before it.
+sub worst {
+    my ($lost, $end) = @_;
+    my $before = $up->goodput($LIMIT, $lost - 2, $lost);
+    my $worst = 9;
+    for (my $at = $lost; $at + 1 <= $end; $at += 0.1) {
+        my $used = $up->goodput($LIMIT, $at, $at + 1);
+        $worst = $used if $used < $worst;
+    }
+    return ($worst / $before, $before);
+}
+
+sub restarted {
+    my ($path, $down, $name) = @_;
+    $up->reset;
+    my $load = $t->load_start(urls => [ map { $_->url($path) } @fleet ],
+        clients => 80, seconds => 3600, timeout => 20, keepalive => 1);
+    wait_for { $up->served > 100 } 15, 'load';
+    my $begun = now;
+    wait_for { now - $begun > 2 } 5, 'the level before';
+
+    my $lost = now;
+    $redis->kill;
+    wait_for { now - $lost > $down } 5, 'the outage';
+    $redis->start;
+    my $back = now;
+    wait_for { now - $back > 3 } 10, 'three seconds';
+
+    my $statuses = $load->stop->wait->{statuses};
+    is $up->peak, $LIMIT, "$name: limit reached, never exceeded";
+    is_deeply [ keys %$statuses ], [200], "$name: every request served"
+        or diag explain $statuses;
+    my ($worst, $before) = worst($lost, $back + 3);
+    cmp_ok $worst, '>=', $BOUND, "$name: permits stay in use";
+    note sprintf '%s: %.3f of %.3f in use, %d served', $name, $worst, $before,
+        $statuses->{200};
+}
+
+for my $n (1 .. $ROUNDS) {
+    restarted('/patient', 0.3, "$n: short outage");
+    restarted('/patient', 1.5, "$n: longer outage");
+    restarted('/hasty', 0.3, "$n: short outage, short timeout");
+}
+
+$t->done;

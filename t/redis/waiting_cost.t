@@ -1,0 +1,104 @@
+#!/usr/bin/perl
+
+# While Redis is unavailable, or recovers its state, one more request costs
+# the worker the same whether none or 4000 others wait for the semaphore.
+# DSEM_LONG=1: within a half, on a quiet machine.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+plan skip_all => 'sanitizers have costs of their own'
+    if $ENV{DSEM_TIME_FACTOR};
+
+my ($WAITING, $ASKS) = (4000, 200);
+# a busy machine has cold caches; without the order of service it was 13
+my $BOUND = $ENV{DSEM_LONG} ? 1.5 : 3;
+
+my $t = Dsem::Test->new(lease => 60);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+worker_rlimit_nofile 10000;
+events { worker_connections 9000; }
+http {
+    %%HTTP%%
+    access_log off;
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 60s;
+    dsem_node %%NODE%%;
+    dsem_max_waiting 8000;
+    dsem_lease 1m;
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=8192;
+        location / {
+            dsem api limit=1 queue=8000 timeout=1h;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /short {
+            dsem api limit=1 queue=8000 timeout=1ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# ns on a CPU, of the worker
+sub cpu {
+    my ($pid) = $node->workers;
+    open my $fh, '<', "/proc/$pid/schedstat" or die "schedstat: $!";
+    return (split ' ', <$fh>)[0];
+}
+
+# us for each of $ASKS requests that wait, one after the other, and leave
+sub cost {
+    my @rounds;
+    for (1 .. 3) {
+        my $before = cpu();
+        for (1 .. $ASKS) {
+            $node->get('/short')->status == 503 or die 'not timed out';
+        }
+        push @rounds, (cpu() - $before) / $ASKS / 1000;
+    }
+    return (sort { $a <=> $b } @rounds)[0];
+}
+
+sub costs {
+    my ($state) = @_;
+    my $none = cost();
+    my @waiting = map { $node->begin('/') } 1 .. $WAITING;
+    my $last = $node->get('/short');
+    is $last->status, 503, "$state: all wait";
+    my $many = cost();
+    cmp_ok $many, '<', $BOUND * $none, "$state: others cost nothing";
+    note sprintf '%s: %.0f us, %.0f us beside %d', $state, $none, $many,
+        $WAITING;
+    $_->close for @waiting;
+}
+
+my $holder = $node->begin('/?hang=1');
+wait_for { $up->now == 1 } 15, 'one request served';
+
+$redis->kill;
+eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
+costs('unavailable');
+
+# a session that stays away keeps the state in recovery
+$redis->start;
+eventually { $node->grep_log(qr/lost its state/) } 'redis recovers';
+costs('recovering');
+
+$up->release_all;
+is $holder->wait->status, 200, 'holder served';
+
+$t->done;
