@@ -412,8 +412,13 @@ ngx_http_dsem_redis_connected(void *data)
 
     ngx_http_dsem_breaker_connected(&redis->breaker);
 
-    if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
-        || ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+    /*
+     * a short command first: without a password Redis rejects long scripts
+     * with an error that does not name the cause
+     */
+
+    if (ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
         ngx_http_dsem_redis_down(redis, "no memory");
