@@ -12,7 +12,8 @@
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
 --   live sessions (while the state recovers: with those that are missing),
 --   sessions removed by this call, ms until recovery ends at the latest (0:
---   none): integers
+--   none), 1: the message was published, 0: the user may not publish it:
+--   integers
 --
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
@@ -81,7 +82,8 @@ local recovery = math.max(
 local census = recovery > 0 and census_read(meta, KEYS[4])
 local live = census_size(census, sessions, clock)
 
-redis.pcall('PUBLISH', meta .. ':c:' .. session, 'beat ' .. ARGV[3])
+local published = redis.pcall('PUBLISH', meta .. ':c:' .. session,
+    'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, #expired, recovery }
+    live, #expired, recovery, type(published) == 'number' and 1 or 0 }

@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_refusal.h"
+#include "ngx_http_dsem_session.h"
 
 
 /* whether streams can be of QUIC, also for an nginx that was built apart */
@@ -29,6 +30,8 @@ static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static void ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_status_e status);
 static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
@@ -169,6 +172,11 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
 {
     ngx_http_dsem_acquire_note(ctx, claim, answer);
 
+    if (answer->local || answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE)
+    {
+        ngx_http_dsem_acquire_count(ctx, answer);
+    }
+
     switch (answer->verdict) {
 
     case NGX_HTTP_DSEM_VERDICT_WAITING:
@@ -231,6 +239,30 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = answer->limit;
     ctx->in_use = answer->in_use;
     ctx->weight = claim->ask.weight;
+}
+
+
+/* "dsem_on_error" decides: an operator is told how often */
+
+static void
+ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_answer_t *answer)
+{
+    ngx_uint_t              passed;
+    ngx_http_dsem_redis_t  *redis;
+
+    redis = ngx_http_dsem_session_redis();
+
+    if (redis == NULL) {
+        return;
+    }
+
+    passed = ctx->conf->dry_run
+             || answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
+             || (answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE
+                 && ctx->conf->on_error == NGX_HTTP_DSEM_ON_ERROR_PASS);
+
+    ngx_http_dsem_redis_handled(redis, passed);
 }
 
 

@@ -247,6 +247,14 @@ ngx_http_dsem_refusal_log_timeout(ngx_http_dsem_ctx_t *ctx, char *dry)
         return;
     }
 
+    if (ctx->in_use < 0) {
+        ngx_log_error(level, log, 0,
+                      "dsem timeout%s: no permit of semaphore \"%V\" within "
+                      "%M ms, connection to redis lost meanwhile",
+                      dry, &ctx->name, ctx->wait_time);
+        return;
+    }
+
     ngx_log_error(level, log, 0,
                   "dsem timeout%s: no permit of semaphore \"%V\" within %M "
                   "ms, %i of %i in use when queued",

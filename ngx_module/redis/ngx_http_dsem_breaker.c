@@ -2,13 +2,15 @@
 /*
  * The breaker: when requests stop waiting for Redis.
  *
- * Owns every count of failures, the pause before the next attempt, and the
- * log lines for a lost, unavailable and available Redis, each logged once
- * per change.  It opens when Redis has not replied for a timeout or has
- * replied wrongly, and closes when a session is accepted.  It opens no
- * connection and closes none.
+ * Owns the log lines for a connected, lost, unavailable and available Redis,
+ * each logged once per change, and the count of requests that are handled
+ * without it.  It opens when a connect or a command has had no reply in time,
+ * or a wrong one, and closes when a session is accepted.  The time to connect
+ * counts from the loss of the last session, through all attempts; a
+ * connection that is established has the time of its commands.  The breaker
+ * opens no connection and closes none.
  *
- * Called by: redis, for each event of its connection; subscription (pauses).
+ * Called by: redis, for each event of its connection.
  */
 
 
@@ -16,11 +18,10 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_breaker.h"
-#include "ngx_http_dsem_deadline.h"
 
 
-/* ms, the shortest of the longest pauses between two attempts */
-#define NGX_HTTP_DSEM_BACKOFF_MIN  50
+/* ms between log lines while Redis is unavailable */
+#define NGX_HTTP_DSEM_BREAKER_REMINDER  60000
 
 /*
  * Scripts loaded again without an accepted session, or in one heartbeat:
@@ -30,6 +31,7 @@
 
 
 static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
+static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
 
 
 /* settings must stay; handler is called each time it opens */
@@ -44,7 +46,6 @@ ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
     breaker->settings = settings;
     breaker->handler = handler;
     breaker->data = data;
-    breaker->lost_since = ngx_current_msec;
 
     breaker->event.handler = ngx_http_dsem_breaker_handler;
     breaker->event.data = breaker;
@@ -53,12 +54,15 @@ ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
 }
 
 
-/* the time that Redis has to accept a session */
+/* no session: the time to connect begins */
 
 void
 ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker)
 {
-    ngx_http_dsem_deadline_set(&breaker->event, &breaker->due,
+    breaker->lost = 1;
+    breaker->lost_since = ngx_current_msec;
+
+    ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                breaker->settings->connect_timeout);
 }
 
@@ -72,28 +76,50 @@ ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker)
 }
 
 
-/* proves nothing of the peer: it may be no Redis */
+void
+ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker)
+{
+    breaker->pending = "connect timed out";
+}
+
+
+/*
+ * It proves nothing of the peer, which may be no Redis, but its replies have
+ * a deadline of their own: over a distant network they take longer than the
+ * connect.
+ */
 
 void
 ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker)
 {
-    breaker->connected_since = ngx_current_msec;
+    breaker->pending = "no reply in time";
+
+    if (!breaker->open) {
+        ngx_http_dsem_breaker_stop(breaker);
+    }
 }
 
 
-/* the session is accepted: the breaker closes, pauses begin anew */
+/* the session is accepted: the breaker closes */
 
 void
-ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker)
+ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
+    ngx_str_t *server)
 {
-    breaker->failures = 0;
-    breaker->accepted = 1;
+    ngx_http_dsem_backoff_usable(&breaker->backoff);
+    ngx_http_dsem_breaker_stop(breaker);
 
     if (ngx_current_msec - breaker->reloads_since
         >= breaker->settings->heartbeat)
     {
         breaker->reloads_since = ngx_current_msec;
         breaker->reloads = 0;
+    }
+
+    if (!breaker->known) {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "dsem: connected to redis %V (%V)",
+                      &breaker->settings->addr.name, server);
     }
 
     if (breaker->reported) {
@@ -103,22 +129,10 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker)
                       ngx_current_msec - breaker->lost_since);
     }
 
+    breaker->known = 1;
+    breaker->lost = 0;
     breaker->reported = 0;
     breaker->open = 0;
-}
-
-
-/* a reply of any kind; a heartbeat without a fault makes up for them */
-
-void
-ngx_http_dsem_breaker_replied(ngx_http_dsem_breaker_t *breaker)
-{
-    if (breaker->faults
-        && ngx_current_msec - breaker->connected_since
-           >= breaker->settings->heartbeat)
-    {
-        breaker->faults = 0;
-    }
 }
 
 
@@ -146,18 +160,21 @@ void
 ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up)
 {
-    ngx_cpystrn(breaker->reason, (u_char *) reason,
-                NGX_HTTP_DSEM_BREAKER_REASON_LEN);
+    (void) ngx_cpystrn((u_char *) breaker->reason, (u_char *) reason,
+                       NGX_HTTP_DSEM_REASON_LEN);
+    breaker->pending = NULL;
+
+    ngx_http_dsem_backoff_lost(&breaker->backoff,
+                               breaker->settings->heartbeat);
 
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem redis down: %s", breaker->reason);
 
     if (was_up
         && !breaker->reported
-        && !breaker->open
-        && breaker->failures == 0)
+        && !breaker->lost
+        && breaker->backoff.failures == 1)
     {
-        breaker->lost_since = ngx_current_msec;
         breaker->reported = 1;
 
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
@@ -169,51 +186,25 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 
 /*
  * The pause before the next attempt, in ms, once the connection is gone.
- * It grows with the number of wrong replies if this was one.
+ * The rest of the time to connect goes on.
  */
 
 ngx_msec_t
-ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
-    ngx_uint_t protocol_error)
+ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker)
 {
-    ngx_uint_t  failures;
+    ngx_msec_int_t  left;
 
-    breaker->accepted = 0;
-
-    if (!breaker->open && !breaker->event.timer_set) {
+    if (!breaker->lost) {
         ngx_http_dsem_breaker_start(breaker);
+
+    } else if (!breaker->open && !breaker->event.timer_set) {
+        left = breaker->deadline.due - ngx_current_msec;
+        ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
+                                   ngx_max(left, 1));
     }
 
-    failures = breaker->failures++;
-
-    if (protocol_error) {
-        breaker->faults++;
-        failures = ngx_max(failures, breaker->faults);
-    }
-
-    return ngx_http_dsem_breaker_backoff(breaker->settings, failures);
-}
-
-
-/*
- * The pause before the next attempt, in ms: none after the first failure,
- * then full jitter, so that a fleet does not reconnect in step.
- */
-
-ngx_msec_t
-ngx_http_dsem_breaker_backoff(ngx_http_dsem_redis_settings_t *settings,
-    ngx_uint_t failures)
-{
-    ngx_msec_t  longest;
-
-    if (failures == 0) {
-        return 1;
-    }
-
-    longest = NGX_HTTP_DSEM_BACKOFF_MIN << ngx_min(failures - 1, 10);
-    longest = ngx_min(longest, settings->backoff);
-
-    return 1 + (ngx_msec_t) ngx_random() % longest;
+    return ngx_http_dsem_backoff_pause(&breaker->backoff,
+                                       breaker->settings->backoff);
 }
 
 
@@ -222,7 +213,10 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_breaker_t  *breaker = ev->data;
 
-    if (!ngx_http_dsem_deadline_extend(ev, &breaker->due)) {
+    if (breaker->open) {
+        ngx_http_dsem_breaker_remind(breaker);
+
+    } else if (!ngx_http_dsem_deadline_extend(&breaker->deadline, ev)) {
         ngx_http_dsem_breaker_open(breaker);
     }
 }
@@ -239,15 +233,53 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 
     breaker->open = 1;
     breaker->reported = 1;
+    breaker->passed = 0;
+    breaker->refused = 0;
 
-    ngx_http_dsem_breaker_stop(breaker);
+    ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
+                               NGX_HTTP_DSEM_BREAKER_REMINDER);
 
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: redis %V unavailable (%s), requests are handled by "
                   "\"dsem_on_error\"",
                   &breaker->settings->addr.name,
-                  breaker->reason[0] ? (char *) breaker->reason
-                                     : "no reply yet");
+                  breaker->pending ? breaker->pending : breaker->reason);
 
     breaker->handler(breaker->data);
+}
+
+
+/* an operator may have missed the first line, and sees what the loss costs */
+
+static void
+ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
+{
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "dsem: redis %V still unavailable after %M ms (%s), "
+                  "\"dsem_on_error\" passed %ui requests and refused %ui "
+                  "since the last line",
+                  &breaker->settings->addr.name,
+                  ngx_current_msec - breaker->lost_since, breaker->reason,
+                  breaker->passed, breaker->refused);
+
+    breaker->passed = 0;
+    breaker->refused = 0;
+
+    ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
+                               NGX_HTTP_DSEM_BREAKER_REMINDER);
+}
+
+
+/* a request was decided without Redis */
+
+void
+ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
+    ngx_uint_t passed)
+{
+    if (passed) {
+        breaker->passed++;
+
+    } else {
+        breaker->refused++;
+    }
 }

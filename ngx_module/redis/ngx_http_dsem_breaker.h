@@ -11,9 +11,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-
-
-#define NGX_HTTP_DSEM_BREAKER_REASON_LEN  128
+#include "ngx_http_dsem_backoff.h"
+#include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_resp.h"
 
 
 /* nothing may point into a configuration cycle: the worker outlives it */
@@ -31,22 +31,26 @@ typedef struct {
     void                           (*handler)(void *data);
     void                            *data;
 
-    ngx_event_t                      event;     /* opens it */
-    ngx_msec_t                       due;
+    ngx_event_t                      event;     /* opens it, then reminds */
+    ngx_http_dsem_deadline_t         deadline;
 
-    ngx_uint_t                       failures;  /* since the last accept */
-    ngx_uint_t                       faults;    /* wrong replies */
+    ngx_http_dsem_backoff_t          backoff;
     ngx_uint_t                       reloads;   /* of the scripts */
     ngx_msec_t                       reloads_since;
     ngx_msec_t                       last_reload;
-    ngx_msec_t                       connected_since;
     ngx_msec_t                       lost_since;
 
-    u_char                           reason[NGX_HTTP_DSEM_BREAKER_REASON_LEN];
+    /* requests handled by "dsem_on_error" since the last log line */
+    ngx_uint_t                       passed;
+    ngx_uint_t                       refused;
+
+    char                             reason[NGX_HTTP_DSEM_REASON_LEN];
+    const char                      *pending;   /* what is waited for */
 
     unsigned                         open:1;
-    unsigned                         accepted:1;  /* on this connection */
+    unsigned                         lost:1;      /* no session since then */
     unsigned                         reported:1;  /* the loss was logged */
+    unsigned                         known:1;     /* a session was accepted */
 } ngx_http_dsem_breaker_t;
 
 
@@ -56,18 +60,17 @@ void ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
 void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 
+void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker);
-void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker);
-void ngx_http_dsem_breaker_replied(ngx_http_dsem_breaker_t *breaker);
+void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
+    ngx_str_t *server);
 ngx_int_t ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up);
-ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
-    ngx_uint_t protocol_error);
+ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
-
-ngx_msec_t ngx_http_dsem_breaker_backoff(
-    ngx_http_dsem_redis_settings_t *settings, ngx_uint_t failures);
+void ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
+    ngx_uint_t passed);
 
 
 #endif /* _NGX_HTTP_DSEM_BREAKER_H_INCLUDED_ */

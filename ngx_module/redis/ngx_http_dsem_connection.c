@@ -32,9 +32,6 @@
  */
 #define NGX_HTTP_DSEM_MAX_UNPARSED  (1024 * 1024)
 
-#define NGX_HTTP_DSEM_REASON_LEN    128
-
-
 typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
 
 
@@ -47,7 +44,7 @@ struct ngx_http_dsem_connection_s {
     void                                 *data;
 
     ngx_http_dsem_guard_t                 guard;
-    ngx_msec_t                            due;      /* of the connect */
+    ngx_http_dsem_deadline_t              deadline; /* of the connect */
     char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                              connected:1;
@@ -68,6 +65,8 @@ static void ngx_http_dsem_connection_add_read(void *data);
 static void ngx_http_dsem_connection_add_write(void *data);
 static void ngx_http_dsem_connection_del_write(void *data);
 static void ngx_http_dsem_connection_cleanup(void *data);
+static void ngx_http_dsem_connection_set_reason(
+    ngx_http_dsem_connection_t *conn, const char *reason);
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
 static void ngx_http_dsem_connection_connected(
     ngx_http_dsem_connection_t *conn);
@@ -89,18 +88,20 @@ static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
 /*
  * Begins to connect to addr (which must outlive the connection); after
  * "timeout" ms without success it fails.  Returns NULL if that cannot even
- * begin: no memory, no socket, refused at once.  Otherwise either
- * "connected" or "failed" follows, never before this has returned.
+ * begin: no memory, no socket, refused at once; the buffer "reason" has the
+ * cause.  Otherwise either "connected" or "failed" follows, never before this
+ * has returned.
  */
 
 ngx_http_dsem_connection_t *
 ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
-    ngx_http_dsem_connection_handlers_t *handlers, void *data)
+    ngx_http_dsem_connection_handlers_t *handlers, void *data, char *reason)
 {
     ngx_http_dsem_connection_t  *conn;
 
     conn = ngx_calloc(sizeof(ngx_http_dsem_connection_t), ngx_cycle->log);
     if (conn == NULL) {
+        ngx_memcpy(reason, "no memory", sizeof("no memory"));
         return NULL;
     }
 
@@ -124,11 +125,12 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     if (ngx_http_dsem_connection_open(conn, addr) != NGX_OK
         || ngx_http_dsem_connection_attach(conn) != NGX_OK)
     {
+        ngx_memcpy(reason, conn->reason, NGX_HTTP_DSEM_REASON_LEN);
         ngx_http_dsem_connection_close(conn);
         return NULL;
     }
 
-    ngx_http_dsem_deadline_set(conn->c->write, &conn->due, timeout);
+    ngx_http_dsem_deadline_set(&conn->deadline, conn->c->write, timeout);
 
     return conn;
 }
@@ -157,7 +159,13 @@ ngx_http_dsem_connection_open(ngx_http_dsem_connection_t *conn,
                                      ngx_inet_get_port(addr->sockaddr));
     }
 
-    if (conn->ac == NULL || conn->ac->err) {
+    if (conn->ac == NULL) {
+        ngx_http_dsem_connection_set_reason(conn, "no memory");
+        return NGX_ERROR;
+    }
+
+    if (conn->ac->err) {
+        ngx_http_dsem_connection_set_reason(conn, conn->ac->c.errstr);
         return NGX_ERROR;
     }
 
@@ -175,6 +183,8 @@ ngx_http_dsem_connection_attach(ngx_http_dsem_connection_t *conn)
 
     c = ngx_get_connection(ac->c.fd, &conn->log);
     if (c == NULL) {
+        ngx_http_dsem_connection_set_reason(conn,
+                                         "\"worker_connections\" reached");
         return NGX_ERROR;
     }
 
@@ -206,6 +216,7 @@ ngx_http_dsem_connection_attach(ngx_http_dsem_connection_t *conn)
         || ngx_add_event(c->write, NGX_WRITE_EVENT, NGX_LEVEL_EVENT)
            != NGX_OK)
     {
+        ngx_http_dsem_connection_set_reason(conn, "no event");
         return NGX_ERROR;
     }
 
@@ -274,12 +285,9 @@ ngx_http_dsem_connection_cleanup(void *data)
         conn->protocol_error = (rc->err != REDIS_ERR_IO
                                 && rc->err != REDIS_ERR_EOF);
 
-        (void) ngx_cpystrn((u_char *) conn->reason,
-                           (u_char *) (conn->guard.rejected
-                                       ? "unexpected reply" : rc->errstr),
-                           NGX_HTTP_DSEM_REASON_LEN);
-
-        ngx_http_dsem_connection_clean(conn->reason);
+        ngx_http_dsem_connection_set_reason(conn, conn->guard.rejected
+                                                  ? "unexpected reply"
+                                                  : rc->errstr);
     }
 
     conn->ac = NULL;
@@ -289,6 +297,23 @@ ngx_http_dsem_connection_cleanup(void *data)
         conn->c = NULL;
         rc->fd = -1;
     }
+}
+
+
+/* the text of an error says what failed only after the connect */
+
+static void
+ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
+    const char *reason)
+{
+    u_char  *last;
+
+    last = (u_char *) conn->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
+
+    *ngx_slprintf((u_char *) conn->reason, last, "%s%s",
+                  conn->connected ? "" : "connect failed: ", reason) = '\0';
+
+    ngx_http_dsem_connection_clean(conn->reason);
 }
 
 
@@ -390,7 +415,7 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
 
     if (!conn->connected && wev->timedout) {
 
-        if (!ngx_http_dsem_deadline_extend(wev, &conn->due)) {
+        if (!ngx_http_dsem_deadline_extend(&conn->deadline, wev)) {
             ngx_http_dsem_connection_fail(conn, "connect timed out", 0);
         }
 

@@ -4,7 +4,8 @@
  *
  * After a stop (SIGSTOP, a paused machine) nginx runs its timers before it
  * reads the replies that came in time: epoll_wait() was interrupted.  A
- * deadline that fires late is therefore extended, until all is read.
+ * deadline that fires late is therefore extended, until all is read.  Once
+ * only: in a worker that is always late, a dead Redis would not be noticed.
  *
  * Called by: all in this folder that give Redis a time to reply.
  */
@@ -16,17 +17,30 @@
 #include "ngx_http_dsem_deadline.h"
 
 
-/* ms: no running worker is so late */
+/* ms: a worker that runs is seldom so late */
 #define NGX_HTTP_DSEM_DEADLINE_LATE  100
 
 
-/* sets the timer; due belongs to it and keeps the moment it was set for */
+static void ngx_http_dsem_deadline_add(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer, ngx_msec_t time);
+
+
+/* deadline belongs to the timer, and keeps the moment it was set for */
 
 void
-ngx_http_dsem_deadline_set(ngx_event_t *timer, ngx_msec_t *due,
-    ngx_msec_t time)
+ngx_http_dsem_deadline_set(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer, ngx_msec_t time)
 {
-    *due = ngx_current_msec + time;
+    deadline->extended = 0;
+    ngx_http_dsem_deadline_add(deadline, timer, time);
+}
+
+
+static void
+ngx_http_dsem_deadline_add(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer, ngx_msec_t time)
+{
+    deadline->due = ngx_current_msec + time;
 
     /* nginx does not move a timer by less than 300 ms */
 
@@ -41,16 +55,19 @@ ngx_http_dsem_deadline_set(ngx_event_t *timer, ngx_msec_t *due,
 /* the timer has fired: true if it fired late and is set once more */
 
 ngx_uint_t
-ngx_http_dsem_deadline_extend(ngx_event_t *timer, ngx_msec_t *due)
+ngx_http_dsem_deadline_extend(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer)
 {
-    if ((ngx_msec_int_t) (ngx_current_msec - *due)
-        < NGX_HTTP_DSEM_DEADLINE_LATE)
+    if (deadline->extended
+        || (ngx_msec_int_t) (ngx_current_msec - deadline->due)
+           < NGX_HTTP_DSEM_DEADLINE_LATE)
     {
         return 0;
     }
 
+    deadline->extended = 1;
     timer->timedout = 0;
-    ngx_http_dsem_deadline_set(timer, due, NGX_HTTP_DSEM_DEADLINE_LATE);
+    ngx_http_dsem_deadline_add(deadline, timer, NGX_HTTP_DSEM_DEADLINE_LATE);
 
     return 1;
 }

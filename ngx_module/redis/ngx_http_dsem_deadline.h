@@ -13,10 +13,17 @@
 #include <ngx_event.h>
 
 
-void ngx_http_dsem_deadline_set(ngx_event_t *timer, ngx_msec_t *due,
-    ngx_msec_t time);
-ngx_uint_t ngx_http_dsem_deadline_extend(ngx_event_t *timer,
-    ngx_msec_t *due);
+/* of one timer */
+typedef struct {
+    ngx_msec_t                due;
+    ngx_uint_t                extended;    /* unsigned:1 */
+} ngx_http_dsem_deadline_t;
+
+
+void ngx_http_dsem_deadline_set(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer, ngx_msec_t time);
+ngx_uint_t ngx_http_dsem_deadline_extend(ngx_http_dsem_deadline_t *deadline,
+    ngx_event_t *timer);
 
 
 #endif /* _NGX_HTTP_DSEM_DEADLINE_H_INCLUDED_ */

@@ -23,6 +23,9 @@
 /* no script of ours comes near it */
 #define NGX_HTTP_DSEM_GUARD_MAX_ELEMENTS  (128 * 1024)
 
+/* values that stay allocated for the next reply: a usual reply has fewer */
+#define NGX_HTTP_DSEM_GUARD_KEPT_VALUES   2048
+
 /* "message" or "subscribe", the channel, the text or a number */
 #define NGX_HTTP_DSEM_GUARD_MESSAGE       3
 
@@ -308,7 +311,10 @@ ngx_http_dsem_guard_values(ngx_http_dsem_guard_t *guard, size_t elements)
 
     values = &guard->values;
 
-    if (elements > values->size) {
+    if (elements > values->size
+        || (values->size > NGX_HTTP_DSEM_GUARD_KEPT_VALUES
+            && elements <= NGX_HTTP_DSEM_GUARD_KEPT_VALUES / 2))
+    {
         ngx_free(values->values);
 
         values->size = 0;

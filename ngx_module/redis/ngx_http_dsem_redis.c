@@ -51,8 +51,8 @@ struct ngx_http_dsem_redis_s {
 
     ngx_http_dsem_script_calls_t      calls;
     ngx_msec_t                        replied;  /* or when a wait began */
-    ngx_event_t                       deadline;
-    ngx_msec_t                        due;      /* of the deadline */
+    ngx_event_t                       timer;    /* of the deadline */
+    ngx_http_dsem_deadline_t          deadline;
 
     ngx_msec_t                        heard;    /* time of the last reply */
     ngx_msec_t                        rtt;      /* mean, in eighths of ms */
@@ -81,12 +81,11 @@ static void ngx_http_dsem_redis_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis,
     redisReply *reply);
-static ngx_uint_t ngx_http_dsem_redis_error_is(redisReply *reply,
-    ngx_str_t *names);
+static ngx_uint_t ngx_http_dsem_redis_error_passes(redisReply *reply);
 static void ngx_http_dsem_redis_failed(void *data, const char *reason,
     ngx_uint_t protocol_error);
 static void ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis,
-    const char *reason, ngx_uint_t protocol_error);
+    const char *reason);
 static void ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis);
 
 
@@ -102,18 +101,6 @@ static ngx_str_t  ngx_http_dsem_redis_passing[] = {
     ngx_string("LOADING "),
     ngx_string("MASTERDOWN "),
     ngx_string("READONLY "),
-    ngx_null_string
-};
-
-
-/* errors that last until a configuration is corrected */
-static ngx_str_t  ngx_http_dsem_redis_refusals[] = {
-    ngx_string("NOAUTH "),
-    ngx_string("WRONGPASS "),
-    ngx_string("NOPERM "),
-    /* the same for commands inside scripts, in redis 7.0 and later */
-    ngx_string("ERR The user executing the script can't "),
-    ngx_string("ERR ACL failure in script"),
     ngx_null_string
 };
 
@@ -144,7 +131,7 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
 
     ngx_http_dsem_redis_event(redis, &redis->retry,
                               ngx_http_dsem_redis_retry_handler);
-    ngx_http_dsem_redis_event(redis, &redis->deadline,
+    ngx_http_dsem_redis_event(redis, &redis->timer,
                               ngx_http_dsem_redis_deadline_handler);
     ngx_http_dsem_redis_event(redis, &redis->late,
                               ngx_http_dsem_redis_late_handler);
@@ -252,7 +239,7 @@ ngx_int_t
 ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis)
 {
     return ngx_http_dsem_subscription_start(redis->subscription, &redis->keys,
-                                            &redis->calls.identity->name);
+                                            redis->calls.identity);
 }
 
 
@@ -273,21 +260,12 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis)
 }
 
 
-/* the hello has its reply: later calls have a deadline of their own */
-
-void
-ngx_http_dsem_redis_greeted(ngx_http_dsem_redis_t *redis)
-{
-    ngx_http_dsem_breaker_stop(&redis->breaker);
-}
-
-
 /* the session is accepted: requests may wait for Redis again */
 
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
-    ngx_http_dsem_breaker_accepted(&redis->breaker);
+    ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
 }
 
 
@@ -298,7 +276,7 @@ ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
     const char *reason)
 {
     if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
-        ngx_http_dsem_redis_down(redis, reason, 0);
+        ngx_http_dsem_redis_down(redis, reason);
     }
 }
 
@@ -320,6 +298,27 @@ ngx_uint_t
 ngx_http_dsem_redis_unavailable(ngx_http_dsem_redis_t *redis)
 {
     return redis->breaker.open;
+}
+
+
+/* a request was decided without Redis; counted for the log */
+
+void
+ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis, ngx_uint_t passed)
+{
+    if (redis->breaker.open) {
+        ngx_http_dsem_breaker_handled(&redis->breaker, passed);
+    }
+}
+
+
+/* whether a script may publish to the session's channel */
+
+void
+ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
+    ngx_uint_t published)
+{
+    ngx_http_dsem_subscription_published(redis->subscription, published);
 }
 
 
@@ -382,17 +381,22 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 static void
 ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
 {
-    ngx_http_dsem_redis_t  *redis = ev->data;
+    char                    reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_http_dsem_redis_t  *redis;
+
+    redis = ev->data;
+
+    ngx_http_dsem_breaker_connecting(&redis->breaker);
 
     redis->conn = ngx_http_dsem_connection_create(&redis->settings.addr,
                                             redis->settings.connect_timeout,
                                             &ngx_http_dsem_redis_handlers,
-                                            redis);
+                                            redis, reason);
 
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
     if (redis->conn == NULL) {
-        ngx_http_dsem_redis_down(redis, "connect failed", 0);
+        ngx_http_dsem_redis_down(redis, reason);
     }
 }
 
@@ -408,10 +412,16 @@ ngx_http_dsem_redis_connected(void *data)
 
     ngx_http_dsem_breaker_connected(&redis->breaker);
 
-    if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
-        || ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK)
+    /*
+     * a short command first: without a password Redis rejects long scripts
+     * with an error that does not name the cause
+     */
+
+    if (ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
-        ngx_http_dsem_redis_down(redis, "no memory", 0);
+        ngx_http_dsem_redis_down(redis, "no memory");
         return;
     }
 
@@ -422,10 +432,10 @@ ngx_http_dsem_redis_connected(void *data)
 static void
 ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 {
-    if (!redis->deadline.timer_set) {
+    if (!redis->timer.timer_set) {
         redis->replied = ngx_current_msec;
         redis->timing = 1;
-        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due,
+        ngx_http_dsem_deadline_set(&redis->deadline, &redis->timer,
                                    redis->settings.timeout);
     }
 }
@@ -525,15 +535,15 @@ ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
     left = redis->replied + redis->settings.timeout - ngx_current_msec;
 
     if (left > 0) {
-        ngx_http_dsem_deadline_set(&redis->deadline, &redis->due, left);
+        ngx_http_dsem_deadline_set(&redis->deadline, ev, left);
         return;
     }
 
-    if (ngx_http_dsem_deadline_extend(ev, &redis->due)) {
+    if (ngx_http_dsem_deadline_extend(&redis->deadline, ev)) {
         return;
     }
 
-    ngx_http_dsem_redis_down(redis, "no reply in time", 0);
+    ngx_http_dsem_redis_down(redis, "no reply in time");
     ngx_http_dsem_breaker_open(&redis->breaker);
 }
 
@@ -554,12 +564,11 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
     redis->heard = ngx_current_msec;
 
     ngx_http_dsem_redis_heard(redis);
-    ngx_http_dsem_breaker_replied(&redis->breaker);
 
     rc = ngx_http_dsem_script_reply(&redis->calls, reply);
 
-    if (redis->calls.n == 0 && redis->deadline.timer_set) {
-        ngx_del_timer(&redis->deadline);
+    if (redis->calls.n == 0 && redis->timer.timer_set) {
+        ngx_del_timer(&redis->timer);
     }
 
     switch (rc) {
@@ -602,7 +611,7 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
     }
 
     if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK) {
-        ngx_http_dsem_redis_down(redis, "no memory", 0);
+        ngx_http_dsem_redis_down(redis, "no memory");
         return;
     }
 
@@ -617,31 +626,19 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
     ngx_http_dsem_connection_clean(reply->str);
 
-    if (ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_passing)) {
-        ngx_http_dsem_redis_down(redis, reply->str, 0);
-        return;
-    }
-
-    /* while it is open, the breaker has logged the reason */
-
-    if (!redis->breaker.open
-        && ngx_http_dsem_redis_error_is(reply, ngx_http_dsem_redis_refusals))
-    {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: redis %V rejects commands (%s)",
-                      &redis->settings.addr.name, reply->str);
-    }
-
-    ngx_http_dsem_redis_failed(redis, reply->str, 1);
+    ngx_http_dsem_redis_failed(redis, reply->str,
+                               !ngx_http_dsem_redis_error_passes(reply));
 }
 
 
 static ngx_uint_t
-ngx_http_dsem_redis_error_is(redisReply *reply, ngx_str_t *names)
+ngx_http_dsem_redis_error_passes(redisReply *reply)
 {
-    for ( /* void */ ; names->len; names++) {
-        if (reply->len >= names->len
-            && ngx_strncmp(reply->str, names->data, names->len) == 0)
+    ngx_str_t  *name;
+
+    for (name = ngx_http_dsem_redis_passing; name->len; name++) {
+        if (reply->len >= name->len
+            && ngx_strncmp(reply->str, name->data, name->len) == 0)
         {
             return 1;
         }
@@ -651,11 +648,7 @@ ngx_http_dsem_redis_error_is(redisReply *reply, ngx_str_t *names)
 }
 
 
-/*
- * A lost connection is opened again at once.  A peer that replies, but not
- * as Redis does, would be asked in vain hundreds of times a second: then the
- * breaker opens, and the pauses grow until a connection has been good.
- */
+/* no request waits for a peer that replies, but not as Redis should */
 
 static void
 ngx_http_dsem_redis_failed(void *data, const char *reason,
@@ -663,32 +656,18 @@ ngx_http_dsem_redis_failed(void *data, const char *reason,
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    ngx_uint_t  relapse;
+    ngx_http_dsem_redis_down(redis, reason);
 
-    if (!protocol_error) {
-        ngx_http_dsem_redis_down(redis, reason, 0);
-        return;
+    if (protocol_error) {
+        ngx_http_dsem_breaker_open(&redis->breaker);
     }
-
-    relapse = redis->breaker.accepted;
-
-    ngx_http_dsem_redis_down(redis, reason, 1);
-
-    if (relapse) {
-        /* it accepts sessions and fails later: not every few ms */
-        ngx_del_timer(&redis->retry);
-        ngx_add_timer(&redis->retry, redis->settings.heartbeat);
-    }
-
-    ngx_http_dsem_breaker_open(&redis->breaker);
 }
 
 
 /* the one way down, from every state */
 
 static void
-ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason,
-    ngx_uint_t protocol_error)
+ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 {
     ngx_uint_t  was_up;
 
@@ -700,8 +679,7 @@ ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason,
     ngx_http_dsem_redis_close(redis);
 
     ngx_add_timer(&redis->retry,
-                  ngx_http_dsem_breaker_pause(&redis->breaker,
-                                              protocol_error));
+                  ngx_http_dsem_breaker_pause(&redis->breaker));
 
     if (was_up) {
         redis->handlers->down(redis->data);
@@ -726,8 +704,8 @@ ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis)
         redis->conn = NULL;
     }
 
-    if (redis->deadline.timer_set) {
-        ngx_del_timer(&redis->deadline);
+    if (redis->timer.timer_set) {
+        ngx_del_timer(&redis->timer);
     }
 
     if (redis->late.timer_set) {

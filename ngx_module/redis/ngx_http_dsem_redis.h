@@ -42,7 +42,6 @@ ngx_int_t ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis,
 
 ngx_int_t ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis);
-void ngx_http_dsem_redis_greeted(ngx_http_dsem_redis_t *redis);
 void ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis);
 void ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
     const char *reason);
@@ -50,6 +49,10 @@ void ngx_http_dsem_redis_drop(ngx_http_dsem_redis_t *redis,
     const char *reason);
 
 ngx_uint_t ngx_http_dsem_redis_unavailable(ngx_http_dsem_redis_t *redis);
+void ngx_http_dsem_redis_handled(ngx_http_dsem_redis_t *redis,
+    ngx_uint_t passed);
+void ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
+    ngx_uint_t published);
 ngx_uint_t ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis,
     ngx_msec_t worth);

@@ -98,6 +98,24 @@ ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value)
 }
 
 
+/* CLIENT SETNAME, a whole command */
+
+void
+ngx_http_dsem_resp_client_name(ngx_http_dsem_resp_t *resp,
+    ngx_http_dsem_identity_t *identity, const char *suffix)
+{
+    u_char  *last, name[2 * NGX_HTTP_DSEM_SESSION_LEN];
+
+    last = ngx_snprintf(name, sizeof(name), "%V%s", &identity->client,
+                        suffix);
+
+    ngx_http_dsem_resp_begin(resp, 3);
+    ngx_http_dsem_resp_bytes(resp, "CLIENT", sizeof("CLIENT") - 1);
+    ngx_http_dsem_resp_bytes(resp, "SETNAME", sizeof("SETNAME") - 1);
+    ngx_http_dsem_resp_bytes(resp, name, last - name);
+}
+
+
 /*
  * The command is complete.  NGX_ERROR: no memory, or not as many arguments
  * as were announced; it must not be sent.

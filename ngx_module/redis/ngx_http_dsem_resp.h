@@ -15,12 +15,18 @@
 /* <node>:<worker>:<16 hex digits>, a node has at most 64 bytes */
 #define NGX_HTTP_DSEM_SESSION_LEN  128
 
+/* why a connection failed, with a zero at the end */
+#define NGX_HTTP_DSEM_REASON_LEN   128
+
 
 /* under which calls are made; owned by the session */
 typedef struct {
     ngx_str_t                 name;
     uint64_t                  epoch;
     u_char                    buf[NGX_HTTP_DSEM_SESSION_LEN];
+
+    ngx_str_t                 client;      /* name of its connections */
+    u_char                    client_buf[NGX_HTTP_DSEM_SESSION_LEN];
 } ngx_http_dsem_identity_t;
 
 
@@ -67,6 +73,8 @@ void ngx_http_dsem_resp_bytes(ngx_http_dsem_resp_t *resp, const void *data,
     size_t len);
 void ngx_http_dsem_resp_string(ngx_http_dsem_resp_t *resp, ngx_str_t *value);
 void ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value);
+void ngx_http_dsem_resp_client_name(ngx_http_dsem_resp_t *resp,
+    ngx_http_dsem_identity_t *identity, const char *suffix);
 ngx_int_t ngx_http_dsem_resp_end(ngx_http_dsem_resp_t *resp);
 void ngx_http_dsem_resp_free(ngx_http_dsem_resp_t *resp);
 

@@ -34,6 +34,7 @@
 typedef enum {
     NGX_HTTP_DSEM_CALL_LOAD = 0,
     NGX_HTTP_DSEM_CALL_INFO,
+    NGX_HTTP_DSEM_CALL_NAME,
     NGX_HTTP_DSEM_CALL_SCRIPT
 } ngx_http_dsem_call_e;
 
@@ -56,6 +57,10 @@ static ngx_int_t ngx_http_dsem_script_error(
     redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_run_id(
     ngx_http_dsem_script_calls_t *calls, redisReply *reply);
+static void ngx_http_dsem_script_server(
+    ngx_http_dsem_script_calls_t *calls, char *info);
+static ngx_uint_t ngx_http_dsem_script_field(char *info, const char *field,
+    ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_script_decode(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
@@ -172,6 +177,31 @@ ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     call = ngx_http_dsem_script_send(calls, conn);
 
     return call ? NGX_OK : NGX_ERROR;
+}
+
+
+/*
+ * Names the connection for CLIENT LIST; that may be denied.  After the
+ * others: a server that rejects the connection replies to the first command.
+ * NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_http_dsem_call_t  *call;
+
+    ngx_http_dsem_resp_client_name(&calls->command, calls->identity, "");
+
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->kind = NGX_HTTP_DSEM_CALL_NAME;
+
+    return NGX_OK;
 }
 
 
@@ -324,6 +354,10 @@ static ngx_int_t
 ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply)
 {
+    if (call->kind == NGX_HTTP_DSEM_CALL_NAME) {
+        return NGX_OK;
+    }
+
     if (call->handler) {
         call->handler(call->data, NULL);
     }
@@ -340,28 +374,77 @@ static ngx_int_t
 ngx_http_dsem_script_run_id(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply)
 {
-    char  *p;
+    size_t     len;
+    ngx_str_t  run_id;
 
-    static char  field[] = "run_id:";
-
-    if (reply->type != REDIS_REPLY_STRING) {
+    if (reply->type != REDIS_REPLY_STRING
+        || !ngx_http_dsem_script_field(reply->str, "run_id:", &run_id))
+    {
         return NGX_ERROR;
     }
 
-    p = ngx_strstr(reply->str, field);
-
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    p += sizeof(field) - 1;
+    len = strspn((char *) run_id.data, "0123456789abcdef");
+    len = ngx_min(len, NGX_HTTP_DSEM_RUN_ID_LEN);
 
     calls->run_id.data = calls->run_id_buf;
-    calls->run_id.len = ngx_min(strspn(p, "0123456789abcdef"),
-                                NGX_HTTP_DSEM_RUN_ID_LEN);
-    ngx_memcpy(calls->run_id.data, p, calls->run_id.len);
+    calls->run_id.len = len;
+    ngx_memcpy(calls->run_id.data, run_id.data, len);
 
-    return calls->run_id.len ? NGX_DONE : NGX_ERROR;
+    ngx_http_dsem_script_server(calls, reply->str);
+
+    return len ? NGX_DONE : NGX_ERROR;
+}
+
+
+/* for the log: Valkey also tells the version of Redis that it is like */
+
+static void
+ngx_http_dsem_script_server(ngx_http_dsem_script_calls_t *calls, char *info)
+{
+    u_char      *p;
+    ngx_str_t    version;
+    const char  *name;
+
+    name = "Valkey";
+
+    if (!ngx_http_dsem_script_field(info, "valkey_version:", &version)) {
+        name = "Redis";
+
+        if (!ngx_http_dsem_script_field(info, "redis_version:", &version)) {
+            ngx_str_set(&version, "of unknown version");
+        }
+    }
+
+    p = ngx_snprintf(calls->server_buf, NGX_HTTP_DSEM_SERVER_LEN, "%s %V",
+                     name, &version);
+
+    calls->server.data = calls->server_buf;
+    calls->server.len = p - calls->server_buf;
+}
+
+
+/* the value of a line, as far as it is printable; 0: there is none */
+
+static ngx_uint_t
+ngx_http_dsem_script_field(char *info, const char *field, ngx_str_t *value)
+{
+    char  *p;
+
+    p = ngx_strstr(info, field);
+
+    if (p == NULL) {
+        return 0;
+    }
+
+    value->data = (u_char *) p + ngx_strlen(field);
+
+    for (value->len = 0; value->data[value->len] > ' '; value->len++) {
+        if (value->data[value->len] > '~') {
+            break;
+        }
+    }
+
+    return 1;
 }
 
 

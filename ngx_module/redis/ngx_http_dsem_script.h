@@ -18,6 +18,7 @@
 
 #define NGX_HTTP_DSEM_SHA_LEN     40
 #define NGX_HTTP_DSEM_RUN_ID_LEN  40
+#define NGX_HTTP_DSEM_SERVER_LEN  64
 
 
 typedef struct {
@@ -30,6 +31,8 @@ typedef struct {
 
     ngx_str_t                    run_id;   /* of the Redis process */
     u_char                       run_id_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
+    ngx_str_t                    server;   /* name and version */
+    u_char                       server_buf[NGX_HTTP_DSEM_SERVER_LEN];
 
     u_char                       sha[NGX_HTTP_DSEM_NSCRIPTS]
                                     [NGX_HTTP_DSEM_SHA_LEN];
@@ -45,6 +48,8 @@ void ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls);
 ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn);
+ngx_int_t ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);

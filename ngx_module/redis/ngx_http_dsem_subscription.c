@@ -7,6 +7,7 @@
  * worker asks once a second.  A broken subscription therefore costs time,
  * never a permit, and is opened again without a log line.  A silent one
  * counts as broken: every heartbeat sends the session a message of its own.
+ * Where the user may not subscribe or publish, that is logged once.
  *
  * Called by: redis, which owns it.
  */
@@ -15,6 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_subscription.h"
@@ -26,14 +28,18 @@ struct ngx_http_dsem_subscription_s {
 
     ngx_event_t                      retry;
     ngx_event_t                      silence;
-    ngx_msec_t                       due;       /* of the silence */
-    ngx_uint_t                       failures;
-    ngx_uint_t                       refused;   /* unsigned:1, logged */
+    ngx_http_dsem_deadline_t         deadline;  /* of the silence */
+    ngx_http_dsem_backoff_t          backoff;
 
     ngx_str_t                        channel;
+    ngx_http_dsem_identity_t        *identity;
 
     ngx_http_dsem_message_pt         handler;
     void                            *data;
+
+    unsigned                         named:1;     /* SUBSCRIBE is sent */
+    unsigned                         refused:1;   /* logged */
+    unsigned                         mute:1;      /* logged */
 };
 
 
@@ -43,6 +49,8 @@ static void ngx_http_dsem_subscription_event(
 static void ngx_http_dsem_subscription_connect(
     ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_connected(void *data);
+static void ngx_http_dsem_subscription_subscribe(
+    ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_subscription_failed(void *data,
     const char *reason, ngx_uint_t protocol_error);
@@ -105,17 +113,18 @@ ngx_http_dsem_subscription_event(ngx_http_dsem_subscription_t *subscription,
 
 
 /*
- * Subscribes to the channel of this session and to no other.  NGX_ERROR:
- * no memory, nothing has changed.
+ * Subscribes to the channel of this session and to no other; identity must
+ * stay.  NGX_ERROR: no memory, nothing has changed.
  */
 
 ngx_int_t
 ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
-    ngx_http_dsem_keys_t *keys, ngx_str_t *session)
+    ngx_http_dsem_keys_t *keys, ngx_http_dsem_identity_t *identity)
 {
     u_char  *p;
 
-    p = ngx_alloc(ngx_http_dsem_key_len(keys, session), ngx_cycle->log);
+    p = ngx_alloc(ngx_http_dsem_key_len(keys, &identity->name),
+                  ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -125,10 +134,15 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
 
     ngx_free(subscription->channel.data);
 
-    (void) ngx_http_dsem_key_channel(keys, session, &subscription->channel,
-                                     p);
+    (void) ngx_http_dsem_key_channel(keys, &identity->name,
+                                     &subscription->channel, p);
+    subscription->identity = identity;
 
-    ngx_http_dsem_subscription_connect(subscription);
+    /* a session that is removed again and again must not connect as often */
+
+    ngx_add_timer(&subscription->retry,
+                  ngx_http_dsem_backoff_pause(&subscription->backoff,
+                                   subscription->settings->backoff));
 
     return NGX_OK;
 }
@@ -137,25 +151,59 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
 static void
 ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 {
+    char                             reason[NGX_HTTP_DSEM_REASON_LEN];
     ngx_http_dsem_redis_settings_t  *settings;
 
     settings = subscription->settings;
+    subscription->named = 0;
 
     subscription->conn = ngx_http_dsem_connection_create(&settings->addr,
                                    settings->connect_timeout,
                                    &ngx_http_dsem_subscription_handlers,
-                                   subscription);
+                                   subscription, reason);
 
     if (subscription->conn == NULL) {
-        ngx_http_dsem_subscription_failed(subscription, "connect failed", 0);
+        ngx_http_dsem_subscription_failed(subscription, reason, 0);
     }
 }
 
+
+/* replies and messages must not be mixed: the name has its reply first */
 
 static void
 ngx_http_dsem_subscription_connected(void *data)
 {
     ngx_http_dsem_subscription_t *subscription = data;
+
+    ngx_int_t             rc;
+    ngx_http_dsem_resp_t  command;
+
+    ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
+
+    ngx_http_dsem_resp_client_name(&command, subscription->identity,
+                                   "-messages");
+    rc = ngx_http_dsem_connection_send(subscription->conn, &command);
+
+    ngx_http_dsem_resp_free(&command);
+
+    if (rc != NGX_OK) {
+        ngx_http_dsem_subscription_failed(subscription, "no memory", 0);
+        return;
+    }
+
+    ngx_http_dsem_deadline_set(&subscription->deadline,
+                               &subscription->silence,
+                               subscription->settings->timeout);
+}
+
+
+/* the connection has its name, or is denied one */
+
+static void
+ngx_http_dsem_subscription_subscribe(
+    ngx_http_dsem_subscription_t *subscription)
+{
+    subscription->named = 1;
 
     if (ngx_http_dsem_connection_subscribe(subscription->conn,
                                            &subscription->channel)
@@ -165,12 +213,13 @@ ngx_http_dsem_subscription_connected(void *data)
         return;
     }
 
-    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
+    ngx_http_dsem_deadline_set(&subscription->deadline,
+                               &subscription->silence,
                                subscription->settings->timeout);
 }
 
 
-/* a message, as the guard lets in nothing else */
+/* after SUBSCRIBE a message, as the guard lets in nothing else */
 
 static void
 ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
@@ -180,10 +229,16 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
     ngx_str_t    text;
     redisReply  *content;
 
-    subscription->failures = 0;
+    if (!subscription->named) {
+        ngx_http_dsem_subscription_subscribe(subscription);
+        return;
+    }
+
     subscription->refused = 0;
 
-    ngx_http_dsem_deadline_set(&subscription->silence, &subscription->due,
+    ngx_http_dsem_backoff_usable(&subscription->backoff);
+    ngx_http_dsem_deadline_set(&subscription->deadline,
+                               &subscription->silence,
                                subscription->settings->heartbeat
                                + subscription->settings->timeout);
 
@@ -208,8 +263,6 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
 {
     ngx_http_dsem_subscription_t *subscription = data;
 
-    ngx_msec_t  pause;
-
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem subscription lost: %s", reason);
 
@@ -219,9 +272,11 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
 
     ngx_http_dsem_subscription_close(subscription);
 
-    pause = ngx_http_dsem_breaker_backoff(subscription->settings,
-                                          subscription->failures++);
-    ngx_add_timer(&subscription->retry, pause);
+    ngx_http_dsem_backoff_lost(&subscription->backoff,
+                               subscription->settings->heartbeat);
+    ngx_add_timer(&subscription->retry,
+                  ngx_http_dsem_backoff_pause(&subscription->backoff,
+                                   subscription->settings->backoff));
 }
 
 
@@ -243,6 +298,24 @@ ngx_http_dsem_subscription_refused(
                       &subscription->settings->addr.name,
                       &subscription->channel);
     }
+}
+
+
+/* whether the last heartbeat could publish its message */
+
+void
+ngx_http_dsem_subscription_published(
+    ngx_http_dsem_subscription_t *subscription, ngx_uint_t published)
+{
+    if (!published && !subscription->mute) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V rejects commands (PUBLISH to \"%V\"), "
+                      "waiting requests are served late",
+                      &subscription->settings->addr.name,
+                      &subscription->channel);
+    }
+
+    subscription->mute = !published;
 }
 
 
@@ -276,7 +349,7 @@ ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_subscription_t *subscription = ev->data;
 
-    if (!ngx_http_dsem_deadline_extend(ev, &subscription->due)) {
+    if (!ngx_http_dsem_deadline_extend(&subscription->deadline, ev)) {
         ngx_http_dsem_subscription_failed(subscription, "silent", 0);
     }
 }

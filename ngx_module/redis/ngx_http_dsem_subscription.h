@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_resp.h"
 
 
 typedef struct ngx_http_dsem_subscription_s  ngx_http_dsem_subscription_t;
@@ -25,7 +26,9 @@ ngx_http_dsem_subscription_t *ngx_http_dsem_subscription_create(
     ngx_http_dsem_message_pt handler, void *data);
 ngx_int_t ngx_http_dsem_subscription_start(
     ngx_http_dsem_subscription_t *subscription, ngx_http_dsem_keys_t *keys,
-    ngx_str_t *session);
+    ngx_http_dsem_identity_t *identity);
+void ngx_http_dsem_subscription_published(
+    ngx_http_dsem_subscription_t *subscription, ngx_uint_t published);
 void ngx_http_dsem_subscription_destroy(
     ngx_http_dsem_subscription_t *subscription);
 

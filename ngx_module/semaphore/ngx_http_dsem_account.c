@@ -43,6 +43,8 @@ static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
 static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
+static void ngx_http_dsem_account_forget_usage(
+    ngx_http_dsem_account_t *account);
 
 
 static ngx_http_dsem_accounts_t  ngx_http_dsem_accounts;
@@ -179,6 +181,8 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     ngx_queue_init(&account->cancels);
 
     account->literal = ngx_http_dsem_limits_find(&account->node.str, hash);
+    ngx_http_dsem_account_forget_usage(account);
+
     account->last_check = ngx_current_msec;
     account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
                                                      hash);
@@ -689,10 +693,22 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_account_clear(account);
+    ngx_http_dsem_account_forget_usage(account);
 
     account->inflight = 0;
     account->check = 0;
     account->synced = 0;
     account->recovering = 0;
     account->broken = 0;
+}
+
+
+/* the next reply may come from a Redis that has lost everything */
+
+static void
+ngx_http_dsem_account_forget_usage(ngx_http_dsem_account_t *account)
+{
+    account->usage.in_use = -1;
+    account->usage.limit = -1;
+    account->usage.waiting = 0;
 }

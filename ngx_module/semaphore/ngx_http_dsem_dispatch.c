@@ -407,6 +407,7 @@ ngx_http_dsem_dispatch_reset(void *data)
 
     counted = 0;
 
+    ngx_http_dsem_hints_not_full();
     ngx_http_dsem_dispatch_heard(data);
 
     for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
@@ -415,7 +416,7 @@ ngx_http_dsem_dispatch_reset(void *data)
         counted |= (account->inflight
                     || ngx_http_dsem_account_sum(account) != 0);
 
-        ngx_http_dsem_tickets_free_ownerless(account);
+        ngx_http_dsem_tickets_reset(account);
         ngx_http_dsem_account_reset(account);
 
         /* it may serve a request now, or be empty */

@@ -7,7 +7,8 @@
  * other, and cost no memory.
  *
  * Called by: account (hold times, usage, whether permits may stay idle), idle
- * (a request waits), semaphore and refusal (estimates).
+ * (a request waits), dispatch (a new epoch), semaphore and refusal
+ * (estimates).
  */
 
 
@@ -71,6 +72,19 @@ ngx_http_dsem_hint_not_full(ngx_str_t *name, uint32_t hash)
 
     if (hint) {
         hint->full = 0;
+    }
+}
+
+
+/* Redis may have lost everything: of all semaphores */
+
+void
+ngx_http_dsem_hints_not_full(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_DSEM_HINTS; i++) {
+        ngx_http_dsem_hints[i].full = 0;
     }
 }
 

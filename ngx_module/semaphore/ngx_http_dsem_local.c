@@ -176,6 +176,8 @@ ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
             return;
         }
 
+        ticket->answer.local = 1;
+        ticket->answer.in_use = account->held;
         ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
     }
 }

@@ -127,6 +127,7 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
         if (ask->local) {
             answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
             answer->in_use = account->held;
+            answer->local = 1;
         }
 
         return 0;

@@ -638,6 +638,8 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
             ticket = ngx_http_dsem_ticket_find(sync->tickets[i].number);
 
             if (ticket) {
+                ticket->answer.in_use = sync->account->usage.in_use;
+                ticket->answer.limit = sync->account->usage.limit;
                 ngx_http_dsem_ticket_end(ticket,
                                          NGX_HTTP_DSEM_VERDICT_REJECTED);
             }

@@ -248,6 +248,7 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
     ticket->weight = ask->weight;
     ticket->handler = ask->handler;
     ticket->data = ask->data;
+    ticket->answer.limit = ask->limit;
 
     ngx_http_dsem_ticket_hold(ticket, account->usage.in_use,
                               account->usage.limit);
@@ -619,7 +620,10 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ticket->granted = ngx_current_msec;
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
     ticket->answer.in_use = in_use;
-    ticket->answer.limit = limit;
+
+    if (limit >= 0) {
+        ticket->answer.limit = limit;
+    }
 }
 
 
@@ -776,10 +780,13 @@ ngx_http_dsem_tickets_end(ngx_http_dsem_account_t *account,
 }
 
 
-/* canceled tickets of an epoch that is over need no reply */
+/*
+ * A new epoch: canceled tickets need no reply any more, and what a waiting
+ * request knows of the semaphore may be of a Redis that has lost everything.
+ */
 
 void
-ngx_http_dsem_tickets_free_ownerless(ngx_http_dsem_account_t *account)
+ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account)
 {
     ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
@@ -793,6 +800,9 @@ ngx_http_dsem_tickets_free_ownerless(ngx_http_dsem_account_t *account)
 
         if (ticket->handler == NULL) {
             ngx_http_dsem_ticket_free(ticket);
+
+        } else {
+            ticket->answer.in_use = -1;
         }
     }
 }

@@ -67,7 +67,7 @@ typedef struct {
     ngx_int_t                  position;   /* 0: was never queued */
     ngx_int_t                  in_use;     /* -1: unknown */
     ngx_int_t                  limit;
-    unsigned                   local:1;    /* on a permit of no Redis */
+    unsigned                   local:1;    /* on no permit of Redis */
 } ngx_http_dsem_answer_t;
 
 
@@ -140,7 +140,7 @@ void ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket);
 
 void ngx_http_dsem_tickets_end(ngx_http_dsem_account_t *account,
     ngx_http_dsem_verdict_e verdict);
-void ngx_http_dsem_tickets_free_ownerless(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_TICKET_H_INCLUDED_ */

@@ -29,7 +29,7 @@
 
 
 /* ms, the longest pause between two attempts to connect */
-#define NGX_HTTP_DSEM_MAX_BACKOFF        1000
+#define NGX_HTTP_DSEM_MAX_BACKOFF        750
 
 /* new epochs without a success; then the connection is dropped */
 #define NGX_HTTP_DSEM_MAX_RESYNCS        5
@@ -126,7 +126,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     session->beat.cancelable = 1;
 
     redis = settings->redis;
-    redis.backoff = ngx_min(settings->lease / 8, NGX_HTTP_DSEM_MAX_BACKOFF);
+    redis.backoff = ngx_min(settings->lease / 6, NGX_HTTP_DSEM_MAX_BACKOFF);
     redis.heartbeat = ngx_http_dsem_lease_heartbeat();
 
     session->redis_handlers.up = ngx_http_dsem_handshake_begin;
@@ -351,7 +351,6 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
 
-    ngx_http_dsem_redis_greeted(session->redis);
     ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
 
     if (reply->values[4]
@@ -497,10 +496,11 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 3)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
         return;
     }
 
+    ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
     ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
 

@@ -122,6 +122,12 @@ ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session)
 
     identity = &session->identity;
 
+    last = ngx_snprintf(identity->client_buf, NGX_HTTP_DSEM_SESSION_LEN,
+                        "dsem-%V-%ui", &session->node, ngx_worker);
+
+    identity->client.data = identity->client_buf;
+    identity->client.len = last - identity->client_buf;
+
     last = ngx_snprintf(identity->buf, NGX_HTTP_DSEM_SESSION_LEN,
                         "%V:%ui:%016xL", &session->node, ngx_worker, bits);
 

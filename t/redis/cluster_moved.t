@@ -93,10 +93,10 @@ sub answered {
         $node->grep_log(qr/available again/)
             == $node->grep_log(qr/unavailable \(/)
     } "$name: available again", 3;
-    my @said = $node->grep_log(qr/\[warn\].*dsem: .*unavailable \(.*$error/);
+    my @said = $node->grep_log(qr/\[error\].*dsem: .*unavailable \(.*$error/);
     cmp_ok scalar(@said), '>', 0, "$name: cause logged";
     cmp_ok scalar(@said), '<=', $most, "$name: log lines bounded";
-    is scalar($node->grep_log(qr/\[warn\].*dsem/)), scalar(@said),
+    is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem: /)), scalar(@said),
         "$name: no other warning";
     eventually { state('held') == 2 } "$name: permits still held";
     is $node->get('/pass?t=1')->status, 200, "$name: request served again";

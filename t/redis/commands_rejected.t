@@ -52,9 +52,9 @@ my ($dir) = $redis->cmd(qw(CONFIG GET dir))->[1];
 
 sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
 
-# error: the reply of Redis; level: the log level
+# error: the reply of Redis
 sub answered {
-    my ($name, $error, $level, $cause, $cure) = @_;
+    my ($name, $error, $cause, $cure) = @_;
     my @running = map { $node->begin('/reject?hang=1') } 1, 2;
     wait_for { $up->now == 2 } 15, 'all permits out';
     my $waiting = $node->begin('/reject?hang=1');
@@ -75,10 +75,11 @@ sub answered {
     is_deeply [ sort keys %status ], [ 200, 500 ], "$name: refused or passed";
     cmp_ok $longest, '<', 0.5 + 1.5, "$name: all in time";
     is $up->now, 2, "$name: running requests kept";
-    is scalar($node->grep_log(qr/\[$level\].*dsem: .*$error/)), 1,
-        "$name: cause logged once";
-    is scalar($node->grep_log(qr/\[warn\].*dsem: .*unavailable \(/)), 1,
-        "$name: unavailable once";
+    is scalar($node->grep_log(
+        qr/\[error\].*dsem: .*unavailable \(.*$error/)), 1,
+        "$name: unavailable once, with the cause";
+    is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem: /)), 1,
+        "$name: no other error";
     is scalar($node->grep_log(qr/\[notice\].*available again/)), 0,
         "$name: not available too early";
 
@@ -95,7 +96,7 @@ sub answered {
 
 sub acl { $redis->cmd(qw(ACL SETUSER default), @_) }
 
-answered('misconf', 'MISCONF', 'warn', sub {
+answered('misconf', 'MISCONF', sub {
         $redis->cmd(qw(CONFIG SET dir /proc), 'save', '3600 1000000');
         $redis->cmd('BGSAVE');
         wait_for { $redis->cmd(qw(INFO persistence))
@@ -105,14 +106,14 @@ answered('misconf', 'MISCONF', 'warn', sub {
         $redis->cmd(qw(CONFIG SET dir), $dir);
         $redis->cmd('BGSAVE');
     });
-answered('no script load', 'NOPERM', 'error',
+answered('no script load', 'NOPERM',
     sub { acl('-script'); $redis->client_kill }, sub { acl('+script') });
-answered('no info', 'NOPERM', 'error',
+answered('no info', 'NOPERM',
     sub { acl('-info'); $redis->client_kill }, sub { acl('+info') });
-answered('no key', 'NOPERM', 'error',
+answered('no key', 'NOPERM',
     sub { acl('resetkeys', '~dsem:{0}*s', '~dsem:{0}') },
     sub { acl('allkeys') });
-answered('no command', q((?:can't run|NOPERM|ACL failure)), 'error',
+answered('no command', q((?:can't run|NOPERM|ACL failure)),
     sub { acl('-zadd') }, sub { acl('+zadd') });
 
 # without messages grants come later; the log must name the cause
@@ -132,8 +133,10 @@ $up->release(1);
 is $waiting->wait->status, 200, 'no channel: waiting request served';
 is scalar($node->grep_log(qr/unavailable \(/)), 0,
     'no channel: redis stays available';
-is scalar($node->grep_log(qr/\[(?:error|warn)\]/)), 1,
-    'no channel: cause logged once';
+is scalar($node->grep_log(qr/\[(?:error|warn)\]/)), 2,
+    'no channel: causes logged once';
+is scalar($node->grep_log(qr/\[error\].*dsem: .*PUBLISH/)), 1,
+    'no channel: both causes logged';
 acl('allchannels');
 $up->release_all;
 is $_->wait->status, 200, 'no channel: running requests served' for @running;

@@ -30,6 +30,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 300ms;
     dsem_node %%NODE%%;
     dsem_status 503 error=500;
     server {
@@ -93,10 +94,13 @@ sub comes_back {
 
 sub lines {
     my ($how, $node) = @_;
-    is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, "$how: warned once";
+    is scalar($node->grep_log(qr/\[error\].*dsem: redis/)), 2,
+        "$how: one error per worker";
+    is scalar($node->grep_log(qr/\[notice\].*dsem.*connected to redis/)), 2,
+        "$how: first connection logged once";
     is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
         "$how: recovery logged once";
-    is scalar($node->grep_log(qr/\[notice\].*dsem/)), 2,
+    is scalar($node->grep_log(qr/\[(?:notice|warn)\].*dsem/)), 4,
         "$how: no other notice";
     $node->clear_logs;
 }
@@ -120,12 +124,13 @@ lines('silent', $node);
 
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/\[warn\].*unavailable \(/) == 2 }
+eventually { $node->grep_log(qr/\[error\].*unavailable \(/) == 2 }
     'gone: outage logged';
 $t->load(urls => [ $node->url('/reject') ], rate => 100, seconds => 0.5);
 $proxy->refuse(0);
 comes_back('gone', $node);
-is scalar($node->grep_log(qr/\[warn\].*dsem/)), 2, 'gone: warned once';
+is scalar($node->grep_log(qr/\[error\].*dsem: redis/)), 2,
+    'gone: one error per worker';
 is scalar($node->grep_log(qr/\[notice\].*dsem.*available again/)), 2,
     'gone: recovery logged once';
 

@@ -104,8 +104,8 @@ sub outage {
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     my $seconds = now - $gone;
     my $tries = $proxy->accepted - $tried;
-    # two connections, each after a pause of lease / 16 on the average
-    cmp_ok $tries, '<', @fleet * 4 * 16 / $LEASE * $seconds,
+    # two connections, each after a pause of 7/48 of the lease on the average
+    cmp_ok $tries, '<', @fleet * 4 * 48 / 7 / $LEASE * $seconds + 20,
         "$how: few reconnect attempts";
 
     $tried = $proxy->accepted;

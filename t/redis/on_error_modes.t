@@ -119,6 +119,7 @@ $proxy->refuse(0);
 eventually { $node->grep_log(qr/available again/) } 'available again', 3;
 is said($node->get("/$_?t=1")), '200 PASSED',
     "$_: request served again" for @modes;
-is scalar($node->grep_log(qr/\[warn\].*dsem/)), 1, 'warned once';
+is scalar($node->grep_log(qr/\[error\].*dsem: redis/)), 1,
+    'one error logged';
 
 $t->done;

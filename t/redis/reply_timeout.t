@@ -88,11 +88,11 @@ sub away {
     $up->release_all;
     is $_->wait->status, 200, "$name: running requests served" for @running;
     is $fleet[0]->get('/rejected')->status, 200, "$name: request served again";
-    is scalar(lines(qr/\[warn\].*dsem/)), $WORKERS,
-        "$name: one warning per worker";
+    is scalar(lines(qr/\[error\].*dsem: redis/)), $WORKERS,
+        "$name: one error per worker";
     is scalar(lines(qr/\[notice\].*dsem.*available again/)), $WORKERS,
         "$name: one notice per worker";
-    is scalar(lines(qr/\[error\].*dsem: /)), 0,
+    is scalar(lines(qr/\[(?:warn|error)\].*dsem: /)), $WORKERS,
         "$name: no other error";
 }
 

@@ -8,6 +8,8 @@ package Dsem::Clock;
 #   my $redis = $clock->redis;          # same as $t->redis
 #   $clock->step(-3600);
 #
+# With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
+# is unchanged: for timers of nginx, which gets the library from the test.
 # With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
 # CLOCK_BOOTTIME only, as after the machine was suspended.
 #
@@ -19,13 +21,14 @@ use warnings;
 use Carp qw(croak);
 
 sub new {
-    my ($class, $t) = @_;
+    my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
     my $self = bless { t => $t, file => "$dir/clock", offset => 0,
         library => "$dir/clock.so" }, $class;
     $self->step(0);
     local $/;
-    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c -o),
+    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c),
+        ($opt{monotonic} ? '-DMONOTONIC' : ()), '-o',
         $self->{library}, '-' or croak "cc: $!";
     print $cc scalar <DATA>;
     close $cc or croak 'the clock cannot be compiled';
@@ -90,8 +93,13 @@ clock_init(void)
 static int
 clock_moves(clockid_t id)
 {
+#ifdef MONOTONIC
+    return id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE
+           || id == CLOCK_BOOTTIME;
+#else
     return boottime ? id == CLOCK_BOOTTIME
                     : id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
+#endif
 }
 
 int

@@ -246,7 +246,7 @@ sub beat {
     my ($self) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
         $self->{lease});
-    @$reply{qw/live removed recovery/} = @rest;
+    @$reply{qw/live removed recovery published/} = @rest;
     $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }

@@ -1,0 +1,250 @@
+#!/usr/bin/perl
+
+# A peer behind the address of Redis fails in one way or another, for ten
+# seconds: it closes each connection, or closes it after the hello, sends
+# garbage, is silent, rejects every command, closes only the subscription, or
+# refuses connections. A worker makes at most two attempts a second for each of
+# its two connections, and is connected soon when the peer is Redis again.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use IO::Socket::INET;
+use Time::HiRes ();
+
+use Dsem::Control;
+use Dsem::Process;
+use Dsem::Test;
+
+my $SECONDS = 10;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+###########################################################################
+# a peer that fails as it is told; it passes everything on otherwise
+
+package BadPeer;
+
+# What a connection does with the bytes that it gets.
+my %MANNER = (
+    closes => sub { my ($self, $pair) = @_; $self->end($pair) },
+    garbage => sub {
+        my ($self, $pair) = @_;
+        syswrite $pair->{client}, "HTTP/1.1 400 Bad Request\r\n\r\n";
+    },
+    rejects => sub {
+        my ($self, $pair) = @_;
+        syswrite $pair->{client}, "-NOAUTH Authentication required.\r\n";
+    },
+    silent => sub { },
+);
+
+sub new {
+    my ($class, $port, $target) = @_;
+    my $self = bless { port => $port, target => $target, manner => 'passes',
+        kinds => {} }, $class;
+    $self->do_listen(1);
+    return $self;
+}
+
+sub do_listen {
+    my ($self, $listens) = @_;
+    delete $self->{accept};
+    close delete $self->{listen} if $self->{listen};
+    return 1 if !$listens;
+    my $listen = $self->{listen} = IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1', LocalPort => $self->{port}, Listen => 100,
+        ReuseAddr => 1) or die "listen: $!";
+    $self->{accept} = EV::io($listen, EV::READ(), sub {
+        my $client = $listen->accept or return;
+        $self->accepted($client);
+    });
+    return 1;
+}
+
+sub accepted {
+    my ($self, $client) = @_;
+    my $pair = { client => $client, seen => '' };
+    $self->{pair}{$pair} = $pair;
+    if ($self->{manner} eq 'closes at once') {
+        $self->{kinds}{any}++;
+        return $self->end($pair);
+    }
+    $pair->{c2s} = EV::io($client, EV::READ(), sub { $self->client($pair) });
+}
+
+sub client {
+    my ($self, $pair) = @_;
+    sysread $pair->{client}, my $bytes, 65_536 or return $self->end($pair);
+    $pair->{seen} .= substr $bytes, 0, 200 if length $pair->{seen} < 1000;
+    if (!$pair->{kind}) {
+        $pair->{kind} = $pair->{seen} =~ /-messages|SUBSCRIBE/ ? 'messages'
+            : 'commands';
+        $self->{kinds}{ $pair->{kind} }++;
+    }
+    my $manner = $MANNER{ $self->{manner} };
+    return $manner->($self, $pair) if $manner;
+    return $self->end($pair) if $self->{manner} eq 'no messages'
+        && $pair->{kind} eq 'messages';
+    if (!$pair->{server}) {
+        my $server = $pair->{server} = IO::Socket::INET->new($self->{target})
+            or return $self->end($pair);
+        $pair->{s2c} = EV::io($server, EV::READ(), sub {
+            sysread $server, my $reply, 65_536 or return $self->end($pair);
+            syswrite $pair->{client}, $reply;
+            # the reply to hello
+            $self->end($pair) if $self->{manner} eq 'closes after hello'
+                && $reply =~ /^\*8\r\n/m;
+            $self->end($pair) if $self->{manner} eq 'no messages later'
+                && $reply =~ /subscribe/;
+        });
+    }
+    syswrite $pair->{server}, $bytes;
+}
+
+sub end {
+    my ($self, $pair) = @_;
+    delete $self->{pair}{$pair};
+    undef %$pair;
+}
+
+sub do_behave {
+    my ($self, $manner) = @_;
+    $self->{manner} = $manner;
+    $self->{kinds} = {};
+    $self->end($_) for values %{ $self->{pair} // {} };
+    return 1;
+}
+
+sub do_kinds { $_[0]{kinds} }
+
+package main;
+
+# as many peers as manners, so that all of them take ten seconds together
+my @MANNERS = ('closes at once', qw(closes garbage rejects silent),
+    'closes after hello', 'no messages', 'no messages later', 'refuses');
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+error_log %%DIR%%/debug.log debug;
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=5 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my %peer;
+for my $manner (@MANNERS) {
+    my $port = $t->free_port;
+    my $name = $manner =~ s/ /_/gr;
+    my $socket = Dsem::Control::listen_on($t->dir . "/$name.peer");
+    Dsem::Process->spawn(name => $name, log => $t->dir . "/$name.log",
+        keep => [ $socket ], code => sub {
+            # here and not in the test: it runs an event loop
+            require EV;
+            my $peer = BadPeer->new($port, $redis->address);
+            my $control = Dsem::Control::serve($socket, $peer);
+            EV::run();
+        });
+    $peer{$manner} = {
+        control => Dsem::Control->new($t->dir . "/$name.peer"),
+        node => $t->node($name, $conf, REDIS => "127.0.0.1:$port"),
+    };
+}
+
+sub session {
+    my ($node) = @_;
+    my $name = $node->name;
+    return grep { /^\Q$name\E:/ }
+        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+}
+
+sub epoch {
+    my ($node) = @_;
+    my ($session) = session($node) or return 0;
+    return (split ' ', $redis->cmd('HGET', 'dsem:{0}:epochs', $session)
+        // '0 0')[1];
+}
+
+# in the log of a worker, from there on, as no peer can count them
+sub refused {
+    my ($node, $from) = @_;
+    open my $log, '<', $node->dir . '/debug.log' or die "debug.log: $!";
+    seek $log, $from, 0;
+    my %n = (commands => 0, messages => 0);
+    while (my $line = <$log>) {
+        $n{ $1 eq 'redis down' ? 'commands' : 'messages' }++
+            if $line =~ /dsem (redis down|subscription lost): .*refused/;
+    }
+    return \%n;
+}
+
+eventually { @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) }
+    == @MANNERS } 'all connected';
+# each connection has been good for a heartbeat
+my $connected = now;
+wait_for { now > $connected + 1.5 } 15, 'good connections';
+
+for (@MANNERS) {
+    my $control = $peer{$_}{control};
+    $peer{$_}{epoch} = epoch($peer{$_}{node});
+    $peer{$_}{log} = -s $peer{$_}{node}->dir . '/debug.log';
+    $control->call('listen', 0) if $_ eq 'refuses';
+    $control->call('behave', $_);
+    $peer{$_}{began} = now;
+}
+my $began = now;
+wait_for { now > $began + $SECONDS } 60, 'ten seconds';
+
+for (@MANNERS) {
+    my ($control, $node) = @{ $peer{$_} }{qw(control node)};
+    my $kinds = $_ eq 'refuses' ? refused($node, $peer{$_}{log})
+        : $control->call('kinds');
+    my $seconds = now - $peer{$_}{began};
+    my $most = 2 * $seconds;
+    my %limit = $_ eq 'closes at once' ? (any => 2 * $most)
+        : /^no messages/ ? (messages => $most)
+        : (commands => $most, messages => $most);
+    for my $kind (sort keys %limit) {
+        my $n = $kinds->{$kind} // 0;
+        cmp_ok $n, '<=', $limit{$kind}, "$_: few attempts, $kind";
+        cmp_ok $n, '>', $limit{$kind} / 10, "$_: retried, $kind";
+        note sprintf '%s: %.2f attempts/s (%s)', $_, $n / $seconds, $kind;
+    }
+}
+
+# Redis again
+
+for (@MANNERS) {
+    my ($control, $node) = @{ $peer{$_} }{qw(control node)};
+    my $before = epoch($node);
+    $control->call('listen', 1) if $_ eq 'refuses';
+    $control->call('behave', 'passes');
+    my $back = now;
+    next if /^no messages/;
+    wait_for { epoch($node) > $before } 15, "$_: the session";
+    my $took = now - $back;
+    cmp_ok $took, '<', 3, "$_: connected again";
+    note sprintf '%s: connected again after %.3f s', $_, $took;
+}
+
+$t->done;

@@ -1,0 +1,59 @@
+#!/usr/bin/perl
+
+# Redis is 300 ms away: to connect and to declare takes longer than
+# dsem_redis_connect_timeout. A lost connection is no outage: no request is
+# refused, and nothing is logged as an error.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $far = $t->proxy($redis->address);
+$far->delay(0.150);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $far->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 400ms;
+    dsem_redis_timeout 3s;
+    dsem_node %%NODE%%;
+    dsem_reuse off;
+    dsem_on_error reject;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# it starts as well
+is $node->get('/?t=1')->status, 200, 'request served';
+for my $round (1 .. 3) {
+    # the connection has been good for a heartbeat
+    my $now = now;
+    wait_for { now > $now + 1.5 } 15, 'a heartbeat';
+    my ($lost) = scalar $node->grep_log(qr/lost \(/);
+    $far->reset;
+    my @asked = map { $node->begin('/?t=1') } 1 .. 4;
+    is $_->wait->status, 200, 'lost: request served' for @asked;
+    is scalar($node->grep_log(qr/lost \(/)), $lost + 1, 'loss noticed';
+}
+is scalar($node->grep_log(qr/unavailable \(/)), 0, 'redis stays available';
+
+$t->done;

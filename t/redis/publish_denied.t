@@ -1,0 +1,66 @@
+#!/usr/bin/perl
+
+# The user may not PUBLISH: the log names the permission once, as an error, and
+# requests are served. With the permission back nothing more is logged.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 2);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 2s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub clock { return $redis->cmd('HGET', 'dsem:{0}', 'clock') // 0 }
+
+# heartbeats move the clock
+sub heartbeats {
+    my $clock = clock();
+    wait_for { clock() > $clock + 1500 } 30, 'some heartbeats';
+}
+
+is $node->get('/?t=1')->status, 200, 'request served';
+is scalar($node->grep_log(qr/rejects commands/)), 0, 'nothing logged';
+
+for my $round (1, 2) {
+    $redis->cmd(qw(ACL SETUSER default -publish));
+    eventually { $node->grep_log(
+        qr/\[error\].*dsem: .*\(PUBLISH to "dsem:\{0\}:c:a:0:[0-9a-f]{16}"\)/)
+        == $round } 'no permission: logged as an error';
+    heartbeats();
+    is scalar($node->grep_log(qr/rejects commands/)), $round, 'logged once';
+    is $node->get('/?t=1')->status, 200, 'request served without messages';
+
+    $redis->cmd(qw(ACL SETUSER default +publish));
+    heartbeats();
+    is scalar($node->grep_log(qr/rejects commands/)), $round,
+        'permission back: nothing logged';
+}
+is scalar($node->grep_log(qr/unavailable \(/)), 0, 'redis stays available';
+
+$t->done;

@@ -1,0 +1,133 @@
+#!/usr/bin/perl
+
+# What an operator sees at the stock level of error_log: an error when Redis
+# becomes unavailable, with a cause that names how the connect failed, and
+# nothing of a short loss. A notice has the server and its version when a
+# worker is first connected.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use IO::Socket::UNIX;
+
+use Dsem::Node::Conf;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+my $stuck = $t->proxy($redis->address);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+error_log %%DIR%%/stock.log;
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 2s;
+    dsem_redis_timeout 2s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+sub stock {
+    my ($node, $re) = @_;
+    open my $log, '<', $node->dir . '/stock.log' or die "stock.log: $!";
+    return grep { /$re/ } <$log>;
+}
+
+sub cause {
+    my ($node) = @_;
+    my ($line) = stock($node, qr/\[error\].*dsem: redis \S+ unavailable \(/)
+        or return '';
+    return $line =~ /unavailable \((.*?)\), / ? $1 : $line;
+}
+
+# connected: one notice; a short loss: nothing at the stock level
+
+my $node = $t->node('short', $conf, REDIS => $proxy->address);
+my ($version) = $redis->cmd(qw(INFO server)) =~ /^redis_version:(\S+)/m;
+my $address = $proxy->address;
+eventually { $node->grep_log(
+        qr/\[notice\].*dsem: connected to redis \Q$address (Redis $version)\E/)
+        == 1 } 'connected: server and version';
+my $connected = now;
+wait_for { now > $connected + 1.2 } 15, 'a heartbeat';
+$proxy->cut;
+eventually { $node->grep_log(qr/\[notice\].*dsem: .*lost \(.*reconnecting/) }
+    'short loss: notice';
+eventually { $node->grep_log(qr/\[notice\].*dsem: .*available again/) }
+    'short loss: available again';
+is scalar(stock($node, qr/./)), 0, 'short loss: no line at the stock level';
+is scalar($node->grep_log(qr/connected to redis/)), 1, 'connected: once';
+
+# causes
+
+my $dir = $t->dir;
+my $closed = "$dir/closed.sock";
+{
+    my $gone = IO::Socket::UNIX->new(Local => $closed, Listen => 1) or die $!;
+}
+$stuck->freeze;
+my %cause = (
+    'refused' => [ '127.0.0.1:' . $t->free_port,
+        qr/^connect failed: Connection refused$/ ],
+    'no socket' => [ "unix:$dir/none.sock",
+        qr/^connect failed: No such file or directory$/ ],
+    'closed socket' => [ "unix:$closed",
+        qr/^connect failed: Connection refused$/ ],
+    'no directory' => [ "unix:$closed/x.sock",
+        qr/^connect failed: Not a directory$/ ],
+    'silent' => [ $stuck->address, qr/^no reply in time$/ ],
+);
+for my $name (sort keys %cause) {
+    my ($address, $re) = @{ $cause{$name} };
+    my $lost = $t->node($name =~ s/ /_/gr, $conf, REDIS => $address);
+    eventually { cause($lost) } "$name: error at the stock level";
+    like cause($lost), $re, "$name: cause";
+    $lost->quit;
+}
+
+SKIP: {
+    skip 'only root can let workers be another user', 2 if $> != 0;
+    my $closed = "$dir/closed";
+    mkdir $closed, 0700 or die $!;
+    (my $as_nobody = $conf) =~ s/^(worker_processes)/user nobody nogroup;\n$1/m;
+    # the harness says root
+    my $globals = join "\n",
+        (Dsem::Node::Conf::has_module()
+            ? 'load_module ' . Dsem::Node::Conf::module() . ';' : ()),
+        'error_log %%DIR%%/error.log info;', 'pid %%DIR%%/nginx.pid;';
+    $as_nobody =~ s/%%GLOBALS%%/$globals/;
+    my $lost = $t->node('denied', $as_nobody, REDIS => "unix:$closed/x.sock");
+    eventually { cause($lost) } 'denied: error at the stock level';
+    is cause($lost), 'connect failed: Permission denied', 'denied: cause';
+    $lost->quit;
+}
+
+# what replies in time is not what connects in time
+
+$node->clear_logs;
+$proxy->freeze;
+eventually { stock($node, qr/unavailable \(no reply in time\)/) == 1 }
+    'frozen: one error at the stock level';
+$proxy->thaw;
+eventually { $node->grep_log(qr/\[notice\].*dsem: .*available again after \d+/)
+    } 'frozen: available again, with the time';
+
+$t->done;
