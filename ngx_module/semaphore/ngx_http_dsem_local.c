@@ -12,8 +12,8 @@
  * than it had itself; nor more than its share, because the requests that it
  * admits last are still running when the others begin with theirs.  In the
  * end each worker has its share of the limit.  The sum stays below the limit,
- * unless that is below the number of sessions or a request outlives the
- * lease.
+ * unless that is below the number of sessions or a request outlives a quarter
+ * of the lease.
  *
  * Requests are served in the order of the queue: class, then age.
  *

@@ -2,7 +2,7 @@
 
 # Redis becomes unavailable under load, with all permits in one worker. During
 # its lease only that worker serves, because Redis counts the permits as its
-# own. Then each worker has its share. The upstream never sees more than the
+# own; after the fence no more than its share. Then each worker has its share. The upstream never sees more than the
 # limit. When Redis is available again, any worker may use the whole limit.
 
 use warnings;
@@ -17,8 +17,9 @@ use Dsem::Test;
 
 my ($LIMIT, $SHARE, $LEASE, $HEARTBEAT) = (6, 2, 1, 0.2);
 
-# ms; nearly as long as the lease, so that they reach into what follows it
-my @LONG = (900, 950, 800);
+# ms; nearly a quarter of the lease, so that those that begin right before the
+# fence end right before the others begin
+my @LONG = (200, 220, 160);
 my @SHORT = (300, 400);
 
 my $t = Dsem::Test->new(lease => $LEASE);
