@@ -19,16 +19,10 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
 #include "ngx_http_dsem_subscription.h"
-
-
-/* ms; a reply proves for so long that the next one will come */
-#define NGX_HTTP_DSEM_REDIS_FRESH  2
-
-/* ms; a reply is never late before */
-#define NGX_HTTP_DSEM_REDIS_LATE   20
 
 
 typedef enum {
@@ -54,15 +48,10 @@ struct ngx_http_dsem_redis_s {
     ngx_event_t                       timer;    /* of the deadline */
     ngx_http_dsem_deadline_t          deadline;
 
-    ngx_msec_t                        heard;    /* time of the last reply */
-    ngx_msec_t                        rtt;      /* mean, in eighths of ms */
-    ngx_event_t                       late;     /* ends a probe */
+    ngx_http_dsem_pulse_t             pulse;
 
     ngx_http_dsem_breaker_t           breaker;
     ngx_event_t                       retry;
-
-    unsigned                          timing:1;   /* the next reply */
-    unsigned                          probing:1;  /* "heard" is to be called */
 };
 
 
@@ -73,9 +62,6 @@ static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
-static ngx_msec_t ngx_http_dsem_redis_patience(ngx_http_dsem_redis_t *redis);
-static void ngx_http_dsem_redis_late_handler(ngx_event_t *ev);
-static void ngx_http_dsem_redis_heard(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis);
@@ -133,9 +119,8 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
                               ngx_http_dsem_redis_retry_handler);
     ngx_http_dsem_redis_event(redis, &redis->timer,
                               ngx_http_dsem_redis_deadline_handler);
-    ngx_http_dsem_redis_event(redis, &redis->late,
-                              ngx_http_dsem_redis_late_handler);
 
+    ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
     if (ngx_http_dsem_redis_copy_addr(redis, &settings->addr) != NGX_OK
@@ -434,7 +419,7 @@ ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 {
     if (!redis->timer.timer_set) {
         redis->replied = ngx_current_msec;
-        redis->timing = 1;
+        ngx_http_dsem_pulse_asked(&redis->pulse);
         ngx_http_dsem_deadline_set(&redis->deadline, &redis->timer,
                                    redis->settings.timeout);
     }
@@ -449,18 +434,7 @@ ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 ngx_uint_t
 ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis)
 {
-    return redis->calls.n != 0
-           && ngx_current_msec - redis->replied
-              > ngx_http_dsem_redis_patience(redis);
-}
-
-
-/* ms without a reply that are usual */
-
-static ngx_msec_t
-ngx_http_dsem_redis_patience(ngx_http_dsem_redis_t *redis)
-{
-    return ngx_max(4 * redis->rtt / 8, NGX_HTTP_DSEM_REDIS_LATE);
+    return redis->calls.n && ngx_http_dsem_pulse_late(&redis->pulse);
 }
 
 
@@ -473,12 +447,7 @@ ngx_http_dsem_redis_patience(ngx_http_dsem_redis_t *redis)
 ngx_int_t
 ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
 {
-    ngx_msec_t  fresh;
-
-    fresh = (redis->rtt / 8 > worth) ? 2 * redis->rtt / 8
-                                     : NGX_HTTP_DSEM_REDIS_FRESH;
-
-    if (ngx_current_msec - redis->heard <= fresh) {
+    if (ngx_http_dsem_pulse_fresh(&redis->pulse, worth)) {
         return NGX_OK;
     }
 
@@ -491,34 +460,9 @@ ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
         ngx_http_dsem_redis_wait(redis);
     }
 
-    redis->probing = 1;
-
-    if (!redis->late.timer_set && !ngx_http_dsem_redis_late(redis)) {
-        ngx_add_timer(&redis->late, ngx_http_dsem_redis_patience(redis) + 1);
-    }
+    ngx_http_dsem_pulse_wait(&redis->pulse);
 
     return NGX_AGAIN;
-}
-
-
-static void
-ngx_http_dsem_redis_late_handler(ngx_event_t *ev)
-{
-    ngx_http_dsem_redis_heard(ev->data);
-}
-
-
-static void
-ngx_http_dsem_redis_heard(ngx_http_dsem_redis_t *redis)
-{
-    if (redis->late.timer_set) {
-        ngx_del_timer(&redis->late);
-    }
-
-    if (redis->probing) {
-        redis->probing = 0;
-        redis->handlers->heard(redis->data);
-    }
 }
 
 
@@ -555,15 +499,9 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
 
     ngx_int_t  rc;
 
-    if (redis->timing) {
-        redis->timing = 0;
-        redis->rtt += ngx_current_msec - redis->replied - redis->rtt / 8;
-    }
-
     redis->replied = ngx_current_msec;
-    redis->heard = ngx_current_msec;
 
-    ngx_http_dsem_redis_heard(redis);
+    ngx_http_dsem_pulse_replied(&redis->pulse);
 
     rc = ngx_http_dsem_script_reply(&redis->calls, reply);
 
@@ -708,12 +646,7 @@ ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis)
         ngx_del_timer(&redis->timer);
     }
 
-    if (redis->late.timer_set) {
-        ngx_del_timer(&redis->late);
-    }
-
-    redis->probing = 0;
-    redis->timing = 0;
+    ngx_http_dsem_pulse_stop(&redis->pulse);
 
     ngx_http_dsem_script_forget(&redis->calls);
 }

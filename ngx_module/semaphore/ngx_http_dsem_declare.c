@@ -18,6 +18,7 @@
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 /* tickets in one call: Redis is not kept busy for long */
@@ -208,7 +209,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     value = reply->values + 1;
 
     for (i = 0; i < declare->n; i++) {
-        ticket = ngx_http_dsem_ticket_find(declare->tickets[i]);
+        ticket = ngx_http_dsem_waiting_find(declare->tickets[i]);
 
         if (ticket == NULL) {
             continue;

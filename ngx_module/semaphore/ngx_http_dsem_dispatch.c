@@ -1,6 +1,6 @@
 
 /*
- * Dispatch: when accounts are synced, and the messages of Redis.
+ * Dispatch: when accounts are synced.
  *
  * Joins the session to the accounts.  A new epoch resets and declares them;
  * in a ready session the posted ones are synced at the end of each turn of
@@ -21,8 +21,10 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_local.h"
+#include "ngx_http_dsem_message.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 /* ms; the longest delay of a waiting request by a lost message */
@@ -57,14 +59,6 @@ static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
 static void ngx_http_dsem_dispatch_recovered(void *data);
-static void ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text);
-static void ngx_http_dsem_dispatch_check(void);
-static void ngx_http_dsem_dispatch_granted(ngx_str_t *text);
-static void ngx_http_dsem_dispatch_limit(ngx_str_t *name, ngx_str_t *text);
-static ngx_uint_t ngx_http_dsem_dispatch_is(ngx_str_t *word,
-    const char *text);
-static ngx_str_t ngx_http_dsem_dispatch_word(ngx_str_t *text);
-static int64_t ngx_http_dsem_dispatch_number(ngx_str_t *text);
 
 
 typedef struct {
@@ -85,7 +79,7 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
     ngx_http_dsem_dispatch_recovered,
-    ngx_http_dsem_dispatch_message
+    ngx_http_dsem_message
 };
 
 
@@ -284,7 +278,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
     if (ngx_http_dsem_redis_late(redis)) {
         ngx_http_dsem_local_serve(account);
 
-    } else if (ngx_http_dsem_ticket_first(account) == NULL
+    } else if (ngx_http_dsem_waiting_first(account) == NULL
                || ngx_http_dsem_account_releasable(account) == 0)
     {
         return 0;
@@ -535,176 +529,4 @@ ngx_http_dsem_dispatch_recovered(void *data)
     {
         ngx_http_dsem_account_resume(account);
     }
-}
-
-
-/*
- * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered", which may
- * be late; "limit <name> <epoch> ..." of another node; "subscribed": earlier
- * messages may have been missed.
- */
-
-static void
-ngx_http_dsem_dispatch_message(void *data, ngx_str_t *text)
-{
-    ngx_str_t                 rest, verb, name;
-    ngx_http_dsem_account_t  *account;
-
-    rest = *text;
-
-    verb = ngx_http_dsem_dispatch_word(&rest);
-
-    if (ngx_http_dsem_dispatch_is(&verb, "subscribed")) {
-        ngx_http_dsem_dispatch_check();
-        return;
-    }
-
-    if (ngx_http_dsem_dispatch_is(&verb, "recovered")) {
-        ngx_http_dsem_handshake_recovered();
-        return;
-    }
-
-    name = ngx_http_dsem_dispatch_word(&rest);
-
-    if (ngx_http_dsem_dispatch_number(&rest)
-        != (int64_t) ngx_http_dsem_session_epoch())
-    {
-        return;
-    }
-
-    if (ngx_http_dsem_dispatch_is(&verb, "grant")) {
-        ngx_http_dsem_dispatch_granted(&rest);
-
-    } else if (ngx_http_dsem_dispatch_is(&verb, "recall")) {
-        account = ngx_http_dsem_account_find(&name);
-
-        if (account && account->synced) {
-            ngx_http_dsem_idle_recall(account);
-        }
-
-    } else if (ngx_http_dsem_dispatch_is(&verb, "limit")) {
-        ngx_http_dsem_dispatch_limit(&name, &rest);
-    }
-}
-
-
-/* grants may have been missed: accounts that wait compare counts */
-
-static void
-ngx_http_dsem_dispatch_check(void)
-{
-    ngx_http_dsem_account_t  *account;
-
-    for (account = ngx_http_dsem_account_next(NULL);
-         account;
-         account = ngx_http_dsem_account_next(account))
-    {
-        if (account->synced && account->ntickets) {
-            account->check = 1;
-            ngx_http_dsem_account_post(account);
-        }
-    }
-}
-
-
-/* "<in use> <limit> <ticket> ...": tickets may be gone */
-
-static void
-ngx_http_dsem_dispatch_granted(ngx_str_t *text)
-{
-    int64_t                  in_use, limit, number;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    in_use = ngx_http_dsem_dispatch_number(text);
-    limit = ngx_http_dsem_dispatch_number(text);
-
-    for ( ;; ) {
-        number = ngx_http_dsem_dispatch_number(text);
-        if (number < 0) {
-            return;
-        }
-
-        ticket = ngx_http_dsem_ticket_find(number);
-
-        if (ticket
-            && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
-        {
-            ngx_http_dsem_handshake_resync("lease may have expired", 0);
-            return;
-        }
-    }
-}
-
-
-/* "<limit in force> <node>": the account may be gone */
-
-static void
-ngx_http_dsem_dispatch_limit(ngx_str_t *name, ngx_str_t *text)
-{
-    int64_t                   limit;
-    ngx_str_t                 node;
-    ngx_uint_t                i;
-    ngx_http_dsem_literal_t  *literal;
-
-    limit = ngx_http_dsem_dispatch_number(text);
-    node = ngx_http_dsem_dispatch_word(text);
-
-    literal = ngx_http_dsem_limits_find(name, ngx_crc32_short(name->data,
-                                                              name->len));
-
-    if (literal == NULL || limit < 0 || node.len == 0) {
-        return;
-    }
-
-    /* it is logged, and a message may be forged */
-
-    for (i = 0; i < node.len; i++) {
-        if (!ngx_http_dsem_key_plain(node.data[i])) {
-            return;
-        }
-    }
-
-    ngx_http_dsem_limits_told(literal, limit, &node);
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_dispatch_is(ngx_str_t *word, const char *text)
-{
-    return word->len == ngx_strlen(text)
-           && ngx_strncmp(word->data, text, word->len) == 0;
-}
-
-
-/* takes the first word off the text; it is empty if there is none */
-
-static ngx_str_t
-ngx_http_dsem_dispatch_word(ngx_str_t *text)
-{
-    u_char     *p, *last;
-    ngx_str_t   word;
-
-    last = text->data + text->len;
-    p = ngx_strlchr(text->data, last, ' ');
-
-    word.data = text->data;
-    word.len = (p ? p : last) - text->data;
-
-    text->data = p ? p + 1 : last;
-    text->len = last - text->data;
-
-    return word;
-}
-
-
-/* the next word as a number, negative if it is none */
-
-static int64_t
-ngx_http_dsem_dispatch_number(ngx_str_t *text)
-{
-    ngx_str_t  word;
-
-    word = ngx_http_dsem_dispatch_word(text);
-
-    return ngx_atoof(word.data, word.len);
 }

@@ -27,6 +27,7 @@
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
@@ -167,7 +168,7 @@ ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
     ngx_http_dsem_ticket_t  *ticket;
 
     for ( ;; ) {
-        ticket = ngx_http_dsem_ticket_last(account);
+        ticket = ngx_http_dsem_waiting_last(account);
 
         if (ticket == NULL
             || (ngx_int_t) account->nasks
@@ -223,7 +224,7 @@ ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
     ngx_http_dsem_ticket_t  *ticket;
 
     for ( ;; ) {
-        ticket = ngx_http_dsem_ticket_first(account);
+        ticket = ngx_http_dsem_waiting_first(account);
 
         if (ticket == NULL || ngx_http_dsem_local_admit(ticket) != NGX_OK) {
             return;

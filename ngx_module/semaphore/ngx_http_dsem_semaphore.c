@@ -15,6 +15,7 @@
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_semaphore.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 static ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_reuse(
@@ -80,7 +81,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    if (ngx_http_dsem_tickets_waiting()
+    if (ngx_http_dsem_waiting_total()
         >= ngx_http_dsem_semaphore_max_waiting)
     {
         answer->verdict = NGX_HTTP_DSEM_VERDICT_WORKER_FULL;

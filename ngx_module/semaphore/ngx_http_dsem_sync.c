@@ -20,6 +20,7 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 /* asks or cancels of one sync: Redis is not kept busy for long */
@@ -504,7 +505,7 @@ ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
     ngx_http_dsem_ticket_t  *ticket;
 
     for (i = 0; i < sync->ncancels; i++) {
-        ticket = ngx_http_dsem_ticket_find(sync->tickets[i].number);
+        ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
 
         if (ticket == NULL) {
             /* rejected meanwhile: not in the queue, without permits */
@@ -528,7 +529,7 @@ ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
     ngx_http_dsem_ticket_t  *ticket;
 
     for (i = 0; i < sync->nasks; i++) {
-        ticket = ngx_http_dsem_ticket_find(
+        ticket = ngx_http_dsem_waiting_find(
                                    sync->tickets[sync->ncancels + i].number);
 
         /* NULL: a message has been faster */
@@ -635,7 +636,7 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
         }
 
         if (value[i] == NGX_HTTP_DSEM_CHECK_REJECTED) {
-            ticket = ngx_http_dsem_ticket_find(sync->tickets[i].number);
+            ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
 
             if (ticket) {
                 ticket->answer.in_use = sync->account->usage.in_use;
@@ -657,7 +658,7 @@ ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
-    ticket = ngx_http_dsem_ticket_find(number);
+    ticket = ngx_http_dsem_waiting_find(number);
 
     if (ticket
         && ngx_http_dsem_ticket_grant(ticket, account->usage.in_use,

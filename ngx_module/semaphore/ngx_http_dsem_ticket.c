@@ -17,6 +17,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 /* freed tickets that are kept for the next requests */
@@ -24,11 +25,6 @@
 
 
 typedef struct {
-    ngx_rbtree_t        numbers;       /* until held or ended */
-    ngx_rbtree_node_t   sentinel;      /* of all trees */
-    uint64_t            number;        /* of the last one */
-    ngx_uint_t          waiting;       /* with an owner that waits */
-
     ngx_queue_t         spare;
     ngx_uint_t          nspare;
 
@@ -37,15 +33,7 @@ typedef struct {
 } ngx_http_dsem_tickets_t;
 
 
-static void ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
-static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_of(
-    ngx_rbtree_node_t *node);
-static void ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
@@ -61,10 +49,6 @@ static void ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
 
 
-#define ngx_http_dsem_ticket_in_order(node)                                   \
-    ngx_rbtree_data(node, ngx_http_dsem_ticket_t, order)
-
-
 static ngx_http_dsem_tickets_t  ngx_http_dsem_tickets;
 
 
@@ -77,8 +61,7 @@ ngx_http_dsem_ticket_init(void)
 
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
-    ngx_rbtree_init(&tickets->numbers, &tickets->sentinel,
-                    ngx_http_dsem_ticket_insert_number);
+    ngx_http_dsem_waiting_init();
 
     ngx_queue_init(&tickets->spare);
     ngx_queue_init(&tickets->verdicts);
@@ -94,17 +77,13 @@ ngx_http_dsem_ticket_t *
 ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
-    ngx_http_dsem_ticket_t   *ticket;
-    ngx_http_dsem_tickets_t  *tickets;
-
-    tickets = &ngx_http_dsem_tickets;
+    ngx_http_dsem_ticket_t  *ticket;
 
     ticket = ngx_http_dsem_ticket_alloc();
     if (ticket == NULL) {
         return NULL;
     }
 
-    ticket->number = ++tickets->number;
     ticket->account = account;
     ticket->weight = ask->weight;
     ticket->class = ask->class;
@@ -117,117 +96,14 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->answer.limit = ask->limit;
     ticket->answer.in_use = -1;
 
-    ngx_rbtree_insert(&tickets->numbers, &ticket->node);
+    ngx_http_dsem_waiting_number(ticket);
     ngx_queue_insert_tail(&account->asks, &ticket->queue);
     account->nasks++;
 
-    ngx_http_dsem_ticket_wait(ticket);
+    ngx_http_dsem_waiting_enter(ticket);
     ngx_http_dsem_account_post(account);
 
     return ticket;
-}
-
-
-/* its owner waits: into the account's order of service */
-
-static void
-ngx_http_dsem_ticket_wait(ngx_http_dsem_ticket_t *ticket)
-{
-    ngx_rbtree_t  *waiting;
-
-    waiting = &ticket->account->waiting;
-
-    if (waiting->root == NULL) {
-        ngx_rbtree_init(waiting, &ngx_http_dsem_tickets.sentinel,
-                        ngx_http_dsem_ticket_insert_order);
-    }
-
-    ngx_rbtree_insert(waiting, &ticket->order);
-    ngx_http_dsem_tickets.waiting++;
-}
-
-
-static void
-ngx_http_dsem_ticket_not_wait(ngx_http_dsem_ticket_t *ticket)
-{
-    ngx_rbtree_delete(&ticket->account->waiting, &ticket->order);
-    ngx_http_dsem_tickets.waiting--;
-}
-
-
-/* by class, then by number; a key has no room for both */
-
-static void
-ngx_http_dsem_ticket_insert_order(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
-{
-    ngx_rbtree_node_t       **p;
-    ngx_http_dsem_ticket_t   *ticket, *other;
-
-    ticket = ngx_http_dsem_ticket_in_order(node);
-
-    for ( ;; ) {
-        other = ngx_http_dsem_ticket_in_order(temp);
-
-        if (ticket->class != other->class) {
-            p = (ticket->class < other->class) ? &temp->left : &temp->right;
-
-        } else {
-            p = (ticket->number < other->number) ? &temp->left
-                                                 : &temp->right;
-        }
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
-}
-
-
-/* the waiting ticket of this account that is to be served first, or NULL */
-
-ngx_http_dsem_ticket_t *
-ngx_http_dsem_ticket_first(ngx_http_dsem_account_t *account)
-{
-    ngx_rbtree_t  *waiting;
-
-    waiting = &account->waiting;
-
-    if (waiting->root == NULL || waiting->root == waiting->sentinel) {
-        return NULL;
-    }
-
-    return ngx_http_dsem_ticket_in_order(
-                          ngx_rbtree_min(waiting->root, waiting->sentinel));
-}
-
-
-/* the one that is to be served last, or NULL */
-
-ngx_http_dsem_ticket_t *
-ngx_http_dsem_ticket_last(ngx_http_dsem_account_t *account)
-{
-    ngx_rbtree_node_t  *node;
-
-    if (ngx_http_dsem_ticket_first(account) == NULL) {
-        return NULL;
-    }
-
-    node = account->waiting.root;
-
-    while (node->right != account->waiting.sentinel) {
-        node = node->right;
-    }
-
-    return ngx_http_dsem_ticket_in_order(node);
 }
 
 
@@ -283,77 +159,6 @@ ngx_http_dsem_ticket_alloc(void)
     ngx_memzero(ticket, sizeof(ngx_http_dsem_ticket_t));
 
     return ticket;
-}
-
-
-/* a ticket that is neither held nor ended, or NULL */
-
-ngx_http_dsem_ticket_t *
-ngx_http_dsem_ticket_find(uint64_t number)
-{
-    ngx_rbtree_node_t       *node, *sentinel;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    node = ngx_http_dsem_tickets.numbers.root;
-    sentinel = ngx_http_dsem_tickets.numbers.sentinel;
-
-    while (node != sentinel) {
-        ticket = ngx_http_dsem_ticket_of(node);
-
-        if (number == ticket->number) {
-            return ticket;
-        }
-
-        node = (number < ticket->number) ? node->left : node->right;
-    }
-
-    return NULL;
-}
-
-
-static ngx_http_dsem_ticket_t *
-ngx_http_dsem_ticket_of(ngx_rbtree_node_t *node)
-{
-    return (ngx_http_dsem_ticket_t *)
-                    ((u_char *) node - offsetof(ngx_http_dsem_ticket_t, node));
-}
-
-
-/* by the number: the node's own key has 32 bits on some machines */
-
-static void
-ngx_http_dsem_ticket_insert_number(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
-{
-    uint64_t             number;
-    ngx_rbtree_node_t  **p;
-
-    number = ngx_http_dsem_ticket_of(node)->number;
-
-    for ( ;; ) {
-        p = (number < ngx_http_dsem_ticket_of(temp)->number) ? &temp->left
-                                                             : &temp->right;
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
-}
-
-
-/* requests of this worker that wait for Redis or for a permit */
-
-ngx_uint_t
-ngx_http_dsem_tickets_waiting(void)
-{
-    return ngx_http_dsem_tickets.waiting;
 }
 
 
@@ -543,8 +348,8 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
 
     /* it replaces the ticket in the tree and in the list */
 
-    ngx_rbtree_delete(&ngx_http_dsem_tickets.numbers, &ticket->node);
-    ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &place->node);
+    ngx_http_dsem_waiting_remove(ticket);
+    ngx_http_dsem_waiting_insert(place);
 
     ngx_queue_insert_after(&ticket->queue, &place->queue);
 
@@ -554,12 +359,11 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
     ngx_queue_insert_tail(&account->asks, &ticket->queue);
     account->nasks++;
 
-    ngx_http_dsem_ticket_not_wait(ticket);
+    ngx_http_dsem_waiting_leave(ticket);
 
-    ticket->number = ++ngx_http_dsem_tickets.number;
-    ngx_rbtree_insert(&ngx_http_dsem_tickets.numbers, &ticket->node);
+    ngx_http_dsem_waiting_number(ticket);
 
-    ngx_http_dsem_ticket_wait(ticket);
+    ngx_http_dsem_waiting_enter(ticket);
 
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_NEW);
 
@@ -670,7 +474,7 @@ ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_http_dsem_ticket_not_notify(ticket);
-    ngx_http_dsem_ticket_not_wait(ticket);
+    ngx_http_dsem_waiting_leave(ticket);
 
     ticket->handler = NULL;
 
@@ -743,7 +547,7 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_queue_remove(&ticket->queue);
-    ngx_rbtree_delete(&ngx_http_dsem_tickets.numbers, &ticket->node);
+    ngx_http_dsem_waiting_remove(ticket);
 
     if (ticket->canceling) {
         ngx_queue_remove(&ticket->cancel);
@@ -752,7 +556,7 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
     }
 
     if (ticket->handler) {
-        ngx_http_dsem_ticket_not_wait(ticket);
+        ngx_http_dsem_waiting_leave(ticket);
     }
 }
 

@@ -13,7 +13,7 @@
  * change.
  *
  * Called by: session (life), handshake (hello, beat), account (look-up), sync
- * (replies), dispatch (messages).  The order of arguments is that of
+ * (replies), message.  The order of arguments is that of
  * lua/configure.lua.
  */
 

@@ -99,7 +99,7 @@ is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
 
 my ($try) = $screen->() =~ /^  # Redis hangs.*?\n(.*?)\n\s*\n/ms;
 my @answers = map { [split] } split /\n/, qx{@{[ $try =~ tr/\r//dr ]}};
-is_deeply([ map { $_->[0] } @answers ], [200, 200], 'answers without Redis')
+is_deeply([ map { $_->[0] } @answers ], [(200) x 9], 'answers without Redis')
     or diag $try;
 cmp_ok($_->[1], '<', 0.7, 'an answer at once') for @answers;
 

@@ -158,10 +158,9 @@ sub playground {
         "  curl -i -H 'X-Api-Key: unknown' $a/api/", '',
         "  curl -s '$a/reports/?t=3000' & sleep 1",
         "  $redis hgetall 'dsem:{0}:s:reports'", '',
-        '  # Redis hangs: permits that the workers have kept, then their shares',
-        "  for i in \$(seq 8); do curl -so /dev/null $a/reports/ & done; wait",
-        "  kill -STOP $pid; $quietly \\", "      $a/reports/",
-        "  sleep 7; $quietly \\", "      $a/reports/; kill -CONT $pid", '',
+        '  # Redis hangs for seven seconds: an answer at once, every second',
+        "  (sleep 2.5; kill -STOP $pid; sleep 7; kill -CONT $pid) &",
+        "  $quietly --rate 60/m \\", "      '$a/reports/?[1-9]'", '',
         "  tail -f $dir/[ab]/*.log", '');
 }
 

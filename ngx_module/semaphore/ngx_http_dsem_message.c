@@ -1,0 +1,202 @@
+
+/*
+ * Messages of Redis to this session.
+ *
+ * Messages are hints: each may be lost, late, of an older epoch, or forged by
+ * a client of Redis that may publish.  None is needed, and none is believed
+ * that does not fit what this worker knows.
+ *
+ * Called by: the session, through dispatch.  The words are those of the
+ * scripts in lua/, and "subscribed", which is of this worker.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
+
+
+static void ngx_http_dsem_message_check(void);
+static void ngx_http_dsem_message_granted(ngx_str_t *text);
+static void ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text);
+static ngx_uint_t ngx_http_dsem_message_is(ngx_str_t *word,
+    const char *text);
+static ngx_str_t ngx_http_dsem_message_word(ngx_str_t *text);
+static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
+
+
+/*
+ * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered", which may
+ * be late; "limit <name> <epoch> ..." of another node; "subscribed": earlier
+ * messages may have been missed.
+ */
+
+void
+ngx_http_dsem_message(void *data, ngx_str_t *text)
+{
+    ngx_str_t                 rest, verb, name;
+    ngx_http_dsem_account_t  *account;
+
+    rest = *text;
+
+    verb = ngx_http_dsem_message_word(&rest);
+
+    if (ngx_http_dsem_message_is(&verb, "subscribed")) {
+        ngx_http_dsem_message_check();
+        return;
+    }
+
+    if (ngx_http_dsem_message_is(&verb, "recovered")) {
+        ngx_http_dsem_handshake_recovered();
+        return;
+    }
+
+    name = ngx_http_dsem_message_word(&rest);
+
+    if (ngx_http_dsem_message_number(&rest)
+        != (int64_t) ngx_http_dsem_session_epoch())
+    {
+        return;
+    }
+
+    if (ngx_http_dsem_message_is(&verb, "grant")) {
+        ngx_http_dsem_message_granted(&rest);
+
+    } else if (ngx_http_dsem_message_is(&verb, "recall")) {
+        account = ngx_http_dsem_account_find(&name);
+
+        if (account && account->synced) {
+            ngx_http_dsem_idle_recall(account);
+        }
+
+    } else if (ngx_http_dsem_message_is(&verb, "limit")) {
+        ngx_http_dsem_message_limit(&name, &rest);
+    }
+}
+
+
+/* grants may have been missed: accounts that wait compare counts */
+
+static void
+ngx_http_dsem_message_check(void)
+{
+    ngx_http_dsem_account_t  *account;
+
+    for (account = ngx_http_dsem_account_next(NULL);
+         account;
+         account = ngx_http_dsem_account_next(account))
+    {
+        if (account->synced && account->ntickets) {
+            account->check = 1;
+            ngx_http_dsem_account_post(account);
+        }
+    }
+}
+
+
+/* "<in use> <limit> <ticket> ...": tickets may be gone */
+
+static void
+ngx_http_dsem_message_granted(ngx_str_t *text)
+{
+    int64_t                  in_use, limit, number;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    in_use = ngx_http_dsem_message_number(text);
+    limit = ngx_http_dsem_message_number(text);
+
+    for ( ;; ) {
+        number = ngx_http_dsem_message_number(text);
+        if (number < 0) {
+            return;
+        }
+
+        ticket = ngx_http_dsem_waiting_find(number);
+
+        if (ticket
+            && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
+        {
+            ngx_http_dsem_handshake_resync("lease may have expired", 0);
+            return;
+        }
+    }
+}
+
+
+/* "<limit in force> <node>": the account may be gone */
+
+static void
+ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text)
+{
+    int64_t                   limit;
+    ngx_str_t                 node;
+    ngx_uint_t                i;
+    ngx_http_dsem_literal_t  *literal;
+
+    limit = ngx_http_dsem_message_number(text);
+    node = ngx_http_dsem_message_word(text);
+
+    literal = ngx_http_dsem_limits_find(name, ngx_crc32_short(name->data,
+                                                              name->len));
+
+    if (literal == NULL || limit < 0 || node.len == 0) {
+        return;
+    }
+
+    /* it is logged, and a message may be forged */
+
+    for (i = 0; i < node.len; i++) {
+        if (!ngx_http_dsem_key_plain(node.data[i])) {
+            return;
+        }
+    }
+
+    ngx_http_dsem_limits_told(literal, limit, &node);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_message_is(ngx_str_t *word, const char *text)
+{
+    return word->len == ngx_strlen(text)
+           && ngx_strncmp(word->data, text, word->len) == 0;
+}
+
+
+/* takes the first word off the text; it is empty if there is none */
+
+static ngx_str_t
+ngx_http_dsem_message_word(ngx_str_t *text)
+{
+    u_char     *p, *last;
+    ngx_str_t   word;
+
+    last = text->data + text->len;
+    p = ngx_strlchr(text->data, last, ' ');
+
+    word.data = text->data;
+    word.len = (p ? p : last) - text->data;
+
+    text->data = p ? p + 1 : last;
+    text->len = last - text->data;
+
+    return word;
+}
+
+
+/* the next word as a number, negative if it is none */
+
+static int64_t
+ngx_http_dsem_message_number(ngx_str_t *text)
+{
+    ngx_str_t  word;
+
+    word = ngx_http_dsem_message_word(text);
+
+    return ngx_atoof(word.data, word.len);
+}

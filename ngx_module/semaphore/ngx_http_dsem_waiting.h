@@ -1,0 +1,124 @@
+
+/*
+ * What a ticket is, and where a waiting one is found.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_WAITING_H_INCLUDED_
+#define _NGX_HTTP_DSEM_WAITING_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_account.h"
+
+
+/* classes, served in this order; "priority" in the configuration */
+#define NGX_HTTP_DSEM_FIRST_CLASS  -8
+#define NGX_HTTP_DSEM_LAST_CLASS   7
+
+
+typedef enum {
+    NGX_HTTP_DSEM_VERDICT_WAITING = 0,
+    NGX_HTTP_DSEM_VERDICT_GRANTED,
+    NGX_HTTP_DSEM_VERDICT_REJECTED,     /* neither a permit nor a place */
+    NGX_HTTP_DSEM_VERDICT_WORKER_FULL,  /* no place in this worker */
+    NGX_HTTP_DSEM_VERDICT_UNAVAILABLE   /* Redis cannot be asked */
+} ngx_http_dsem_verdict_e;
+
+
+typedef enum {
+    NGX_HTTP_DSEM_TICKET_NEW = 0,  /* in account->asks */
+    NGX_HTTP_DSEM_TICKET_ASKED,    /* sent, no reply yet */
+    NGX_HTTP_DSEM_TICKET_QUEUED,   /* has a place in the queue */
+    NGX_HTTP_DSEM_TICKET_HELD,     /* holds its permits */
+    NGX_HTTP_DSEM_TICKET_ENDED     /* unknown to Redis */
+} ngx_http_dsem_ticket_e;
+
+
+/*
+ * Called once when the verdict is there, from a posted event; with "early"
+ * also before that, when the ticket has a place in the queue.
+ */
+typedef void (*ngx_http_dsem_verdict_pt)(void *data);
+
+
+/* what a request asks for */
+typedef struct {
+    ngx_str_t                  name;       /* encoded */
+    ngx_int_t                  limit;
+    ngx_int_t                  weight;     /* 1..limit */
+    ngx_int_t                  class;
+    ngx_int_t                  queue;
+    ngx_msec_t                 reuse;      /* ms, 0: off */
+    ngx_uint_t                 strict;     /* unsigned:1, keep none idle */
+
+    ngx_http_dsem_verdict_pt   handler;
+    void                      *data;
+    unsigned                   early:1;
+    /* while Redis cannot be asked, if no own permit is free: */
+    unsigned                   local:1;    /* admitted without Redis, too */
+    unsigned                   pass:1;     /* not to be waited for */
+} ngx_http_dsem_ask_t;
+
+
+typedef struct {
+    ngx_http_dsem_verdict_e    verdict;
+    ngx_int_t                  position;   /* 0: was never queued */
+    ngx_int_t                  in_use;     /* -1: unknown */
+    ngx_int_t                  limit;
+    unsigned                   local:1;    /* on no permit of Redis */
+} ngx_http_dsem_answer_t;
+
+
+/*
+ * Lives until its owner has left and Redis does not know it any more,
+ * whichever comes last.  Its owner reads the answer, and nothing else.
+ */
+typedef struct {
+    ngx_rbtree_node_t          node;       /* by number, until held, ended */
+    ngx_rbtree_node_t          order;      /* in account->waiting */
+    ngx_queue_t                queue;      /* in account->asks, ->tickets */
+    ngx_queue_t                cancel;     /* in account->cancels */
+    ngx_queue_t                notify;     /* in the list of verdicts */
+
+    ngx_http_dsem_account_t   *account;
+    ngx_http_dsem_ticket_e     state;
+
+    uint64_t                   number;
+    uint64_t                   epoch;      /* of its ask */
+    int64_t                    place;      /* 0: unknown */
+    ngx_int_t                  weight;
+    ngx_int_t                  class;
+    ngx_int_t                  queue_limit;
+
+    ngx_http_dsem_verdict_pt   handler;    /* NULL: the owner has left */
+    void                      *data;
+    ngx_http_dsem_answer_t     answer;
+    ngx_msec_t                 granted;    /* time of the grant */
+
+    unsigned                   early:1;
+    unsigned                   local:1;
+    unsigned                   pass:1;
+    unsigned                   notifying:1;  /* in the list of verdicts */
+    unsigned                   canceling:1;  /* in account->cancels */
+} ngx_http_dsem_ticket_t;
+
+
+void ngx_http_dsem_waiting_init(void);
+
+void ngx_http_dsem_waiting_number(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_waiting_insert(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_waiting_remove(ngx_http_dsem_ticket_t *ticket);
+ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_find(uint64_t number);
+
+void ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket);
+ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_first(
+    ngx_http_dsem_account_t *account);
+ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_last(
+    ngx_http_dsem_account_t *account);
+ngx_uint_t ngx_http_dsem_waiting_total(void);
+
+
+#endif /* _NGX_HTTP_DSEM_WAITING_H_INCLUDED_ */
