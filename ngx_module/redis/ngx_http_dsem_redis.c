@@ -229,19 +229,20 @@ ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis)
 
 
 /*
- * Loads the scripts once more, for calls whose replies no event loop will
- * read: those must not find the scripts missing.  NGX_ERROR: no memory, or
- * not up.
+ * Loads a script once more, for calls whose replies no event loop will read:
+ * they must not find it missing.  Only what is needed: a Redis that does not
+ * read has room for little.  NGX_ERROR: no memory, or not up.
  */
 
 ngx_int_t
-ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis)
+ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_script_e script)
 {
     if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_script_load(&redis->calls, redis->conn);
+    return ngx_http_dsem_script_load(&redis->calls, redis->conn, script);
 }
 
 
@@ -403,7 +404,7 @@ ngx_http_dsem_redis_connected(void *data)
      */
 
     if (ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
-        || ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
         ngx_http_dsem_redis_down(redis, "no memory");
@@ -548,7 +549,7 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
         return;
     }
 
-    if (ngx_http_dsem_script_load(&redis->calls, redis->conn) != NGX_OK) {
+    if (ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK) {
         ngx_http_dsem_redis_down(redis, "no memory");
         return;
     }

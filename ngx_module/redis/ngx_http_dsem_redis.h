@@ -41,7 +41,8 @@ ngx_int_t ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis,
     ngx_msec_t drain);
 
 ngx_int_t ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis);
-ngx_int_t ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis);
+ngx_int_t ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_script_e script);
 void ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis);
 void ngx_http_dsem_redis_reconnect(ngx_http_dsem_redis_t *redis,
     const char *reason);

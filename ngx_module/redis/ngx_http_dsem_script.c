@@ -106,27 +106,36 @@ ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls)
 /* loads all scripts, before the calls that need them; NGX_ERROR: no memory */
 
 ngx_int_t
-ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
+ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
-    ngx_uint_t             i;
-    ngx_http_dsem_resp_t  *command;
-
-    command = &calls->command;
+    ngx_uint_t  i;
 
     for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
 
-        ngx_http_dsem_resp_begin(command, 3);
-        ngx_http_dsem_resp_bytes(command, "SCRIPT", sizeof("SCRIPT") - 1);
-        ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
-        ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[i].text);
-
-        if (ngx_http_dsem_script_send(calls, conn) == NULL) {
+        if (ngx_http_dsem_script_load(calls, conn, i) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script)
+{
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    ngx_http_dsem_resp_begin(command, 3);
+    ngx_http_dsem_resp_bytes(command, "SCRIPT", sizeof("SCRIPT") - 1);
+    ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
+    ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[script].text);
+
+    return ngx_http_dsem_script_send(calls, conn) ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -126,16 +126,18 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 void
 ngx_http_dsem_dispatch_exit(void)
 {
-    ngx_uint_t                counted;
+    ngx_uint_t                counted, loaded;
+    ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_account_t  *account;
 
-    if (ngx_http_dsem_session_redis() == NULL) {
+    redis = ngx_http_dsem_session_redis();
+
+    if (redis == NULL) {
         return;
     }
 
-    (void) ngx_http_dsem_redis_load(ngx_http_dsem_session_redis());
-
     counted = 0;
+    loaded = 0;
 
     for (account = ngx_http_dsem_account_next(NULL);
          account;
@@ -149,9 +151,16 @@ ngx_http_dsem_dispatch_exit(void)
 
         ngx_http_dsem_account_give_back_idle(account, account->idle);
 
-        if (ngx_http_dsem_account_releasable(account)
-            && ngx_http_dsem_sync_changes(account, 0) != NGX_OK)
-        {
+        if (ngx_http_dsem_account_releasable(account) == 0) {
+            continue;
+        }
+
+        if (!loaded) {
+            loaded = 1;
+            (void) ngx_http_dsem_redis_load(redis, NGX_HTTP_DSEM_SCRIPT_SYNC);
+        }
+
+        if (ngx_http_dsem_sync_changes(account, 0) != NGX_OK) {
             break;
         }
     }

@@ -171,9 +171,11 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
         counted = counted && ngx_exiting;
         drain = 0;
 
-        if (ngx_http_dsem_handshake_bye(redis, &session->identity.name, NULL,
-                                        NULL)
-            == NGX_OK)
+        if (ngx_http_dsem_redis_load(redis, NGX_HTTP_DSEM_SCRIPT_BYE)
+               == NGX_OK
+            && ngx_http_dsem_handshake_bye(redis, &session->identity.name,
+                                           NULL, NULL)
+               == NGX_OK)
         {
             drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
                             : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;

@@ -227,7 +227,7 @@ for (@MANNERS) {
     for my $kind (sort keys %limit) {
         my $n = $kinds->{$kind} // 0;
         cmp_ok $n, '<=', $limit{$kind}, "$_: few attempts, $kind";
-        cmp_ok $n, '>', $limit{$kind} / 10, "$_: retried, $kind";
+        cmp_ok $n, '>', 0, "$_: retried, $kind";
         note sprintf '%s: %.2f attempts/s (%s)', $_, $n / $seconds, $kind;
     }
 }
