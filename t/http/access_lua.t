@@ -58,6 +58,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     access_by_lua_no_postpone %%NO_POSTPONE%%;
     add_header X-Dsem $dsem_status always;
     server {

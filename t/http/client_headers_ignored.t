@@ -26,6 +26,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     add_header X-Told "$dsem_status $dsem_name $dsem_limit" always;
     server {
         listen 127.0.0.1:%%PORT%%;

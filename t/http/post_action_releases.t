@@ -25,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem one limit=1 queue=10 timeout=30s;
     lingering_close off;
     proxy_set_header X-Sem main;

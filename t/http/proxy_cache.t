@@ -26,6 +26,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     proxy_cache_path %%DIR%%/cache keys_zone=cache:1m use_temp_path=off;
     add_header X-Cache "$upstream_cache_status $dsem_status" always;
     proxy_cache_key $uri;

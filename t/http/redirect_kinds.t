@@ -25,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem one limit=1 queue=1000 timeout=30s;
     proxy_set_header X-Sem main;
     proxy_intercept_errors on;

@@ -25,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem_log_level info;
     dsem one limit=1 queue=1 timeout=30s;
     lingering_close off;

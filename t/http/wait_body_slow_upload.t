@@ -27,6 +27,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem two limit=2 queue=100 timeout=30s;
     lingering_close off;
     server {

@@ -29,6 +29,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_timeout 3s;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem_lease 5s;
     server {
         listen 127.0.0.1:%%PORT%%;

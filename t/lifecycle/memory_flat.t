@@ -32,6 +32,7 @@ http {
     keepalive_requests 1000000;
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse 100ms;
     dsem_log_level info;
     add_header X-Dsem $dsem_status always;
     server {

@@ -28,6 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%SLOW_REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /asks {

@@ -30,6 +30,7 @@ http {
     dsem_redis_connect_timeout 1s;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem_status 503 error=500;
     server {
         listen 127.0.0.1:%%PORT%%;
