@@ -20,7 +20,8 @@
 --   missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
 --   1: the limits of the configuration have to be stated (configure), 0: known
--- Messages: "recovered", see include/census.lua
+-- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
+--   when a new session makes it n
 --
 -- A missing generation means that Redis lost all state, or a first start. Only
 -- a missing generation is set: replacing a different one would go on without
@@ -48,6 +49,8 @@ local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local run = run_id(7)
 local told, age = integer(8), integer(9)
 local configuration = configuration_id(10)
+-- sessions that are notified of a new one
+local NOTIFIED = 4
 
 -- The session registers with a configuration. Returns 1 if its limits have to
 -- be stated (configure), 0 if they are known.
@@ -117,5 +120,17 @@ registry_write(epochs, session, epoch, current and declared or 0, lease)
 local unknown = join(configuration)
 
 local recovery = census_judge(census, sessions, clock)
-return reply(STATUS.ok, gen, census_size(census, sessions, clock), recovery,
-    current and 1 or 0, unknown)
+local size = census_size(census, sessions, clock)
+
+-- The others learn of a new session with their next beat. If state is lost
+-- before that, one that knows of it makes the census wait for it.
+if not current then
+    local others = redis.call('ZREVRANGE', sessions, 0, NOTIFIED)
+    for _, other in ipairs(others) do
+        if other ~= session then
+            redis.pcall('PUBLISH', meta .. ':c:' .. other, 'sessions ' .. size)
+        end
+    end
+end
+
+return reply(STATUS.ok, gen, size, recovery, current and 1 or 0, unknown)

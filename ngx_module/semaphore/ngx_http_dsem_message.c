@@ -31,9 +31,9 @@ static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
 
 
 /*
- * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered", which may
- * be late; "limit <name> <epoch> ..." of another node; "subscribed": earlier
- * messages may have been missed.
+ * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered",
+ * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
+ * node; "subscribed": earlier messages may have been missed.
  */
 
 void
@@ -53,6 +53,11 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 
     if (ngx_http_dsem_message_is(&verb, "recovered")) {
         ngx_http_dsem_handshake_recovered();
+        return;
+    }
+
+    if (ngx_http_dsem_message_is(&verb, "sessions")) {
+        ngx_http_dsem_handshake_sessions(ngx_http_dsem_message_number(&rest));
         return;
     }
 

@@ -572,6 +572,24 @@ ngx_http_dsem_handshake_recovered(void)
 }
 
 
+/*
+ * A message: so many sessions are registered now.  A wrong number costs time
+ * after a loss of state, a lease at most.
+ */
+
+void
+ngx_http_dsem_handshake_sessions(int64_t n)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_session_get();
+
+    if (session->registered && n > (int64_t) session->registered) {
+        session->registered = (ngx_uint_t) n;
+    }
+}
+
+
 static void
 ngx_http_dsem_handshake_set_recovery(ngx_http_dsem_session_t *session,
     ngx_msec_t left)

@@ -21,6 +21,7 @@ void ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify);
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply);
 void ngx_http_dsem_handshake_recovering(ngx_msec_t left);
 void ngx_http_dsem_handshake_recovered(void);
+void ngx_http_dsem_handshake_sessions(int64_t n);
 
 
 #endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

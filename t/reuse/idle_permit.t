@@ -72,15 +72,17 @@ sub cost {
 my $cost = cost('/kept');
 cmp_ok($cost, '<', 12, 'kept: few commands');
 is(held('kept'), 1, 'kept: permit stays idle');
-cmp_ok(cost('/off'), '>=', 40, 'off: two commands each');
-cmp_ok(cost('/none'), '>=', 40, 'no queue: two commands each');
+# the last release may be on its way
+cmp_ok(cost('/off'), '>=', 39, 'off: two commands each');
+cmp_ok(cost('/none'), '>=', 39, 'no queue: two commands each');
 is($up->served, 60, 'all requests at upstream');
 
 is($node->get('/heavy')->status, 200, 'heavy request acquires more');
 eventually { !held('kept') } 'unused permit released', 15;
 
 cost('/short');
-eventually { !held('short') } 'default time is short', 2;
+is(held('short'), 1, 'default: permit stays idle');
+eventually { !held('short') } 'default: for some seconds', 15;
 
 my ($line) = grep { $_->{request_uri} eq '/kept' }
     reverse $node->access_log;

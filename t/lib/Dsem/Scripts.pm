@@ -188,8 +188,13 @@ sub listen {
     return $self;
 }
 
-# The messages since the last call.
+# The messages since the last call, without those of new sessions.
 sub messages {
+    my ($self) = @_;
+    return grep { !/^sessions / } $self->all_messages;
+}
+
+sub all_messages {
     my ($self) = @_;
     my @got;
     $self->{scripts}{redis}->cmd('PUBLISH', $self->channel, 'until here');
