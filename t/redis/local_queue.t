@@ -31,6 +31,7 @@ http {
     dsem_redis_connect_timeout 200ms;
     dsem_redis_timeout 200ms;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     dsem_lease 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
