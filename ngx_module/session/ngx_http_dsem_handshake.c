@@ -686,6 +686,7 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
     case NGX_HTTP_DSEM_REPLY_GONE:
         /* another process has said bye for this one; the name is barred */
         ngx_http_dsem_redis_reconnect(session->redis, "session removed");
+        session->handlers->expired(session);
 
         if (ngx_http_dsem_session_rename(session) != NGX_OK
             || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)

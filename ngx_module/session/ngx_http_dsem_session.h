@@ -41,7 +41,7 @@ typedef struct {
     void                    (*unavailable)(void *data);
     /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
     void                    (*heard)(void *data);
-    /* the lease had expired before this hello: nothing is certain */
+    /* Redis may count nothing for this session any more */
     void                    (*expired)(void *data);
     /* true while any permit is held by a request */
     ngx_uint_t              (*holding)(void *data);
