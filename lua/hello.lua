@@ -125,7 +125,7 @@ local size = census_size(census, sessions, clock)
 -- The others learn of a new session with their next beat. If state is lost
 -- before that, one that knows of it makes the census wait for it.
 if not current then
-    local others = redis.call('ZREVRANGE', sessions, 0, NOTIFIED)
+    local others = redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)
     for _, other in ipairs(others) do
         if other ~= session then
             redis.pcall('PUBLISH', meta .. ':c:' .. other, 'sessions ' .. size)
