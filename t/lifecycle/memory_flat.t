@@ -72,7 +72,8 @@ sub kb { return $node->resident / 1024 }
 
 sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }
 
-# without a request
+# without a request, with both connections to Redis
+wait_for { @{ $redis->cmd('PUBSUB', 'CHANNELS', '*') } == 1 };
 my $files = files();
 
 my (%statuses, @kb);
