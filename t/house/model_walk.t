@@ -20,7 +20,7 @@ use Model::Walk;
 my $t = Dsem::Test->new;
 my $client = Model::Client->new($t->redis->unix);
 my $scripts = Model::Walk->load($client, sub { $t->script($_[0]) });
-my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (20, 120);
+my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (12, 120);
 
 # what goes wrong in one walk, with the command that shows it
 sub walk {

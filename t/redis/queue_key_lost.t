@@ -65,6 +65,8 @@ $redis->cmd('DEL', 'dsem:{0}:q:api');
 eventually { in_queue() == 1 + $WAITING } 'all places declared';
 # until then a worker passes its permits on to its own requests
 eventually { !recovering() } 'recovery over';
+my $beats = $redis->calls->{publish} // 0;
+wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15, 'beats';
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
 $up->release_all;

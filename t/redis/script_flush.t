@@ -36,6 +36,8 @@ http {
 EOF_CONF
 
 my $seconds = $ENV{DSEM_LONG} ? 20 : 3;
+# four workers, two connections each
+wait_for { @{ $redis->cmd('PUBSUB', 'CHANNELS', '*') } == 4 } 15, 'connections';
 my $connected = $redis->cmd('INFO', 'stats') =~ /connections_received:(\d+)/
     && $1;
 my $load = $t->load_start(urls => [ map { $_->url('/forgotten') } @fleet ],

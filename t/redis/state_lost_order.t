@@ -66,6 +66,9 @@ sub in_order {
     eventually { waiting() == $WAITING } "$how: tickets declared";
     # until then a worker passes its permits on to its own requests
     wait_for { !recovering() } 15, 'the recovery';
+    # the workers know it from their next beats
+    my $beats = $redis->calls->{publish} // 0;
+    wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15, 'beats';
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
