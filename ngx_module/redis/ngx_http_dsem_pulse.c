@@ -21,7 +21,7 @@
 #define NGX_HTTP_DSEM_PULSE_FRESH  2
 
 /* ms; a reply is never late before */
-#define NGX_HTTP_DSEM_PULSE_LATE   20
+#define NGX_HTTP_DSEM_PULSE_LATE   30
 
 
 static ngx_msec_t ngx_http_dsem_pulse_usual(ngx_http_dsem_pulse_t *pulse);
@@ -58,9 +58,21 @@ ngx_http_dsem_pulse_asked(ngx_http_dsem_pulse_t *pulse)
 void
 ngx_http_dsem_pulse_replied(ngx_http_dsem_pulse_t *pulse)
 {
+    ngx_msec_t  rtt;
+
     if (pulse->timing) {
         pulse->timing = 0;
-        pulse->rtt += ngx_current_msec - pulse->since - pulse->rtt / 8;
+
+        rtt = 8 * (ngx_current_msec - pulse->since);
+
+        /* a busy machine is no distant Redis */
+
+        if (rtt < pulse->rtt) {
+            pulse->rtt = rtt;
+
+        } else {
+            pulse->rtt += (rtt - pulse->rtt) / 8;
+        }
     }
 
     pulse->since = ngx_current_msec;
