@@ -68,6 +68,7 @@ for (
 for (
     [ 'S1', 'away', 'fence' ],
     [ 'S1', 'break', 'sent' ],
+    [ 'S1', 'again', 'expired' ],
 ) {
     my ($what, $faults, $rule, $length) = @$_;
     ok +(first { (walk($faults, $scripts, $_, $length, broken => $rule) // '')

@@ -13,6 +13,7 @@ package Model::Walk;
 #       requests of a session whose lease expired while they were running, that
 #       had not declared when a recovery ended after its lease, or that was
 #       registered so short before a loss that another one did not know
+#       (and those that are served by their permits)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
@@ -70,7 +71,8 @@ sub new {
         names => [qw/a b/], workers => [], messages => [], late => [],
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
-        missing => {}, uncounted => {}, served => 0, recovering => 0, recoveries => 0, by_census => 0, %arg,
+        missing => {}, uncounted => {}, served => 0, recovering => 0,
+        recoveries => 0, by_census => 0, broken => '', %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     srand $self->{seed};

@@ -12,32 +12,35 @@ package Model::Worker;
 #   reuse_sent  name -> reuse flag of the last sync
 #   told        number of sessions in the last answered hello or beat (0: none
 #               was answered), and the time when it was sent
-#   todo        name -> release, cancel, ask: for the next sync
+#   todo        name -> release, cancel, ask: for the next sync; late: the part
+#               of release from cancels that came too late
 #   config      id of its configuration, "c" and its limit; "-": it drains
 #   limit       its limit
 #   conn        commands not executed, replies not read; undef: not connected
 #   synced      name -> 1: declared in this epoch
-#   reported    name -> weight that Redis certainly counts for this worker while
-#               it is not declared
+#   reported    name -> weight that Redis certainly counts for this worker
+#               while it is not declared
 #   sent        name -> weight of releases that were sent and not answered
-#   pause       name -> time until which the state recovers: nothing is asked or
-#               released
-#   over        name -> 1: the limit may be exceeded, others may have been granted
-#               what this worker has
-#   own_fence   until then Redis certainly counts what it counted at the loss
+#   pause       name -> time until which the state recovers: nothing is asked
+#               or released
+#   own_fence   time until which own permits are certain
+#   over        name -> 1: other sessions may have been granted what this worker
+#               holds, and the limit may be exceeded
 #
-# Own permits: what Redis counts for this worker and no request holds, that is
-# unsent releases, or the rest of "reported". Until the fence they serve the
-# next request while the worker is not declared, the state recovers, or a reply
-# is late. The walk's "broken" names a rule about them that is left out:
-#   fence       own permits end with the fence
-#   sent        releases that were sent do not count as own
-#   plain       a hello that does not recover ends them
-#   undeclared  while the state recovers they are declared with the rest
-#   expired     they are void if the lease may have expired before the hello
-#   over        after that none pass on until a reply shows that the limit holds
-#   declared    while the state recovers, a hello does not prolong them, only
-#               the end of the declaration does: Redis counts nothing before
+# Own permits: those that Redis counts for this worker and no request holds.
+# They are its unsent releases, before a declaration the rest of "reported".
+# They serve its next request while it is not declared, the state recovers, or
+# a reply is late. The walk's "broken" names a rule that is not kept:
+#   fence       no own permit is used after the fence
+#   sent        a release that was sent is no own permit
+#   plain       at a hello to a state that does not recover own permits are void
+#   undeclared  at one to a state that recovers they are declared with the rest
+#   expired     if the lease may have expired before the hello they are void
+#   over        and none is passed on until a reply shows that the limit is kept
+#   declared    a hello to a state that recovers does not move the fence: Redis
+#               counts nothing for this worker before "declared"
+#   late        a cancel that came too late leaves no own permit: if the queue
+#               was lost there may be none
 
 use warnings;
 use strict;
@@ -50,8 +53,9 @@ sub new {
     my ($class, $walk, %arg) = @_;
     my $self = bless {
         walk => $walk, gen => 0, byes => [], epoch => 0, number => 0,
-        ready => 0, fence => -1, own_fence => -1, stopped => 0, tickets => 0, beaten => 0,
-        looked => 0, told => 0, told_at => 0, used => {}, wait => {},
+        ready => 0, fence => -1, own_fence => -1, stopped => 0, tickets => 0,
+        beaten => 0, looked => 0, told => 0, told_at => 0, used => {},
+        wait => {},
         limit => $walk->{limit}, config => "c$walk->{limit}", entered => 0,
         recovery => 0, undeclared => [], declares => 0, %arg,
     }, $class;
@@ -70,15 +74,17 @@ sub forget {
     $self->{ready} = 0;
     for my $name (@{ $self->{walk}{names} }) {
         if ($self->{synced}{$name}) {
-            $self->{reported}{$name} = $self->counted($name);
+            $self->{reported}{$name} = $self->counted($name)
+                - $self->{todo}{$name}{late};
             $self->{reported}{$name} += $self->{sent}{$name}
                 if $self->broken('sent');
         }
         $self->{synced}{$name} = 0;
         $self->{sent}{$name} = 0;
         $self->{pause}{$name} = 0;
-        $self->{todo}{$name} = { release => 0, cancel => [], ask => [
-            grep { !$self->{wait}{$name}{$_}{epoch} } $self->waiting($name) ] };
+        my $wait = $self->{wait}{$name};
+        $self->{todo}{$name} = { release => 0, late => 0, cancel => [],
+            ask => [ grep { !$wait->{$_}{epoch} } $self->waiting($name) ] };
         $self->{gone}{$name} = {};
         $self->{flying}{$name} = 0;
         $self->{look}{$name} = 0;
@@ -89,7 +95,7 @@ sub forget {
     }
 }
 
-sub broken { return ($_[0]{walk}{broken} // '') eq $_[1] }
+sub broken { return $_[0]{walk}{broken} eq $_[1] }
 
 sub held {
     my ($self, $name) = @_;
@@ -118,7 +124,8 @@ sub own {
     my ($self, $name) = @_;
     return 0 if $self->own_fenced && !$self->broken('fence');
     return 0 if $self->{over}{$name} && !$self->broken('over');
-    return $self->{todo}{$name}{release} if $self->{synced}{$name};
+    my $todo = $self->{todo}{$name};
+    return $todo->{release} - $todo->{late} if $self->{synced}{$name};
     return max(0, $self->{reported}{$name} - $self->held($name));
 }
 
@@ -381,6 +388,7 @@ sub sync {
     $self->{refresh}{$name} = 0;
     my $release = $self->releasable($name);
     $self->{todo}{$name}{release} -= $release;
+    $self->{todo}{$name}{late} = 0 if $release;
     $self->{sent}{$name} += $release;
     $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
     $self->send('sync', $name, [ $self->{gen}, $name, $self->{limit},
@@ -513,7 +521,9 @@ sub sync_reply {
     for (@{ $payload->{cancel} }) {
         my ($ticket) = @$_;
         my $weight = delete $gone->{$ticket};
-        $todo->{release} += $weight if !shift @rest && $weight;
+        next if shift @rest || !$weight;
+        $todo->{release} += $weight;
+        $todo->{late} += $weight unless $self->broken('late');
     }
 
     my @granted;
