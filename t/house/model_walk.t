@@ -24,10 +24,10 @@ my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (12, 120);
 
 # what goes wrong in one walk, with the command that shows it
 sub walk {
-    my ($faults, $scripts, $seed, $length) = @_;
+    my ($faults, $scripts, $seed, $length, %arg) = @_;
     $length //= $steps;
     my $bad = Model::Walk->new($client, $scripts, faults => $faults,
-        seed => $seed)->run($length) || return;
+        seed => $seed, %arg)->run($length) || return;
     return "t/model/walk $faults $seed $length: $bad";
 }
 
@@ -62,6 +62,18 @@ for (
     ok +(first { (walk($faults, $broken, $_, $length) // '') =~ /: $what / }
             1 .. 96),
         "$which: $what seen";
+}
+
+# and with workers that do not keep a rule about their own permits
+for (
+    [ 'S1', 'away', 'fence' ],
+    [ 'S1', 'break', 'sent' ],
+    [ 'S1', 'again', 'expired' ],
+) {
+    my ($what, $faults, $rule, $length) = @$_;
+    ok +(first { (walk($faults, $scripts, $_, $length, broken => $rule) // '')
+            =~ /: $what / } 1 .. 96),
+        "own permits, $rule: $what seen";
 }
 
 $client->cmd('FLUSHALL');

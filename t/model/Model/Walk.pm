@@ -13,6 +13,7 @@ package Model::Walk;
 #       requests of a session whose lease expired while they were running, that
 #       had not declared when a recovery ended after its lease, or that was
 #       registered so short before a loss that another one did not know
+#       (and those that are served by their permits)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
@@ -70,7 +71,8 @@ sub new {
         names => [qw/a b/], workers => [], messages => [], late => [],
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
-        missing => {}, recovering => 0, recoveries => 0, by_census => 0, %arg,
+        missing => {}, uncounted => {}, served => 0, recovering => 0,
+        recoveries => 0, by_census => 0, broken => '', %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     srand $self->{seed};
@@ -240,17 +242,31 @@ sub recovery {
         $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
     }
     if ($script eq 'declared') {
-        delete $self->{$_}{$name} for qw/missing unknown/;
+        delete $self->{$_}{$name} for qw/missing unknown uncounted/;
     }
 
     $self->{recoveries}++ if $until > $clock && !$self->{recovering};
     if ($self->{recovering} && $until <= $clock) {
         $self->note('recovery ends by census');
         $self->{by_census}++;
-        $self->{missing}{ $_->{name} } && $self->{unknown}{ $_->{name} }
-            && $self->except($_) for @{ $self->{workers} };
+        for (@{ $self->{workers} }) {
+            next unless $self->{missing}{ $_->{name} }
+                && $self->{unknown}{ $_->{name} };
+            $self->except($_);
+            $self->{uncounted}{ $_->{name} } = 1;
+        }
     }
     $self->{recovering} = $until > $clock;
+}
+
+# A request is served without Redis, by a permit that another one has left: an
+# exception like that one.
+sub served {
+    my ($self, $worker, $name, $ticket) = @_;
+    $self->{served}++;
+    $self->note("$worker->{name} $name serves $ticket");
+    $self->{excepted}{"$worker->{name} $name $ticket"} = 1
+        if $self->{uncounted}{ $worker->{name} };
 }
 
 # A worker has received the reply of its hello or beat.
@@ -505,7 +521,7 @@ sub cut {
     push @{ $self->{late} }, [ $worker, $conn->{commands} ]
         if @{ $conn->{commands} };
     $worker->{conn} = undef;
-    $worker->{ready} = 0;
+    $worker->forget;
 }
 
 sub late_commands {
@@ -549,7 +565,7 @@ sub faults {
         $self->cut($old);
         $workers->[$which] = $self->worker(gen => $old->{gen},
             byes => [ $old->{name}, @{ $old->{byes} } ],
-            config => $old->{config}, own => $old->{own});
+            config => $old->{config}, limit => $old->{limit});
     }
     $self->worker_joins if $self->goes_wrong('fleet', 0.03);
     $self->worker_leaves if $self->goes_wrong('fleet', 0.03);
@@ -594,7 +610,7 @@ sub worker_joins {
     my ($other) = grep { $_->{gen} } @$workers;
     return if !$other || @$workers >= 7;
     push @$workers, $self->worker(gen => $other->{gen},
-        config => $other->{config}, own => $other->{own});
+        config => $other->{config}, limit => $other->{limit});
     $self->note("join $workers->[-1]{name}");
 }
 

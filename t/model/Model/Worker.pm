@@ -12,36 +12,79 @@ package Model::Worker;
 #   reuse_sent  name -> reuse flag of the last sync
 #   told        number of sessions in the last answered hello or beat (0: none
 #               was answered), and the time when it was sent
-#   todo        name -> release, cancel, ask: for the next sync
+#   todo        name -> release, cancel, ask: for the next sync; late: the part
+#               of release from cancels that came too late
 #   config      id of its configuration, "c" and its limit; "-": it drains
-#   own         its limit
+#   limit       its limit
 #   conn        commands not executed, replies not read; undef: not connected
+#   synced      name -> 1: declared in this epoch
+#   reported    name -> weight that Redis certainly counts for this worker
+#               while it is not declared
+#   sent        name -> weight of releases that were sent and not answered
+#   pause       name -> time until which the state recovers: nothing is asked
+#               or released
+#   own_fence   time until which own permits are certain
+#   over        name -> 1: other sessions may have been granted what this worker
+#               holds, and the limit may be exceeded
+#
+# Own permits: those that Redis counts for this worker and no request holds.
+# They are its unsent releases, before a declaration the rest of "reported".
+# They serve its next request while it is not declared, the state recovers, or
+# a reply is late. The walk's "broken" names a rule that is not kept:
+#   fence       no own permit is used after the fence
+#   sent        a release that was sent is no own permit
+#   plain       at a hello to a state that does not recover own permits are void
+#   undeclared  at one to a state that recovers they are declared with the rest
+#   expired     if the lease may have expired before the hello they are void
+#   over        and none is passed on until a reply shows that the limit is kept
+#   declared    a hello to a state that recovers does not move the fence: Redis
+#               counts nothing for this worker before "declared"
+#   late        a cancel that came too late leaves no own permit: if the queue
+#               was lost there may be none
 
 use warnings;
 use strict;
+
+use List::Util qw/max sum0/;
+
+my $LATE = 300;             # ms without a reply
 
 sub new {
     my ($class, $walk, %arg) = @_;
     my $self = bless {
         walk => $walk, gen => 0, byes => [], epoch => 0, number => 0,
-        ready => 0, fence => -1, stopped => 0, tickets => 0, beaten => 0,
-        looked => 0, told => 0, told_at => 0, used => {}, wait => {},
-        own => $walk->{limit}, config => "c$walk->{limit}", %arg,
+        ready => 0, fence => -1, own_fence => -1, stopped => 0, tickets => 0,
+        beaten => 0, looked => 0, told => 0, told_at => 0, used => {},
+        wait => {},
+        limit => $walk->{limit}, config => "c$walk->{limit}", entered => 0,
+        recovery => 0, undeclared => [], declares => 0, %arg,
     }, $class;
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
         $self->{wait}{$name} = {};
+        $self->{reported}{$name} = $self->{over}{$name} = 0;
     }
     $self->forget;
     return $self;
 }
 
-# Resets the state that ends with an epoch.
+# Resets the state that ends with an epoch or a connection.
 sub forget {
     my ($self) = @_;
     $self->{ready} = 0;
     for my $name (@{ $self->{walk}{names} }) {
-        $self->{todo}{$name} = { release => 0, cancel => [], ask => [] };
+        if ($self->{synced}{$name}) {
+            $self->{reported}{$name} = $self->counted($name)
+                - $self->{todo}{$name}{late};
+            $self->{reported}{$name} += $self->{sent}{$name}
+                if $self->broken('sent');
+        }
+        $self->{synced}{$name} = 0;
+        $self->{sent}{$name} = 0;
+        $self->{pause}{$name} = 0;
+        my $wait = $self->{wait}{$name};
+        $self->{todo}{$name} = { release => 0, late => 0, cancel => [],
+            ask => [ grep { !$wait->{$_}{epoch} } $self->waiting($name) ] };
         $self->{gone}{$name} = {};
         $self->{flying}{$name} = 0;
         $self->{look}{$name} = 0;
@@ -52,11 +95,70 @@ sub forget {
     }
 }
 
+sub broken { return $_[0]{walk}{broken} eq $_[1] }
+
 sub held {
     my ($self, $name) = @_;
-    my $sum = 0;
-    $sum += $_ for values %{ $self->{used}{$name} };
-    return $sum;
+    return sum0 values %{ $self->{used}{$name} };
+}
+
+# What Redis counts, but for releases that were sent.
+sub counted {
+    my ($self, $name) = @_;
+    return $self->held($name) + $self->{idle}{$name}
+        + $self->{todo}{$name}{release};
+}
+
+sub fenced {
+    my ($self) = @_;
+    return $self->{walk}{now} >= $self->{fence};
+}
+
+sub own_fenced {
+    my ($self) = @_;
+    return $self->{walk}{now} >= $self->{own_fence};
+}
+
+# Own permits that no request holds.
+sub own {
+    my ($self, $name) = @_;
+    return 0 if $self->own_fenced && !$self->broken('fence');
+    return 0 if $self->{over}{$name} && !$self->broken('over');
+    my $todo = $self->{todo}{$name};
+    return $todo->{release} - $todo->{late} if $self->{synced}{$name};
+    return max(0, $self->{reported}{$name} - $self->held($name));
+}
+
+sub paused {
+    my ($self, $name) = @_;
+    return $self->{walk}{now} < $self->{pause}{$name};
+}
+
+# A reply is late.
+sub late {
+    my ($self) = @_;
+    my $conn = $self->{conn} or return 0;
+    my ($oldest) = (map({ $_->[0] } @{ $conn->{replies} }),
+        @{ $conn->{commands} });
+    return $oldest && $oldest->{at} + $LATE <= $self->{walk}{now};
+}
+
+# Own permits pass to the next requests: class, then age. One with a place in
+# the queue leaves it.
+sub serve {
+    my ($self, $name) = @_;
+    my $wait = $self->{wait}{$name};
+    while (my $own = $self->own($name)) {
+        my ($ticket) = sort {
+            $wait->{$a}{class} <=> $wait->{$b}{class} || $a <=> $b
+        } keys %$wait or return;
+        my $weight = $wait->{$ticket}{weight};
+        return if $weight > $own;
+        $self->leave($name, $ticket);
+        $self->{todo}{$name}{release} -= $weight if $self->{synced}{$name};
+        $self->{used}{$name}{ ++$self->{tickets} } = $weight;
+        $self->{walk}->served($self, $name, $self->{tickets});
+    }
 }
 
 sub waiting {
@@ -74,7 +176,7 @@ sub send {
     };
 }
 
-# Begins an epoch and declares the absolute state.
+# Begins an epoch; when it is answered the absolute state is declared.
 sub hello {
     my ($self) = @_;
     my $walk = $self->{walk};
@@ -87,31 +189,93 @@ sub hello {
         [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, $walk->{run},
             $self->{told}, $walk->{now} - $self->{told_at},
             $self->{config} ], $self->{config});
+}
 
-    for my $name (@{ $walk->{names} }) {
-        my $held = $self->held($name);
-        my @tickets;
-        for my $ticket ($self->waiting($name)) {
-            my $wait = $self->{wait}{$name}{$ticket};
-            if ($wait->{epoch} == 0) {
-                push @{ $self->{todo}{$name}{ask} }, $ticket;
-            } else {
-                push @tickets, [ $ticket, @$wait{qw/weight place epoch/} ];
-            }
-        }
-        next unless $held || @tickets;
-        $self->send('declare', $name, [ $self->{own}, $held, 0,
-            scalar @tickets, map { @$_ } @tickets ],
-            [ map { $_->[0] } @tickets ]);
+sub hello_reply {
+    my ($self, $command, @rest) = @_;
+    my ($gen, $told, $recovery, $registered, $unknown) = @rest;
+    my $lost = $self->{gen} && $self->{gen} != $gen;
+    $self->expired if $self->own_fenced
+        || $self->{entered} && !$lost && !$registered || $lost && !$recovery;
+    $self->{entered} = 1;
+    $self->{gen} = $gen;
+    $self->renew($command, $told, $recovery);
+    $self->{own_fence} = $self->{fence}
+        if !$recovery || $self->broken('declared');
+    $self->state($command->{payload}) if $unknown;
+    $self->{declares} = 0;
+    $self->{undeclared} = [ @{ $self->{walk}{names} } ];
+    $self->declare;
+}
+
+# Others may have been granted what this worker has.
+sub expired {
+    my ($self) = @_;
+    return if $self->broken('expired');
+    for my $name (@{ $self->{walk}{names} }) {
+        $self->{reported}{$name} = 0;
+        $self->{over}{$name} = 1;
     }
-    $self->send('declared');
+}
+
+# A hello or a beat was answered.
+sub renew {
+    my ($self, $command, $told, $recovery) = @_;
+    $self->{fence} = $command->{at} + 0.75 * $self->{walk}{lease};
+    @$self{qw/told told_at/} = ($told, $command->{at});
+    $self->{walk}->told($self, $command);
+    $self->recovery($recovery);
+}
+
+# So many ms until the state has recovered.
+sub recovery {
+    my ($self, $left) = @_;
+    $self->{recovery} = $left;
+    $_ = 0 for $left ? () : values %{ $self->{pause} };
+}
+
+# Declares all names, one or more at a time. Own permits that no request holds
+# are declared with the rest while the state recovers, otherwise they end.
+sub declare {
+    my ($self) = @_;
+    while (@{ $self->{undeclared} }
+        && (!$self->{declares} || rand() < 0.5))
+    {
+        my $name = shift @{ $self->{undeclared} };
+        my $own = $self->own($name);
+        my $held = $self->held($name);
+        $held += $own if $self->{recovery} && !$self->broken('undeclared');
+        # a worker may also ask too early
+        $self->{pause}{$name} = $self->{walk}{now} + (rand() < 0.2
+            ? int rand $self->{recovery} : $self->{recovery} + 1)
+            if $self->{recovery};
+        $self->{todo}{$name}{release} =
+            $self->{recovery} || $self->broken('plain') ? $own : 0;
+        $self->{reported}{$name} = 0;
+        $self->{synced}{$name} = 1;
+        $self->declare_one($name, $held);
+    }
+    $self->send('declared')
+        if !@{ $self->{undeclared} } && !$self->{declares};
+}
+
+sub declare_one {
+    my ($self, $name, $held) = @_;
+    my $wait = $self->{wait}{$name};
+    my @tickets = grep { $wait->{$_}{epoch} } $self->waiting($name);
+    return unless $held || @tickets;
+    $self->{declares}++;
+    $self->send('declare', $name, [ $self->{limit}, $held, 0,
+        scalar @tickets,
+        map { ($_, @{ $wait->{$_} }{qw/weight place epoch/}) } @tickets ],
+        \@tickets);
 }
 
 # Another configuration: by a reload, in a new epoch; "-": its worker exits.
 sub reload {
     my ($self, $config) = @_;
     $self->{config} = $config;
-    $self->{own} = $1 if $config =~ /^c(\d)/;
+    $self->{limit} = $1 if $config =~ /^c(\d)/;
     return unless $self->{conn};
     return $self->hello if $config ne '-';
     $self->send('configure', undef, ['-']);
@@ -128,31 +292,37 @@ sub come {
     my ($self, $name, $weight, $class) = @_;
     my $ticket = ++$self->{tickets};
     if ($self->{idle}{$name} >= $weight && !$self->waiting($name)
-        && $self->{ready} && $self->{walk}{now} < $self->{fence})
+        && $self->{ready} && !$self->fenced)
     {
         $self->{idle}{$name} -= $weight;
         $self->{used}{$name}{$ticket} = $weight;
+        $self->{walk}->served($self, $name, $ticket);
         return $ticket;
     }
     $self->give_back($name);
     $self->{wait}{$name}{$ticket} =
         { weight => $weight, class => $class, place => 0, epoch => 0 };
-    push @{ $self->{todo}{$name}{ask} }, $ticket if $self->{conn};
+    push @{ $self->{todo}{$name}{ask} }, $ticket;
     return $ticket;
 }
 
 sub leave {
     my ($self, $name, $ticket) = @_;
     my $wait = delete $self->{wait}{$name}{$ticket};
-    return unless $self->{conn};
+    my $todo = $self->{todo}{$name};
+    if (!$wait->{epoch} || !$self->{synced}{$name}) {
+        # Redis does not know it, or its place ends with the epoch
+        $todo->{ask} = [ grep { $_ != $ticket } @{ $todo->{ask} } ];
+        return;
+    }
     $self->{gone}{$name}{$ticket} = $wait->{weight};
-    push @{ $self->{todo}{$name}{cancel} }, $ticket;
+    push @{ $todo->{cancel} }, $ticket;
 }
 
 sub finish {
     my ($self, $name, $ticket) = @_;
     my $weight = delete $self->{used}{$name}{$ticket};
-    return unless $self->{conn};
+    return if !$self->{synced}{$name};
     if ($self->{reuse_sent}{$name} && $self->{may_keep}{$name}
         && !$self->waiting($name) && $self->{ready})
     {
@@ -173,14 +343,10 @@ sub give_back {
 # unanswered.
 sub flush {
     my ($self, $name) = @_;
-    return if !$self->{ready};
+    return $self->serve($name) if !$self->{ready};
+    $self->serve($name) if $self->paused($name) || $self->late;
+    return if $self->late && rand() < 0.5;
     my $todo = $self->{todo}{$name};
-
-    # an unsent ask and its unsent cancel are both dropped
-    my %unsent = map { $_ => 1 } @{ $todo->{ask} };
-    my %both = map { $_ => 1 } grep { $unsent{$_} } @{ $todo->{cancel} };
-    $todo->{$_} = [ grep { !$both{$_} } @{ $todo->{$_} } ] for qw/ask cancel/;
-    delete @{ $self->{gone}{$name} }{ keys %both };
 
     if ($self->{look}{$name} && !$self->{flying}{$name}) {
         $self->{look}{$name} = 0;
@@ -189,14 +355,21 @@ sub flush {
 
     return if $self->{flying}{$name} >= 8;
     my @cancel = splice @{ $todo->{cancel} };
-    my @ask = splice @{ $todo->{ask} };
-    return unless @cancel || @ask || $todo->{release}
+    my @ask = $self->paused($name) ? () : splice @{ $todo->{ask} };
+    return unless @cancel || @ask || $self->releasable($name)
         || $self->{refresh}{$name};
     $self->sync($name,
         [ map { [ $_, $self->{gone}{$name}{$_} ] } @cancel ],
         [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight class/},
             $self->{walk}{queue} ] } @ask ], [], 0);
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
+}
+
+# While the state recovers, released permits would lie idle.
+sub releasable {
+    my ($self, $name) = @_;
+    return $self->paused($name) ? 0
+        : $self->{todo}{$name}{release};
 }
 
 # Tickets that count as queued, also of aborted requests.
@@ -213,21 +386,24 @@ sub sync {
     my $walk = $self->{walk};
     $self->{flying}{$name}++;
     $self->{refresh}{$name} = 0;
+    my $release = $self->releasable($name);
+    $self->{todo}{$name}{release} -= $release;
+    $self->{todo}{$name}{late} = 0 if $release;
+    $self->{sent}{$name} += $release;
     $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
-    $self->send('sync', $name, [ $self->{gen}, $name, $self->{own},
-        4 + 8 + 2 * $self->{reuse_sent}{$name}, $self->{todo}{$name}{release},
+    $self->send('sync', $name, [ $self->{gen}, $name, $self->{limit},
+        4 + 8 + 2 * $self->{reuse_sent}{$name}, $release,
         scalar @$cancel, scalar @$ask, scalar @$check,
         map { @$_ } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
-            held => $self->held($name) + $self->{idle}{$name} });
-    $self->{todo}{$name}{release} = 0;
+            release => $release, held => $self->counted($name) });
 }
 
 # Uses the permit of a granted ticket; false: the fence has passed.
 sub grant {
     my ($self, $name, $ticket) = @_;
     my $wait = $self->{wait}{$name}{$ticket} or return 1;
-    return 0 if $self->{walk}{now} >= $self->{fence};
+    return 0 if $self->fenced;
     $self->{used}{$name}{$ticket} = $wait->{weight};
     delete $self->{wait}{$name}{$ticket};
     return 1;
@@ -251,7 +427,13 @@ sub ask_again {
 sub message {
     my ($self, $text) = @_;
     my ($word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
-    return if $word =~ /^(?:beat|recovered)$/ || $epoch != $self->{epoch};
+    return if $word eq 'beat';
+    return $self->recovery(0) if $word eq 'recovered';
+    if ($word eq 'sessions') {
+        $self->{told} = max($self->{told}, $name) if $self->{told};
+        return;
+    }
+    return if $epoch != $self->{epoch};
     if ($word eq 'recall') {
         $self->{may_keep}{$name} = 0;
         $self->{refresh}{$name} = 1;
@@ -279,24 +461,22 @@ sub receive {
     die "$script: status $status\n" if $status > 2;
     return $self->hello if $status;
 
-    my $fence = $command->{at} + 0.75 * $self->{walk}{lease};
-    if ($script =~ /^(?:hello|beat)$/) {
-        @$self{qw/told told_at/} =
-            ($rest[ $script eq 'hello' ? 1 : 0 ], $command->{at});
-        $self->{walk}->told($self, $command);
-    }
     if ($script eq 'hello') {
-        $self->{fence} = $fence;
-        $self->{gen} = $rest[0];
-        $self->state($command->{payload}) if $rest[4];
+        $self->hello_reply($command, @rest);
     } elsif ($script eq 'beat') {
-        $self->{fence} = $fence;
+        $self->renew($command, @rest[0, 2]);
+        $self->{own_fence} = $self->{fence};
     } elsif ($script eq 'configure') {
         # nothing else to do
     } elsif ($script eq 'declared') {
+        $self->recovery($rest[0]);
+        $self->expired if $self->own_fenced;
+        $self->{own_fence} = $self->{fence};
         $self->{ready} = 1;
     } elsif ($script eq 'declare') {
         $self->declare_reply($command, @rest);
+        $self->{declares}--;
+        $self->declare;
     } else {
         $self->sync_reply($command, @rest);
     }
@@ -330,16 +510,20 @@ sub sync_reply {
     my ($self, $command, @rest) = @_;
     my ($name, $payload) = @$command{qw/name payload/};
     my ($gone, $todo) = ($self->{gone}{$name}, $self->{todo}{$name});
-    my (undef, undef, undef, undef, $held, $waiting, $may_keep) =
+    my ($in_use, $limit, undef, $recovery, $held, $waiting, $may_keep) =
         splice @rest, 0, 7;
+    $self->{over}{$name} = 0 if !$recovery && $in_use <= $limit;
     $self->{flying}{$name}--;
+    $self->{sent}{$name} -= $payload->{release};
     $self->{may_keep}{$name} = $may_keep;
     $self->give_back($name) if !$may_keep;
 
     for (@{ $payload->{cancel} }) {
         my ($ticket) = @$_;
         my $weight = delete $gone->{$ticket};
-        $todo->{release} += $weight if !shift @rest && $weight;
+        next if shift @rest || !$weight;
+        $todo->{release} += $weight;
+        $todo->{late} += $weight unless $self->broken('late');
     }
 
     my @granted;
