@@ -61,10 +61,12 @@ sub cause {
 # connected: one notice; a short loss: nothing at the stock level
 
 my $node = $t->node('short', $conf, REDIS => $proxy->address);
-my ($version) = $redis->cmd(qw(INFO server)) =~ /^redis_version:(\S+)/m;
+my $info = $redis->cmd(qw(INFO server));
+my ($server) = $info =~ /^valkey_version:(\S+)/m ? "Valkey $1"
+    : $info =~ /^redis_version:(\S+)/m ? "Redis $1" : 'none';
 my $address = $proxy->address;
 eventually { $node->grep_log(
-        qr/\[notice\].*dsem: connected to redis \Q$address (Redis $version)\E/)
+        qr/\[notice\].*dsem: connected to redis \Q$address ($server)\E/)
         == 1 } 'connected: server and version';
 my $connected = now;
 wait_for { now > $connected + 1.2 } 15, 'a heartbeat';

@@ -44,6 +44,7 @@ http {
         location / {
             dsem api limit=1 queue=8000 timeout=1h;
             proxy_pass http://%%UPSTREAM%%;
+            proxy_read_timeout 1h;
         }
         location /short {
             dsem api limit=1 queue=8000 timeout=1ms;
