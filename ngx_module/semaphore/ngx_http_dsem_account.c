@@ -452,6 +452,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
     if (!account->sent_keep
         || !account->may_keep
+        || account->disowned
         || !account->synced
         || account->idle + weight > account->share
         || (account->demand
@@ -530,6 +531,7 @@ ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->pending_release += weight;
+    account->unclaimed += weight;
 
     ngx_http_dsem_account_post(account);
 }
@@ -562,10 +564,14 @@ ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
 {
     ngx_int_t  own;
 
-    own = account->synced ? account->pending_release
+    if (account->disowned || ngx_http_dsem_lease_own_fenced()) {
+        return 0;
+    }
+
+    own = account->synced ? account->pending_release - account->unclaimed
                           : account->last_reported - account->held;
 
-    return (own > 0 && !ngx_http_dsem_lease_fenced()) ? own : 0;
+    return ngx_max(own, 0);
 }
 
 
@@ -583,14 +589,29 @@ ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
 }
 
 
-/* the lease had expired: Redis may count nothing for this worker any more */
+/*
+ * The lease had expired: Redis may have granted to others what requests hold
+ * here.  Nothing of that is handed over, or the overage would go on with new
+ * requests.
+ */
 
 void
 ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
 {
+    account->disowned = 1;
+
     if (!account->synced) {
         account->last_reported = 0;
     }
+}
+
+
+/* Redis counts all of it, and the limit is kept */
+
+void
+ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account)
+{
+    account->disowned = 0;
 }
 
 
@@ -618,6 +639,10 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
     weight = ngx_http_dsem_account_releasable(account);
     account->pending_release -= weight;
 
+    if (account->pending_release == 0) {
+        account->unclaimed = 0;
+    }
+
     return weight;
 }
 
@@ -636,6 +661,7 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
 {
     account->idle = 0;
     account->pending_release = 0;
+    account->unclaimed = 0;
     account->sent_keep = 0;
     account->may_keep = (account->ntickets == 0);
     account->refresh = 0;
@@ -684,7 +710,8 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
 {
     if (account->synced) {
         /* Redis counts them until the lease ends */
-        account->last_reported = ngx_http_dsem_account_sum(account);
+        account->last_reported = ngx_http_dsem_account_sum(account)
+                                 - account->unclaimed;
         account->last_waiting = account->ntickets + account->nasks;
 
         ngx_queue_remove(&account->queue);

@@ -37,6 +37,7 @@ typedef struct {
     ngx_int_t                  idle;             /* kept for the next one */
     ngx_int_t                  pending_release;  /* free, not yet sent */
     ngx_int_t                  last_reported;    /* sum at the last loss */
+    ngx_int_t                  unclaimed;  /* of these, never by a request */
 
     ngx_rbtree_t               waiting;    /* tickets by order of service */
     ngx_uint_t                 last_waiting;     /* at the last loss */
@@ -70,6 +71,7 @@ typedef struct {
 
     unsigned                   posted:1;   /* in the list of dirty ones */
     unsigned                   delayed:1;  /* in the list "held_back" */
+    unsigned                   disowned:1; /* it may cause an overage */
     unsigned                   synced:1;   /* declared in this epoch */
     unsigned                   recovering:1;  /* until ask_after */
     unsigned                   broken:1;   /* its keys are of another type */
@@ -120,6 +122,7 @@ ngx_int_t ngx_http_dsem_account_own(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
 void ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);

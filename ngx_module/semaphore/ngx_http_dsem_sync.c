@@ -486,6 +486,12 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
 
     account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
 
+    if (account->recovery == 0
+        && account->usage.in_use <= account->usage.limit)
+    {
+        ngx_http_dsem_account_owned(account);
+    }
+
     literal = ngx_http_dsem_account_literal(account);
 
     /* while Redis recovers not all configurations are known again */

@@ -347,7 +347,12 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session->entered = 1;
     session->verify = 0;
 
-    if (session->lease_expired || ngx_http_dsem_lease_fenced()) {
+    session->undeclared = (session->recovery != 0);
+
+    if (session->lease_expired
+        || (lost && !session->undeclared)
+        || ngx_http_dsem_lease_own_fenced())
+    {
         session->handlers->expired(session);
     }
 
@@ -444,6 +449,16 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 
     session->resyncs = 0;
 
+    if (session->undeclared) {
+        session->undeclared = 0;
+
+        if (ngx_http_dsem_lease_own_fenced()) {
+            session->handlers->expired(session);
+        }
+
+        ngx_http_dsem_lease_declared();
+    }
+
     ngx_http_dsem_handshake_set_recovery(session, reply->values[0]);
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
@@ -524,7 +539,7 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     session->fleet = fleet;
     session->registered = fleet;
 
-    ngx_http_dsem_lease_renew(sent);
+    ngx_http_dsem_lease_renew(sent, !session->undeclared);
     ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
                                 sent);

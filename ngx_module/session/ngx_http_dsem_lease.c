@@ -35,16 +35,33 @@ ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed)
     ngx_http_dsem_lease.renewed = 0;
     ngx_http_dsem_lease.node_renewed = node_renewed;
     ngx_http_dsem_lease.fence = 0;
+    ngx_http_dsem_lease.own_fence = 0;
 }
 
 
-/* "sent" is when the hello or the beat was sent that has its reply now */
+/*
+ * "sent" is when the hello or the beat was sent that has its reply now;
+ * "declared": Redis counts what this worker has.
+ */
 
 void
-ngx_http_dsem_lease_renew(uint64_t sent)
+ngx_http_dsem_lease_renew(uint64_t sent, ngx_uint_t declared)
 {
     ngx_http_dsem_lease.renewed = sent;
     ngx_http_dsem_lease.fence = sent + ngx_http_dsem_lease.length / 4 * 3;
+
+    if (declared) {
+        ngx_http_dsem_lease_declared();
+    }
+}
+
+
+/* Redis counts what this worker has, from the last renewal on */
+
+void
+ngx_http_dsem_lease_declared(void)
+{
+    ngx_http_dsem_lease.own_fence = ngx_http_dsem_lease.fence;
 }
 
 

@@ -18,6 +18,7 @@ typedef struct {
     uint64_t    renewed;        /* by this worker; 0: never */
     uint64_t    node_renewed;   /* by its node, before this worker started */
     uint64_t    fence;
+    uint64_t    own_fence;      /* of permits that are not granted anew */
 } ngx_http_dsem_lease_t;
 
 
@@ -53,8 +54,18 @@ ngx_http_dsem_lease_now(void)
     (ngx_http_dsem_lease_now() >= ngx_http_dsem_lease.fence)
 
 
+/*
+ * The same for permits that the worker had before: while a new state waits
+ * for its declaration it counts nothing for this worker yet.
+ */
+
+#define ngx_http_dsem_lease_own_fenced()                                      \
+    (ngx_http_dsem_lease_now() >= ngx_http_dsem_lease.own_fence)
+
+
 void ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed);
-void ngx_http_dsem_lease_renew(uint64_t sent);
+void ngx_http_dsem_lease_renew(uint64_t sent, ngx_uint_t declared);
+void ngx_http_dsem_lease_declared(void);
 
 ngx_msec_t ngx_http_dsem_lease_length(void);
 ngx_msec_t ngx_http_dsem_lease_heartbeat(void);

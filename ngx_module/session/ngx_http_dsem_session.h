@@ -90,6 +90,7 @@ typedef struct {
 
     unsigned                           drained:1;  /* waited long enough */
     unsigned                           all_sent:1; /* no declare is left */
+    unsigned                           undeclared:1; /* in a new state */
     unsigned                           entered:1;  /* registered before */
     unsigned                           verify:1;   /* keys may be lost */
     unsigned                           lease_expired:1;  /* at this hello */
