@@ -88,7 +88,8 @@ $proxy->delay(0);
 # a message that comes after the refusal, each time
 
 $up->reset;
-my @holders = map { $_->begin('/waits?hang=1') } @fleet;
+# of the other node: this one would pass its own permit on
+my @holders = map { $fleet[1]->begin('/waits?hang=1') } 1, 2;
 wait_for { $up->now == 2 } 15, 'both permits';
 my $refused = 0;
 for my $n (1 .. 4) {
@@ -100,7 +101,7 @@ for my $n (1 .. 4) {
     $oldest->wait;
     $refused++ if $late->wait->status == 503;
     $proxy->delay(0);
-    push @holders, $fleet[ $n % 2 ]->begin('/waits?hang=1');
+    push @holders, $fleet[1]->begin('/waits?hang=1');
     wait_for { $up->now == 2 } 15, 'both permits';
 }
 is $refused, 4, 'rejected while granted';
