@@ -30,6 +30,7 @@ http {
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
+    dsem_reuse 5s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {

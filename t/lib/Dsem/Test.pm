@@ -29,8 +29,8 @@ package Dsem::Test;
 # Tokens: %%PORT%% %%PORT2%%.. (kept over reload), %%REDIS%% %%REDIS_UNIX%%
 #   (of the last $t->redis), %%UPSTREAM%% (host:port of the last upstream),
 #   %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
-#   error_log, pid, user), %%HTTP%% (temporary paths, access log, and long Redis
-#   timeouts unless the test sets its own); and those passed as arguments:
+#   error_log, pid, user), %%HTTP%% (temporary paths, access log, long Redis
+#   timeouts and a short dsem_reuse unless the test sets its own); and those passed as arguments:
 #   $t->node('a', $conf, REDIS => $proxy->address). An unknown token dies.
 #
 # Test: new(%opt: lease => 5 s of the module for teardown), dir, plan($n)
