@@ -282,7 +282,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
     dmcf->max_waiting = NGX_CONF_UNSET;
     dmcf->zone_size = NGX_CONF_UNSET_SIZE;
 
-    dmcf->check = ngx_http_dsem_limit_check_create(cf);
+    dmcf->check = ngx_http_dsem_check_create(cf);
     if (dmcf->check == NULL) {
         return NULL;
     }

@@ -116,8 +116,12 @@ void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
 
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_http_dsem_check_t *ngx_http_dsem_limit_check_create(ngx_conf_t *cf);
-ngx_int_t ngx_http_dsem_limit_literals(ngx_http_dsem_check_t *check,
+
+/* conf_check */
+ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);
+ngx_int_t ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
+    ngx_http_dsem_limit_t *limit, ngx_int_t number);
+ngx_int_t ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
     ngx_array_t *pairs);
 
 /* conf_digest */

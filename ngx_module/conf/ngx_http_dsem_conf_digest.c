@@ -40,7 +40,7 @@ ngx_http_dsem_conf_digest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     if (ngx_array_init(&pairs, cf->pool, 4,
                        sizeof(ngx_http_dsem_limits_pair_t))
         != NGX_OK
-        || ngx_http_dsem_limit_literals(dmcf->check, &pairs) != NGX_OK)
+        || ngx_http_dsem_check_literals(dmcf->check, &pairs) != NGX_OK)
     {
         return NGX_ERROR;
     }

@@ -1,0 +1,458 @@
+
+/*
+ * The check of all limits against each other.
+ *
+ * One literal name has one literal limit in the whole configuration, and
+ * literal names are never taken in opposite orders, or in a cycle of orders,
+ * which would let requests wait for each other.
+ *
+ * A list of limits is checked where it is written, so that a message tells
+ * the line; a level that inherits it has the same list.  The names and orders
+ * seen so far are kept in trees: a limit costs a few look-ups for each one
+ * before it in its own list, however many other lists there are.
+ *
+ * Called by: conf (life), conf_limit (a limit is read), conf_digest (all
+ * literal limits).
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_module.h"
+
+
+/* a literal name, or two of them in their order, and where it was first */
+typedef struct ngx_http_dsem_seen_s  ngx_http_dsem_seen_t;
+
+struct ngx_http_dsem_seen_s {
+    ngx_str_node_t             sn;
+    ngx_int_t                  limit;      /* unset: no literal limit yet */
+    ngx_str_t                  encoded;    /* of a name */
+    ngx_flag_t                *strict;     /* of a name: outlives the check */
+    ngx_array_t               *later;      /* of a name: what is taken after
+                                              it; ngx_http_dsem_seen_t * */
+    ngx_uint_t                 visit;      /* of a name: the last look at it */
+    ngx_str_t                  file;
+    ngx_uint_t                 line;
+};
+
+
+struct ngx_http_dsem_check_s {
+    ngx_rbtree_t               names;
+    ngx_rbtree_node_t          names_sentinel;
+    ngx_rbtree_t               orders;
+    ngx_rbtree_node_t          orders_sentinel;
+    ngx_uint_t                 visits;
+};
+
+
+static ngx_int_t ngx_http_dsem_check_strict(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
+static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen, ngx_int_t limit);
+static ngx_int_t ngx_http_dsem_check_order(ngx_conf_t *cf,
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_int_t ngx_http_dsem_check_cycle(ngx_conf_t *cf,
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_uint_t ngx_http_dsem_check_leads(ngx_http_dsem_seen_t *from,
+    ngx_http_dsem_seen_t *to, ngx_uint_t visit);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_order_of(
+    ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
+    ngx_http_dsem_seen_t *second);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_find(ngx_rbtree_t *tree,
+    ngx_str_t *key);
+static ngx_http_dsem_seen_t *ngx_http_dsem_check_add(ngx_conf_t *cf,
+    ngx_rbtree_t *tree, ngx_str_t *key);
+static void ngx_http_dsem_check_place(ngx_conf_t *cf,
+    ngx_http_dsem_seen_t *seen);
+
+
+/*
+ * Begins the check of literal names, before any directive is read.  It lives
+ * as long as the configuration is read.  NULL: no memory.
+ */
+
+ngx_http_dsem_check_t *
+ngx_http_dsem_check_create(ngx_conf_t *cf)
+{
+    ngx_http_dsem_check_t  *check;
+
+    check = ngx_pcalloc(cf->temp_pool, sizeof(ngx_http_dsem_check_t));
+    if (check == NULL) {
+        return NULL;
+    }
+
+    ngx_rbtree_init(&check->names, &check->names_sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&check->orders, &check->orders_sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    return check;
+}
+
+
+/*
+ * All literal limits of the whole configuration, in the order of the tree.
+ *
+ * pairs   ngx_http_dsem_limits_pair_t
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
+    ngx_array_t *pairs)
+{
+    ngx_rbtree_node_t            *node;
+    ngx_http_dsem_seen_t         *seen;
+    ngx_http_dsem_limits_pair_t  *pair;
+
+    if (check->names.root == check->names.sentinel) {
+        return NGX_OK;
+    }
+
+    for (node = ngx_rbtree_min(check->names.root, check->names.sentinel);
+         node;
+         node = ngx_rbtree_next(&check->names, node))
+    {
+        seen = (ngx_http_dsem_seen_t *) node;
+
+        if (seen->limit == NGX_CONF_UNSET) {
+            continue;
+        }
+
+        pair = ngx_array_push(pairs);
+        if (pair == NULL) {
+            return NGX_ERROR;
+        }
+
+        pair->name = seen->encoded;
+        pair->limit = seen->limit;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Checks a limit with a literal name against all literal names so far.
+ *
+ * limits   those of the level so far, without this one
+ * number   the limit's number, NGX_CONF_UNSET if it has variables
+ *
+ * Returns NGX_OK, or NGX_ERROR when a message has been logged or there is
+ * no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
+    ngx_http_dsem_limit_t *limit, ngx_int_t number)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_seen_t       *seen, *other;
+    ngx_http_dsem_limit_t      *before;
+    ngx_http_dsem_check_t      *check;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    check = dmcf->check;
+
+    seen = ngx_http_dsem_check_add(cf, &check->names, &limit->name.value);
+    if (seen == NULL) {
+        return NGX_ERROR;
+    }
+
+    seen->encoded = limit->encoded;
+
+    if (ngx_http_dsem_check_strict(cf, seen, limit) != NGX_OK
+        || ngx_http_dsem_check_limit(cf, seen, number) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    before = limits->elts;
+
+    for (i = 0; i < limits->nelts; i++) {
+
+        if (before[i].name.lengths) {
+            continue;
+        }
+
+        other = ngx_http_dsem_check_find(&check->names,
+                                         &before[i].name.value);
+
+        /* a name met twice is taken once, where it stands first */
+
+        if (other == seen) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_dsem_check_order(cf, check, other, seen) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * A limit without a queue rejects at once, and must find every permit in
+ * Redis: this holds for all limits of the name.
+ */
+
+static ngx_int_t
+ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
+    ngx_http_dsem_limit_t *limit)
+{
+    if (seen->strict == NULL) {
+        seen->strict = ngx_pcalloc(cf->pool, sizeof(ngx_flag_t));
+        if (seen->strict == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (limit->queue == 0) {
+        *seen->strict = 1;
+    }
+
+    limit->strict = seen->strict;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_check_limit(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
+    ngx_int_t limit)
+{
+    if (limit == NGX_CONF_UNSET || limit == seen->limit) {
+        return NGX_OK;
+    }
+
+    if (seen->limit == NGX_CONF_UNSET) {
+        seen->limit = limit;
+        ngx_http_dsem_check_place(cf, seen);
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "semaphore \"%V\" has \"limit=%i\" in %V:%ui, "
+                       "but \"limit=%i\"",
+                       ngx_http_dsem_conf_word(cf, &seen->sn.str), seen->limit,
+                       &seen->file, seen->line, limit);
+    return NGX_ERROR;
+}
+
+
+/* remembers that the second is taken after the first, if that may be */
+
+static ngx_int_t
+ngx_http_dsem_check_order(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_str_t              key;
+    ngx_http_dsem_seen_t  *pair[2], *opposite, **later;
+
+    if (ngx_http_dsem_check_order_of(check, first, second)) {
+        return NGX_OK;
+    }
+
+    opposite = ngx_http_dsem_check_order_of(check, second, first);
+
+    if (opposite) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" is taken before \"%V\" "
+                           "in %V:%ui, but after it",
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &first->sn.str),
+                           &opposite->file, opposite->line);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_check_cycle(cf, check, first, second) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (first->later == NULL) {
+        first->later = ngx_array_create(cf->temp_pool, 2,
+                                        sizeof(ngx_http_dsem_seen_t *));
+        if (first->later == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    later = ngx_array_push(first->later);
+    if (later == NULL) {
+        return NGX_ERROR;
+    }
+
+    *later = second;
+
+    pair[0] = first;
+    pair[1] = second;
+
+    key.len = sizeof(pair);
+    key.data = (u_char *) pair;
+
+    return ngx_http_dsem_check_add(cf, &check->orders, &key) ? NGX_OK
+                                                             : NGX_ERROR;
+}
+
+
+/* whether other limits lead from the second back to the first */
+
+static ngx_int_t
+ngx_http_dsem_check_cycle(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_seen_t  **later, *order;
+
+    if (second->later == NULL) {
+        return NGX_OK;
+    }
+
+    check->visits++;
+    later = second->later->elts;
+
+    for (i = 0; i < second->later->nelts; i++) {
+
+        if (!ngx_http_dsem_check_leads(later[i], first, check->visits)) {
+            continue;
+        }
+
+        order = ngx_http_dsem_check_order_of(check, second, later[i]);
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" before \"%V\" makes a cycle: "
+                           "\"%V\" is taken before \"%V\" in %V:%ui, and "
+                           "\"%V\" before \"%V\" by other lines",
+                           ngx_http_dsem_conf_word(cf, &first->sn.str),
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &second->sn.str),
+                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
+                           &order->file, order->line,
+                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
+                           ngx_http_dsem_conf_word(cf, &first->sn.str));
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* looks at every name once in a visit */
+
+static ngx_uint_t
+ngx_http_dsem_check_leads(ngx_http_dsem_seen_t *from,
+    ngx_http_dsem_seen_t *to, ngx_uint_t visit)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_seen_t  **later;
+
+    if (from == to) {
+        return 1;
+    }
+
+    if (from->visit == visit || from->later == NULL) {
+        return 0;
+    }
+
+    from->visit = visit;
+    later = from->later->elts;
+
+    for (i = 0; i < from->later->nelts; i++) {
+        if (ngx_http_dsem_check_leads(later[i], to, visit)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* a literal name is in the tree once, so its address stands for it */
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_order_of(ngx_http_dsem_check_t *check,
+    ngx_http_dsem_seen_t *first, ngx_http_dsem_seen_t *second)
+{
+    ngx_str_t              key;
+    ngx_http_dsem_seen_t  *pair[2];
+
+    pair[0] = first;
+    pair[1] = second;
+
+    key.len = sizeof(pair);
+    key.data = (u_char *) pair;
+
+    return ngx_http_dsem_check_find(&check->orders, &key);
+}
+
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_find(ngx_rbtree_t *tree, ngx_str_t *key)
+{
+    uint32_t  hash;
+
+    hash = ngx_crc32_short(key->data, key->len);
+
+    return (ngx_http_dsem_seen_t *) ngx_str_rbtree_lookup(tree, key, hash);
+}
+
+
+/* finds what is there already, too; NULL: no memory */
+
+static ngx_http_dsem_seen_t *
+ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
+{
+    ngx_http_dsem_seen_t  *seen;
+
+    seen = ngx_http_dsem_check_find(tree, key);
+    if (seen) {
+        return seen;
+    }
+
+    seen = ngx_palloc(cf->temp_pool, sizeof(ngx_http_dsem_seen_t));
+    if (seen == NULL) {
+        return NULL;
+    }
+
+    seen->sn.str.data = ngx_pstrdup(cf->temp_pool, key);
+    if (seen->sn.str.data == NULL) {
+        return NULL;
+    }
+
+    seen->sn.str.len = key->len;
+    seen->sn.node.key = ngx_crc32_short(key->data, key->len);
+    seen->limit = NGX_CONF_UNSET;
+    seen->strict = NULL;
+    seen->later = NULL;
+    seen->visit = 0;
+
+    ngx_http_dsem_check_place(cf, seen);
+
+    ngx_rbtree_insert(tree, &seen->sn.node);
+
+    return seen;
+}
+
+
+static void
+ngx_http_dsem_check_place(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen)
+{
+    if (cf->conf_file == NULL || cf->conf_file->file.name.data == NULL) {
+        ngx_str_set(&seen->file, "command line");
+        seen->line = 0;
+        return;
+    }
+
+    seen->file = cf->conf_file->file.name;
+    seen->line = cf->conf_file->line;
+}
