@@ -2,10 +2,10 @@
 /*
  * The pulse: whether Redis has been heard from just now.
  *
- * Owns the usual round trip, the time of the last reply, and the moment from
- * which on the next one is late.  Both are guesses, far below all timeouts:
- * nothing is wrong with Redis yet.  They decide whether a release is sent,
- * as a release without a reply costs a permit until the lease ends.
+ * Owns the time of the last reply, the usual round trip, and the moment from
+ * which on the next reply is late.  The last two are guesses, far below all
+ * timeouts: nothing is wrong with Redis yet.  They decide whether a release
+ * is sent, as one without a reply costs a permit until the lease ends.
  *
  * Called by: redis, for each call and each reply.
  */

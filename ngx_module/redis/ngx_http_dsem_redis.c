@@ -44,7 +44,6 @@ struct ngx_http_dsem_redis_s {
     ngx_http_dsem_subscription_t     *subscription;
 
     ngx_http_dsem_script_calls_t      calls;
-    ngx_msec_t                        replied;  /* or when a wait began */
     ngx_event_t                       timer;    /* of the deadline */
     ngx_http_dsem_deadline_t          deadline;
 
@@ -419,7 +418,6 @@ static void
 ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis)
 {
     if (!redis->timer.timer_set) {
-        redis->replied = ngx_current_msec;
         ngx_http_dsem_pulse_asked(&redis->pulse);
         ngx_http_dsem_deadline_set(&redis->deadline, &redis->timer,
                                    redis->settings.timeout);
@@ -467,7 +465,7 @@ ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
 }
 
 
-/* the timer is moved lazily, and may be early: "replied" counts */
+/* the timer is moved lazily, and may be early: the last reply counts */
 
 static void
 ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
@@ -477,7 +475,7 @@ ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
 
     redis = ev->data;
 
-    left = redis->replied + redis->settings.timeout - ngx_current_msec;
+    left = redis->pulse.since + redis->settings.timeout - ngx_current_msec;
 
     if (left > 0) {
         ngx_http_dsem_deadline_set(&redis->deadline, ev, left);
@@ -499,8 +497,6 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
     ngx_http_dsem_redis_t *redis = data;
 
     ngx_int_t  rc;
-
-    redis->replied = ngx_current_msec;
 
     ngx_http_dsem_pulse_replied(&redis->pulse);
 

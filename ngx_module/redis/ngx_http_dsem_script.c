@@ -122,6 +122,8 @@ ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
 }
 
 
+/* the same for one of them */
+
 ngx_int_t
 ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script)
@@ -175,7 +177,6 @@ ngx_int_t
 ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
-    ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
@@ -183,9 +184,7 @@ ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_begin(command, 1);
     ngx_http_dsem_resp_bytes(command, "PING", sizeof("PING") - 1);
 
-    call = ngx_http_dsem_script_send(calls, conn);
-
-    return call ? NGX_OK : NGX_ERROR;
+    return ngx_http_dsem_script_send(calls, conn) ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -54,6 +54,8 @@ static void ngx_http_dsem_subscription_subscribe(
 static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_subscription_failed(void *data,
     const char *reason, ngx_uint_t protocol_error);
+static void ngx_http_dsem_subscription_retry(
+    ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_refused(
     ngx_http_dsem_subscription_t *subscription, const char *reason);
 static void ngx_http_dsem_subscription_close(
@@ -140,9 +142,7 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
 
     /* a session that is removed again and again must not connect as often */
 
-    ngx_add_timer(&subscription->retry,
-                  ngx_http_dsem_backoff_pause(&subscription->backoff,
-                                   subscription->settings->backoff));
+    ngx_http_dsem_subscription_retry(subscription);
 
     return NGX_OK;
 }
@@ -274,6 +274,13 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
 
     ngx_http_dsem_backoff_lost(&subscription->backoff,
                                subscription->settings->heartbeat);
+    ngx_http_dsem_subscription_retry(subscription);
+}
+
+
+static void
+ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
+{
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
                                    subscription->settings->backoff));

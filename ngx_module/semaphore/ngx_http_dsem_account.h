@@ -36,8 +36,8 @@ typedef struct {
     ngx_int_t                  held;             /* by requests */
     ngx_int_t                  idle;             /* kept for the next one */
     ngx_int_t                  pending_release;  /* free, not yet sent */
+    ngx_int_t                  unclaimed;  /* of these, granted too late */
     ngx_int_t                  last_reported;    /* sum at the last loss */
-    ngx_int_t                  unclaimed;  /* of these, never by a request */
 
     ngx_rbtree_t               waiting;    /* tickets by order of service */
     ngx_uint_t                 last_waiting;     /* at the last loss */
@@ -100,6 +100,7 @@ ngx_int_t ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause);
+void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_account_recovering(
     ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
@@ -128,7 +129,6 @@ ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 
-void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep);
 void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);

@@ -35,6 +35,7 @@ static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
 static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
 static void ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account);
+static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
 
@@ -127,8 +128,7 @@ ngx_http_dsem_local_share(ngx_int_t n)
 void
 ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
 {
-    ngx_queue_t             *q;
-    ngx_http_dsem_ticket_t  *ticket;
+    ngx_queue_t  *q;
 
     /* their places in the queue are void, their order is not */
 
@@ -139,19 +139,7 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_local_serve(account);
-
-    for (q = ngx_queue_head(&account->asks);
-         q != ngx_queue_sentinel(&account->asks);
-         /* void */)
-    {
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-        q = ngx_queue_next(q);
-
-        if (!ticket->local) {
-            ngx_http_dsem_ticket_end(ticket,
-                                     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
-        }
-    }
+    ngx_http_dsem_local_end(&account->asks, 0);
 
     /* the first of the others may have waited behind one that was ended */
 
@@ -189,28 +177,33 @@ ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
 void
 ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account)
 {
-    ngx_uint_t               i;
-    ngx_queue_t             *q, *lists[2];
+    ngx_http_dsem_local_serve(account);
+    ngx_http_dsem_local_end(&account->tickets, 1);
+    ngx_http_dsem_local_end(&account->asks, 1);
+}
+
+
+/*
+ * Requests that "dsem_on_error" decides now: those of "pass" only, or all
+ * but those of "local".
+ */
+
+static void
+ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass)
+{
+    ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
 
-    ngx_http_dsem_local_serve(account);
+    for (q = ngx_queue_head(list);
+         q != ngx_queue_sentinel(list);
+         /* void */)
+    {
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        q = ngx_queue_next(q);
 
-    lists[0] = &account->tickets;
-    lists[1] = &account->asks;
-
-    for (i = 0; i < 2; i++) {
-
-        for (q = ngx_queue_head(lists[i]);
-             q != ngx_queue_sentinel(lists[i]);
-             /* void */)
-        {
-            ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-            q = ngx_queue_next(q);
-
-            if (ticket->pass && ticket->handler) {
-                ngx_http_dsem_ticket_end(ticket,
-                                         NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
-            }
+        if (ticket->handler && (pass ? ticket->pass : !ticket->local)) {
+            ngx_http_dsem_ticket_end(ticket,
+                                     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
         }
     }
 }
