@@ -74,9 +74,7 @@ my $after = $other->begin('/drains?hang=1');
 $node->kill_worker;
 eventually { farewells() == 2 } 'second session removed', 3;
 eventually { sessions('n1') == 2 } "successor's session open";
-my $beats = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15,
-    'two heartbeats';
+$redis->beats(6, 'two heartbeats');
 ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
 is held(), 2, "old worker's permit counted";
 is $up->now, 2, 'last request queued';

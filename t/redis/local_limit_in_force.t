@@ -41,9 +41,7 @@ EOF_CONF
 my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
 my $high = $t->node('high', $conf);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
-my $beats = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $beats + 8 } 15,
-    'each to have seen the other';
+$redis->beats(8, 'each to have seen the other');
 
 my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 40,
     seconds => 60);

@@ -59,9 +59,7 @@ my ($node, $other) = $t->fleet(2, $conf, REDIS => $proxy->address);
 sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
 
-my $beats = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $beats + 4 } 15,
-    'each to have seen the other';
+$redis->beats(4, 'each to have seen the other');
 
 # a share of three places, and five waiting requests
 

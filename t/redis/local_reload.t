@@ -46,9 +46,7 @@ EOF_CONF
 sub round {
     my ($how, $renew) = @_;
     $up->reset;
-    my $beats = $redis->calls->{publish} // 0;
-    wait_for { ($redis->calls->{publish} // 0) >= $beats + 4 } 15,
-        'each to have seen the other';
+    $redis->beats(4, 'each to have seen the other');
     my @long = map { $has->begin('/starts?t=1300') } 1 .. $LIMIT;
     eventually { $up->now == $LIMIT } "$how: all permits out";
 

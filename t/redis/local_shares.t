@@ -75,9 +75,7 @@ sub outage {
     my $first = load_on($all, @LONG);
     wait_for { $up->now('n1') == $LIMIT && $up->served > 2 } 15,
         'all permits in one worker';
-    my $beats = $redis->calls->{publish} // 0;
-    wait_for { ($redis->calls->{publish} // 0) >= $beats + 2 * @fleet } 15,
-        'each to have seen the others';
+    $redis->beats(2 * @fleet, 'each to have seen the others');
     $goes->();
     my $gone = now;
     my $tried = $proxy->accepted;

@@ -42,12 +42,6 @@ http {
 EOF_CONF
 
 sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
-sub recovering {
-    my ($clock, $until) = @{ $redis->cmd('HMGET', 'dsem:{0}', 'clock',
-        'recover_until') };
-    return $until > $clock;
-}
-
 sub in_queue { return $redis->cmd('ZCARD', 'dsem:{0}:q:api') }
 
 # without load
@@ -64,9 +58,9 @@ for (1 .. $WAITING) {
 $redis->cmd('DEL', 'dsem:{0}:q:api');
 eventually { in_queue() == 1 + $WAITING } 'all places declared';
 # until then a worker passes its permits on to its own requests
-eventually { !recovering() } 'recovery over';
-my $beats = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15, 'beats';
+eventually { !$redis->recovering } 'recovery over';
+# the workers know it from their next beats
+$redis->beats(6, 'heartbeats');
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
 $up->release_all;

@@ -55,9 +55,7 @@ sub failover {
         $replica->cmd('ZCARD', 'dsem:{0}:sessions') == 2
             && of($replica, 'held') == $LIMIT
     } 20, 'replication';
-    my $calls = $master->calls->{publish} // 0;
-    wait_for { ($master->calls->{publish} // 0) > $calls + 4 } 20,
-        'heartbeats';
+    $master->beats(5, 'heartbeats', 20);
 
     $master->kill;
     $two->kill if $lost;

@@ -51,8 +51,7 @@ sub wait_for_recovery {
 
 wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
     'both sessions';
-my $calls = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $calls + 4 } 15, 'heartbeats';
+$redis->beats(4, 'heartbeats');
 
 $way{late}->freeze;
 $redis->cmd('FLUSHALL');

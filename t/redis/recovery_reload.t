@@ -44,8 +44,7 @@ sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
 
 wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
     'both sessions';
-my $calls = $redis->calls->{publish} // 0;
-wait_for { ($redis->calls->{publish} // 0) >= $calls + 4 } 15, 'heartbeats';
+$redis->beats(4, 'heartbeats');
 
 my $long = $late->begin('/waits?hang=1');
 wait_for { $up->now == 1 } 15, 'long request';

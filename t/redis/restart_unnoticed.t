@@ -48,18 +48,6 @@ http {
 }
 EOF_CONF
 
-# Permits in use in the worst second of a span, of those in use before it.
-sub worst {
-    my ($lost, $end) = @_;
-    my $before = $up->goodput($LIMIT, $lost - 2, $lost);
-    my $worst = 9;
-    for (my $at = $lost; $at + 1 <= $end; $at += 0.1) {
-        my $used = $up->goodput($LIMIT, $at, $at + 1);
-        $worst = $used if $used < $worst;
-    }
-    return ($worst / $before, $before);
-}
-
 sub restarted {
     my ($path, $down, $name) = @_;
     $up->reset;
@@ -80,7 +68,8 @@ sub restarted {
     is $up->peak, $LIMIT, "$name: limit reached, never exceeded";
     is_deeply [ keys %$statuses ], [200], "$name: every request served"
         or diag explain $statuses;
-    my ($worst, $before) = worst($lost, $back + 3);
+    my $before = $up->goodput($LIMIT, $lost - 2, $lost);
+    my $worst = $up->worst($LIMIT, $lost, $back + 3) / $before;
     cmp_ok $worst, '>=', $BOUND, "$name: permits stay in use";
     note sprintf '%s: %.3f of %.3f in use, %d served', $name, $worst, $before,
         $statuses->{200};

@@ -47,12 +47,6 @@ my @fleet = $t->fleet(2, $conf);
 $t->node('cut_off', $conf, REDIS => $proxy->address);
 
 sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
-sub recovering {
-    my ($clock, $until) = @{ $redis->cmd('HMGET', 'dsem:{0}', 'clock',
-        'recover_until') };
-    return $until > $clock;
-}
-
 sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
 
 # half of the permits with requests that outlive the loss, the rest in use
@@ -75,7 +69,7 @@ sub survives {
     eventually { generation() && generation() != $generation }
         "$how: new generation";
     eventually { held() >= 2 } "$how: permits declared";
-    wait_for { !recovering() } 15, 'the end of the recovery';
+    wait_for { !$redis->recovering } 15, 'the end of the recovery';
     my $pause = now - $lost;
     my $statuses = $load->wait->{statuses};
     $proxy->cut;

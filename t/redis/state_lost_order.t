@@ -40,12 +40,6 @@ http {
 EOF_CONF
 
 sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
-sub recovering {
-    my ($clock, $until) = @{ $redis->cmd('HMGET', 'dsem:{0}', 'clock',
-        'recover_until') };
-    return $until > $clock;
-}
-
 sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
 
 sub in_order {
@@ -65,10 +59,9 @@ sub in_order {
     wait_for { generation() && generation() != $generation } 15, 'the loss';
     eventually { waiting() == $WAITING } "$how: tickets declared";
     # until then a worker passes its permits on to its own requests
-    wait_for { !recovering() } 15, 'the recovery';
+    wait_for { !$redis->recovering } 15, 'the recovery';
     # the workers know it from their next beats
-    my $beats = $redis->calls->{publish} // 0;
-    wait_for { ($redis->calls->{publish} // 0) >= $beats + 6 } 15, 'beats';
+    $redis->beats(6, 'heartbeats');
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],

@@ -126,4 +126,20 @@ sub calls {
     return { $info =~ /^cmdstat_([^:]+):calls=(\d+)/mg };
 }
 
+# Waits for $n messages; each heartbeat of a worker publishes one.
+sub beats {
+    my ($self, $n, $what, $timeout) = @_;
+    my $end = ($self->calls->{publish} // 0) + $n;
+    return wait_for { ($self->calls->{publish} // 0) >= $end } $timeout // 15,
+        $what;
+}
+
+# Nothing is granted yet, because a lost state is being declared again.
+sub recovering {
+    my ($self) = @_;
+    my ($clock, $until) = @{ $self->cmd('HMGET', 'dsem:{0}', 'clock',
+        'recover_until') };
+    return $until > $clock;
+}
+
 1;

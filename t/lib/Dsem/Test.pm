@@ -48,13 +48,15 @@ package Dsem::Test;
 #
 # Redis: cmd(@args) (a list reply is an array reference, errors die), client,
 #   address, port, unix, pid, stop start kill freeze thaw empty client_kill,
-#   calls: commands processed so far by name, log. Options: args => [...]
+#   calls: commands processed so far by name, beats($n, what, timeout): waits
+#   for so many heartbeats, recovering, log. Options: args => [...]
 #   (redis-server's), password.
 # Upstream (the oracle): address(es), peak($sem) now($sem) served aborted
 #   started, order (nonces by start), log (records: nonce uri node sem weight
 #   start end how=answered|closed|hanging), reset, release_all, release($n)
 #   release_nonce($nonce), connections, levels($sem), mean (service, s),
-#   goodput($limit, $from, $to, $sem) 0..1. Options: service (s), ports.
+#   goodput($limit, $from, $to, $sem) 0..1, worst (the same, of the worst
+#   second). Options: service (s), ports.
 #   Arguments of a request: ?t=ms, hang=1, size=bytes,
 #   stream=pieces&every=ms, status=code, close=1, rst=1, cut=bytes (of the
 #   response, then FIN), and headers X-Service (s), X-Weight, X-Sem, X-Nonce

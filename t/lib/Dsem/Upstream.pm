@@ -109,4 +109,12 @@ sub goodput {
     return $used / ($limit * ($to - $from));
 }
 
+# Goodput of the worst second of a span, in steps of a tenth of a second.
+sub worst {
+    my ($self, $limit, $from, $to, $sem) = @_;
+    return (sort { $a <=> $b } map {
+        $self->goodput($limit, $from + $_ / 10, $from + $_ / 10 + 1, $sem)
+    } 0 .. 10 * ($to - $from - 1))[0];
+}
+
 1;
