@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # All permits are out and the queue is full: a request is rejected at once on
-# any node, and the rejection is logged.
+# any node, and the rejection is logged. No permits are kept: while they may
+# be idle on a node, the queue may exceed its length.
 
 use warnings;
 use strict;
@@ -24,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse off;
     add_header X-Dsem $dsem_status always;
     server {
         listen 127.0.0.1:%%PORT%%;
