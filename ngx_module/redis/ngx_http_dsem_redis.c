@@ -250,6 +250,7 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
+    ngx_http_dsem_script_known(&redis->calls);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
 }
 
@@ -313,6 +314,21 @@ ngx_str_t *
 ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis)
 {
     return &redis->calls.run_id;
+}
+
+
+/* true if it is the one that accepted the session last */
+
+ngx_uint_t
+ngx_http_dsem_redis_same(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_script_calls_t  *calls;
+
+    calls = &redis->calls;
+
+    return calls->known.len == calls->run_id.len
+           && ngx_memcmp(calls->known.data, calls->run_id.data,
+                         calls->known.len) == 0;
 }
 
 

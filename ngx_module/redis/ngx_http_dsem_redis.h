@@ -58,6 +58,7 @@ ngx_uint_t ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis,
     ngx_msec_t worth);
 ngx_str_t *ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis);
+ngx_uint_t ngx_http_dsem_redis_same(ngx_http_dsem_redis_t *redis);
 ngx_http_dsem_keys_t *ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis);
 
 ngx_http_dsem_resp_t *ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,

@@ -404,6 +404,17 @@ ngx_http_dsem_script_run_id(ngx_http_dsem_script_calls_t *calls,
 }
 
 
+/* the Redis process has accepted the session */
+
+void
+ngx_http_dsem_script_known(ngx_http_dsem_script_calls_t *calls)
+{
+    calls->known.data = calls->known_buf;
+    calls->known.len = calls->run_id.len;
+    ngx_memcpy(calls->known_buf, calls->run_id_buf, calls->run_id.len);
+}
+
+
 /* for the log: Valkey also tells the version of Redis that it is like */
 
 static void

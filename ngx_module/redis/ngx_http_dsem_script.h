@@ -31,6 +31,8 @@ typedef struct {
 
     ngx_str_t                    run_id;   /* of the Redis process */
     u_char                       run_id_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
+    ngx_str_t                    known;    /* the same, that has a session */
+    u_char                       known_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
     ngx_str_t                    server;   /* name and version */
     u_char                       server_buf[NGX_HTTP_DSEM_SERVER_LEN];
 
@@ -51,6 +53,7 @@ ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
+void ngx_http_dsem_script_known(ngx_http_dsem_script_calls_t *calls);
 ngx_int_t ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,

@@ -73,6 +73,8 @@ static ngx_int_t ngx_http_dsem_handshake_hello(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static ngx_uint_t ngx_http_dsem_handshake_counted(
+    ngx_http_dsem_session_t *session, int64_t *values);
 static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
@@ -319,7 +321,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_handshake_call_t *call = data;
 
     uint64_t                  sent;
-    ngx_uint_t                lost;
+    ngx_uint_t                lost, counted;
     ngx_http_dsem_session_t  *session;
 
     session = call->session;
@@ -328,6 +330,8 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
         return;
     }
+
+    counted = ngx_http_dsem_handshake_counted(session, reply->values);
 
     lost = (session->generation && session->generation != reply->values[0]);
 
@@ -347,11 +351,12 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session->entered = 1;
     session->verify = 0;
 
-    session->undeclared = (session->recovery != 0);
+    session->undeclared = (session->recovery != 0 && !counted);
 
-    if (session->lease_expired
-        || (lost && !session->undeclared)
-        || ngx_http_dsem_lease_own_fenced())
+    if (!counted
+        && (session->lease_expired
+            || (lost && !session->undeclared)
+            || ngx_http_dsem_lease_own_fenced()))
     {
         session->handlers->expired(session);
     }
@@ -369,6 +374,26 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
     ngx_http_dsem_handshake_declare(session);
+}
+
+
+/*
+ * True if Redis has counted what this worker has all the time, beyond the
+ * fence: its session is still there.  A pause of all grants, after a time
+ * without any command, takes nothing away then.  The lease must not be over:
+ * other workers may have admitted requests by their local shares.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
+    int64_t *values)
+{
+    return session->generation == values[0]
+           && values[3]
+           && !session->undeclared
+           && !session->verify
+           && ngx_http_dsem_redis_same(session->redis)
+           && ngx_http_dsem_lease_age() < ngx_http_dsem_lease_length();
 }
 
 

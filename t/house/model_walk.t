@@ -69,6 +69,7 @@ for (
     [ 'S1', 'away', 'fence' ],
     [ 'S1', 'break', 'sent' ],
     [ 'S1', 'again', 'expired' ],
+    [ 'S1', 'again', 'counted' ],
 ) {
     my ($what, $faults, $rule, $length) = @$_;
     ok +(first { (walk($faults, $scripts, $_, $length, broken => $rule) // '')

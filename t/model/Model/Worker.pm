@@ -36,6 +36,8 @@ package Model::Worker;
 #   plain       at a hello to a state that does not recover own permits are void
 #   undeclared  at one to a state that recovers they are declared with the rest
 #   expired     if the lease may have expired before the hello they are void
+#   counted     or the fence has passed, and Redis has not counted them all the
+#               time (the same state of the same process, the session in it)
 #   over        and none is passed on until a reply shows that the limit is kept
 #   declared    a hello to a state that recovers does not move the fence: Redis
 #               counts nothing for this worker before "declared"
@@ -57,7 +59,8 @@ sub new {
         beaten => 0, looked => 0, told => 0, told_at => 0, used => {},
         wait => {},
         limit => $walk->{limit}, config => "c$walk->{limit}", entered => 0,
-        recovery => 0, undeclared => [], declares => 0, %arg,
+        recovery => 0, undeclared => [], declares => 0, new_state => 0,
+        run => '', known_run => '', %arg,
     }, $class;
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
@@ -183,6 +186,7 @@ sub hello {
     $self->{epoch}++;
     $self->forget;
     $self->{conn} //= { commands => [], replies => [] };
+    $self->{run} = $walk->{run};
     $self->send('bye', undef, [ $_, $walk->{lease} ], $_)
         for @{ $self->{byes} };
     $self->send('hello', undef,
@@ -195,17 +199,29 @@ sub hello_reply {
     my ($self, $command, @rest) = @_;
     my ($gen, $told, $recovery, $registered, $unknown) = @rest;
     my $lost = $self->{gen} && $self->{gen} != $gen;
-    $self->expired if $self->own_fenced
-        || $self->{entered} && !$lost && !$registered || $lost && !$recovery;
+    my $counted = $self->counts($gen, $registered)
+        || $self->broken('counted');
+    $self->expired if !$counted && ($self->own_fenced
+        || $self->{entered} && !$lost && !$registered || $lost && !$recovery);
     $self->{entered} = 1;
     $self->{gen} = $gen;
     $self->renew($command, $told, $recovery);
+    $self->{new_state} = $recovery && !$counted;
     $self->{own_fence} = $self->{fence}
-        if !$recovery || $self->broken('declared');
+        if !$self->{new_state} || $self->broken('declared');
     $self->state($command->{payload}) if $unknown;
     $self->{declares} = 0;
     $self->{undeclared} = [ @{ $self->{walk}{names} } ];
     $self->declare;
+}
+
+# Whether Redis has counted what this worker has all the time.
+sub counts {
+    my ($self, $gen, $registered) = @_;
+    my $walk = $self->{walk};
+    return $registered && $gen == $self->{gen} && !$self->{new_state}
+        && $self->{run} eq $self->{known_run}
+        && $walk->{now} - $self->{told_at} < $walk->{lease};
 }
 
 # Others may have been granted what this worker has.
@@ -470,7 +486,9 @@ sub receive {
         # nothing else to do
     } elsif ($script eq 'declared') {
         $self->recovery($rest[0]);
-        $self->expired if $self->own_fenced;
+        $self->expired if $self->{new_state} && $self->own_fenced;
+        $self->{new_state} = 0;
+        $self->{known_run} = $self->{run};
         $self->{own_fence} = $self->{fence};
         $self->{ready} = 1;
     } elsif ($script eq 'declare') {
