@@ -2,6 +2,7 @@
 
 # A dry run suspends no request, whatever Redis does: it is frozen, restarted,
 # loses its state or is unreachable. Other requests of the same worker wait.
+# DSEM_LONG=1: none takes 50 ms, on a machine that does nothing else.
 
 use warnings;
 use strict;
@@ -53,11 +54,12 @@ sub longest {
         return 1e9 if $request->status != 200;
         $longest = $request->latency if $request->latency > $longest;
     }
+    note sprintf 'longest of %d: %.1f ms', $n, 1000 * $longest;
     return $longest;
 }
 
 # far below all timeouts, as other processes need the machine as well
-my $AT_ONCE = 0.5;
+my $AT_ONCE = $ENV{DSEM_LONG} ? 0.05 : 0.5;
 
 is $node->get('/enforced?t=1')->status, 200, 'redis available';
 cmp_ok longest(20), '<', $AT_ONCE, 'available: no wait';
