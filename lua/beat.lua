@@ -2,8 +2,7 @@
 -- removes sessions whose lease has expired, and publishes "beat <number>" on
 -- the session's own channel: the message proves that the subscription works.
 --
--- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- KEYS[4] census ZSET
+-- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] census ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed in reply and message
@@ -15,75 +14,70 @@
 --   none), 1: the message was published, 0: the user may not publish it:
 --   integers
 --
+-- Where the sessions ZSET is not as long as the head of the shard tells, it
+-- was lost, and with it the ends of leases: all state counts as lost.
 -- Idempotent. A removed session that is alive sends hello and declares again.
--- O(log n + r log n), n sessions, r <= 100 removed; once per lease O(n).
+-- O(log n + r log n), n sessions, r <= 64 removed.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
+-- @include "include/shard.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
 -- @include "include/census.lua"
 
-local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
+local key, sessions = KEYS[1], KEYS[2]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local gen, lease = integer(4), integer(5, 1)
 -- sessions removed by one call at most: a script blocks all other commands
-local REMOVED_AT_ONCE = 100
+local REMOVED_AT_ONCE = 64
 
--- Deletes expired bars, in one pass over the registry per lease.
-local function prune_bars(clock)
-    local due = tonumber(redis.call('HGET', meta, 'bars'))
-    if not due or due > clock then return end
-    local left = false
-    local all = redis.call('HGETALL', epochs)
-    for i = 1, #all, 2 do
-        local bar_end = tonumber(string.match(all[i + 1], '^bye (%d+)$'))
-        if bar_end and bar_end <= clock then
-            redis.call('HDEL', epochs, all[i])
-        elseif bar_end then
-            left = true
-        end
+-- Removes sessions whose lease has expired. Returns their number.
+local function remove_expired(shard)
+    local expired = redis.call('ZRANGEBYSCORE', sessions, '-inf', shard.clock,
+        'LIMIT', 0, REMOVED_AT_ONCE)
+    if #expired == 0 then return 0 end
+    local entries = redis.call('HMGET', key, unpack(expired))
+    redis.call('ZREM', sessions, unpack(expired))
+    redis.call('HDEL', key, unpack(expired))
+    shard.sessions = shard.sessions - #expired
+    for i, name in ipairs(expired) do
+        registry_log_ended(shard, name)
+        local entry = entry_parse(entries[i])
+        if entry then limits_leave(key, entry.configuration) end
     end
-    if left then
-        redis.call('HSET', meta, 'bars', clock + lease)
-    else
-        redis.call('HDEL', meta, 'bars')
-    end
+    return #expired
 end
 
-local current, declared = registry_read(epochs, session)
-if current ~= epoch
-    or tonumber(redis.call('HGET', meta, 'gen')) ~= gen
-    or not redis.call('ZSCORE', sessions, session)
-then
+local v = redis.call('HMGET', key, '.', session)
+local shard = shard_parse(key, v[1])
+local entry = shard and entry_parse(v[2])
+if not entry or entry.epoch ~= epoch or shard.gen ~= gen then
+    return { session, epoch, number, STATUS.resync }
+end
+if redis.call('ZCARD', sessions) ~= shard.sessions then
+    redis.call('UNLINK', key, sessions)
     return { session, epoch, number, STATUS.resync }
 end
 
-local clock = clock_tick(meta, sessions, lease)
-redis.call('ZADD', sessions, clock + lease, session)
-registry_write(epochs, session, epoch, declared, lease)
+clock_tick(shard, lease)
+entry.lease, entry.ends = lease, shard.clock + lease
+entry_write(key, session, entry)
+redis.call('ZADD', sessions, entry.ends, session)
 
-local expired = redis.call('ZRANGEBYSCORE', sessions, '-inf', clock,
-    'LIMIT', 0, REMOVED_AT_ONCE)
-for _, name in ipairs(expired) do
-    redis.call('ZREM', sessions, name)
-    redis.call('HDEL', epochs, name)
-    registry_count_ended(meta)
-    limits_leave(meta, name)
-end
-limits_withdraw(meta)
-prune_bars(clock)
+local removed = remove_expired(shard)
+limits_withdraw(key)
+registry_prune_bars(shard)
+shard_write(shard)
 
-local recovery = math.max(
-    (tonumber(redis.call('HGET', meta, 'recover_until')) or 0) - clock, 0)
-local census = recovery > 0 and census_read(meta, KEYS[4])
-local live = census_size(census, sessions, clock)
+local recovery = math.max(shard.recover_until - shard.clock, 0)
+local live = census_size(recovery > 0 and census_read(shard, KEYS[3]), shard)
 
-local published = redis.pcall('PUBLISH', meta .. ':c:' .. session,
+local published = redis.pcall('PUBLISH', key .. ':c:' .. session,
     'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, #expired, recovery, type(published) == 'number' and 1 or 0 }
+    live, removed, recovery, type(published) == 'number' and 1 or 0 }

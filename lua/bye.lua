@@ -1,11 +1,10 @@
 -- bye: removes a session at once, with all that it holds: its own at exit, or
 -- that of a dead worker of the same node. Its accounts and tickets become
--- void; each semaphore drops them when its permits are next wanted. The
--- session is barred for one lease, because a late hello of the dead worker
--- would register it again.
+-- void; each semaphore drops them at its next command. The session is barred
+-- for one lease, because a late hello of the dead worker would register it
+-- again.
 --
--- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- KEYS[4] census ZSET
+-- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] census ZSET
 -- ARGV[1] session that sends the command: string
 -- ARGV[2] its epoch: integer
 -- ARGV[3] number of the command: integer, echoed
@@ -19,28 +18,34 @@
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
+-- @include "include/shard.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
 -- @include "include/census.lua"
 
-local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
 local session = session_name(1)
 local epoch, number = integer(2), integer(3)
 local leaving = session_name(4)
 local lease = integer(5, 1)
 
 -- a key of the wrong type must fail the script before its first write
-redis.call('ZCARD', sessions)
-redis.call('HLEN', epochs)
-local clock = clock_tick(meta, sessions, lease)
+redis.call('ZCARD', KEYS[2])
+local v = redis.call('HMGET', KEYS[1], '.', leaving)
+local shard = shard_parse(KEYS[1], v[1])
+if not shard then return { session, epoch, number, STATUS.ok } end
 
-redis.call('ZREM', sessions, leaving)
-redis.call('HSET', epochs, leaving, 'bye ' .. (clock + lease))
-redis.call('HSETNX', meta, 'bars', clock + lease)
-registry_count_ended(meta)
-limits_leave(meta, leaving)
-limits_withdraw(meta)
-census_declared(meta, KEYS[4], sessions, leaving, true)
+clock_tick(shard, lease)
+local entry = entry_parse(v[2])
+registry_bar(shard, leaving, shard.clock + lease)
+registry_log_ended(shard, leaving)
+if entry then
+    redis.call('ZREM', KEYS[2], leaving)
+    shard.sessions = shard.sessions - 1
+    limits_leave(shard.key, entry.configuration)
+end
+limits_withdraw(shard.key)
+census_declared(shard, KEYS[3], KEYS[2], leaving, true)
+shard_write(shard)
 
 return { session, epoch, number, STATUS.ok }

@@ -1,7 +1,7 @@
 -- configure: states the literal limits of the session's configuration, a part
 -- per call, in order; or leaves the configuration, as an exiting worker does.
 --
--- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
+-- KEYS[1] shard HASH
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -18,11 +18,11 @@
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
--- @include "include/registry.lua"
+-- @include "include/shard.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
 
-local meta, epochs = KEYS[1], KEYS[3]
+local key = KEYS[1]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local id = configuration_id(4)
@@ -58,16 +58,17 @@ end
 
 -- States the part. False: an earlier part is missing.
 local function state()
-    local sessions, stated = limits_read(meta, id)
-    if part ~= stated then return part < stated end
+    local config = limits_read(key, id)
+    if part ~= config.stated then return part < config.stated end
     local pairs_of = {}
     for i, name in ipairs(names) do
         pairs_of[i] = name .. ' ' .. limits[i]
     end
-    limits_change(meta, names, limits, insert)
-    redis.call('HSET', meta, 'names:' .. id .. ':' .. part,
+    limits_change(key, names, limits, insert)
+    redis.call('HSET', key, 'names:' .. id .. ':' .. part,
         table.concat(pairs_of, ' '))
-    limits_write(meta, id, sessions, stated + 1, parts)
+    config.stated, config.parts = config.stated + 1, parts
+    limits_write(key, id, config)
     return true
 end
 
@@ -75,19 +76,21 @@ local function reply(status)
     return { session, epoch, number, status }
 end
 
-if registry_read(epochs, session) ~= epoch then
+local v = redis.call('HMGET', key, '.', session)
+local entry = shard_parse(key, v[1]) and entry_parse(v[2])
+if not entry or entry.epoch ~= epoch then
     return reply(STATUS.resync)
 end
 
 if id == NO_CONFIGURATION then
-    limits_leave(meta, session)
-    limits_withdraw(meta)
+    limits_leave(key, entry.configuration)
+    entry.configuration = NO_CONFIGURATION
+    entry_write(key, session, entry)
+    limits_withdraw(key)
     return reply(STATUS.ok)
 end
 
-if redis.call('HGET', meta, 'session:' .. session) ~= id
-    or not state()
-then
+if entry.configuration ~= id or not state() then
     return reply(STATUS.resync)
 end
 return reply(STATUS.ok)

@@ -2,8 +2,7 @@
 -- in absolute figures. They replace the account of all older epochs, so late
 -- commands of an older connection have no effect any more.
 --
--- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- KEYS[4] semaphore HASH, KEYS[5] its queue ZSET
+-- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -23,83 +22,102 @@
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
--- @include "include/registry.lua"
+-- @include "include/shard.lua"
+-- @include "include/account.lua"
+-- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
 
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local limit, held = integer(4), integer(5)
 local more, tickets = integer(6), integer(7)
-local first = 8
 -- older epochs under which a ticket of unknown place is looked up, at most
 local EPOCHS_BACK = 16
 
-for i = first, first + 4 * tickets - 1, 4 do
-    integer(i, 1)
-    integer(i + 1, 1)
-    integer(i + 2, -2^53)
-    integer(i + 3)
+-- Ticket n of the call.
+local function declared_ticket(n)
+    local i = 4 + 4 * n
+    return {
+        number = integer(i, 1), weight = integer(i + 1, 1),
+        place = integer(i + 2, -2^53), acquired = integer(i + 3)
+    }
 end
 
-local function error_reply(status)
-    return { session, epoch, number, status }
+local function member(ticket, of_epoch)
+    return string.format('%s %d %d %d', session, of_epoch, ticket.number,
+        ticket.weight)
 end
 
-local function member(i, of_epoch)
-    return string.format('%s %d %s %s', session, of_epoch, ARGV[i],
-        ARGV[i + 1])
-end
-
--- Place and epoch of a ticket in the queue; place 0: not queued. The session
--- cannot know which of its declares since the acquire were executed.
-local function find_place(i, acquired)
-    for of_epoch = epoch, math.max(acquired, epoch - EPOCHS_BACK), -1 do
-        local place = redis.call('ZSCORE', KEYS[5], member(i, of_epoch))
-        if place then return tonumber(place), of_epoch end
+-- Sets place and epoch of a ticket in the queue; place 0: not queued. The
+-- session cannot know which of its declares since the acquire were executed.
+local function find_place(sem, ticket)
+    local members, epochs = {}, {}
+    for of_epoch = epoch, math.max(ticket.acquired, epoch - EPOCHS_BACK), -1 do
+        members[#members + 1] = member(ticket, of_epoch)
+        epochs[#epochs + 1] = of_epoch
     end
-    return 0, acquired
-end
-
-local current, _, lease = registry_read(KEYS[3], session)
-if current ~= epoch then
-    return error_reply(STATUS.resync)
-end
-local view = shard_view(KEYS[1], KEYS[2], KEYS[3], lease)
-if not view.gen then
-    return error_reply(STATUS.resync)
-end
-local sem = semaphore_read(KEYS[4], KEYS[5], session, view)
-if not sem or not queue_read(sem, view) then
-    return error_reply(STATUS.broken)
-end
-if semaphore_queue_lost(sem, view, session) then
-    return error_reply(STATUS.resync)
-end
-
-local reply = { session, epoch, number, STATUS.ok, 0 }
-local waiting = 0
-
-for i = first, first + 4 * tickets - 1, 4 do
-    local of_epoch, place = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 2])
-    if place == 0 then
-        place, of_epoch = find_place(i, of_epoch)
+    for i, place in ipairs(queue_scores(sem, members)) do
+        if place then
+            if place > PARKED / 2 then place = place - PARKED end
+            ticket.place, ticket.acquired = place, epochs[i]
+            return
+        end
     end
-    if place ~= 0 then
-        redis.call('ZREM', KEYS[5], member(i, of_epoch))
-        queue_add(sem, member(i, epoch), place)
-        waiting = waiting + 1
-    end
-    reply[#reply + 1] = place
 end
 
-local account = more == 1 and account_get(sem, session)
-if account and account.epoch == epoch then
+-- Moves the tickets to this epoch. Returns how many are in the queue.
+local function declare_tickets(sem, all)
+    local waiting = 0
+    for _, ticket in ipairs(all) do
+        if ticket.place == 0 then find_place(sem, ticket) end
+        if ticket.place ~= 0 then
+            sem.removed[#sem.removed + 1] = member(ticket, ticket.acquired)
+            queue_add(sem, member(ticket, epoch), ticket.place)
+            sem.seq = math.max(sem.seq, ticket.place % CLASS)
+            waiting = waiting + 1
+        end
+    end
+    return waiting
+end
+
+-- Whether the tickets of others count, but the queue is gone.
+local function lost(sem, view, marker)
+    local own = sem.accounts[session]
+    return sem.waiting - (own and own.waiting or 0) > 0 and not marker
+        and not view.recovering
+end
+
+local function declare(all)
+    local v = redis.call('HMGET', KEYS[1], '.', session)
+    local view = view_new(KEYS[1], session, v[1], v[2])
+    if not view or view.entry.epoch ~= epoch then return STATUS.resync end
+    local sem = semaphore_new(KEYS[2], KEYS[3], session,
+        redis.pcall('HMGET', KEYS[2], '.', session), view)
+    local marker = sem and queue_scores(sem, { MARKER })
+    if not marker then return STATUS.broken end
+    semaphore_drop_ended(sem, view)
+    if lost(sem, view, marker[1]) then
+        view_lose(view)
+        return STATUS.resync
+    end
+
+    sem.had_queue = marker[1] and true
+    local account = sem.accounts[session]
+    local waiting = declare_tickets(sem, all)
+    if more == 0 or not account or account.epoch ~= epoch then
+        account = account_begin(sem, session, epoch)
+        account_add(sem, account, held, 0)
+    end
     account_add(sem, account, 0, waiting)
-else
-    account_set(sem, session, epoch, held, waiting)
-end
-sem.limit = sem.limit or limit
-reply[5] = math.max(sem.held - sem.limit, 0)
-semaphore_write(sem, view)
+    sem.limit = sem.limit or limit
+    queue_write(sem, view)
+    semaphore_write(sem, view)
 
-return reply
+    local places = {}
+    for i, ticket in ipairs(all) do places[i] = ticket.place end
+    return STATUS.ok, math.max(sem.held - sem.limit, 0), unpack(places)
+end
+
+local all = {}
+for n = 1, tickets do all[n] = declared_ticket(n) end
+return { session, epoch, number, declare(all) }

@@ -1,25 +1,24 @@
 -- hello: registers a session, or raises its epoch. It is the first command of
 -- every connection; declare for each account and declared follow.
 --
--- KEYS[1] meta HASH, KEYS[2] sessions ZSET, KEYS[3] epochs HASH
--- KEYS[4] census ZSET
+-- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] census ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
 -- ARGV[4] generation that the session remembers: integer, 0: none
 -- ARGV[5] generation to set if there is none: integer > 0, random
 -- ARGV[6] lease: integer > 0, ms
--- ARGV[7] run id of the Redis process, from INFO: hex string
--- ARGV[8] sessions, in the last answer to this session: integer, 0: the session
+-- ARGV[7] sessions, in the last answer to this session: integer, 0: the session
 --   has had none, it was never registered
--- ARGV[9] age of the last answered hello or beat of the session: integer, ms
--- ARGV[10] id of the worker's configuration, a digest of its literal limits:
+-- ARGV[8] age of the last answered hello or beat of the session: integer, ms
+-- ARGV[9] id of the worker's configuration, a digest of its literal limits:
 --   hex string; "-": it has none, or the worker exits and does not count
--- Reply: session (string), epoch, number, status (ok, stale, gone); if ok then
---   generation, live sessions (while the state recovers: with those that are
---   missing), ms until recovery ends at the latest (0: none),
+-- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
+--   ok then generation, live sessions (while the state recovers: with those
+--   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
---   1: the limits of the configuration have to be stated (configure), 0: known
+--   1: the limits of the configuration have to be stated (configure), 0: known,
+--   number that identifies the Redis process, 0: the server does not tell
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
 --   when a new session makes it n
 --
@@ -32,105 +31,135 @@
 -- promoted replica, a restart from disk) may lack the last writes and causes
 -- the same recovery.
 --
+-- The run id comes from INFO in this script, so it is that of the process that
+-- has the keys, whatever else a proxy connects to. State of another layout is
+-- replaced when nobody has moved its clock for a lease and a heartbeat.
+--
 -- Run again with the same epoch it replies stale and changes nothing but the
 -- clock. O(log n), n sessions.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
--- @include "include/registry.lua"
+-- @include "include/shard.lua"
 -- @include "include/limits.lua"
 -- @include "include/census.lua"
 
-local meta, sessions, epochs = KEYS[1], KEYS[2], KEYS[3]
+local key, sessions = KEYS[1], KEYS[2]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
-local run = run_id(7)
-local told, age = integer(8), integer(9)
-local configuration = configuration_id(10)
+local told, age = integer(7), integer(8)
+local configuration = configuration_id(9)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
-
--- The session registers with a configuration. Returns 1 if its limits have to
--- be stated (configure), 0 if they are known.
-local function join(id)
-    local joined = redis.call('HGET', meta, 'session:' .. session)
-    if joined and joined ~= id then limits_leave(meta, session) end
-    if id == NO_CONFIGURATION then return 0 end
-    local count, stated, parts = limits_read(meta, id)
-    if joined ~= id then
-        redis.call('HSET', meta, 'session:' .. session, id)
-        limits_write(meta, id, count + 1, stated, parts)
-    end
-    return parts > 0 and stated == parts and 0 or 1
-end
 
 local function reply(status, ...)
     return { session, epoch, number, status, ... }
 end
 
--- a key of the wrong type must fail the script before its first write
-redis.call('ZCARD', sessions)
-local current, declared = registry_read(epochs, session)
-local bar_end = not current and declared
-local clock = clock_tick(meta, sessions, lease)
-
-if bar_end and bar_end > clock then
-    return reply(STATUS.gone)
-end
-if current and current >= epoch then
-    return reply(STATUS.stale)
+-- The run id of this Redis process, "" where the user may not know it.
+local function run_read()
+    local info = redis.pcall('INFO', 'server')
+    return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
 end
 
-local v = redis.call('HMGET', meta, 'gen', 'created', 'run', 'wall')
-local gen, created = tonumber(v[1]), tonumber(v[2]) or 0
-local restarted = v[3] and v[3] ~= run
-
-if not gen then
-    -- leases in a registry that is left over are times of another clock, and
-    -- its sessions would never leave their configurations
-    redis.call('UNLINK', meta, sessions, epochs)
-    current = nil
-    gen, created = fresh, clock
-    redis.call('HSET', meta, 'gen', string.format('%.0f', gen),
-        'created', created, 'clock', clock, 'wall', v[4])
+-- The head of a new state. The log of the ended begins at a random number, so
+-- that no semaphore that is left over has seen it.
+local function shard_new()
+    local now = wall_now()
+    return {
+        key = key, gen = fresh, clock = 0, wall = now, recover_until = 0,
+        ended = fresh % 2^49, sessions = 0, first_bar = 0, last_bar = 0,
+        logged = {}
+    }
 end
-redis.call('HSET', meta, 'run', run)
-redis.call('HSETNX', meta, 'recover_until', 0)
 
-local lost = known ~= 0 and known ~= gen
-local census = census_read(meta, KEYS[4])
-if not census or census.gen ~= gen or restarted then
-    census = census_begin(meta, KEYS[4], census, sessions, gen,
-        restarted and clock or created, lease, restarted, clock)
+-- Whether somebody may use the state of another layout: its wall clock, text,
+-- has moved lately.
+local function in_use(wall)
+    return wall and math.abs(wall_now() - wall) <= lease + heartbeat(lease)
 end
-if lost then
-    census.lost = true
-    census.lease = math.max(census.lease, lease)
-end
-if census_open(census, clock) then
-    census_hello(census, session, clock, lease,
-        told > 0 and (lost or census.any and known ~= 0), told, age)
-end
-census_write(census)
 
-redis.call('ZADD', sessions, clock + lease, session)
-registry_write(epochs, session, epoch, current and declared or 0, lease)
-local unknown = join(configuration)
-
-local recovery = census_judge(census, sessions, clock)
-local size = census_size(census, sessions, clock)
+-- The census of the state, begun anew if state was lost.
+local function census_of(shard, created, restarted)
+    local census = census_read(shard, KEYS[3])
+    if not census or census.gen ~= shard.gen or restarted then
+        census = census_begin(shard, KEYS[3], census,
+            restarted and shard.clock or created, lease, restarted)
+    end
+    return census
+end
 
 -- The others learn of a new session with their next beat. If state is lost
 -- before that, one that knows of it makes the census wait for it.
-if not current then
+local function notify_others(size)
     local others = redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)
     for _, other in ipairs(others) do
         if other ~= session then
-            redis.pcall('PUBLISH', meta .. ':c:' .. other, 'sessions ' .. size)
+            redis.pcall('PUBLISH', key .. ':c:' .. other, 'sessions ' .. size)
         end
     end
 end
 
-return reply(STATUS.ok, gen, size, recovery, current and 1 or 0, unknown)
+-- a key of the wrong type must fail the script before its first write
+local registered = redis.call('ZCARD', sessions)
+local v = redis.call('HMGET', key, '.', session, 'created', 'run', 'gen',
+    'wall')
+local shard = shard_parse(key, v[1])
+local entry, bar_end = entry_parse(v[2])
+
+if not shard and (v[1] or v[5]) then
+    local wall = string.match(v[1] or '', '^%d+ %d+ %d+ (%d+)') or v[6]
+    if in_use(tonumber(wall)) then return reply(STATUS.layout) end
+end
+if shard and registered == shard.sessions then
+    clock_tick(shard, lease)
+    if bar_end and bar_end > shard.clock then
+        shard_write(shard)
+        return reply(STATUS.gone)
+    end
+    if entry and entry.epoch >= epoch then
+        shard_write(shard)
+        return reply(STATUS.stale)
+    end
+else
+    -- leases in a registry that is left over are times of another clock
+    redis.call('UNLINK', key, sessions)
+    shard, entry, v = shard_new(), nil, {}
+    redis.call('HSET', key, 'created', 0)
+end
+
+local run = run_read()
+local restarted = v[4] and v[4] ~= '' and run ~= '' and v[4] ~= run
+if v[4] ~= run then redis.call('HSET', key, 'run', run) end
+
+local lost = known ~= 0 and known ~= shard.gen
+local census = census_of(shard, tonumber(v[3]) or 0, restarted)
+if lost then
+    census.lost = true
+    census.lease = math.max(census.lease, lease)
+end
+if census_open(census, shard.clock) then
+    census_hello(census, session, shard.clock, lease,
+        told > 0 and (lost or census.any and known ~= 0), told, age)
+end
+census_write(census)
+
+local joined = entry and entry.configuration == configuration
+if entry and not joined then limits_leave(key, entry.configuration) end
+local unknown = limits_join(key, configuration, session, joined)
+entry_write(key, session, {
+    epoch = epoch, declared = entry and entry.declared or 0, lease = lease,
+    ends = shard.clock + lease, configuration = configuration
+})
+redis.call('ZADD', sessions, shard.clock + lease, session)
+if not entry then shard.sessions = shard.sessions + 1 end
+
+local recovery = census_judge(census, sessions)
+local size = census_size(census, shard)
+shard_write(shard)
+if not entry then notify_others(size) end
+
+return reply(STATUS.ok, shard.gen, size, recovery, entry and 1 or 0, unknown,
+    tonumber(string.sub(run, 1, 12), 16) or 0)

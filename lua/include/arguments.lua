@@ -12,21 +12,17 @@ local function integer(i, min, max)
     return n
 end
 
--- Checks the characters of all arguments from ARGV[first] on in one pattern
--- match: cheaper than integer() for each of them. plain_integer() completes
--- the check.
-local function plain_integers(first)
-    if string.find(table.concat(ARGV, ',', first), '^[%d,-]*$') then return end
-    for i = first, #ARGV do integer(i, -2^53) end
-end
-
--- Same as integer(), for arguments that plain_integers() has checked.
-local function plain_integer(i, min, max)
-    local n = tonumber(ARGV[i])
-    if not n or n < min or n > (max or 2^53) then
-        error('DSEM argument ' .. i .. ' is not an integer in range', 0)
+-- The integers that a pattern captures in ARGV[i].
+local function integers(i, pattern)
+    local list = { string.match(ARGV[i] or '', pattern) }
+    for n, text in ipairs(list) do
+        list[n] = tonumber(text)
+        if list[n] > 2^53 then list = {} break end
     end
-    return n
+    if #list == 0 then
+        error('DSEM argument ' .. i .. ' is not a list of integers in range', 0)
+    end
+    return list
 end
 
 -- The session name in ARGV[i]. The colon distinguishes the accounts of a
@@ -52,14 +48,6 @@ end
 local function encoded_name(i)
     if not string.find(ARGV[i] or '', '^[%w._:%%~-]+$') then
         error('DSEM argument ' .. i .. ' is not an encoded name', 0)
-    end
-    return ARGV[i]
-end
-
--- The run id of a Redis process in ARGV[i].
-local function run_id(i)
-    if not ARGV[i] or not string.find(ARGV[i], '^%x+$') then
-        error('DSEM argument ' .. i .. ' is not a run id', 0)
     end
     return ARGV[i]
 end

@@ -4,8 +4,8 @@
 -- away makes it last a lease, because its requests may still run.
 --
 -- A census is open for one lease, from the creation of a generation or from
--- the first hello to another Redis process. The field "census" of the meta
--- HASH has its figures, see census_read(). The census ZSET has the sessions
+-- the first hello to another Redis process. The field "census" of the shard
+-- has its figures, see census_read(). The census ZSET has the sessions
 -- that sent hello meanwhile; the first hello decides. Scores:
 --   -inf            the session was not registered in the lost state: it is
 --                   not counted
@@ -28,14 +28,14 @@ local NOTIFIED_AT_ONCE = 256
 -- lost, so there is a recovery; number: of sessions that were registered;
 -- number_fence: of the session that told it; freshest: clock time of the last
 -- answer to any session.
-local function census_read(meta, key)
-    local text = redis.call('HGET', meta, 'census')
+local function census_read(shard, key)
+    local text = redis.call('HGET', shard.key, 'census')
     local gen, begins, lease, any, lost, number, number_fence, freshest =
         string.match(text or '',
             '^(%d+) (%d+) (%d+) (%d) (%d) (%d+) (%-?%d+) (%-?%d+)$')
     if not gen then return nil end
     return {
-        meta = meta, key = key, gen = tonumber(gen),
+        shard = shard, key = key, gen = tonumber(gen),
         begins = tonumber(begins), lease = tonumber(lease),
         any = any == '1', lost = lost == '1', number = tonumber(number),
         number_fence = tonumber(number_fence), freshest = tonumber(freshest)
@@ -43,7 +43,7 @@ local function census_read(meta, key)
 end
 
 local function census_write(census)
-    redis.call('HSET', census.meta, 'census', string.format(
+    redis.call('HSET', census.shard.key, 'census', string.format(
         '%.0f %.0f %.0f %d %d %.0f %.0f %.0f', census.gen, census.begins,
         census.lease, census.any and 1 or 0, census.lost and 1 or 0,
         census.number, census.number_fence, census.freshest))
@@ -64,11 +64,13 @@ end
 -- The number of registered sessions. While the state recovers it includes
 -- those that are missing: all that were registered before the loss, and those
 -- that are new. A second loss must not forget them.
-local function census_size(census, sessions, clock)
-    local size = redis.call('ZCARD', sessions)
-    if not census_open(census, clock) or not census.lost then return size end
-    local ends = tonumber(redis.call('HGET', census.meta, 'recover_until'))
-    if not ends or ends <= clock then return size end
+local function census_size(census, shard)
+    local size = shard.sessions
+    if not census_open(census, shard.clock) or not census.lost
+        or shard.recover_until <= shard.clock
+    then
+        return size
+    end
     local new = redis.call('ZCARD', census.key) - census_count(census, 0)
         - census_count(census, PENDING)
     return math.max(size, census.number + new)
@@ -76,12 +78,11 @@ end
 
 -- Begins a census. The registry, or the census before, may have survived: its
 -- size is one of the numbers.
-local function census_begin(meta, key, before, sessions, gen, begins, lease,
-    any, clock)
+local function census_begin(shard, key, before, begins, lease, any)
     local census = {
-        meta = meta, key = key, gen = gen, begins = begins, lease = lease,
-        any = any, lost = any, freshest = NEVER,
-        number = census_size(before, sessions, clock), number_fence = -NEVER
+        shard = shard, key = key, gen = shard.gen, begins = begins,
+        lease = lease, any = any, lost = any, freshest = NEVER,
+        number = census_size(before, shard), number_fence = -NEVER
     }
     redis.call('UNLINK', key)
     return census
@@ -150,35 +151,29 @@ end
 -- Ends the recovery if no session is missing, or continues it if one is.
 -- Returns the remaining ms of the recovery. The end is published as
 -- "recovered" on the channels of the sessions.
-local function census_judge(census, sessions, clock)
-    local v = redis.call('HMGET', census.meta, 'recover_until', 'pause')
-    local before = tonumber(v[1]) or 0
-    local ends = before
+local function census_judge(census, sessions)
+    local shard = census.shard
+    local clock, before = shard.clock, shard.recover_until
     if census.lost and census_open(census, clock) then
-        ends = census_end(census, clock, before, tonumber(v[2]) or 0)
+        local pause = tonumber(redis.call('HGET', shard.key, 'pause')) or 0
+        shard.recover_until = census_end(census, clock, before, pause)
     end
-    if ends ~= before then
-        redis.call('HSET', census.meta, 'recover_until', ends)
-    end
-    if before > clock and ends <= clock then
+    if before > clock and shard.recover_until <= clock then
         local all = redis.call('ZRANGE', sessions, 0, NOTIFIED_AT_ONCE - 1)
         for _, session in ipairs(all) do
-            redis.pcall('PUBLISH', census.meta .. ':c:' .. session,
-                'recovered')
+            redis.pcall('PUBLISH', shard.key .. ':c:' .. session, 'recovered')
         end
     end
-    return math.max(ends - clock, 0)
+    return math.max(shard.recover_until - clock, 0)
 end
 
 -- Counts a session that has declared (left: false) or was removed (left: true).
 -- Returns the remaining ms of the recovery.
-local function census_declared(meta, key, sessions, session, left)
-    local v = redis.call('HMGET', meta, 'clock', 'recover_until', 'gen')
-    local clock = tonumber(v[1]) or 0
-    local recovery = math.max((tonumber(v[2]) or 0) - clock, 0)
+local function census_declared(shard, key, sessions, session, left)
+    local recovery = math.max(shard.recover_until - shard.clock, 0)
     if recovery == 0 then return 0 end
-    local census = census_read(meta, key)
-    if not census or census.gen ~= tonumber(v[3]) then return recovery end
+    local census = census_read(shard, key)
+    if not census or census.gen ~= shard.gen then return recovery end
     census_settle(census, session, left)
-    return census_judge(census, sessions, clock)
+    return census_judge(census, sessions)
 end

@@ -4,9 +4,11 @@
 -- raise from the last, and a forgotten node can only be careful. They are
 -- computed when a configuration comes or goes, and never in between.
 --
--- All of it is in the meta HASH, and lost only together with the generation:
---   session:<session>     id of the session's configuration, a digest
---   config:<id>           "sessions stated parts"; complete: stated = parts
+-- All of it is in the shard HASH:
+--   <session>             the session's entry ends with the id of its
+--                         configuration, a digest
+--   config:<id>           "sessions stated parts node"; complete: stated =
+--                         parts; node: of the last session that came
 --   names:<id>:<part>     "name limit name limit ..."; parts 0 to stated - 1
 --   limit:<name>          "limit id id ...;limit id ...", the lowest first
 --   leaving               "id id ...", without sessions, to be withdrawn
@@ -14,33 +16,48 @@
 -- the id of a session that states no limits, or whose worker exits
 local NO_CONFIGURATION = '-'
 
--- Sessions registered with a configuration, parts stated, parts in all.
-local function limits_read(meta, id)
-    local text = redis.call('HGET', meta, 'config:' .. id)
-    local sessions, stated, parts =
-        string.match(text or '', '^(%d+) (%d+) (%d+)$')
-    return tonumber(sessions) or 0, tonumber(stated) or 0,
-        tonumber(parts) or 0
+-- A configuration: sessions registered with it, parts stated, parts in all,
+-- and a node that has it.
+local function limits_read(key, id)
+    local text = redis.call('HGET', key, 'config:' .. id)
+    local sessions, stated, parts, node =
+        string.match(text or '', '^(%d+) (%d+) (%d+) (%S+)$')
+    return {
+        sessions = tonumber(sessions) or 0, stated = tonumber(stated) or 0,
+        parts = tonumber(parts) or 0, node = node or '-'
+    }
 end
 
-local function limits_write(meta, id, sessions, stated, parts)
-    redis.call('HSET', meta, 'config:' .. id,
-        string.format('%d %d %d', sessions, stated, parts))
+local function limits_write(key, id, config)
+    redis.call('HSET', key, 'config:' .. id, string.format('%d %d %d %s',
+        config.sessions, config.stated, config.parts, config.node))
 end
 
--- The session leaves its configuration. If it was the last one, some later
+-- A session comes to a configuration. Returns 1 if its limits have to be stated
+-- (configure), 0 if they are known.
+local function limits_join(key, id, session, joined)
+    if id == NO_CONFIGURATION then return 0 end
+    local config = limits_read(key, id)
+    if not joined then
+        config.sessions = config.sessions + 1
+        config.node = string.match(session, '^[^:]+')
+        limits_write(key, id, config)
+    end
+    return config.parts > 0 and config.stated == config.parts and 0 or 1
+end
+
+-- A session leaves its configuration. If it was the last one, some later
 -- limits_withdraw(), at the next beat at the latest, withdraws the limits.
-local function limits_leave(meta, session)
-    local id = redis.call('HGET', meta, 'session:' .. session)
-    if not id then return end
-    redis.call('HDEL', meta, 'session:' .. session)
-    local sessions, stated, parts = limits_read(meta, id)
-    limits_write(meta, id, math.max(sessions - 1, 0), stated, parts)
-    if sessions > 1 then return end
-    local leaving = redis.call('HGET', meta, 'leaving')
+local function limits_leave(key, id)
+    if id == NO_CONFIGURATION then return end
+    local config = limits_read(key, id)
+    config.sessions = math.max(config.sessions - 1, 0)
+    limits_write(key, id, config)
+    if config.sessions > 0 then return end
+    local leaving = redis.call('HGET', key, 'leaving')
     if not leaving then
-        redis.call('HSET', meta, 'leaving', id)
+        redis.call('HSET', key, 'leaving', id)
     elseif not string.find(leaving, id, 1, true) then
-        redis.call('HSET', meta, 'leaving', leaving .. ' ' .. id)
+        redis.call('HSET', key, 'leaving', leaving .. ' ' .. id)
     end
 end

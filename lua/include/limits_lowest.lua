@@ -1,34 +1,25 @@
 -- The limit in force of a name with literal limits, see limits.lua: its field
 -- has the lowest one first, with the configurations that ask for it.
 
--- sessions searched by one call for the node that asks for a lower limit
-local SEARCHED_AT_ONCE = 100
+-- configurations looked at by one call for a node that asks for a lower limit
+local LOOKED_AT = 16
 
 -- The lowest limit of a name, from its field; nil: no configuration has it.
 local function limits_lowest(text)
     return text and tonumber(string.match(text, '^%d+'))
 end
 
--- Another node with a session that asks for the lowest limit of a name, or nil.
--- A large registry is searched in pieces, another one by each call.
-local function limits_node(view, text, session, number)
-    local ids = string.match(text, '^[^;]+')
+-- Another node that asks for the lowest limit of a name, or nil.
+local function limits_node(key, text, session)
     local own = string.match(session, '^[^:]+')
-    local pieces = math.ceil(redis.call('ZCARD', view.registry)
-        / SEARCHED_AT_ONCE)
-    local first = number % math.max(pieces, 1) * SEARCHED_AT_ONCE
-    local names = redis.call('ZRANGE', view.registry, first,
-        first + SEARCHED_AT_ONCE - 1)
-    if #names == 0 then return nil end
     local fields = {}
-    for i, name in ipairs(names) do fields[i] = 'session:' .. name end
-    local found = redis.call('HMGET', view.meta, unpack(fields))
-    for i, name in ipairs(names) do
-        local node = string.match(name, '^[^:]+')
-        if node ~= own and found[i]
-            and string.find(ids, ' ' .. found[i], 1, true)
-        then
-            return node
-        end
+    for id in string.gmatch(string.match(text, '^[^;]+'), ' (%S+)') do
+        fields[#fields + 1] = 'config:' .. id
+        if #fields == LOOKED_AT then break end
+    end
+    local configs = redis.call('HMGET', key, unpack(fields))
+    for i = 1, #fields do
+        local node = string.match(configs[i] or '', '(%S+)$')
+        if node and node ~= own then return node end
     end
 end

@@ -33,12 +33,12 @@ end
 
 -- Applies change(text, limit) to the fields of all names of one part.
 -- Returns the size of the fields in bytes.
-local function limits_change(meta, names, limits, change)
+local function limits_change(key, names, limits, change)
     if #names == 0 then return 0 end
     local fields = {}
     for i, name in ipairs(names) do fields[i] = 'limit:' .. name end
-    local texts = redis.call('HMGET', meta, unpack(fields))
-    local set, gone, size = { 'HSET', meta }, { 'HDEL', meta }, 0
+    local texts = redis.call('HMGET', key, unpack(fields))
+    local set, gone, size = { 'HSET', key }, { 'HDEL', key }, 0
     for i, field in ipairs(fields) do
         size = size + #(texts[i] or '')
         local text = change(texts[i], limits[i])
@@ -54,43 +54,43 @@ local function limits_change(meta, names, limits, change)
 end
 
 -- Withdraws the last part of a configuration; returns the size of its fields.
-local function limits_withdraw_part(meta, id, part)
+local function limits_withdraw_part(key, id, part)
     local field = 'names:' .. id .. ':' .. part
-    local text = redis.call('HGET', meta, field)
+    local text = redis.call('HGET', key, field)
     local names = {}
     for name in string.gmatch(text or '', '(%S+) %d+') do
         names[#names + 1] = name
     end
-    local size = limits_change(meta, names, {}, function(old)
+    local size = limits_change(key, names, {}, function(old)
         return limits_remove(old, id)
     end)
-    redis.call('HDEL', meta, field)
+    redis.call('HDEL', key, field)
     return size
 end
 
 -- Withdraws configurations without sessions, the last part first; what is left
 -- is for the next call.
-local function limits_withdraw(meta)
+local function limits_withdraw(key)
     local size, done = 0, 0
     while done < PARTS_AT_ONCE and size < BYTES_AT_ONCE do
-        local leaving = redis.call('HGET', meta, 'leaving')
+        local leaving = redis.call('HGET', key, 'leaving')
         if not leaving then return end
         local id, rest = string.match(leaving, '^(%S+) ?(.*)$')
-        local sessions, stated, parts = limits_read(meta, id)
-        if sessions == 0 and stated > 0 then
-            stated = stated - 1
-            size = size + limits_withdraw_part(meta, id, stated)
-            limits_write(meta, id, 0, stated, parts)
+        local config = limits_read(key, id)
+        if config.sessions == 0 and config.stated > 0 then
+            config.stated = config.stated - 1
+            size = size + limits_withdraw_part(key, id, config.stated)
+            limits_write(key, id, config)
         end
         done = done + 1
-        if sessions == 0 and stated == 0 then
-            redis.call('HDEL', meta, 'config:' .. id)
+        if config.sessions == 0 and config.stated == 0 then
+            redis.call('HDEL', key, 'config:' .. id)
         end
-        if sessions > 0 or stated == 0 then
+        if config.sessions > 0 or config.stated == 0 then
             if rest == '' then
-                redis.call('HDEL', meta, 'leaving')
+                redis.call('HDEL', key, 'leaving')
             else
-                redis.call('HSET', meta, 'leaving', rest)
+                redis.call('HSET', key, 'leaving', rest)
             end
         end
     end

@@ -1,32 +1,44 @@
--- The registry: the live sessions with epoch, declared epoch and lease. A
--- session is a member of the sessions ZSET (score: end of its lease) exactly
--- while its field in the epochs HASH is "epoch declared lease". A field
--- "bye until" bars a session that bye has removed, until that clock time.
+-- Changes of the registry: sessions that end, and bars. Each ended session,
+-- and each session with an ended epoch, is logged by name in the shard: a
+-- semaphore looks only at those that ended since it last did.
 
--- Reads a session. Returns epoch, declared epoch and lease in ms if it is
--- registered; nil and the end of the bar if it is barred; nil otherwise.
-local function registry_read(epochs, session)
-    local entry = redis.call('HGET', epochs, session)
-    if not entry then return nil end
-    local epoch, declared, lease = string.match(entry, '^(%d+) (%d+) (%d+)$')
-    if epoch then
-        return tonumber(epoch), tonumber(declared), tonumber(lease)
+-- Bars deleted by one call at most.
+local PRUNED_AT_ONCE = 100
+
+-- Accounts of the session, or of its epochs before the declared one, are void.
+local function registry_log_ended(shard, session)
+    shard.ended = shard.ended + 1
+    shard.logged[#shard.logged + 1] = session
+end
+
+-- Bars a session until the clock time ends.
+local function registry_bar(shard, session, ends)
+    if shard.first_bar == 0 then shard.first_bar = shard.last_bar + 1 end
+    shard.last_bar = shard.last_bar + 1
+    redis.call('HSET', shard.key, session, string.format('bye %.0f', ends),
+        string.format('bar:%.0f', shard.last_bar), session)
+end
+
+-- Deletes expired bars, the oldest first, some per call.
+local function registry_prune_bars(shard)
+    if shard.first_bar == 0 then return end
+    local last = math.min(shard.first_bar + PRUNED_AT_ONCE - 1, shard.last_bar)
+    local fields = {}
+    for n = shard.first_bar, last do
+        fields[#fields + 1] = string.format('bar:%.0f', n)
     end
-    return nil, tonumber(string.match(entry, '^bye (%d+)$'))
-end
-
-local function registry_write(epochs, session, epoch, declared, lease)
-    redis.call('HSET', epochs, session,
-        string.format('%d %d %d', epoch, declared, lease))
-end
-
--- Counts one more session, or older epoch of a session, whose accounts are
--- void. A semaphore whose "seen" is behind this counter has accounts to check.
-local function registry_count_ended(meta)
-    return redis.call('HINCRBY', meta, 'ended', 1)
-end
-
--- The heartbeat interval of a lease, both in ms.
-local function heartbeat(lease)
-    return math.min(math.floor(lease / 5), 1000)
+    local barred = redis.call('HMGET', shard.key, unpack(fields))
+    local names = {}
+    for i = 1, #fields do names[i] = barred[i] or '' end
+    local entries = redis.call('HMGET', shard.key, unpack(names))
+    local gone = { 'HDEL', shard.key }
+    for i, field in ipairs(fields) do
+        local _, ends = entry_parse(entries[i])
+        if ends and ends > shard.clock then break end
+        gone[#gone + 1] = field
+        if ends then gone[#gone + 1] = names[i] end
+        shard.first_bar = shard.first_bar + 1
+    end
+    if shard.first_bar > shard.last_bar then shard.first_bar = 0 end
+    if #gone > 2 then redis.call(unpack(gone)) end
 end

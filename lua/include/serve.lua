@@ -1,107 +1,116 @@
 -- Grants free permits to the tickets at the head of the queue, in order. A
 -- lighter ticket never overtakes a heavier one before it.
 
--- Bounds of the work in one call, because a script blocks all other commands.
-local DROPPED_AT_ONCE = 100     -- tickets of dead sessions
-local SKIPPED_AT_ONCE = 1000    -- tickets that cannot be served now
-local PAGE_MIN, PAGE_MAX = 4, 100
+-- Tickets read at once.
+local PAGE_MAX = 100
 
--- The rank at which a walk begins: the head, or behind the tickets that the
--- last call skipped without a grant. Rank 0 is the marker.
-local function serve_start(sem)
-    if not sem.skip then return 1 end
-    return math.max(redis.call('ZCOUNT', sem.queue, '-inf', sem.skip), 1)
+-- The class of the first ticket that waits, where nobody can know it, and
+-- where none waits.
+local FIRST_UNKNOWN, FIRST_NONE = -100, 100
+
+-- A page of the queue as tickets in order, with all that is known of their
+-- sessions. nil and a status if the queue is broken or lost.
+local function serve_page(sem, view, from, size)
+    local raw = redis.pcall('ZRANGE', sem.queue, from, from + size - 1,
+        'WITHSCORES')
+    if raw.err then return nil, STATUS.broken end
+    if from == 0 and raw[1] ~= MARKER
+        and not redis.call('ZSCORE', sem.queue, MARKER)
+    then
+        return nil, STATUS.resync
+    end
+    local page, sessions = { size = #raw / 2 }, {}
+    for i = 1, #raw, 2 do
+        local session, text, epoch, number, weight = string.match(raw[i],
+            '^(%S+) ((%d+) (%d+) (%d+))$')
+        page[#page + 1] = {
+            member = raw[i], place = tonumber(raw[i + 1]), session = session,
+            text = text, epoch = tonumber(epoch), number = number,
+            weight = tonumber(weight)
+        }
+        sessions[#sessions + 1] = session
+    end
+    view_load(view, sessions)
+    accounts_load(sem, sessions)
+    return page
 end
 
--- Too many tickets in a row were skipped: the next call starts behind them.
-local function serve_mark_skipped(sem, rank)
-    local last = redis.call('ZRANGE', sem.queue, rank, rank, 'WITHSCORES')
-    sem.skip = last[2]
-end
-
--- Decides about one ticket: 'drop' (its session or epoch has ended), 'skip'
+-- Decides about one ticket: 'drop' (its session or epoch has ended), 'park'
 -- (its session is alive but cannot take a permit now, or a lowered limit is
 -- below its weight), 'stop' (too few free permits), or 'grant'.
-local function serve_decide(sem, view, member, session, epoch, weight)
-    if not session then
-        -- not a ticket; the marker stays, whatever stands before it
-        return member == MARKER and 'skip' or 'drop'
-    end
-    local known = session_view(view, session)
-    if not known or epoch < known.declared then
+local function serve_decide(sem, view, ticket)
+    local entry = view.sessions[ticket.session]
+    local account = sem.accounts[ticket.session]
+    if not entry or not account or ticket.epoch < entry.declared then
         return 'drop'
     end
-    if epoch ~= known.epoch or known.declared ~= known.epoch
-        or known.silent or weight > view.limit
+    if ticket.epoch ~= entry.epoch or entry.declared ~= entry.epoch
+        or ticket.epoch ~= account.epoch or entry.silent
+        or ticket.weight > view.limit
     then
-        return 'skip'
+        return 'park'
     end
-    if sem.held + weight > view.limit then
-        return 'stop'
-    end
-    return 'grant'
+    return sem.held + ticket.weight > view.limit and 'stop' or 'grant'
 end
 
--- One walk from the head. Puts grants into view.granted. Returns true when
--- tickets are left that want a permit.
-local function serve_walk(sem, view)
-    if sem.held >= view.limit then return sem.waiting > 0 end
-    local from = serve_start(sem)
-    local last = from + SKIPPED_AT_ONCE
-    -- set again only if this walk ends at the bound, too: else the next call
-    -- starts at the head
-    sem.skip = nil
-    while sem.waiting > 0 do
-        local free = view.limit - sem.held
-        if free <= 0 then return true end
-        local size = math.min(math.max(free, PAGE_MIN), PAGE_MAX)
-        local page = redis.call('ZRANGE', sem.queue, from, from + size - 1)
-        for _, member in ipairs(page) do
-            local session, epoch, ticket, weight =
-                string.match(member, '^(%S+) (%d+) (%d+) (%d+)$')
-            epoch, weight = tonumber(epoch), tonumber(weight)
-            local act = serve_decide(sem, view, member, session, epoch,
-                weight)
-            if act == 'stop' then
-                return true
-            elseif act == 'skip'
-                or act == 'drop' and view.dropped >= DROPPED_AT_ONCE
-            then
-                -- a dead ticket that stays must not block those behind it
-                from = from + 1
-            else
-                redis.call('ZREM', sem.queue, member)
-                local account = session and account_get(sem, session)
-                if act == 'grant' then
-                    account = account
-                        or account_set(sem, session, epoch, 0, 0)
-                    account_add(sem, account, weight, -1)
-                    local list = view.granted[session] or {}
-                    list[#list + 1] = ticket
-                    view.granted[session] = list
-                else
-                    if account and account.epoch == epoch then
-                        account_add(sem, account, 0, -1)
-                    end
-                    view.dropped = view.dropped + 1
-                end
+-- Does it. The queue itself is written later.
+local function serve_do(sem, view, act, ticket)
+    local session, account = ticket.session, sem.accounts[ticket.session]
+    view.steps = view.steps - 1
+    if act == 'park' then
+        queue_park(sem, session, account, ticket.epoch, ticket.text,
+            ticket.place)
+        return
+    end
+    sem.removed[#sem.removed + 1] = ticket.member
+    sem.scores[ticket.member] = false
+    if act == 'grant' then
+        account_add(sem, account, ticket.weight, -1)
+        local list = view.granted[session] or {}
+        list[#list + 1] = ticket.number
+        view.granted[session] = list
+    elseif account and account.epoch == ticket.epoch then
+        account_add(sem, account, 0, -1)
+    end
+end
+
+-- One page. Returns the class of the ticket that has to wait, FIRST_NONE at
+-- the end of the queue, or nil: go on.
+local function serve_walk(sem, view, page, size)
+    for _, ticket in ipairs(page) do
+        if not ticket.session then
+            if ticket.member ~= MARKER then
+                sem.removed[#sem.removed + 1] = ticket.member
             end
-        end
-        if #page < size then return sem.waiting > 0 end
-        if from >= last then
-            serve_mark_skipped(sem, from - 1)
-            return true
+        elseif sem.scores[ticket.member] == false then
+            -- cancelled by this call
+        elseif ticket.place > PARKED / 2 then
+            return FIRST_NONE
+        else
+            local act = serve_decide(sem, view, ticket)
+            if act == 'stop' then return queue_class(ticket.place) end
+            serve_do(sem, view, act, ticket)
+            if sem.held >= view.limit then return FIRST_UNKNOWN end
         end
     end
-    return false
+    return page.size < size and FIRST_NONE or nil
 end
 
--- Serves the queue. When tickets are left and sessions have ended since the
--- last scan of this semaphore, it scans the accounts and serves again.
+-- Serves the queue from its head. Returns the class of the first ticket that
+-- is left waiting; nil and a status if the queue is broken or lost.
 local function serve(sem, view)
-    if sem.waiting == 0 or view.recovering or view.paused then return end
-    if serve_walk(sem, view) and sem.seen ~= view.ended then
-        semaphore_scan(sem, view)
-        serve_walk(sem, view)
+    if sem.waiting == sem.parked then return FIRST_NONE end
+    if view.recovering or view.paused or sem.held >= view.limit then
+        return FIRST_UNKNOWN
     end
+    local from, size = 0, math.min(view.limit - sem.held, PAGE_MAX - 1) + 1
+    while view.steps > 0 do
+        local page, status = serve_page(sem, view, from, size)
+        if not page then return nil, status end
+        local class = serve_walk(sem, view, page, size)
+        if class then return class end
+        from, size = from + size, math.min(2 * size, PAGE_MAX)
+    end
+    view.more = true
+    return FIRST_UNKNOWN
 end

@@ -5,5 +5,6 @@ local STATUS = {
     resync = 1,     -- session, epoch or generation unknown: hello, declare
     stale = 2,      -- hello with an epoch not above the registered one
     gone = 3,       -- hello of a session that bye has removed: new name needed
-    broken = 4      -- a key of the semaphore has the wrong type
+    broken = 4,     -- a key of the semaphore has the wrong type
+    layout = 5      -- hello: the state has another layout, and is in use
 }

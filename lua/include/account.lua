@@ -1,0 +1,101 @@
+-- Accounts: what one session has of one semaphore. It is the positive record
+-- of grants; a ticket that is not in the queue proves nothing. Stored as
+-- "epoch held waiting", then " reuse" if not 0, then " parked chunks": tickets
+-- of this epoch that are parked, and fields with lists of parked tickets.
+
+-- Whether permits of an account may be idle, kept by the worker for its next
+-- request. The head of the semaphore has the numbers of the other two states.
+local REUSE = {
+    none = 0,
+    active = 1,     -- the session keeps permits that become free
+    recalled = 2    -- asked to return idle permits, no sync since then
+}
+
+-- The name of a session, which no other field of a semaphore looks like.
+local SESSION = '^[%w._-]+:%d+:%x+$'
+
+-- An account, parsed; false: there is none.
+local function account_parse(text)
+    local epoch, held, waiting, reuse, parked, chunks = string.match(
+        text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)$')
+    if not epoch then return false end
+    return {
+        text = text, epoch = tonumber(epoch), held = tonumber(held),
+        waiting = tonumber(waiting), reuse = tonumber(reuse) or REUSE.none,
+        parked = tonumber(parked) or 0, chunks = tonumber(chunks) or 0
+    }
+end
+
+-- An account as it is stored; nil: it is empty and has no field.
+local function account_text(account)
+    if account.held == 0 and account.waiting == 0 and account.chunks == 0 then
+        return nil
+    end
+    local text = string.format('%d %d %d', account.epoch, account.held,
+        account.waiting)
+    if account.chunks > 0 then
+        return string.format('%s %d %d %d', text, account.reuse,
+            account.parked, account.chunks)
+    end
+    return account.reuse > 0 and text .. ' ' .. account.reuse or text
+end
+
+-- Reads the accounts of these sessions that are not in memory yet.
+local function accounts_load(sem, sessions)
+    local fields, asked = {}, {}
+    for _, session in ipairs(sessions) do
+        if sem.accounts[session] == nil and not asked[session] then
+            asked[session] = true
+            fields[#fields + 1] = session
+        end
+    end
+    if #fields == 0 then return end
+    local found = redis.call('HMGET', sem.key, unpack(fields))
+    for i, session in ipairs(fields) do
+        sem.accounts[session] = account_parse(found[i])
+    end
+end
+
+-- Sets the reuse of an account, and counts it in the semaphore.
+local function account_set_reuse(sem, account, reuse)
+    if account.reuse > 0 then
+        sem.reuse[account.reuse] = sem.reuse[account.reuse] - 1
+    end
+    if reuse > 0 then sem.reuse[reuse] = sem.reuse[reuse] + 1 end
+    account.reuse = reuse
+end
+
+-- Adds to an account and to the sums. A decrease stops at zero: the account of
+-- a dead session may be gone while its tickets are still in the queue.
+local function account_add(sem, account, held, waiting)
+    if held < -account.held then held = -account.held end
+    if waiting < -account.waiting then waiting = -account.waiting end
+    account.held = account.held + held
+    account.waiting = account.waiting + waiting
+    sem.held = sem.held + held
+    sem.waiting = sem.waiting + waiting
+end
+
+-- Adds to the parked tickets of an account and to the sum.
+local function account_park(sem, account, parked)
+    if parked < -account.parked then parked = -account.parked end
+    account.parked = account.parked + parked
+    sem.parked = sem.parked + parked
+end
+
+-- Begins an account of an epoch at zero. Lists of parked tickets stay with the
+-- session until its next sync.
+local function account_begin(sem, session, epoch)
+    local account = sem.accounts[session]
+    if account then
+        account_set_reuse(sem, account, REUSE.none)
+        account_park(sem, account, -account.parked)
+        account_add(sem, account, -account.held, -account.waiting)
+        account.epoch = epoch
+    else
+        account = { epoch = epoch, held = 0, waiting = 0, reuse = REUSE.none,
+            parked = 0, chunks = 0 }
+        sem.accounts[session] = account
+    end
+    return account
+end

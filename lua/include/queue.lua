@@ -1,0 +1,133 @@
+-- The queue of a semaphore: a ZSET of tickets, "session epoch ticket weight",
+-- by place. Its first member is a marker: a queue without it was lost.
+--
+-- A ticket that nobody can serve now is parked: its session is silent or has
+-- not declared, or a lowered limit is below its weight. Its place goes up by
+-- PARKED, behind all others, so that it is stepped over once and not by every
+-- call. The fields "parked:<session>:<n>" of the semaphore list the parked
+-- tickets of a session; its next sync brings them back to their places. A list
+-- is only a hint: its tickets may have left the queue meanwhile.
+
+local MARKER = 'queue'
+
+-- The distance of two priority classes in places, above every sequence number,
+-- and that of parked tickets, above all classes.
+local CLASS, PARKED = 10000000000000, 1000000000000000
+
+-- Tickets in one list.
+local LIST_LENGTH = 100
+
+local function queue_class(place)
+    return math.floor(place / CLASS)
+end
+
+-- Scores of these members; a false one: not in the queue. nil: the key has the
+-- wrong type.
+local function queue_scores(sem, members)
+    local scores = redis.pcall('ZMSCORE', sem.queue, unpack(members))
+    if scores.err then return nil end
+    for i = 1, #members do
+        scores[i] = scores[i] and tonumber(scores[i])
+    end
+    return scores
+end
+
+-- The place of a ticket that goes behind all others of its class.
+local function queue_next_place(sem, class)
+    sem.seq = sem.seq + 1
+    return class * CLASS + sem.seq
+end
+
+-- Adds a ticket at its place, when the queue is written.
+local function queue_add(sem, member, place)
+    sem.added[#sem.added + 1] = string.format('%.0f', place)
+    sem.added[#sem.added + 1] = member
+    sem.tail = math.max(sem.tail, place)
+end
+
+-- Parks a ticket, when the queue is written; text: "epoch ticket weight".
+local function queue_park(sem, session, account, epoch, text, place)
+    sem.moved[#sem.moved + 1] = string.format('%.0f', place + PARKED)
+    sem.moved[#sem.moved + 1] = session .. ' ' .. text
+    sem.scores[session .. ' ' .. text] = place + PARKED
+    if epoch == account.epoch then account_park(sem, account, 1) end
+    local list = sem.lists[session]
+    if not list then
+        list = {}
+        sem.lists[session] = list
+    end
+    list[#list + 1] = text
+end
+
+-- Stores the lists of the tickets that this call has parked.
+local function queue_list(sem, session, account)
+    local list = sem.lists[session]
+    if not list then return end
+    for first = 1, #list, LIST_LENGTH do
+        account.chunks = account.chunks + 1
+        sem.set[#sem.set + 1] = 'parked:' .. session .. ':' .. account.chunks
+        sem.set[#sem.set + 1] = table.concat(list, ',', first,
+            math.min(first + LIST_LENGTH - 1, #list))
+    end
+end
+
+-- Takes the last list of a session away; returns its members of the queue.
+local function queue_unlist(sem, view, session, account)
+    local field = 'parked:' .. session .. ':' .. account.chunks
+    local list, members = redis.call('HGET', sem.key, field), {}
+    for text in string.gmatch(list or '', '[^,]+') do
+        members[#members + 1] = session .. ' ' .. text
+    end
+    account.chunks = account.chunks - 1
+    sem.gone[#sem.gone + 1] = field
+    view.steps = view.steps - 1 - #members
+    return members
+end
+
+-- Brings parked tickets of the session back to their places, at once: the walk
+-- that follows has to see them. Those of older epochs are void.
+local function queue_restore(sem, view, account)
+    while account.chunks > 0 and view.steps > 0 do
+        local members = queue_unlist(sem, view, sem.session, account)
+        local scores = #members > 0 and queue_scores(sem, members) or {}
+        local back, current = {}, sem.session .. ' ' .. account.epoch .. ' '
+        for i, member in ipairs(members) do
+            if scores[i] and scores[i] < PARKED / 2 then
+                -- declared again, or back already
+            elseif scores[i]
+                and string.sub(member, 1, #current) == current
+            then
+                back[#back + 1] = string.format('%.0f', scores[i] - PARKED)
+                back[#back + 1] = member
+                sem.scores[member] = scores[i] - PARKED
+                account_park(sem, account, -1)
+            elseif scores[i] then
+                sem.removed[#sem.removed + 1] = member
+            end
+        end
+        if #back > 0 then redis.call('ZADD', sem.queue, unpack(back)) end
+    end
+    if account.chunks > 0 then view.more = true end
+end
+
+-- Writes the queue. Returns a status: broken if its key has the wrong type,
+-- resync if it was lost although tickets wait.
+local function queue_write(sem, view)
+    if sem.waiting == 0 then
+        if sem.had_queue then redis.call('UNLINK', sem.queue) end
+        return STATUS.ok
+    end
+    if #sem.removed > 0 then
+        local removed = redis.pcall('ZREM', sem.queue, unpack(sem.removed))
+        if type(removed) == 'table' then return STATUS.broken end
+    end
+    if #sem.moved > 0 then
+        redis.call('ZADD', sem.queue, 'XX', unpack(sem.moved))
+    end
+    if #sem.added == 0 then return STATUS.ok end
+    local added = redis.pcall('ZADD', sem.queue, '-inf', MARKER,
+        unpack(sem.added))
+    if type(added) == 'table' then return STATUS.broken end
+    local lost = added > #sem.added / 2 and sem.waiting > #sem.added / 2
+    return lost and not view.recovering and STATUS.resync or STATUS.ok
+end

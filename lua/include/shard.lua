@@ -1,0 +1,85 @@
+-- The shard: one HASH with what all semaphores share, so that it is lost
+-- together or not at all. Its field "." is the head, nine integers that most
+-- commands read at once:
+--   layout generation clock wall recover_until ended sessions first_bar
+--   last_bar
+-- A session's field is its entry, "epoch declared lease end configuration",
+-- or a bar, "bye until". The sessions ZSET has the same sessions by the end of
+-- their leases. It is an index: when its size is not the head's "sessions",
+-- it was lost, and all state counts as lost.
+
+-- The layout of keys and fields. A script that meets another one leaves it
+-- alone. The generation, the clock and the wall clock stay the second to
+-- fourth number in all layouts.
+local LAYOUT = 2
+
+-- The last so many endings of sessions are in the fields "ended:<n>".
+local LOGGED = 512
+
+-- The head, parsed; nil: there is none, or it has another layout. Commands
+-- change the table, shard_write() stores it.
+local function shard_parse(key, text)
+    local layout, gen, clock, wall, recover_until, ended, sessions, first_bar,
+        last_bar = string.match(text or '',
+            '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    if tonumber(layout) ~= LAYOUT then return nil end
+    return {
+        key = key, text = text, gen = tonumber(gen), clock = tonumber(clock),
+        wall = tonumber(wall), recover_until = tonumber(recover_until),
+        ended = tonumber(ended), sessions = tonumber(sessions),
+        first_bar = tonumber(first_bar), last_bar = tonumber(last_bar),
+        logged = {}
+    }
+end
+
+-- Stores the head and the log of the ended, if they have changed.
+local function shard_write(shard)
+    local text = string.format(
+        '%d %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', LAYOUT, shard.gen,
+        shard.clock, shard.wall, shard.recover_until, shard.ended,
+        shard.sessions, shard.first_bar, shard.last_bar)
+    if text == shard.text then return end
+    shard.text = text
+    local set, gone = { 'HSET', shard.key, '.', text }, { 'HDEL', shard.key }
+    local first = shard.ended - #shard.logged
+    for i, session in ipairs(shard.logged) do
+        set[#set + 1] = string.format('ended:%.0f', first + i)
+        set[#set + 1] = session
+        gone[#gone + 1] = string.format('ended:%.0f', first + i - LOGGED)
+    end
+    shard.logged = {}
+    redis.call(unpack(set))
+    if #gone > 2 then redis.call(unpack(gone)) end
+end
+
+-- An entry, parsed; nil and the end of the bar if the session is barred; nil
+-- if it is unknown.
+local function entry_parse(text)
+    local epoch, declared, lease, ends, configuration =
+        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
+    if not epoch then
+        return nil, tonumber(string.match(text or '', '^bye (%d+)$'))
+    end
+    return {
+        epoch = tonumber(epoch), declared = tonumber(declared),
+        lease = tonumber(lease), ends = tonumber(ends),
+        configuration = configuration
+    }
+end
+
+local function entry_write(key, session, entry)
+    redis.call('HSET', key, session, string.format('%d %d %d %d %s',
+        entry.epoch, entry.declared, entry.lease, entry.ends,
+        entry.configuration))
+end
+
+-- The heartbeat interval of a lease, both in ms.
+local function heartbeat(lease)
+    return math.min(math.floor(lease / 5), 1000)
+end
+
+-- Whether a session has missed two heartbeats. It is judged by the stored
+-- clock, because a step of the host's clock does not move that.
+local function entry_silent(entry, clock)
+    return clock - (entry.ends - entry.lease) > 2 * heartbeat(entry.lease)
+end
