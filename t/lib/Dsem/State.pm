@@ -11,15 +11,16 @@ package Dsem::State;
 #   (name => key), census_key, orders_key (the one that has them),
 #   keys_of($script, $name) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
-# Semaphore: held waiting limit counts ('held waiting') figures (a hash)
+# Semaphore: held waiting limit counts ('held waiting') figure($name, $field)
+#   figures (a hash with active and recalled: sessions with idle permits)
 #   accounts ({session => {epoch held waiting reuse}}) account($name, $session)
 #   exists, queue (its tickets in order), marked (has its
 #   marker), places ({ticket => place}),
 #   snapshot (figures, accounts, queue and entries at one time), set_figure,
 #   delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
-#   entry ({epoch declared lease}, or {bar => end}), entries, enter, forget,
-#   census_declared (number).
+#   entry ({epoch declared lease}, or {bar => end}), entries, declared
+#   (epochs), enter, forget, census_declared (number).
 # Shard: shard(@fields: gen clock wall recover_until ended created ...),
 #   set_shard, advance (clock), step_wall, recovering, drop_generation,
 #   delete_shard.
@@ -145,10 +146,12 @@ sub accounts {
 }
 
 sub account { $_[0]->accounts($_[1])->{ $_[2] } }
-sub held { ($_[0]->some_figures($_[1], 'held'))[0] }
-sub waiting { ($_[0]->some_figures($_[1], 'waiting'))[0] }
-sub limit { ($_[0]->some_figures($_[1], 'limit'))[0] }
+sub held { $_[0]->figure($_[1], 'held') }
+sub waiting { $_[0]->figure($_[1], 'waiting') }
+sub limit { $_[0]->figure($_[1], 'limit') }
 sub counts { join ' ', $_[0]->some_figures($_[1], qw(held waiting)) }
+
+sub figure { ($_[0]->some_figures($_[1], $_[2]))[0] }
 
 # 0 where there is none
 sub some_figures {
@@ -223,6 +226,14 @@ sub entries {
 }
 
 sub entry { $_[0]->entries->{ $_[1] } }
+
+# The epochs under which sessions have declared all that they have, the lowest
+# first.
+sub declared {
+    my ($self) = @_;
+    return sort { $a <=> $b } map { $_->{declared} // () }
+        values %{ $self->entries };
+}
 
 # Registers a session that has declared, as if its scripts had run.
 sub enter {
