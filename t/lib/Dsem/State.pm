@@ -11,13 +11,12 @@ package Dsem::State;
 #   (name => key), census_key, orders_key (the one that has them),
 #   keys_of($script, $name) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
-# Semaphore: held waiting limit counts ('held waiting') figure($name, $field)
-#   figures (a hash with active and recalled: sessions with idle permits)
-#   accounts ({session => {epoch held waiting reuse}}) account($name, $session)
-#   exists, queue (its tickets in order), marked (has its
-#   marker), places ({ticket => place}),
-#   snapshot (figures, accounts, queue and entries at one time), set_figure,
-#   delete_semaphore, delete_queue.
+# Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
+#   figures (a hash; active and recalled: sessions with idle permits), accounts
+#   ({session => {epoch held waiting reuse}}), semaphore (both at one time),
+#   account($name, $session), exists, queue (its tickets in order), marked,
+#   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
+#   one time), set_figure, set_account, delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
 #   entry ({epoch declared lease}, or {bar => end}), entries, declared
 #   (epochs), enter, forget, census_declared (number).
@@ -135,26 +134,31 @@ sub entries_in {
     return { map { $_ => entry_in($of{$_}) } keys %of };
 }
 
-sub figures {
+# Figures and accounts, read at one time.
+sub semaphore {
     my ($self, $name) = @_;
-    return figures_in($self->hash($self->semaphore_key($name)));
+    my %of = $self->hash($self->semaphore_key($name));
+    return (figures_in(%of), accounts_in(%of));
 }
 
-sub accounts {
-    my ($self, $name) = @_;
-    return accounts_in($self->hash($self->semaphore_key($name)));
-}
+sub figures { ($_[0]->semaphore($_[1]))[0] }
+sub accounts { ($_[0]->semaphore($_[1]))[1] }
 
 sub account { $_[0]->accounts($_[1])->{ $_[2] } }
 sub held { $_[0]->figure($_[1], 'held') }
 sub waiting { $_[0]->figure($_[1], 'waiting') }
 sub limit { $_[0]->figure($_[1], 'limit') }
-sub counts { join ' ', $_[0]->some_figures($_[1], qw(held waiting)) }
+sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
 
-sub figure { ($_[0]->some_figures($_[1], $_[2]))[0] }
+sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
+
+# For a client that does not wait for the reply: the words of a command, and
+# the number in its reply.
+sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), 'waiting') }
+sub waiting_replied { $_[1] // 0 }
 
 # 0 where there is none
-sub some_figures {
+sub _figures {
     my ($self, $name, @figure) = @_;
     return map { $_ // 0 }
         @{ $self->cmd('HMGET', $self->semaphore_key($name), @figure) };
@@ -202,6 +206,13 @@ sub snapshot {
 sub set_figure {
     my ($self, $name, $figure, $value) = @_;
     return $self->cmd('HSET', $self->semaphore_key($name), $figure, $value);
+}
+
+# The account of a session: epoch, held, waiting.
+sub set_account {
+    my ($self, $name, $session, @account) = @_;
+    return $self->cmd('HSET', $self->semaphore_key($name), $session,
+        "@account");
 }
 
 sub delete_semaphore { $_[0]->cmd('DEL', $_[0]->semaphore_key($_[1])) }

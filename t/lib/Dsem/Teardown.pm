@@ -83,8 +83,7 @@ sub left_in {
 
 sub left_of {
     my ($state, $name, $live) = @_;
-    my ($figures, $accounts) = @{ $state->snapshot($name) }{
-        qw(figures accounts) };
+    my ($figures, $accounts) = $state->semaphore($name);
     my ($held, $waiting, @left) = (0, 0);
     for my $session (sort keys %$accounts) {
         my ($epoch, $h, $w) = @{ $accounts->{$session} }{
