@@ -57,11 +57,11 @@ $one->bye($scripts->session('stranger'));
 is scans(sub { $one->sync('else') }), 0, 'no scan for empty session';
 
 # a scan sums wrong counts anew
-$redis->cmd('HSET', $scripts->key('s', 'api'), 'held', 40);
+$scripts->state->set_figure('api', held => 40);
 $one->bye($scripts->session('stranger'));
 $one->sync('api');
-is $scripts->state('api')->{held}, 3, 'sum rebuilt';
-is $scripts->state('api')->{seen}, $scripts->meta('ended'),
+is $scripts->state->held('api'), 3, 'sum rebuilt';
+is $scripts->state->figures('api')->{seen}, $scripts->meta('ended'),
     'all accounts scanned';
 
 $scripts->done;

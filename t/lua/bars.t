@@ -19,8 +19,7 @@ my $one = $scripts->session('one')->enter;
 my @gone = map { $scripts->session("gone$_")->enter } 1 .. 3;
 
 sub barred {
-    my %epochs = @{ $scripts->redis->cmd('HGETALL', $scripts->key('epochs')) };
-    return scalar grep { /^bye \d+$/ } values %epochs;
+    return scalar grep { $_->{bar} } values %{ $scripts->state->entries };
 }
 
 $one->bye($gone[0]);

@@ -17,15 +17,15 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
-my $sessions = $scripts->key('sessions');
+my $state = $scripts->state;
 
 $scripts->advance(3000);
 my $reply = $one->beat;
 is $reply->{status}, 'ok', 'beat accepted';
 is $reply->{live}, 2, 'two sessions live';
 is $reply->{removed}, 0, 'none removed';
-is $scripts->redis->cmd('ZSCORE', $sessions, $one->name),
-    $scripts->meta('clock') + 5000, 'lease renewed';
+is $state->lease_end($one->name), $scripts->meta('clock') + 5000,
+    'lease renewed';
 
 my $ended = $scripts->meta('ended');
 $scripts->advance(2500);
@@ -33,8 +33,7 @@ $reply = $one->beat;
 is $reply->{live}, 1, 'one session lives';
 is $reply->{removed}, 1, 'one removed';
 is $scripts->meta('ended'), $ended + 1, 'ended counted';
-is $scripts->redis->cmd('HEXISTS', $scripts->key('epochs'), $two->name), 0,
-    'epoch forgotten';
+is $state->entry($two->name), undef, 'epoch forgotten';
 
 is $two->beat->{status}, 'resync', 'removed session rejected';
 is $two->ask('api', 1), 'resync', 'ask refused';
@@ -42,13 +41,12 @@ is $two->hello->{status}, 'ok', 'removed session may return';
 
 # only hello and beat renew a lease
 $two->declared;
-my $ends = $scripts->redis->cmd('ZSCORE', $sessions, $two->name);
+my $ends = $state->lease_end($two->name);
 $scripts->advance(1000);
 $two->ask('api', 2);
 $two->declare('api');
 $two->declared;
-is $scripts->redis->cmd('ZSCORE', $sessions, $two->name), $ends,
-    'other calls renew nothing';
+is $state->lease_end($two->name), $ends, 'other calls renew nothing';
 
 # a late beat removes all other sessions, but not its sender
 $scripts->advance(6000);

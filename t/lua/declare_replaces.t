@@ -53,6 +53,6 @@ $one->hello;
 $one->declare('new', held => 0);
 $two->hello;
 $two->declare('new', held => 0);
-is_deeply $scripts->state('new'), {}, 'nothing left';
+is $scripts->state->exists('new'), 0, 'nothing left';
 
 $scripts->done;

@@ -17,7 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
-my @keys = map { $scripts->key($_, 'api') } qw/s q/;
+my @keys = $scripts->state->semaphore_keys('api');
 
 sub ttl { return join ' ', map { int $redis->cmd('PTTL', $_) / 60000 } @_ }
 sub near_a_day { return ttl(@_) =~ /^(1439|1440)( (1439|1440))*$/ }
@@ -55,12 +55,13 @@ for (
 # the clock was lost
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('two')->enter;
-$redis->cmd('HSET', $keys[0], 'touched', 1e12);
+$scripts->state->set_figure('api', touched => 1e12);
 $one->ask('api', 1);
 ok near_a_day($keys[0]), 'clock set back';
 
 # keys that never expire
-is $redis->cmd('PTTL', $scripts->key(@$_)), -1, "@$_ stays"
-    for [], ['sessions'], ['epochs'];
+$scripts->order('api', 1);
+my %shard = $scripts->state->shard_keys;
+is $redis->cmd('PTTL', $shard{$_}), -1, "$_ stays" for sort keys %shard;
 
 $scripts->done;

@@ -17,7 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
-my $key = $scripts->key('q', 'api');
+my $key = $scripts->state->queue_key('api');
 
 $one->ask('api', 1);
 $one->ask('api', 2);
@@ -33,9 +33,9 @@ is_deeply $reply->{granted}, [2], 'own ticket served';
 is $reply->{waiting}, 1, 'counts unchanged';
 is_deeply $reply->{account}, [ 1, 1 ], 'account unchanged';
 is $one->sync('api', check => [ [3] ])->{checked}{3}, 1, 'next ticket waits';
-ok defined $redis->cmd('ZSCORE', $key, 'queue'), 'marker still there';
+ok $scripts->state->marked('api'), 'marker still there';
 is $one->sync('api', release => 1)->{status}, 'ok', 'no ticket lost';
 is $one->sync('api', release => 1)->{in_use}, 0, 'all permits returned';
-is_deeply [ grep { /:[sq]:/ } $scripts->all_keys ], [], 'no keys left';
+is $scripts->state->exists('api'), 0, 'no keys left';
 
 $scripts->done;

@@ -21,7 +21,7 @@ my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
 is $one->beat->{live}, 2, 'two sessions live';
-$scripts->redis->cmd('DEL', $scripts->key);
+$scripts->state->delete_shard;
 
 is $one->ask('api', 1), 'resync', 'ask without generation refused';
 is $one->declare('api', held => 1)->{status}, 'resync', 'declare refused';
@@ -29,8 +29,7 @@ is $one->beat->{status}, 'resync', 'beat refused';
 
 is $one->hello->{recovery}, 5000, 'state counted as lost';
 is $one->{gen}, $scripts->meta('gen'), 'new generation';
-is $scripts->redis->cmd('ZCARD', $scripts->key('sessions')), 1,
-    'registry rebuilt';
+is $scripts->state->session_count, 1, 'registry rebuilt';
 is $one->beat->{live}, 2, 'missing session counted';
 is $two->beat->{status}, 'resync', 'other session rejected';
 

@@ -22,9 +22,8 @@ my @before = $scripts->all_keys;
 $one->ask('api', 1);
 $two->ask('api', 2);
 $one->sync('api', release => 1);
-is $scripts->state('api')->{ $one->name }, undef, 'no account left';
-is $scripts->redis->cmd('EXISTS', $scripts->key('q', 'api')), 0,
-    'no queue without waiters';
+is $scripts->state->account('api', $one->name), undef, 'no account left';
+is $scripts->state->exists('api'), 1, 'no queue without waiters';
 
 $two->sync('api', release => 1);
 is_deeply [ $scripts->all_keys ], \@before, 'no keys left';

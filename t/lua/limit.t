@@ -26,7 +26,7 @@ is $old->ask('api', 4, limit => 9, may_set => 0), 'granted',
 is $old->{asked}{limit}, 3, 'draining worker ignored';
 is $old->ask('api', 5, limit => 9, may_set => 0), 'queued',
     'stored limit applied';
-is $scripts->state('api')->{limit}, 3, 'limit stored';
+is $scripts->state->limit('api'), 3, 'limit stored';
 
 # lowered: no permit is revoked, none is granted until the sum fits
 is $one->ask('api', 6, limit => 2), 'queued', 'lowered by an ask';

@@ -15,7 +15,6 @@ use Dsem::Scripts;
 use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
-my $meta = $scripts->key;
 my $two = $scripts->session('two')->configured('20', { api => 20 });
 my @fields = fields();
 
@@ -80,6 +79,4 @@ sub in_force {
     return $two->sync('api', limit => 20, literal => 1)->{limit};
 }
 
-sub fields {
-    return sort grep { /:|leaving/ } @{ $scripts->redis->cmd('HKEYS', $meta) };
-}
+sub fields { return $scripts->state->limit_fields }

@@ -56,7 +56,7 @@ $scripts->order('api', 15);
 is in_force($second, 'api', 30), 15, 'order overrides';
 $scripts->order('api', undef);
 is in_force($second, 'api', 30), 30, 'order without a limit';
-$scripts->redis->cmd('DEL', $scripts->key('orders'));
+$scripts->state->drop_orders;
 
 is $second->sync('tenant', limit => 3)->{limit}, 3, 'variable limit';
 $third->ask('tenant', 1, limit => 6);

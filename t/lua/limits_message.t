@@ -25,7 +25,7 @@ $scripts->order('api', 15);
 is_deeply [ told(1) ], [], 'order in force: none';
 $scripts->order('api', undef, 1);
 is_deeply [ told(1) ], [ 'limit api 1 10 two' ], 'pause only';
-$scripts->redis->cmd('DEL', $scripts->key('orders'));
+$scripts->state->drop_orders;
 
 # old workers of the same node do not count as another one
 $two->bye;

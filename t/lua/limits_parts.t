@@ -68,8 +68,7 @@ is in_force('name00001', 5000), 1, 'the first of many';
 $large->bye;
 $watch->beat for 1 .. 8;
 is in_force($_, 5000), 5000, "$_ withdrawn" for qw/name00001 name01000/;
-is scalar(grep { /name0/ } @{ $scripts->redis->cmd('HKEYS', $scripts->key) }),
-    0, 'nothing left';
+is scalar(grep { /name0/ } $scripts->state->limit_fields), 0, 'nothing left';
 
 $scripts->done;
 

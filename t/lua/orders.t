@@ -43,7 +43,7 @@ is $one->sync('api', check => [ [5] ])->{in_use}, 1, 'no grant by check';
 $scripts->order('api', 1, 1);
 is $two->sync('api', release => 1, check => [ [5] ])->{checked}{5}, 1,
     'limit and pause combined';
-$scripts->redis->cmd('DEL', $scripts->key('orders'));
+$scripts->state->drop_orders;
 is_deeply $two->sync('api')->{granted}, [5], 'order removed';
 is $two->sync('api')->{limit}, 3, 'configured limit applied again';
 

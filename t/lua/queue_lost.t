@@ -21,16 +21,14 @@ my $two = $scripts->session('two')->enter;
 $one->ask('api', 1);
 is $two->ask('api', 2), 'queued', 'one ticket waiting';
 my $place = $two->{asked}{asked}{2}{place};
-is $scripts->redis->cmd('ZRANGE', $scripts->key('q', 'api'), 0, 0)->[0],
-    'queue', 'marker first in queue';
+ok $scripts->state->marked('api'), 'marker first in queue';
 
 my $gen = $scripts->meta('gen');
-$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
-my $before = join ',', %{ $scripts->state('api') }{qw/held waiting seq/};
+$scripts->state->delete_queue('api');
+my $before = $scripts->state->snapshot('api');
 is $one->ask('api', 3), 'resync', 'ask rejected';
 isnt $scripts->meta('gen'), $gen, 'new generation';
-is join(',', %{ $scripts->state('api') }{qw/held waiting seq/}), $before,
-    'semaphore not touched';
+is_deeply $scripts->state->snapshot('api'), $before, 'semaphore not touched';
 is $two->sync('api', check => [ [2] ])->{status}, 'resync', 'waiter rejected';
 is $two->ask('else', 4), 'resync', 'other names rejected too';
 is $one->beat->{status}, 'resync', 'beat rejected';
@@ -56,7 +54,7 @@ is $two->sync('api')->{status}, 'ok', 'missing empty queue accepted';
 # only a dead session had a ticket
 my $dead = $scripts->session('dead')->enter;
 $dead->ask('api', 6);
-$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$scripts->state->delete_queue('api');
 $one->bye($dead);
 is $two->sync('api')->{status}, 'ok', 'dead session loses nothing';
 
@@ -64,7 +62,7 @@ is $two->sync('api')->{status}, 'ok', 'dead session loses nothing';
 $two->ask('api', 7);
 $place = $two->{asked}{asked}{7}{place};
 $gen = $scripts->meta('gen');
-$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$scripts->state->delete_queue('api');
 $two->hello;
 is $two->declare('api', held => 1, tickets => [ [ 7, 1, $place ] ])->{status},
     'ok', 'own tickets declared';
@@ -73,7 +71,7 @@ is $scripts->meta('gen'), $gen, 'generation kept';
 is $one->sync('api')->{status}, 'ok', 'queue restored';
 
 # another session's declare does not hide the loss
-$scripts->redis->cmd('DEL', $scripts->key('q', 'api'));
+$scripts->state->delete_queue('api');
 $one->hello;
 is $one->declare('api', held => 1)->{status}, 'resync', 'loss noticed';
 isnt $scripts->meta('gen'), $gen, 'new generation';

@@ -23,6 +23,11 @@ my %arg = (limit => 6, queue => 1);
 
 sub told { return map { [ $_->messages ] } $one, $two, $three }
 
+# sessions that may keep permits, and those that were asked to release them
+sub keepers {
+    return join ' ', @{ $scripts->state->figures($_[0]) }{qw/active recalled/};
+}
+
 sub recall { return 'recall api ' . $_[0]->epoch }
 
 # session one keeps three permits, two keeps two, three uses its own
@@ -31,13 +36,13 @@ $one->sync('api', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ]);
 $two->sync('api', %arg, keep => 1, ask => [ [4], [5] ]);
 my $reply = $three->sync('api', %arg, ask => [ [6] ]);
 is $reply->{may_keep}, 1, 'permits may stay idle';
-is $scripts->state('api')->{keep}, '2 0', 'two sessions keep permits';
+is keepers('api'), '2 0', 'two sessions keep permits';
 
 is $asks->ask('api', 1, %arg), 'queued', 'ask queued at limit';
 is $asks->{asked}{may_keep}, 0, 'no permits may stay idle';
 is_deeply [ told() ], [ [ recall($one) ], [], [] ],
     'largest holder recalled';
-is $scripts->state('api')->{keep}, '1 1', 'one keeper remaining';
+is keepers('api'), '1 1', 'one keeper remaining';
 
 # more tickets than the queue has places: others may have idle permits
 
@@ -52,10 +57,10 @@ is $asks->ask('api', 8, %arg), 'refused', 'queue bound reached';
 # holder
 
 $reply = $one->sync('api', %arg);
-is $scripts->state('api')->{keep}, '0 1', 'first session no longer keeps';
+is keepers('api'), '0 1', 'first session no longer keeps';
 is $asks->ask('api', 9, %arg), 'refused', 'queue bound unchanged';
 $two->sync('api', %arg, release => 2);
-is $scripts->state('api')->{keep}, undef, 'no session keeps';
+is keepers('api'), '0 0', 'no session keeps';
 is_deeply [ $asks->messages ], [
     sprintf 'grant api %d 6 6 1 2', $asks->epoch ], 'head notified of grant';
 is_deeply [ told() ], [ [], [], [] ], 'no further recall';
@@ -71,10 +76,10 @@ $one->sync('api', %arg, release => 2);
 
 my $dead = $scripts->session('dead')->enter;
 $dead->sync('web', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
-is $scripts->state('web')->{keep}, '1 0', 'dead session keeps permits';
+is keepers('web'), '1 0', 'dead session keeps permits';
 $one->bye($dead);
 is $asks->ask('web', 1, %arg), 'granted', 'dead permits granted';
-is $scripts->state('web')->{keep}, undef, 'no session keeps';
+is keepers('web'), '0 0', 'no session keeps';
 
 # an operator's order forbids keeping as well
 

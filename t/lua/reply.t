@@ -63,7 +63,7 @@ is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
 is_deeply [ reply('sync', 3, 6, $gen, 'api', 4, 1, 0, 0, 1, 0, 11, 1, 0, 9) ],
     [ 'ok', 11 + 3 + 1 ], 'sync: second one granted';
 
-$scripts->redis->cmd('SET', $scripts->key('s', 'api'), 'foreign');
+$scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');
 $argv{sync}[0] = $gen;
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';

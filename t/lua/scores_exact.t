@@ -17,11 +17,11 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
-my $key = $scripts->key('q', 'api');
+my $state = $scripts->state;
 my $seq = 9999999999990;
 
 $one->ask('api', 1);
-$redis->cmd('HSET', $scripts->key('s', 'api'), 'seq', $seq);
+$state->set_figure('api', seq => $seq);
 
 my ($ticket, %place) = (1);
 for my $class (7, 0, -1, -8, 7, 0, -1, -8) {
@@ -30,20 +30,20 @@ for my $class (7, 0, -1, -8, 7, 0, -1, -8) {
     $place{$ticket} = $class * 10_000_000_000_000 + $seq;
     is $one->{asked}{asked}{$ticket}{place}, $place{$ticket},
         "class $class: place reported";
-    is $redis->cmd('ZSCORE', $key, join ' ', $one->name, 1, $ticket, 1),
+    is $state->places('api')->{ join ' ', $one->name, 1, $ticket, 1 },
         $place{$ticket}, "class $class: place kept";
 }
-is $scripts->state('api')->{seq}, $seq, 'sequence exact';
+is $state->figures('api')->{seq}, $seq, 'sequence exact';
 is_deeply [ map { (split)[2] } $scripts->queue('api') ],
     [ 5, 9, 4, 8, 3, 7, 2, 6 ], 'classes in order';
 
-$redis->cmd('DEL', $key, $scripts->key('s', 'api'));
+$redis->cmd('DEL', $state->semaphore_keys('api'));
 $one->hello;
 my @tickets = map { [ $_, 1, $place{$_} ] } sort keys %place;
 is_deeply $one->declare('api', tickets => \@tickets)->{places},
     [ map { $_->[2] } @tickets ], 'places as declared';
-is $scripts->state('api')->{seq}, $seq, 'sequence continues';
-is $redis->cmd('ZSCORE', $key, join ' ', $one->name, 2, $_, 1), $place{$_},
+is $state->figures('api')->{seq}, $seq, 'sequence continues';
+is $state->places('api')->{ join ' ', $one->name, 2, $_, 1 }, $place{$_},
     "ticket $_ exact" for sort keys %place;
 
 # the largest weights, tickets and epochs
@@ -53,8 +53,8 @@ my $large = $big - 1;
 is $two->ask('big', $large, limit => $big, weight => $large), 'granted',
     'large numbers';
 is_deeply $two->{asked}{account}, [ $large, 0 ], 'large weight exact';
-is $scripts->state('big')->{ $two->name }, "$large $large 0",
-    'weight as stored';
+is_deeply $state->account('big', $two->name),
+    { epoch => $large, held => $large, waiting => 0 }, 'weight as stored';
 is $two->sync('big', release => $large)->{in_use}, 0, 'weight released whole';
 
 $scripts->done;

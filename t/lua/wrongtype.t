@@ -21,8 +21,10 @@ my $redis = $scripts->redis;
 sub unclocked { return $scripts->dump =~ s/ (clock|wall)=\d+//gr }
 
 # the HASH of the semaphore, and its queue
-for my $part (qw/s q/) {
-    my $key = $scripts->key($part, 'api');
+my %key;
+@key{qw/semaphore queue/} = $scripts->state->semaphore_keys('api');
+for my $part (qw/semaphore queue/) {
+    my $key = $key{$part};
     $one->ask('api', 1);
     $one->ask('api', 2);
     $one->ask('web', 1);
@@ -37,7 +39,7 @@ for my $part (qw/s q/) {
     is $scripts->dump, $before, "$part: nothing written";
     is $one->sync('web', release => 1)->{status}, 'ok', "$part: others go on";
 
-    $redis->cmd('DEL', $scripts->key('s', 'api'), $scripts->key('q', 'api'));
+    $redis->cmd('DEL', values %key);
     is $one->ask('api', 4), 'granted', "$part: mended";
     $one->sync('api', release => 1);
 }
@@ -45,8 +47,9 @@ for my $part (qw/s q/) {
 # the keys of the shard
 $one->ask('api', 1);
 $one->ask('api', 2);
-for my $part ([], ['sessions'], ['epochs'], ['orders']) {
-    my $key = $scripts->key(@$part);
+%key = $scripts->state->shard_keys;
+for my $part (sort keys %key) {
+    my $key = $key{$part};
     $redis->cmd('RENAME', $key, 'kept') if $redis->cmd('EXISTS', $key);
     $redis->cmd('SET', $key, 'foreign');
     my $before = unclocked();
@@ -60,15 +63,15 @@ for my $part ([], ['sessions'], ['epochs'], ['orders']) {
         beat => sub { $one->beat },
         bye => sub { $one->bye },
     );
-    delete @call{qw/hello beat bye declared declare/} if "@$part" eq 'orders';
-    delete @call{qw/declare declared/} if "@$part" eq 'sessions';
+    delete @call{qw/hello beat bye declared declare/} if $part eq 'orders';
+    delete @call{qw/declare declared/} if $part eq 'sessions';
 
     for my $script (sort keys %call) {
         eval { $call{$script}->() };
-        like $@, qr/WRONGTYPE/, "@$part: $script refused";
+        like $@, qr/WRONGTYPE/, "$part: $script refused";
         $one->{epoch} = 1;
     }
-    is unclocked(), $before, "@$part: nothing written";
+    is unclocked(), $before, "$part: nothing written";
     $redis->cmd('DEL', $key);
     $redis->cmd('RENAME', 'kept', $key) if $redis->cmd('EXISTS', 'kept');
 }

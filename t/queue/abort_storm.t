@@ -19,7 +19,7 @@ use Dsem::Test;
 my $ABORTS = $ENV{DSEM_LONG} ? 10_000 : 2000;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.005);
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -73,9 +73,7 @@ sub active {
     return join ' ', @n[0, -3 .. -1];
 }
 
-sub keys_left {
-    return $redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api');
-}
+sub keys_left { return $t->state->exists('api') }
 
 is active(), '1 0 1 0', 'one connection before';
 

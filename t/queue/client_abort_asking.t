@@ -93,10 +93,7 @@ is($up->started, 1 + 4 + 1, 'no aborted request at backend');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:asks', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('asks') }
 
 # handed out so far
 sub places { $redis->calls->{zadd} // 0 }

@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -38,7 +38,7 @@ EOF_CONF
 
 my $MORE = "GET /pipelined HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { $t->state->waiting('api') }
 
 my $holder = $node->begin('/waits?hang=1');
 eventually { $up->now == 1 } 'permit out';

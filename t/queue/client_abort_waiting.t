@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -78,4 +78,4 @@ is($up->peak, 1, 'one at a time');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:waits', 'waiting') // 0 }
+sub waiting { $t->state->waiting('waits') }

@@ -18,7 +18,7 @@ my $DEAD = 450;
 my $LEASE = 10;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
@@ -40,12 +40,11 @@ http {
 }
 EOF_CONF
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
 sub tickets {
     my ($node) = @_;
-    return scalar grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:q:api', 0, -1) };
+    return scalar grep { /^$node:/ } $t->state->queue('api');
 }
 
 my @holders = map { $lives->begin('/queued?hang=1') } 1, 2;

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -79,4 +79,4 @@ is($up->peak, 2, 'peak is the limit');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }
+sub waiting { $t->state->waiting($_[0]) }

@@ -39,7 +39,7 @@ http {
 }
 EOF_CONF
 
-sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { return $t->state->waiting('api') }
 
 my $holder = $holds->begin('/woken?hang=1');
 eventually { $up->now == 1 } 'permit out';
@@ -52,14 +52,14 @@ eventually { waiting() == $WAITING } 'all requests queued', 10;
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
 my $listens = $t->connect;
-$listens->cmd('PSUBSCRIBE', 'dsem:{0}:c:*');
+$listens->cmd('PSUBSCRIBE', $t->state->channel('*'));
 
 $up->release_all;
 is scalar(grep { $_->wait(30)->status != 200 } $holder, @requests), 0,
     'all served';
 is $up->peak, 1, 'one at a time';
 
-$redis->cmd('PUBLISH', 'dsem:{0}:c:end', 'the end');
+$redis->cmd('PUBLISH', $t->state->channel('end'), 'the end');
 my @messages;
 while (1) {
     my (undef, $channel, $text) = @{ $listens->reply };

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -69,7 +69,6 @@ done_testing();
 
 # permits held, tickets waiting, limit stored
 sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:changing', 'held', 'waiting',
-        'limit');
-    return join ' ', map { $_ // 0 } @$state;
+    return join ' ', $t->state->counts('changing'),
+        $t->state->limit('changing');
 }

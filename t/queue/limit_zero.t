@@ -50,7 +50,7 @@ is($up->started, 0, 'no request at backend');
 my $served = $node->begin('/variable?limit=1&hang=1');
 wait_for { $up->now == 1 };
 my $waiting = $node->begin('/variable?limit=1');
-wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:variable', 'waiting') // 0) == 1 };
+wait_for { $t->state->waiting('variable') == 1 };
 is($node->get('/variable?limit=0')->header('X-Dsem'), 'REJECTED',
     'limit zero: request rejected');
 is($waiting->wait->header('X-Dsem'), 'REJECTED', 'waiting request rejected');

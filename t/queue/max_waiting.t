@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -84,4 +84,4 @@ is($up->peak, 2, 'one per semaphore');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }
+sub waiting { $t->state->waiting($_[0]) }

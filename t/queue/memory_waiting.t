@@ -19,7 +19,7 @@ plan skip_all => 'sanitizers have a memory of their own'
 my $N = 1000;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -69,7 +69,7 @@ my $own = bytes('limit_req', sub {
     return scalar $_[0]->grep_log(qr/delaying request/);
 });
 my $all = bytes('dsem', sub {
-    return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0;
+    return $t->state->waiting('api');
 });
 
 cmp_ok $own, '>', 4096, 'request pool measured';

@@ -103,7 +103,7 @@ is_deeply([$up->order], [qw(first second third)],
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:in_turn', 'waiting') // 0 }
+sub waiting { $t->state->waiting('in_turn') }
 
 sub inversions {
     my ($order, $expected) = @_;

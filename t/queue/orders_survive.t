@@ -45,11 +45,11 @@ EOF_CONF
 
 sub order {
     my ($limit, $paused) = @_;
-    return $redis->cmd('HSET', 'dsem:{0}:orders', 'api', "$limit $paused");
+    return $t->state->order('api', "$limit $paused");
 }
 
-sub semaphore { return $redis->cmd('EXISTS', 'dsem:{0}:s:api') }
-sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub semaphore { return $t->state->exists('api') }
+sub waiting { return $t->state->waiting('api') }
 
 sub is_limit {
     my ($limit, $name) = @_;
@@ -74,13 +74,13 @@ order(2, 0);
 
 wait_for { !semaphore() } 15, 'no permit held';
 is_limit(2, 'after idleness');
-is $redis->cmd('PTTL', 'dsem:{0}:orders'), -1, 'for ever';
+is $redis->cmd('PTTL', $t->state->orders_key), -1, 'for ever';
 $redis->client_kill;
 is_limit(2, 'after a reconnect');
 $node->reload;
 is_limit(2, 'after a reload');
 for my $step (3600, -7200, 3600) {
-    $redis->cmd('HINCRBY', 'dsem:{0}', 'wall', -1000 * $step);
+    $t->state->step_wall(-1000 * $step);
     is_limit(2, "after a clock step of $step s");
 }
 
@@ -119,7 +119,7 @@ is $node->get('/at-once')->status, 200, 'resumed: other name served';
 
 order(0, 0);
 is $node->get('/ordered')->status, 503, 'zero: rejected at once';
-$redis->cmd('DEL', 'dsem:{0}:orders');
+$t->state->drop_orders;
 is $node->get('/ordered')->status, 200, 'zero: order removed';
 
 $t->done;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.001);
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
@@ -80,4 +80,4 @@ is($up->peak, 1, 'one at a time');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:classes', 'waiting') // 0 }
+sub waiting { $t->state->waiting('classes') }

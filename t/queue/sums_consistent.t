@@ -41,39 +41,32 @@ http {
 }
 EOF_CONF
 
-# all in one instant: the sums, the accounts, the tickets in the queue
-my $SNAPSHOT = <<'EOF_LUA';
-return {
-    redis.call('HGETALL', KEYS[1]), redis.call('ZRANGE', KEYS[2], 0, -1),
-    redis.call('HGETALL', KEYS[3])
-}
-EOF_LUA
-
 my ($looked, $full, $queued, @wrong) = (0, 0, 0);
 
+# all at one time: the sums, the accounts, the tickets in the queue
 sub look {
-    my ($all, $queue, $epochs) = @{ $redis->cmd('EVAL', $SNAPSHOT, 3,
-        map { "dsem:{0}:$_" } 's:api', 'q:api', 'epochs') };
-    my %of = @$all or return;
-    my %epoch = @$epochs;
+    my ($of, $accounts, $queue, $entries) = @{ $t->state->snapshot('api') }{
+        qw(figures accounts queue entries) };
+    return unless %$of;
     my ($held, $waiting, %tickets) = (0, 0);
-    $tickets{ join ' ', (split)[0, 1] }++ for grep { / / } @$queue;
-    for my $session (grep { /:/ } keys %of) {
-        my ($epoch, $h, $w) = split ' ', $of{$session};
+    $tickets{ join ' ', (split)[0, 1] }++ for @$queue;
+    for my $session (keys %$accounts) {
+        my ($epoch, $h, $w) = @{ $accounts->{$session} }{
+            qw(epoch held waiting) };
         $held += $h;
         $waiting += $w;
         # leftovers of an older epoch count as nothing, but still exist
-        next if $epoch < (split ' ', $epoch{$session} // 0)[0];
+        next if $epoch < ($entries->{$session}{epoch} // 0);
         push @wrong, "$session: $w waiting, not in the queue"
             if $w != ($tickets{"$session $epoch"} // 0);
     }
-    push @wrong, "$of{held} held, $held in the accounts"
-        if $of{held} != $held;
-    push @wrong, "$of{waiting} waiting, $waiting in the accounts"
-        if $of{waiting} != $waiting;
-    push @wrong, "$of{held} held" if $of{held} > $LIMIT || $of{held} < 0;
+    push @wrong, "$of->{held} held, $held in the accounts"
+        if $of->{held} != $held;
+    push @wrong, "$of->{waiting} waiting, $waiting in the accounts"
+        if $of->{waiting} != $waiting;
+    push @wrong, "$of->{held} held" if $of->{held} > $LIMIT || $of->{held} < 0;
     $looked++;
-    $full++ if $of{held} == $LIMIT;
+    $full++ if $of->{held} == $LIMIT;
     $queued++ if $waiting;
 }
 
@@ -102,7 +95,6 @@ cmp_ok $status{$_} // 0, '>', 10, "many $_" for 200, 503, 'aborted';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 note "$looked looks, $full full, $queued with a queue; ",
     join ', ', map { "$_ $status{$_}" } sort keys %status;
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing left';
+eventually { !$t->state->exists('api') } 'nothing left';
 
 $t->done;

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -100,4 +100,4 @@ sub in_vain {
     return ($told, $logged);
 }
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0 }
+sub waiting { $t->state->waiting('one') }

@@ -48,10 +48,7 @@ http {
 }
 EOF_CONF
 
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:api', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('api') }
 
 sub races {
     my ($name) = @_;

@@ -17,7 +17,7 @@ use Dsem::Test;
 my $REQUESTS = $ENV{DSEM_LONG} ? 5000 : 500;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
@@ -107,6 +107,5 @@ cmp_ok($up->peak, '<=', 10, 'limit never exceeded');
 
 done_testing();
 
-sub counts { $redis->cmd('HMGET', 'dsem:{0}:s:weighed', 'held', 'waiting') }
-sub held { counts()->[0] // 0 }
-sub waiting { counts()->[1] // 0 }
+sub held { $t->state->held('weighed') }
+sub waiting { $t->state->waiting('weighed') }

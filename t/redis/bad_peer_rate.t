@@ -174,15 +174,13 @@ for my $manner (@MANNERS) {
 sub session {
     my ($node) = @_;
     my $name = $node->name;
-    return grep { /^\Q$name\E:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return grep { /^\Q$name\E:/ } $t->state->sessions;
 }
 
 sub epoch {
     my ($node) = @_;
     my ($session) = session($node) or return 0;
-    return (split ' ', $redis->cmd('HGET', 'dsem:{0}:epochs', $session)
-        // '0 0')[1];
+    return ($t->state->entry($session) // {})->{declared} // 0;
 }
 
 # in the log of a worker, from there on, as no peer can count them
@@ -198,8 +196,7 @@ sub refused {
     return \%n;
 }
 
-eventually { @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) }
-    == @MANNERS } 'all connected';
+eventually { $t->state->sessions == @MANNERS } 'all connected';
 # each connection has been good for a heartbeat
 my $connected = now;
 wait_for { now > $connected + 1.5 } 15, 'good connections';

@@ -40,7 +40,7 @@ http {
 }
 EOF_CONF
 
-sub held { return $redis->cmd('HGET', "dsem:{0}:s:n$_[0]", 'held') // 0 }
+sub held { return $t->state->held("n$_[0]") }
 
 my @requests = map { $node->begin("/held?name=n$_&hang=1") } 1 .. $NAMES;
 wait_for { $up->now == $NAMES } 15, 'a permit of each name';
@@ -75,7 +75,7 @@ cmp_ok scalar(@syncs), '<=', $RATE * $seconds + $BURST, 'few per second';
 is scalar(grep { $_ > 1 } values %seen), 0, 'no name twice';
 note sprintf '%d in %.1f s, %d in 0.1 s', scalar @syncs, $seconds, $most;
 
-$redis->cmd('DEL', 'dsem:{0}:s:n7');
+$t->state->delete_semaphore('n7');
 eventually { held(7) == 1 } 'lost key found', 60;
 is held(8), 1, 'others untouched';
 

@@ -42,7 +42,8 @@ sub names {
 }
 
 sub subscribers {
-    return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS dsem:{0}:c:*)) };
+    return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS),
+        $t->state->channel('*')) };
 }
 
 my $node = $t->node('edge-1', $conf);

@@ -107,7 +107,6 @@ is $result->{mismatched}, 0, 'long: each response complete';
 is $up->peak, $LIMIT, 'long: limit reached, never exceeded';
 is $up->release_all, 2, 'long: running requests kept';
 is $_->wait->status, 200, 'long: running requests served' for @long;
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting';
+eventually { !$t->state->exists('api') } 'nothing held, none waiting';
 
 $t->done;

@@ -50,9 +50,9 @@ EOF_CONF
 
 my ($one, $two) = $t->fleet(2, $conf);
 
-sub logical { return $redis->cmd('HGET', 'dsem:{0}', 'clock') }
-sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
-sub held { return $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'held') // 0 }
+sub logical { return $t->state->shard('clock') }
+sub sessions { return $t->state->session_count }
+sub held { return $t->state->held($_[0]) }
 
 # half of the limit with requests that hold their permits all the time
 
@@ -95,8 +95,7 @@ for my $step ($STEPS[2], $STEPS[3]) {
     my @lost = map { $dies->begin('/killed?hang=1') } 1, 2;
     wait_for { $up->now('killed') == 2 } 15, 'all permits out';
     my $waits = $one->begin('/killed?t=1');
-    wait_for { ($redis->cmd(qw(HGET dsem:{0}:s:killed waiting)) // 0) == 1 }
-        15, 'one that waits';
+    wait_for { $t->state->waiting('killed') == 1 } 15, 'one that waits';
     $clock->step($step);
     $dies->kill;
     my $killed = now;

@@ -52,7 +52,7 @@ my ($redis, $other) = map { $t->redis(args => [qw(--cluster-enabled yes
 $redis->cmd(qw(CLUSTER ADDSLOTSRANGE 0 16383));
 $redis->cmd(qw(CLUSTER MEET), split(/:/, $other->address),
     $bus[1]);
-my $slot = $redis->cmd(qw(CLUSTER KEYSLOT dsem:{0}));
+my $slot = $redis->cmd(qw(CLUSTER KEYSLOT), $t->state->key);
 my $others = $other->cmd(qw(CLUSTER MYID));
 wait_for { $redis->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/
     && $redis->cmd(qw(CLUSTER NODES)) =~ /^$others .* connected/m
@@ -60,7 +60,7 @@ wait_for { $redis->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/
 my $proxy = $t->proxy($redis->address);
 my $node = $t->node('cluster', $conf, REDIS => $proxy->address);
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
 # error: the reply of Redis; most: log lines in about a second, at most
 sub answered {

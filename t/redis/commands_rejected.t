@@ -50,7 +50,7 @@ my $redis = $t->redis(args => [qw(--enable-protected-configs yes)]);
 my $node = $t->node('single', $conf);
 my ($dir) = $redis->cmd(qw(CONFIG GET dir))->[1];
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
 # error: the reply of Redis
 sub answered {
@@ -111,7 +111,7 @@ answered('no script load', 'NOPERM',
 answered('no info', 'NOPERM',
     sub { acl('-info'); $redis->client_kill }, sub { acl('+info') });
 answered('no key', 'NOPERM',
-    sub { acl('resetkeys', '~dsem:{0}*s', '~dsem:{0}') },
+    sub { acl('resetkeys', '~' . $t->state->key . '*s', '~' . $t->state->key) },
     sub { acl('allkeys') });
 answered('no command', q((?:can't run|NOPERM|ACL failure)),
     sub { acl('-zadd') }, sub { acl('+zadd') });
@@ -124,9 +124,8 @@ $node->clear_logs;
 acl('resetchannels');
 eventually { $node->grep_log(qr/\[error\].*dsem: .*SUBSCRIBE/) == 1 }
     'no channel: cause logged';
-my $clock = $redis->cmd('HGET', 'dsem:{0}', 'clock');
-wait_for { $redis->cmd('HGET', 'dsem:{0}', 'clock') > $clock + 500 } 15,
-    'some heartbeats';
+my $clock = $t->state->shard('clock');
+wait_for { $t->state->shard('clock') > $clock + 500 } 15, 'some heartbeats';
 my $waiting = $node->begin('/reject?t=1');
 wait_for { state('waiting') == 1 } 15, 'one request queued';
 $up->release(1);

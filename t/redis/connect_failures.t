@@ -46,7 +46,7 @@ http {
 EOF_CONF
 
 my ($worker) = $node->workers;
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'connected';
+eventually { $t->state->session_count == 1 } 'connected';
 is $node->get('/asks?t=1')->status, 200, 'request served';
 
 sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }

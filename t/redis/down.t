@@ -81,7 +81,7 @@ sub starts_without {
 
 sub comes_back {
     my ($how, $node) = @_;
-    eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
+    eventually { $t->state->session_count == 2 }
         "$how: granted without a reload", 4;
     eventually { $node->grep_log(qr/available again/) == 2 }
         "$how: both available again";

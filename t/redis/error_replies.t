@@ -105,13 +105,10 @@ for (@causes) {
     my ($name) = $error =~ /^(\w+)/;
     $name = 'maxclients' if $name eq 'ERR';
     # a connection that fails within a heartbeat is not opened again at once
-    my $clock = $redis->cmd('HGET', 'dsem:{0}', 'clock');
-    wait_for { $redis->cmd('HGET', 'dsem:{0}', 'clock') > $clock + 1500 } 15,
-        'a heartbeat';
+    my $clock = $t->state->shard('clock');
+    wait_for { $t->state->shard('clock') > $clock + 1500 } 15, 'a heartbeat';
     my $waiting = $node->begin('/reject?hang=1');
-    eventually {
-        ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1
-    } "$name: one request queued";
+    eventually { $t->state->waiting('api') == 1 } "$name: one request queued";
     $node->clear_logs;
 
     $cause->();
@@ -137,8 +134,7 @@ for (@causes) {
     $cure->();
     eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
         "$name: available again", 5;
-    eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
-        "$name: permits still held";
+    eventually { $t->state->held('api') == 2 } "$name: permits still held";
     my %said = map { $_->{dsem_status} => 1 } $node->access_log;
     is_deeply [ sort keys %said ], [qw(DEGRADED ERROR)],
         "$name: statuses logged";
@@ -149,20 +145,19 @@ for (@causes) {
 sub status { return $node->get('/pass?t=1')->header('X-Status') }
 
 $node->clear_logs;
-$redis->cmd('SET', 'dsem:{0}:s:other', 'mine');
+my $key = $t->state->semaphore_key('other');
+$redis->cmd('SET', $key, 'mine');
 is status(), 'DEGRADED', 'WRONGTYPE: pass mode passes' for 1 .. 3;
-is $redis->cmd('HGET', 'dsem:{0}:s:api', 'held'), 2,
-    'WRONGTYPE: other permits held';
+is $t->state->held('api'), 2, 'WRONGTYPE: other permits held';
 my $third = $node->begin('/reject?hang=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'WRONGTYPE: other queue used';
+eventually { $t->state->waiting('api') == 1 } 'WRONGTYPE: other queue used';
 is scalar($node->grep_log(
     qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
     'WRONGTYPE: cause logged once';
 is scalar($node->grep_log(qr/unavailable \(/)), 0,
     'WRONGTYPE: redis stays available';
-is $redis->cmd('GET', 'dsem:{0}:s:other'), 'mine', 'WRONGTYPE: key not touched';
-$redis->cmd('DEL', 'dsem:{0}:s:other');
+is $redis->cmd('GET', $key), 'mine', 'WRONGTYPE: key not touched';
+$t->state->delete_semaphore('other');
 is status(), 'PASSED', 'WRONGTYPE: request served again';
 
 # to the end

@@ -40,7 +40,7 @@ http {
 }
 EOF_CONF
 
-sub of { return $_[0]->cmd('HGET', 'dsem:{0}:s:api', $_[1]) // 0 }
+sub of { return Dsem::State->new($_[0])->figure('api', $_[1]) }
 
 sub run_id {
     my ($redis) = @_;
@@ -60,8 +60,8 @@ sub failover {
     $up->reset;
     $_->get('/waits?t=1') for values %node;
     wait_for {
-        $replica->cmd('ZCARD', 'dsem:{0}:sessions') == 2
-            && !$replica->cmd('EXISTS', 'dsem:{0}:s:api')
+        Dsem::State->new($replica)->session_count == 2
+            && !Dsem::State->new($replica)->exists('api')
     } 20, 'replication';
 
     $link->freeze;
@@ -100,7 +100,8 @@ sub failover {
 is failover('window', sub { }), $LIMIT, 'limit reached, never exceeded';
 
 # as if the new master had written its state itself
-cmp_ok failover('none', sub { $_[0]->cmd('HSET', 'dsem:{0}', 'run',
-    run_id($_[0])) }), '>', $LIMIT, 'no window: limit exceeded';
+cmp_ok failover('none', sub {
+    Dsem::State->new($_[0])->set_shard(run => run_id($_[0]));
+}), '>', $LIMIT, 'no window: limit exceeded';
 
 $t->done;

@@ -46,18 +46,17 @@ sub no_pause {
     is $request->status, 200, "$name: request served";
     is $request->header('X-Status'), 'PASSED', "$name: served by a grant";
     cmp_ok $request->latency, '<', $LEASE / 4, "$name: no pause";
-    is $redis->cmd('HGET', 'dsem:{0}', 'recover_until'), 0,
-        "$name: no recovery";
+    is $t->state->shard('recover_until'), 0, "$name: no recovery";
 }
 
 my $one = $t->node('one', $conf);
 no_pause('first node', $one);
-my $generation = $redis->cmd('HGET', 'dsem:{0}', 'gen');
+my $generation = $t->state->shard('gen');
 no_pause('second node', $t->node('two', $conf));
 $redis->client_kill;
 no_pause('reconnected', $one);
 $one->reload;
 no_pause('reloaded', $one);
-is $redis->cmd('HGET', 'dsem:{0}', 'gen'), $generation, 'same generation';
+is $t->state->shard('gen'), $generation, 'same generation';
 
 $t->done;

@@ -38,11 +38,11 @@ EOF_CONF
 my @requests = $node->begin('/waits?hang=1');
 eventually { $up->now == 1 } 'one request running';
 push @requests, $node->begin('/waits?hang=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'one request queued';
+eventually { $t->state->waiting('api') == 1 } 'one request queued';
 
-my ($session) = @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
-my ($epoch) = split ' ', $redis->cmd('HGET', 'dsem:{0}:epochs', $session);
+my ($session) = $t->state->sessions;
+my $entry = $t->state->entry($session);
+my $epoch = $entry->{epoch};
 my $tickets = join ' ', 1 .. 20;
 my @messages = (
     (map { "grant api $_ 1 1 $tickets" } 0, $epoch + 1, -1, 'x', ''),
@@ -55,7 +55,7 @@ my @messages = (
 );
 
 for my $message (@messages) {
-    is $redis->cmd('PUBLISH', "dsem:{0}:c:$session", $message), 1,
+    is $redis->cmd('PUBLISH', $t->state->channel($session), $message), 1,
         'messages delivered';
 }
 
@@ -63,10 +63,9 @@ for my $message (@messages) {
 my $beats = $redis->calls->{publish};
 eventually { $redis->calls->{publish} > $beats } 'a heartbeat later';
 is $up->now, 1, 'no request admitted';
-is $redis->cmd('PUBSUB', 'NUMSUB', "dsem:{0}:c:$session")->[1], 1,
+is $redis->cmd('PUBSUB', 'NUMSUB', $t->state->channel($session))->[1], 1,
     'subscription kept';
-is $redis->cmd('HGET', 'dsem:{0}:epochs', $session), "$epoch $epoch 5000",
-    'same epoch';
+is_deeply $t->state->entry($session), $entry, 'same epoch';
 
 $up->release_all;
 is $requests[0]->wait->status, 200, 'first request served';

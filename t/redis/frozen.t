@@ -47,7 +47,7 @@ http {
 }
 EOF_CONF
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { return $t->state->held('api') }
 
 # two permits out, one free; of the other semaphore none is free
 
@@ -55,8 +55,7 @@ my @running = map { $_->begin('/reject?hang=1') } $one, $two;
 push @running, $one->begin('/pass?hang=1');
 eventually { $up->now == 3 } 'three are running';
 my $waiting = $two->begin('/pass?t=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:other', 'waiting') // 0) == 1 }
-    'one is waiting';
+eventually { $t->state->waiting('other') == 1 } 'one is waiting';
 
 $redis->freeze;
 my $frozen = now;

@@ -60,15 +60,14 @@ sub through_back {
 }
 
 sub epoch {
-    my %epoch = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
-    my ($session) = grep { /^a:/ } keys %epoch;
-    return (split ' ', $epoch{$session})[1];
+    my $entries = $t->state->entries;
+    my ($session) = grep { /^a:/ } keys %$entries;
+    return $entries->{$session}{declared};
 }
 
 sub subscribers {
-    my ($session) = grep { /^a:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
-    my $channel = "dsem:{0}:c:$session";
+    my ($session) = grep { /^a:/ } $t->state->sessions;
+    my $channel = $t->state->channel($session);
     return $redis->cmd('PUBSUB', 'NUMSUB', $channel)->[1];
 }
 
@@ -80,9 +79,7 @@ sub wakes {
         my $holder = $other->begin('/goes_on?hang=1');
         wait_for { $up->now == 1 } 15, 'a holder';
         my $waiting = $node->begin('/goes_on');
-        wait_for {
-            ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1
-        } 15, 'a waiter';
+        wait_for { $t->state->waiting('api') == 1 } 15, 'a waiter';
         my $released = now;
         $up->release_all;
         is $waiting->wait->status, 200, "$how: waiter granted";

@@ -99,9 +99,7 @@ is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ], [],
 is $result->{mismatched}, 0, 'each response complete';
 note join ', ', map { "$_ $result->{statuses}{$_}" }
     sort keys %{ $result->{statuses} };
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting', 5;
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'one session per worker', 2;
+eventually { !$t->state->exists('api') } 'nothing held, none waiting', 5;
+eventually { $t->state->session_count == 2 } 'one session per worker', 2;
 
 $t->done;

@@ -56,7 +56,7 @@ http {
 EOF_CONF
 my ($node, $other) = $t->fleet(2, $conf, REDIS => $proxy->address);
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { $t->state->waiting('api') }
 sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
 
 $redis->beats(4, 'each to have seen the other');

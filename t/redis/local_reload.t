@@ -71,8 +71,7 @@ sub round {
     is_deeply [ keys %{ $result->{statuses} } ], [200],
         "$how: all requests served"
         or diag explain $result->{statuses};
-    eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-        "$how: only live sessions", 8;
+    eventually { $t->state->session_count == 2 } "$how: only live sessions", 8;
     note sprintf '%s: after %.2f s', $how, $start - $gone;
 }
 

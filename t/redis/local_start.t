@@ -51,8 +51,7 @@ is_deeply [ keys %{ { map { $_->{dsem_status} => 1 } $node->access_log } } ],
 is $up->peak($_), 4, 'half for each worker' for $node->workers;
 
 $proxy->refuse(0);
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'redis used without reload', 2;
+eventually { $t->state->session_count == 2 } 'redis used without reload', 2;
 eventually { grep { $_->{dsem_status} eq 'QUEUED' } $node->access_log }
     'granted by redis', 3;
 $served = $up->served;

@@ -39,9 +39,8 @@ is $node->get('/one?t=1')->status, 200, 'redis available';
 
 # both connections are idle between two heartbeats
 for my $round (1 .. 3) {
-    my $clock = $redis->cmd('HGET', 'dsem:{0}', 'clock');
-    wait_for { $redis->cmd('HGET', 'dsem:{0}', 'clock') > $clock + 1500 } 15,
-        'a heartbeat';
+    my $clock = $t->state->shard('clock');
+    wait_for { $t->state->shard('clock') > $clock + 1500 } 15, 'a heartbeat';
     my $lost = () = $node->grep_log(qr/lost \(|unavailable \(/);
     $proxy->inject("-EVIL\n2026/01/01 00:00:00 [error] 1#1: forged \x1b[31m\r\n");
     eventually { scalar(() = $node->grep_log(qr/lost \(|unavailable \(/))

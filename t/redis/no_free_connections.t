@@ -46,8 +46,8 @@ EOF_CONF
 my $node = $t->node('a', $conf, REDIS => $proxy->address);
 my ($worker) = $node->workers;
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
-sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub state { return $t->state->figure('api', $_[0]) }
+sub sessions { return $t->state->session_count }
 
 sub lacking {
     my ($whom) = @_;

@@ -64,7 +64,7 @@ sub said { join ' ', @{ $node->logged($_[0]) }{qw(status dsem_status)} }
 
 sub waiting {
     my ($name) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+    return $t->state->waiting($name);
 }
 
 my (%runs, %waits);

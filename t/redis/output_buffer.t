@@ -71,14 +71,13 @@ is subscribers(), $before, 'one byte: same subscriptions';
 
 # a message of another sender
 
-my @sessions = @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
-my $epochs = $redis->cmd('HGETALL', 'dsem:{0}:epochs');
+my @sessions = $t->state->sessions;
+my $entries = $t->state->entries;
 my $holder = $fleet[0]->begin('/told?hang=1');
 wait_for { $up->now == 1 } 15, 'the permit';
 my $waiting = $fleet[1]->begin('/told');
-wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
-    'one request queued';
-$redis->cmd('PUBLISH', "dsem:{0}:c:$_", 'x' x 3_000_000) for @sessions;
+wait_for { $t->state->waiting('api') == 1 } 15, 'one request queued';
+$redis->cmd('PUBLISH', $t->state->channel($_), 'x' x 3_000_000) for @sessions;
 eventually { cut() == 2 } 'large: both connections cut';
 my $released = now;
 $up->release_all;
@@ -87,8 +86,7 @@ cmp_ok now - $released, '<', 3, 'large: granted by poll';
 is $holder->wait->status, 200, 'large: holder served';
 eventually { subscribers() =~ /^\d+ \d+$/ && subscribers() ne $before }
     'large: both subscribed again';
-is_deeply $redis->cmd('HGETALL', 'dsem:{0}:epochs'), $epochs,
-    'large: commands not disturbed';
+is_deeply $t->state->entries, $entries, 'large: commands not disturbed';
 loaded('afterwards');
 
 is scalar(map { $_->grep_log(qr/\[(?:warn|error)\]/) } @fleet), 0,

@@ -36,7 +36,7 @@ http {
 }
 EOF_CONF
 
-sub clock { return $redis->cmd('HGET', 'dsem:{0}', 'clock') // 0 }
+sub clock { return $t->state->shard('clock') // 0 }
 
 # heartbeats move the clock
 sub heartbeats {

@@ -41,8 +41,8 @@ http {
 }
 EOF_CONF
 
-sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
-sub in_queue { return $redis->cmd('ZCARD', 'dsem:{0}:q:api') }
+sub of { return $t->state->figure('api', $_[0]) }
+sub in_queue { return scalar(my @all = $t->state->queue('api')) }
 
 # without load
 
@@ -55,8 +55,8 @@ for (1 .. $WAITING) {
     wait_for { of('waiting') == @line } 15, "place $_";
 }
 
-$redis->cmd('DEL', 'dsem:{0}:q:api');
-eventually { in_queue() == 1 + $WAITING } 'all places declared';
+$t->state->delete_queue('api');
+eventually { in_queue() == $WAITING } 'all places declared';
 # until then a worker passes its permits on to its own requests
 eventually { !$redis->recovering } 'recovery over';
 # the workers know it from their next beats
@@ -79,7 +79,7 @@ my $deleted = 0;
 while ($load->running) {
     wait_for { !$load->running || of('waiting') > 4 } 15, 'some waiting';
     my $before = $up->served;
-    $deleted += $redis->cmd('DEL', 'dsem:{0}:q:api');
+    $deleted += $t->state->delete_queue('api');
     wait_for { !$load->running || $up->served > $before + 5 } 15, 'service';
 }
 my $result = $load->wait;

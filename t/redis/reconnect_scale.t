@@ -46,21 +46,21 @@ EOF_CONF
 
 # No request is served: the operator has paused all semaphores.
 my @names = ((map { "n$_" } 1 .. $ACCOUNTS), 'longest');
-$redis->cmd('HSET', 'dsem:{0}:orders', map { $_ => '- 1' } @names);
+pause();
+
+sub pause { $t->state->order($_, '- 1') for @names }
 
 # all tickets with their connections: member => place
 sub queued {
     my %place;
     for my $name (@names) {
-        my %of = @{ $redis->cmd('ZRANGE', "dsem:{0}:q:$name", 0, -1,
-            'WITHSCORES') };
-        delete $of{queue};
-        $place{"$name $_"} = $of{$_} for keys %of;
+        my $of = $t->state->places($name);
+        $place{"$name $_"} = $of->{$_} for keys %$of;
     }
     return \%place;
 }
 
-sub waiting { return $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }
+sub waiting { return $t->state->waiting($_[0]) }
 
 sub without_epoch {
     my ($place) = @_;
@@ -69,9 +69,8 @@ sub without_epoch {
 
 # The lowest epoch under which a session has declared all that it has.
 sub declared {
-    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
-    return 0 if keys %epochs < @fleet;
-    return (sort { $a <=> $b } map { (split)[1] } values %epochs)[0];
+    my @epochs = $t->state->declared;
+    return @epochs < @fleet ? 0 : $epochs[0];
 }
 
 # How long commands kept Redis busy, as its own clock shows: also while the
@@ -142,7 +141,7 @@ sub converges {
 converges('cut', sub { $redis->client_kill });
 converges('emptied', sub {
     $redis->cmd('FLUSHALL');
-    $redis->cmd('HSET', 'dsem:{0}:orders', map { $_ => '- 1' } @names);
+    pause();
     $redis->client_kill;
 });
 

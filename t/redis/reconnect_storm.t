@@ -41,15 +41,10 @@ http {
 }
 EOF_CONF
 
-sub epochs {
-    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
-    return map { (split)[1] } values %epochs;
-}
-
 # every worker has declared all that it has under this connection
 sub all_back {
     my ($before) = @_;
-    my @declared = epochs();
+    my @declared = $t->state->declared;
     return @declared == $WORKERS && !grep { $_ <= $before } @declared;
 }
 
@@ -62,7 +57,7 @@ wait_for { $up->now == $LIMIT } 15, 'load';
 
 my $longest = 0;
 for my $n (1 .. $TIMES) {
-    my ($epoch) = sort { $b <=> $a } epochs();
+    my ($epoch) = sort { $b <=> $a } $t->state->declared;
     my $served = $up->served;
     my $lost = now;
     $proxy->reset;

@@ -45,7 +45,7 @@ http {
 }
 EOF_CONF
 
-sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
+sub of { return $t->state->shard($_[0]) // 0 }
 
 sub recovered { return of('gen') && of('recover_until') <= of('clock') }
 
@@ -58,8 +58,7 @@ sub resumes {
     my $load = $t->load_start(clients => 20, seconds => 3600,
         urls => [ map { $_->url('/loaded') } @fleet ]);
     wait_for { $up->peak == $LIMIT && $up->served > 20 } 15, 'load';
-    wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15,
-        'all sessions';
+    wait_for { $t->state->session_count == 4 } 15, 'all sessions';
 
     my $killed = now;
     $redis->kill;

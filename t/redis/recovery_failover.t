@@ -37,7 +37,7 @@ http {
 }
 EOF_CONF
 
-sub of { return $_[0]->cmd('HGET', 'dsem:{0}:s:api', $_[1]) // 0 }
+sub of { return Dsem::State->new($_[0])->figure('api', $_[1]) }
 
 # $lost: dies with the master
 sub failover {
@@ -52,7 +52,7 @@ sub failover {
     my @long = map { $_->begin('/waits?hang=1') } $one, $one, $two, $two;
     wait_for { $up->now == $LIMIT } 15, 'all permits out';
     wait_for {
-        $replica->cmd('ZCARD', 'dsem:{0}:sessions') == 2
+        Dsem::State->new($replica)->session_count == 2
             && of($replica, 'held') == $LIMIT
     } 20, 'replication';
     $master->beats(5, 'heartbeats', 20);

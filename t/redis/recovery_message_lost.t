@@ -40,17 +40,15 @@ EOF_CONF
 my %node = map { $_ => $t->node($_, $conf, REDIS => $way{$_}->address) }
     sort keys %way;
 
-sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
+sub of { return $t->state->shard($_[0]) // 0 }
 
 sub wait_for_recovery {
     wait_for { of('gen') && of('recover_until') > of('clock') } 15,
         'recovery';
-    wait_for { $redis->cmd('ZCOUNT', 'dsem:{0}:census', '-1e15', '+inf') == 1 }
-        15, 'first node to declare';
+    wait_for { $t->state->census_declared == 1 } 15, 'first node to declare';
 }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
-    'both sessions';
+wait_for { $t->state->session_count == 2 } 15, 'both sessions';
 $redis->beats(4, 'heartbeats');
 
 $way{late}->freeze;

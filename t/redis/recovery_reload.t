@@ -40,18 +40,16 @@ EOF_CONF
 my $reloads = $t->node('reloads', $conf);
 my $late = $t->node('late', $conf, REDIS => $proxy->address);
 
-sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
+sub of { return $t->state->shard($_[0]) // 0 }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
-    'both sessions';
+wait_for { $t->state->session_count == 2 } 15, 'both sessions';
 $redis->beats(4, 'heartbeats');
 
 my $long = $late->begin('/waits?hang=1');
 wait_for { $up->now == 1 } 15, 'long request';
 $proxy->freeze;
 $redis->cmd('FLUSHALL');
-wait_for { $redis->cmd('ZCOUNT', 'dsem:{0}:census', '-1e15', '+inf') == 1 }
-    15, 'first node to declare';
+wait_for { $t->state->census_declared == 1 } 15, 'first node to declare';
 
 my ($old) = $reloads->workers;
 $reloads->reload;
@@ -63,8 +61,7 @@ $proxy->cut;
 $proxy->thaw;
 is $request->wait(40)->status, 200, 'request served';
 cmp_ok $request->latency, '<', 30, 'not after a lease';
-eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 1 }
-    'long request counted';
+eventually { $t->state->held('api') == 1 } 'long request counted';
 $up->release_all;
 is $long->wait->status, 200, 'long request served';
 

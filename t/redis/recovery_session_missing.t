@@ -40,14 +40,13 @@ http {
 }
 EOF_CONF
 
-sub of { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
-sub api { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub of { return $t->state->shard($_[0]) // 0 }
+sub api { return $t->state->figure('api', $_[0]) }
 
 sub sessions {
     my ($n) = @_;
     # all know of each other two heartbeats later
-    wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == $n } 30,
-        'all sessions';
+    wait_for { $t->state->session_count == $n } 30, 'all sessions';
     $redis->beats(2 * $n, 'heartbeats', 30);
 }
 
@@ -75,7 +74,7 @@ wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
 is_deeply [ map { $_->status } @asked, @long ], [ (200) x 4 ],
     'every request served';
 $stays->quit;
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 0 } 15, 'bye';
+wait_for { $t->state->session_count == 0 } 15, 'bye';
 
 # cut off, with all permits, and back long before the end of the lease
 
@@ -90,9 +89,7 @@ wait_for { $up->now == $LIMIT } 15, 'all permits out';
 $proxy->freeze;
 $redis->empty;
 @asked = map { $first->begin('/missing?hang=1') } 1 .. $LIMIT;
-my $name = 'dsem:{0}:census';
-eventually { $redis->cmd('ZCOUNT', $name, '-1e15', '+inf') == 1 }
-    'first node declares';
+eventually { $t->state->census_declared == 1 } 'first node declares';
 cmp_ok of('recover_until') - of('clock'), '>', 10000, 'late one missing';
 $proxy->cut;
 $proxy->thaw;

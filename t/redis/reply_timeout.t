@@ -50,8 +50,8 @@ sub lines {
     return map { $_->grep_log($re) } @fleet;
 }
 
-sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
-sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub sessions { return $t->state->session_count }
+sub waiting { return $t->state->waiting('api') }
 
 sub away {
     my ($name, $timeout, $go, $come) = @_;

@@ -63,8 +63,7 @@ sub survives {
     cmp_ok $back, '>', 20, "$how: many requests served";
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     is $result->{statuses}{timeout}, undef, "$how: every request answered";
-    eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 3 }
-        "$how: permits declared";
+    eventually { $t->state->held('api') == 3 } "$how: permits declared";
     my %status = %{ $result->{statuses} };
     delete @status{qw(200 500)};
     is_deeply \%status, {}, "$how: no other statuses";

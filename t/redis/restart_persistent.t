@@ -43,6 +43,7 @@ EOF_CONF
 sub comes_back {
     my ($how, $args, $before) = @_;
     my $redis = $t->redis(args => $args);
+    my $state = Dsem::State->new($redis);
     my @node = map { $t->node("$how$_", $conf) } 1, 2;
     $_->get('/kept?t=1') for @node;
     $before->($redis);
@@ -53,20 +54,19 @@ sub comes_back {
         urls => [ map { $_->url('/kept') } @node ]);
     wait_for { $up->peak == $LIMIT && $up->served > 5 } 15, 'load';
 
-    my $generation = $redis->cmd('HGET', 'dsem:{0}', 'gen');
+    my $generation = $state->shard('gen');
     my $killed = now;
     $redis->kill->start;
-    is $redis->cmd('HGET', 'dsem:{0}', 'gen'), $generation,
-        "$how: state restored";
+    is $state->shard('gen'), $generation, "$how: state restored";
     # the end of the last recovery: there was none before
-    eventually { $redis->cmd('HGET', 'dsem:{0}', 'recover_until') > 0 }
+    eventually { $state->shard('recover_until') > 0 }
         "$how: and not believed";
     eventually {
         10 < grep { $_->{start} > $killed + $LEASE + 0.8 } $up->log;
     } "$how: service resumes";
     my $statuses = $load->stop->wait->{statuses};
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
-    eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') == 2 }
+    eventually { $state->held('api') == 2 }
         "$how: running requests declared";
     is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
         "$how: every request ended" or diag explain $statuses;

@@ -57,9 +57,7 @@ for my $n (1 .. $TIMES) {
         'long requests';
     my $killed = now;
     $redis->empty;
-    eventually {
-        ($redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0) > 2
-    } "$n: granted again", 10;
+    eventually { $t->state->held('api') > 2 } "$n: granted again", 10;
     push @pause, now - $killed;
     my $served = $up->served;
     wait_for { $up->served > $served + 50 } 10, 'service';
@@ -74,8 +72,7 @@ my $statuses = $load->stop->wait->{statuses};
 is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
     'all served or refused'
     or diag explain $statuses;
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'one session per worker';
+eventually { $t->state->session_count == 4 } 'one session per worker';
 note sprintf 'pauses up to %.2f s', (sort { $b <=> $a } @pause)[0];
 
 $t->done;

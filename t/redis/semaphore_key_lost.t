@@ -18,7 +18,7 @@ use Dsem::Test;
 my ($LIMIT, $LEASE) = (4, 1);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -47,7 +47,7 @@ EOF_CONF
 
 sub of {
     my ($name, $field) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", $field) // 0;
+    return $t->state->figure($name, $field);
 }
 
 sub overage { return map { $_->grep_log(qr/\[warn\].*overage/) } $one, $two }
@@ -58,7 +58,7 @@ my @long = map { $_->begin('/lost?hang=1') } ($one, $two) x 2;
 my $other = $one->begin('/other?hang=1');
 wait_for { $up->now('lost') == $LIMIT && $up->now('other') } 15,
     'all permits out';
-$redis->cmd('DEL', 'dsem:{0}:s:lost');
+$t->state->delete_semaphore('lost');
 eventually { of('lost', 'held') == $LIMIT } 'found out while idle',
     2 * $LEASE;
 is of('other', 'held'), 1, 'other semaphore untouched';
@@ -66,7 +66,7 @@ is scalar(overage()), 0, 'no overage without a second grant';
 
 # a request asks at once: the limit once more, and no more
 
-$redis->cmd('DEL', 'dsem:{0}:s:lost');
+$t->state->delete_semaphore('lost');
 my @more = map { $_->begin('/lost?hang=1') } ($one, $two) x 4;
 eventually { of('lost', 'held') > $LIMIT } 'overage counted', 2 * $LEASE;
 cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
@@ -91,7 +91,7 @@ $up->reset;
 my $load = $t->load_start(clients => 12, seconds => 4,
     urls => [ map { $_->url('/lost') } $one, $two ]);
 wait_for { $up->peak('lost') == $LIMIT && $up->served > 5 } 15, 'load';
-$redis->cmd('DEL', 'dsem:{0}:s:lost');
+$t->state->delete_semaphore('lost');
 my $lost = now;
 my $statuses = $load->wait->{statuses};
 cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'load: overage bounded';

@@ -56,7 +56,7 @@ http {
 EOF_CONF
 
 eventually { $node->get('/?t=1')->status == 200 } 'request served';
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 30, 'the session';
+wait_for { $t->state->session_count == 1 } 30, 'the session';
 for my $round (1 .. 3) {
     $node->clear_logs;
     $proxy->freeze;

@@ -46,16 +46,15 @@ EOF_CONF
 my @fleet = $t->fleet(2, $conf);
 $t->node('cut_off', $conf, REDIS => $proxy->address);
 
-sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub generation { return $t->state->shard('gen') // 0 }
+sub held { return $t->state->held('api') }
 
 # half of the permits with requests that outlive the loss, the rest in use
 
 sub survives {
     my ($how, $lose) = @_;
     $up->reset;
-    wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 3 } 15,
-        'all sessions';
+    wait_for { $t->state->session_count == 3 } 15, 'all sessions';
     my @long = map { $_->begin('/emptied?hang=1') } @fleet;
     wait_for { $up->now == 2 } 15, 'long requests';
     my $load = $t->load_start(clients => 8, seconds => $LEASE + 2.3,

@@ -44,15 +44,18 @@ my $load = $t->load_start(urls => [ map { $_->url('/lost') } $high, $low ],
 wait_for { $up->peak == 6 } 15, 'load at the lower limit';
 $up->reset;
 
-for my $lost ([qw/FLUSHALL/], [ 'DEL', 'dsem:{0}' ]) {
+my %lose = (
+    'all keys' => sub { $redis->cmd('FLUSHALL') },
+    'one key' => sub { $t->state->delete_shard },
+);
+for my $lost (sort keys %lose) {
     my ($generation, $served) = (generation(), $up->served);
-    $redis->cmd(@$lost);
+    $lose{$lost}->();
     eventually { (generation() // $generation) ne $generation }
-        "@$lost: state lost";
-    eventually { lowest() == 6 }
-        "@$lost: limits stated again";
+        "$lost: state lost";
+    eventually { lowest() == 6 } "$lost: limits stated again";
     wait_for { $up->served > $served + 300 } 60, 'the load to go on';
-    is $up->peak, 6, "@$lost: lower limit reached, never exceeded";
+    is $up->peak, 6, "$lost: lower limit reached, never exceeded";
 }
 is scalar($high->grep_log(qr/limit of "api" is 6/)), 1, 'no second warning';
 my $result = $load->stop->wait;
@@ -61,10 +64,7 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
 
 $t->done;
 
-sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') }
+sub generation { return $t->state->shard('gen') }
 
 # the lowest limit that a live configuration asks for
-sub lowest {
-    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
-    return $text =~ /^(\d+) / ? $1 : 0;
-}
+sub lowest { return $t->state->lowest_limit('api') }

@@ -45,13 +45,12 @@ EOF_CONF
 my ($has, $none) = $t->fleet(2, $conf);
 $t->node('cut_off', $conf, REDIS => $proxy->address);
 
-sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
+sub generation { return $t->state->shard('gen') // 0 }
 
 sub goes_on {
     my ($how, $lose) = @_;
     $up->reset;
-    wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 3 } 15,
-        'all sessions';
+    wait_for { $t->state->session_count == 3 } 15, 'all sessions';
     # of several lengths: permits that are on their way back are lost, too
     my @urls = map { $has->url("/local?t=$_") } 31, 47, 61, 83;
     my $load = $t->load_start(urls => \@urls,

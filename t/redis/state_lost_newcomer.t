@@ -43,11 +43,10 @@ my $holds = $t->node('holds', $conf, REDIS => $proxy->address);
 my $asks = $t->node('asks', $conf);
 
 # a new node remembers nothing
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
-    'both nodes known';
+wait_for { $t->state->session_count == 2 } 15, 'both nodes known';
 
-sub meta { return $redis->cmd('HGET', 'dsem:{0}', $_[0]) // 0 }
-sub of { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub meta { return $t->state->shard($_[0]) // 0 }
+sub of { return $t->state->figure('api', $_[0]) }
 
 sub first {
     my ($how, $before) = @_;

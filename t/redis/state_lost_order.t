@@ -39,8 +39,8 @@ http {
 }
 EOF_CONF
 
-sub generation { return $redis->cmd('HGET', 'dsem:{0}', 'gen') // 0 }
-sub waiting { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub generation { return $t->state->shard('gen') // 0 }
+sub waiting { return $t->state->waiting('api') }
 
 sub in_order {
     my ($how, $lose) = @_;

@@ -35,9 +35,9 @@ http {
 }
 EOF_CONF
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'two sessions';
+wait_for { $t->state->session_count == 2 } 15, 'two sessions';
 my @running = map { $node->begin('/?hang=1') } 1 .. 5;
 wait_for { $up->now == 5 } 15, 'all permits out';
 

@@ -43,10 +43,9 @@ EOF_CONF
 my $goes = $t->node('goes', $conf);
 my $stands = $t->node('stands', $conf, REDIS => $proxy->address);
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { $t->state->waiting('api') }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15,
-    'both sessions open';
+wait_for { $t->state->session_count == 2 } 15, 'both sessions open';
 my @holds = map { $goes->begin('/waits?hang=1') } 1 .. 4;
 eventually { $up->now == 4 } 'all permits on other node';
 my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;

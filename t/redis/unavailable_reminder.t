@@ -69,7 +69,7 @@ sub reminders {
         split /\n/, $node->error_log;
 }
 
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 1 } 'connected';
+eventually { $t->state->session_count == 1 } 'connected';
 is $node->get('/pass?t=1')->status, 200, 'request served';
 $proxy->refuse;
 $proxy->cut;

@@ -13,6 +13,7 @@ use File::Path qw(make_path);
 
 use Dsem::Process;
 use Dsem::Redis::Client;
+use Dsem::State;
 use Dsem::Wait qw(wait_for);
 
 sub new {
@@ -137,9 +138,7 @@ sub beats {
 # Nothing is granted yet, because a lost state is being declared again.
 sub recovering {
     my ($self) = @_;
-    my ($clock, $until) = @{ $self->cmd('HMGET', 'dsem:{0}', 'clock',
-        'recover_until') };
-    return $until > $clock;
+    return Dsem::State->new($self)->recovering;
 }
 
 1;

@@ -10,10 +10,9 @@ package Dsem::Scripts;
 #
 # Dies unless the reply begins with session, epoch and number.
 #
-# Shard: run($script, \@keys, @argv), all_keys, state($name), queue($name),
-#   meta($field), t, redis,
-#   advance($ms) moves the logical clock, pass($ms, @sessions) does with beats,
-#   order($name, $limit, $paused),
+# Shard: run($script, \@keys, @argv), all_keys, state (Dsem::State), t, redis,
+#   queue($name), meta($field), advance($ms), order($name, $limit, $paused) of
+#   this state, pass($ms, @sessions): advances the clock, with beats,
 #   dump: all keys and values, to show that nothing was written.
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
@@ -23,6 +22,8 @@ package Dsem::Scripts;
 use warnings;
 use strict;
 
+use Dsem::State;
+
 our @STATUS = qw/ok resync stale gone broken/;
 our @VERDICT = qw/refused granted queued recovering/;
 
@@ -30,32 +31,19 @@ sub new {
     my ($class, $t, %arg) = @_;
     return bless {
         redis => $t->redis, t => $t, sha => {}, sessions => 0,
-        lease => 5000, prefix => 'dsem:{0}', %arg,
+        lease => 5000, %arg,
     }, $class;
 }
 
 sub redis { $_[0]{redis} }
 sub t { $_[0]{t} }
 sub lease { $_[0]{lease} }
-
-sub key {
-    my ($self, @part) = @_;
-    return join ':', $self->{prefix}, @part;
-}
-
-sub shard_keys {
-    my ($self) = @_;
-    return map { $self->key(@$_) } [], ['sessions'], ['epochs'];
-}
+sub state { $_[0]{state} //= Dsem::State->new($_[0]{redis}) }
 
 # KEYS of a script; $name: semaphore, for scripts that need one.
 sub keys_of {
     my ($self, $script, $name) = @_;
-    return $self->shard_keys if $script eq 'configure';
-    return $self->shard_keys, $self->key('census')
-        unless $script =~ /^(sync|declare)$/;
-    return $self->shard_keys, ($script eq 'sync' ? $self->key('orders') : ()),
-        $self->key('s', $name), $self->key('q', $name);
+    return $self->state->keys_of($script, $name);
 }
 
 # Runs a script with the KEYS and ARGV given; returns the raw reply.
@@ -76,19 +64,15 @@ sub session {
     }, 'Dsem::Scripts::Session';
 }
 
+# A field of the shard, or sets it.
 sub meta {
     my ($self, @arg) = @_;
-    my $meta = $self->key;
-    return $self->{redis}->cmd('HGET', $meta, @arg) if @arg == 1;
-    return $self->{redis}->cmd('HSET', $meta, @arg);
+    return $self->state->set_shard(@arg) if @arg == 2;
+    return scalar $self->state->shard(@arg);
 }
 
-# Moves the logical clock, as if so much time had passed. The stored wall clock
-# is unchanged, so the next command does not add that time again.
-sub advance {
-    my ($self, $ms) = @_;
-    return $self->{redis}->cmd('HINCRBY', $self->key, 'clock', $ms);
-}
+sub advance { $_[0]->state->advance($_[1]) }
+sub queue { $_[0]->state->queue($_[1]) }
 
 # Moves the clock in steps of a heartbeat; the sessions given send beats.
 sub pass {
@@ -101,7 +85,7 @@ sub pass {
 
 sub order {
     my ($self, $name, $limit, $paused) = @_;
-    return $self->{redis}->cmd('HSET', $self->key('orders'), $name,
+    return $self->state->order($name,
         ($limit // '-') . ' ' . ($paused ? 1 : 0));
 }
 
@@ -112,30 +96,17 @@ sub done {
     return $self->{t}->done;
 }
 
-# The semaphore's HASH.
-sub state {
-    my ($self, $name) = @_;
-    return { @{ $self->{redis}->cmd('HGETALL', $self->key('s', $name)) } };
-}
-
-# Members of its queue in order, without the marker.
-sub queue {
-    my ($self, $name) = @_;
-    my $all = $self->{redis}->cmd('ZRANGE', $self->key('q', $name), 0, -1);
-    return grep { $_ ne 'queue' } @$all;
-}
-
 sub all_keys {
     my ($self) = @_;
     return sort @{ $self->{redis}->cmd('KEYS', '*') };
 }
 
-# All keys and values in one string.
+# All keys, or some, and their values in one string.
 sub dump {
-    my ($self) = @_;
+    my ($self, @keys) = @_;
     my $redis = $self->{redis};
     my $text = '';
-    for my $key ($self->all_keys) {
+    for my $key (@keys ? @keys : $self->all_keys) {
         my $type = $redis->cmd('TYPE', $key);
         my %of;
         if ($type eq 'hash') {
@@ -163,7 +134,7 @@ sub gen { $_[0]{gen} }
 
 sub channel {
     my ($self) = @_;
-    return $self->{scripts}->key('c', $self->{name});
+    return $self->{scripts}->state->channel($self->{name});
 }
 
 # Calls a script and decodes the common part of its reply.

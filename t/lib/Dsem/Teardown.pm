@@ -12,6 +12,7 @@ use Test::More ();
 
 use constant COUNT => 4;
 
+use Dsem::State;
 use Dsem::Wait qw(poll);
 
 my $builder = Test::More->builder;
@@ -73,20 +74,20 @@ sub left_count {
 # Permits and tickets of live sessions, and sums that differ from the accounts.
 sub left_in {
     my ($redis) = @_;
-    my $client = $redis->client;
-    my %live;
     return map {
-        my ($prefix, $name) = /^(.*?\}):s:(.*)$/s;
-        $live{$prefix} //= { live_sessions($client, $prefix) };
-        left_of($name, $live{$prefix}, @{ $client->cmd('HGETALL', $_) });
-    } grep { /\}:s:/ } @{ $client->cmd('KEYS', '*') };
+        my $state = $_;
+        my $live = live_sessions($state);
+        map { left_of($state, $_, $live) } $state->names;
+    } Dsem::State->all($redis->client);
 }
 
 sub left_of {
-    my ($name, $live, %of) = @_;
+    my ($state, $name, $live) = @_;
+    my ($figures, $accounts) = $state->semaphore($name);
     my ($held, $waiting, @left) = (0, 0);
-    for my $session (grep { /^[^:]+:\d+:[0-9a-f]+$/ } sort keys %of) {
-        my ($epoch, $h, $w) = split ' ', $of{$session};
+    for my $session (sort keys %$accounts) {
+        my ($epoch, $h, $w) = @{ $accounts->{$session} }{
+            qw(epoch held waiting) };
         $held += $h;
         $waiting += $w;
         my $declared = $live->{$session} // next;
@@ -94,25 +95,26 @@ sub left_of {
         push @left, { n => $h + $w, text => "$name: $session: "
             . "$h held, $w waiting" };
     }
-    push @left, { n => 1, text => "$name: $of{held} held, $of{waiting} "
+    my ($all_held, $all_waiting) = map { $_ // 0 }
+        @$figures{qw(held waiting)};
+    push @left, { n => 1, text => "$name: $all_held held, $all_waiting "
         . "waiting, but $held and $waiting in the accounts" }
-        if ($of{held} // 0) != $held || ($of{waiting} // 0) != $waiting;
+        if $all_held != $held || $all_waiting != $waiting;
     return @left;
 }
 
 # session => the epoch below which an account is void. A session with an expired
 # lease is not live, even if no beat has removed it yet.
 sub live_sessions {
-    my ($client, $prefix) = @_;
-    my ($clock, $wall) = @{ $client->cmd('HMGET', $prefix, 'clock', 'wall') };
-    my ($s, $us) = @{ $client->cmd('TIME') };
+    my ($state) = @_;
+    my ($clock, $wall) = $state->shard(qw(clock wall));
+    my ($s, $us) = @{ $state->cmd('TIME') };
     my $now = ($clock // 0) + $s * 1000 + $us / 1000
         - ($wall // $s * 1000 + $us / 1000);
-    my %lease = @{ $client->cmd('ZRANGE', "$prefix:sessions", 0, -1,
-        'WITHSCORES') };
-    my %epochs = @{ $client->cmd('HGETALL', "$prefix:epochs") };
-    return map { $_ => (split ' ', $epochs{$_} // '0 0')[1] // 0 }
-        grep { $lease{$_} > $now } keys %lease;
+    my $ends = $state->lease_ends;
+    my $entries = $state->entries;
+    return { map { $_ => ($entries->{$_} // {})->{declared} // 0 }
+        grep { $ends->{$_} > $now } keys %$ends };
 }
 
 ###########################################################################

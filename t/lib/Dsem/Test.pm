@@ -39,9 +39,10 @@ package Dsem::Test;
 #   fleet($n, $conf, %tokens) (nodes n1..), proxy($address), client,
 #   load(%opt) (runs to the end, returns the result), load_start(%opt)
 #   (returns Dsem::Load with ->wait), test_conf($conf, %tokens): (exit status,
-#   stderr) of nginx -t, script($name): assembled Lua text, connect: a
-#   subscriber (Dsem::Redis::Client), expect_log(qr//): this alert is expected,
-#   expect_held($n): so many permits may remain in Redis.
+#   stderr) of nginx -t, script($name): assembled Lua text, state: what the
+#   first Redis has (Dsem::State), connect: a subscriber (Dsem::Redis::Client),
+#   expect_log(qr//): this alert is expected, expect_held($n): so many permits
+#   may remain in Redis.
 # wait_for { cond } $timeout, 'what'    dies after the timeout (15 s)
 # eventually { cond } 'test name', $timeout     the same as an assertion
 # now                                   monotonic seconds, as in all logs
@@ -108,6 +109,7 @@ use Dsem::Ports;
 use Dsem::Process;
 use Dsem::Proxy;
 use Dsem::Redis;
+use Dsem::State;
 use Dsem::Teardown;
 use Dsem::Upstream;
 use Dsem::Wait qw(wait_for eventually now);
@@ -249,6 +251,12 @@ sub load_start {
 sub load {
     my ($self, %opt) = @_;
     return $self->load_start(%opt)->wait;
+}
+
+# What the first Redis has.
+sub state {
+    my ($self) = @_;
+    return Dsem::State->new($self->{redis}[0]);
 }
 
 # A new connection to the last Redis, for subscriptions.

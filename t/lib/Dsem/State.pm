@@ -1,0 +1,344 @@
+package Dsem::State;
+
+# The state in Redis, as tests read and change it. Only this file knows its
+# keys and fields, see lua/README.md. Names of semaphores are written as in the
+# keys.
+#
+#   $t->state->held('api')                  # in the first Redis of the test
+#   Dsem::State->new($redis, 'bench:{0}')   # $redis: anything with cmd
+#
+# Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
+#   (name => key), census_key, orders_key (the one that has them),
+#   keys_of($script, $name) (KEYS of a script), channel($session),
+#   names: semaphores that have a key.
+# Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
+#   figures (a hash; active and recalled: sessions with idle permits), accounts
+#   ({session => {epoch held waiting reuse}}), semaphore (both at one time),
+#   account($name, $session), exists, queue (its tickets in order), marked,
+#   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
+#   one time), set_figure, set_account, delete_semaphore, delete_queue.
+# Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
+#   entry ({epoch declared lease}, or {bar => end}), entries, declared
+#   (epochs), enter, forget, census_declared (number).
+# Shard: shard(@fields: gen clock wall recover_until ended created ...),
+#   set_shard, advance (clock), step_wall, recovering, drop_generation,
+#   delete_shard.
+# Orders and limits: order($name, '<limit> <pause>'), ordered, drop_order,
+#   drop_orders, limits ([limit, ids ...] lowest first), lowest_limit,
+#   configurations ({session => id}), configs ({id => {sessions stated
+#   parts}}), limit_fields.
+#
+# Called by: the harness and tests.
+
+use strict;
+use warnings;
+
+use constant ACCOUNT => qw(epoch held waiting reuse);
+use constant ENTRY => qw(epoch declared lease);
+use constant MARKER => 'queue';
+
+my $SESSION = qr/^[^:]+:\d+:[0-9a-f]+$/;
+
+sub new {
+    my ($class, $redis, $prefix) = @_;
+    return bless { redis => $redis, prefix => $prefix // 'dsem:{0}' }, $class;
+}
+
+# One for each prefix that has semaphores.
+sub all {
+    my ($class, $redis) = @_;
+    my %prefix = map { /^(.*?\}):s:/ ? ($1 => 1) : () }
+        @{ $redis->cmd('KEYS', '*') };
+    return map { $class->new($redis, $_) } sort keys %prefix;
+}
+
+sub cmd {
+    my ($self, @args) = @_;
+    return $self->{redis}->cmd(@args);
+}
+
+sub hash {
+    my ($self, $key) = @_;
+    return @{ $self->cmd('HGETALL', $key) };
+}
+
+###########################################################################
+# keys
+
+sub key {
+    my ($self, @part) = @_;
+    return join ':', $self->{prefix}, @part;
+}
+
+sub semaphore_key { $_[0]->key('s', $_[1]) }
+sub queue_key { $_[0]->key('q', $_[1]) }
+sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
+sub census_key { $_[0]->key('census') }
+sub orders_key { $_[0]->key('orders') }
+sub channel { $_[0]->key('c', $_[1]) }
+
+sub shard_keys {
+    my ($self) = @_;
+    return (shard => $self->key,
+        map { $_ => $self->key($_) } qw(sessions epochs orders));
+}
+
+sub keys_of {
+    my ($self, $script, $name) = @_;
+    my %key = $self->shard_keys;
+    my @shard = @key{qw(shard sessions epochs)};
+    return @shard if $script eq 'configure';
+    return @shard, $self->census_key unless $script =~ /^(sync|declare)$/;
+    return @shard, ($script eq 'sync' ? $key{orders} : ()),
+        $self->semaphore_keys($name);
+}
+
+sub names {
+    my ($self) = @_;
+    my $begin = $self->semaphore_key('');
+    return map { /^\Q$begin\E(.*)/s ? $1 : () } @{ $self->cmd('KEYS', '*') };
+}
+
+###########################################################################
+# a semaphore
+
+# of its HASH: without accounts; active and recalled: sessions that may hold
+# idle permits, and those asked to release them
+sub figures_in {
+    my (%of) = @_;
+    delete @of{ grep { /$SESSION/ } keys %of };
+    return \%of unless %of;
+    @of{qw(active recalled)} = split ' ', delete $of{keep} // '0 0';
+    return \%of;
+}
+
+sub accounts_in {
+    my (%of) = @_;
+    return { map { $_ => words($of{$_}, ACCOUNT) }
+        grep { /$SESSION/ } keys %of };
+}
+
+sub words {
+    my ($text, @names) = @_;
+    my @words = split ' ', $text;
+    return { map { $names[$_] => $words[$_] } 0 .. $#words };
+}
+
+sub entry_in {
+    my ($text) = @_;
+    return $text =~ /^bye (\d+)/ ? { bar => $1 } : words($text, ENTRY);
+}
+
+sub entries_in {
+    my (%of) = @_;
+    return { map { $_ => entry_in($of{$_}) } keys %of };
+}
+
+# Figures and accounts, read at one time.
+sub semaphore {
+    my ($self, $name) = @_;
+    my %of = $self->hash($self->semaphore_key($name));
+    return (figures_in(%of), accounts_in(%of));
+}
+
+sub figures { ($_[0]->semaphore($_[1]))[0] }
+sub accounts { ($_[0]->semaphore($_[1]))[1] }
+
+sub account { $_[0]->accounts($_[1])->{ $_[2] } }
+sub held { $_[0]->figure($_[1], 'held') }
+sub waiting { $_[0]->figure($_[1], 'waiting') }
+sub limit { $_[0]->figure($_[1], 'limit') }
+sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
+
+sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
+
+# For a client that does not wait for the reply: the words of a command, and
+# the number in its reply.
+sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), 'waiting') }
+sub waiting_replied { $_[1] // 0 }
+
+# 0 where there is none
+sub _figures {
+    my ($self, $name, @figure) = @_;
+    return map { $_ // 0 }
+        @{ $self->cmd('HMGET', $self->semaphore_key($name), @figure) };
+}
+
+# Number of its keys.
+sub exists { $_[0]->cmd('EXISTS', $_[0]->semaphore_keys($_[1])) }
+
+sub queue {
+    my ($self, $name) = @_;
+    return grep { $_ ne MARKER }
+        @{ $self->cmd('ZRANGE', $self->queue_key($name), 0, -1) };
+}
+
+# Its marker is there, before all places.
+sub marked {
+    my ($self, $name) = @_;
+    my $score = $self->cmd('ZSCORE', $self->queue_key($name), MARKER);
+    return ($score // '') eq '-inf';
+}
+
+sub places {
+    my ($self, $name) = @_;
+    my %of = @{ $self->cmd('ZRANGE', $self->queue_key($name), 0, -1,
+        'WITHSCORES') };
+    delete $of{ +MARKER };
+    return \%of;
+}
+
+sub snapshot {
+    my ($self, $name) = @_;
+    my %key = $self->shard_keys;
+    $self->cmd('MULTI');
+    $self->cmd('HGETALL', $self->semaphore_key($name));
+    $self->cmd('ZRANGE', $self->queue_key($name), 0, -1);
+    $self->cmd('HGETALL', $key{epochs});
+    my ($of, $queue, $epochs) = @{ $self->cmd('EXEC') };
+    return {
+        figures => figures_in(@$of), accounts => accounts_in(@$of),
+        queue => [ grep { $_ ne MARKER } @$queue ],
+        entries => entries_in(@$epochs),
+    };
+}
+
+sub set_figure {
+    my ($self, $name, $figure, $value) = @_;
+    return $self->cmd('HSET', $self->semaphore_key($name), $figure, $value);
+}
+
+# The account of a session: epoch, held, waiting.
+sub set_account {
+    my ($self, $name, $session, @account) = @_;
+    return $self->cmd('HSET', $self->semaphore_key($name), $session,
+        "@account");
+}
+
+sub delete_semaphore { $_[0]->cmd('DEL', $_[0]->semaphore_key($_[1])) }
+sub delete_queue { $_[0]->cmd('DEL', $_[0]->queue_key($_[1])) }
+
+###########################################################################
+# sessions
+
+sub sessions { @{ $_[0]->cmd('ZRANGE', $_[0]->key('sessions'), 0, -1) } }
+sub session_count { $_[0]->cmd('ZCARD', $_[0]->key('sessions')) }
+sub lease_end { $_[0]->cmd('ZSCORE', $_[0]->key('sessions'), $_[1]) }
+
+sub lease_ends {
+    my ($self) = @_;
+    return { @{ $self->cmd('ZRANGE', $self->key('sessions'), 0, -1,
+        'WITHSCORES') } };
+}
+
+sub entries {
+    my ($self) = @_;
+    return entries_in($self->hash($self->key('epochs')));
+}
+
+sub entry { $_[0]->entries->{ $_[1] } }
+
+# The epochs under which sessions have declared all that they have, the lowest
+# first.
+sub declared {
+    my ($self) = @_;
+    return sort { $a <=> $b } map { $_->{declared} // () }
+        values %{ $self->entries };
+}
+
+# Registers a session that has declared, as if its scripts had run.
+sub enter {
+    my ($self, $session, %arg) = @_;
+    $self->cmd('ZADD', $self->key('sessions'), $arg{lease_end}, $session);
+    return $self->cmd('HSET', $self->key('epochs'), $session,
+        "$arg{epoch} $arg{epoch} $arg{lease}");
+}
+
+# As if it had never been registered.
+sub forget {
+    my ($self, $session) = @_;
+    $self->cmd('ZREM', $self->key('sessions'), $session);
+    return $self->cmd('HDEL', $self->key('epochs'), $session);
+}
+
+# Sessions that have declared since a loss of state.
+sub census_declared {
+    my ($self) = @_;
+    return $self->cmd('ZCOUNT', $self->census_key, '-1e15', '+inf');
+}
+
+###########################################################################
+# the shard
+
+# The value of a field, or a list of several, read at one time.
+sub shard {
+    my ($self, @field) = @_;
+    my @value = @{ $self->cmd('HMGET', $self->key, @field) };
+    return wantarray ? @value : $value[0];
+}
+
+sub set_shard {
+    my ($self, $field, $value) = @_;
+    return $self->cmd('HSET', $self->key, $field, $value);
+}
+
+# Moves the logical clock, as if so many ms had passed. The stored wall clock
+# is unchanged, so the next command does not add that time again.
+sub advance { $_[0]->cmd('HINCRBY', $_[0]->key, 'clock', $_[1]) }
+
+# Moves the stored wall clock: the clock of the host is stepped the other way.
+sub step_wall { $_[0]->cmd('HINCRBY', $_[0]->key, 'wall', $_[1]) }
+
+# Nothing is granted yet, because a lost state is being declared again.
+sub recovering {
+    my ($self) = @_;
+    my ($clock, $until) = $self->shard(qw(clock recover_until));
+    return ($until // 0) > ($clock // 0);
+}
+
+sub drop_generation { $_[0]->cmd('HDEL', $_[0]->key, 'gen') }
+sub delete_shard { $_[0]->cmd('DEL', $_[0]->key) }
+
+###########################################################################
+# orders and limits
+
+sub order { $_[0]->cmd('HSET', $_[0]->orders_key, $_[1], $_[2]) }
+sub ordered { $_[0]->cmd('HGET', $_[0]->orders_key, $_[1]) }
+sub drop_order { $_[0]->cmd('HDEL', $_[0]->orders_key, $_[1]) }
+sub drop_orders { $_[0]->cmd('DEL', $_[0]->orders_key) }
+
+sub limits {
+    my ($self, $name) = @_;
+    my $text = $self->shard("limit:$name") // '';
+    return map { [ split ' ' ] } split /;/, $text;
+}
+
+# Of all live configurations; 0: none has a literal limit of this name.
+sub lowest_limit {
+    my ($self, $name) = @_;
+    my ($lowest) = $self->limits($name);
+    return $lowest ? $lowest->[0] : 0;
+}
+
+sub configurations {
+    my ($self) = @_;
+    my %of = $self->hash($self->key);
+    return { map { /^session:(.*)/ ? ($1 => $of{$_}) : () } keys %of };
+}
+
+# id => {sessions stated parts}
+sub configs {
+    my ($self) = @_;
+    my %of = $self->hash($self->key);
+    return { map { /^config:(.*)/
+        ? ($1 => words($of{$_}, qw(sessions stated parts))) : () } keys %of };
+}
+
+# Fields that literal limits need.
+sub limit_fields {
+    my ($self) = @_;
+    return sort grep { /^(session|limit|config|names):|^leaving$/ }
+        @{ $self->cmd('HKEYS', $self->key) };
+}
+
+1;
