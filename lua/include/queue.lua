@@ -92,16 +92,13 @@ local function queue_restore(sem, view, account)
         local scores = #members > 0 and queue_scores(sem, members) or {}
         local back, current = {}, sem.session .. ' ' .. account.epoch .. ' '
         for i, member in ipairs(members) do
-            if scores[i] and scores[i] < PARKED / 2 then
-                -- declared again, or back already
-            elseif scores[i]
-                and string.sub(member, 1, #current) == current
-            then
+            local parked = scores[i] and scores[i] > PARKED / 2
+            if parked and string.sub(member, 1, #current) == current then
                 back[#back + 1] = string.format('%.0f', scores[i] - PARKED)
                 back[#back + 1] = member
                 sem.scores[member] = scores[i] - PARKED
                 account_park(sem, account, -1)
-            elseif scores[i] then
+            elseif parked then
                 sem.removed[#sem.removed + 1] = member
             end
         end

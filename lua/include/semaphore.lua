@@ -22,13 +22,13 @@ end
 
 -- What a command on a semaphore knows of the shard, from the head and the
 -- session's entry as read. nil: the session is unknown. steps: what this call
--- may still look at; more: it has left work for the next call. sessions caches
--- entries, granted has lists of tickets by session.
+-- may still look at; more: it has left work for the next call. entries caches
+-- those of sessions, granted has lists of tickets by session.
 local function view_new(key, session, head, text)
     local view, entry = shard_parse(key, head), entry_parse(text)
     if not view or not entry then return nil end
     view.entry, view.recovery = entry, 0
-    view.sessions, view.granted = { [session] = entry }, {}
+    view.entries, view.granted = { [session] = entry }, {}
     view.steps, view.more = 200, false
     if view.recover_until > view.clock then
         view.recovery = math.max(view.recover_until - view_clock(view), 0)
@@ -42,7 +42,7 @@ end
 local function view_load(view, sessions)
     local fields, asked = {}, {}
     for _, session in ipairs(sessions) do
-        if view.sessions[session] == nil and not asked[session] then
+        if view.entries[session] == nil and not asked[session] then
             asked[session] = true
             fields[#fields + 1] = session
         end
@@ -52,7 +52,7 @@ local function view_load(view, sessions)
     for i, session in ipairs(fields) do
         local entry = entry_parse(found[i]) or false
         if entry then entry.silent = entry_silent(entry, view.clock) end
-        view.sessions[session] = entry
+        view.entries[session] = entry
     end
 end
 
@@ -105,7 +105,7 @@ local function semaphore_drop(sem, view, sessions)
     accounts_load(sem, sessions)
     view_load(view, sessions)
     for i, session in ipairs(sessions) do
-        local account, entry = sem.accounts[session], view.sessions[session]
+        local account, entry = sem.accounts[session], view.entries[session]
         if account and (not entry or account.epoch < entry.declared)
             and not semaphore_void(sem, view, session, account)
         then

@@ -39,7 +39,7 @@ end
 -- (its session is alive but cannot take a permit now, or a lowered limit is
 -- below its weight), 'stop' (too few free permits), or 'grant'.
 local function serve_decide(sem, view, ticket)
-    local entry = view.sessions[ticket.session]
+    local entry = view.entries[ticket.session]
     local account = sem.accounts[ticket.session]
     if not entry or not account or ticket.epoch < entry.declared then
         return 'drop'
@@ -82,11 +82,10 @@ local function serve_walk(sem, view, page, size)
             if ticket.member ~= MARKER then
                 sem.removed[#sem.removed + 1] = ticket.member
             end
-        elseif sem.scores[ticket.member] == false then
-            -- cancelled by this call
         elseif ticket.place > PARKED / 2 then
             return FIRST_NONE
-        else
+        -- false: cancelled by this call
+        elseif sem.scores[ticket.member] ~= false then
             local act = serve_decide(sem, view, ticket)
             if act == 'stop' then return queue_class(ticket.place) end
             serve_do(sem, view, act, ticket)

@@ -24,7 +24,7 @@ use strict;
 
 use Dsem::State;
 
-our @STATUS = qw/ok resync stale gone broken/;
+our @STATUS = qw/ok resync stale gone broken layout/;
 our @VERDICT = qw/refused granted queued recovering/;
 
 sub new {
@@ -142,8 +142,10 @@ sub call {
     my ($self, $script, $name, @argv) = @_;
     my $scripts = $self->{scripts};
     my $number = ++$self->{number};
+    my @head = ($self->{epoch}, $number);
+    @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
     my $raw = $scripts->run($script, [ $scripts->keys_of($script, $name) ],
-        $self->{name}, $self->{epoch}, $number, @argv);
+        $self->{name}, @head, @argv);
     my ($session, $epoch, $echo, $status, @rest) = @$raw;
     die "$script: reply begins '$session $epoch $echo'\n"
         unless $session eq $self->{name} && $epoch == $self->{epoch}
@@ -176,15 +178,16 @@ sub all_messages {
     }
 }
 
+# restarted: another process has written the state.
 sub hello {
     my ($self, %arg) = @_;
+    $self->{scripts}->state->set_shard(run => 'f00') if $arg{restarted};
     $self->{epoch} = $arg{epoch} // $self->{epoch} + 1;
     my ($reply, @rest) = $self->call('hello', undef,
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
-        $arg{run} // 'f00', $arg{told} // $self->{told}, $arg{age} // 0,
-        $arg{config} // '-');
-    @$reply{qw/gen live recovery known unknown/} = @rest;
+        $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-');
+    @$reply{qw/gen live recovery known unknown process/} = @rest;
     @$self{qw/gen told/} = @$reply{qw/gen live/} if $reply->{status} eq 'ok';
     return $reply;
 }
@@ -270,17 +273,17 @@ sub sync {
         @{ $arg{ask} // [] };
     my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
 
-    my ($reply, @rest) = $self->call('sync', $name, $self->{gen}, $name,
-        $arg{limit} // 1, ($arg{literal} ? 4 : $arg{may_set} // 1)
-            + 2 * ($arg{keep} // 0) + 8 * ($arg{asks_node} // 0),
-        $arg{release} // 0,
-        scalar @cancel, scalar @ask, scalar @check,
-        map { @$_ } @cancel, @ask, @check);
+    my $flags = ($arg{literal} ? 4 : $arg{may_set} // 1)
+        + 2 * ($arg{keep} // 0) + 8 * ($arg{asks_node} // 0);
+    my ($reply, @rest) = $self->call('sync', $name, $self->{gen},
+        $arg{limit} // 1, $flags, $arg{release} // 0, scalar @cancel,
+        scalar @ask, scalar @check, $name,
+        map { "@$_" } @cancel, @ask, @check);
     return $reply unless $reply->{status} eq 'ok';
 
     @$reply{qw/in_use limit waiting recovery/} = splice @rest, 0, 4;
     $reply->{account} = [ splice @rest, 0, 2 ];
-    $reply->{may_keep} = shift @rest;
+    @$reply{qw/may_keep more/} = splice @rest, 0, 2;
     $reply->{cancelled}{ $_->[0] } = shift @rest for @cancel;
     for (@ask) {
         my ($verdict, $place, $position) = splice @rest, 0, 3;

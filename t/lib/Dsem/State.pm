@@ -8,8 +8,7 @@ package Dsem::State;
 #   Dsem::State->new($redis, 'bench:{0}')   # $redis: anything with cmd
 #
 # Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
-#   (name => key), census_key, orders_key (the one that has them),
-#   keys_of($script, $name) (KEYS of a script), channel($session),
+#   (name => key), census_key, keys_of($script, $name) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
 #   figures (a hash; active and recalled: sessions with idle permits), accounts
@@ -33,8 +32,12 @@ package Dsem::State;
 use strict;
 use warnings;
 
-use constant ACCOUNT => qw(epoch held waiting reuse);
-use constant ENTRY => qw(epoch declared lease);
+use constant HEAD => qw(layout gen clock wall recover_until ended sessions
+    first_bar last_bar);
+use constant FIGURES => qw(held waiting limit seq seen touched active recalled
+    parked tail);
+use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
+use constant ENTRY => qw(epoch declared lease ends configuration);
 use constant MARKER => 'queue';
 
 my $SESSION = qr/^[^:]+:\d+:[0-9a-f]+$/;
@@ -74,23 +77,19 @@ sub semaphore_key { $_[0]->key('s', $_[1]) }
 sub queue_key { $_[0]->key('q', $_[1]) }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
 sub census_key { $_[0]->key('census') }
-sub orders_key { $_[0]->key('orders') }
 sub channel { $_[0]->key('c', $_[1]) }
 
 sub shard_keys {
     my ($self) = @_;
-    return (shard => $self->key,
-        map { $_ => $self->key($_) } qw(sessions epochs orders));
+    return (shard => $self->key, sessions => $self->key('sessions'));
 }
 
 sub keys_of {
     my ($self, $script, $name) = @_;
-    my %key = $self->shard_keys;
-    my @shard = @key{qw(shard sessions epochs)};
-    return @shard if $script eq 'configure';
-    return @shard, $self->census_key unless $script =~ /^(sync|declare)$/;
-    return @shard, ($script eq 'sync' ? $key{orders} : ()),
-        $self->semaphore_keys($name);
+    return $self->key if $script eq 'configure';
+    return $self->key, $self->semaphore_keys($name)
+        if $script =~ /^(sync|declare)$/;
+    return $self->key, $self->key('sessions'), $self->census_key;
 }
 
 sub names {
@@ -102,14 +101,11 @@ sub names {
 ###########################################################################
 # a semaphore
 
-# of its HASH: without accounts; active and recalled: sessions that may hold
-# idle permits, and those asked to release them
+# active and recalled: sessions that may hold idle permits, and those asked to
+# release them
 sub figures_in {
     my (%of) = @_;
-    delete @of{ grep { /$SESSION/ } keys %of };
-    return \%of unless %of;
-    @of{qw(active recalled)} = split ' ', delete $of{keep} // '0 0';
-    return \%of;
+    return $of{'.'} ? words($of{'.'}, FIGURES) : {};
 }
 
 sub accounts_in {
@@ -131,7 +127,7 @@ sub entry_in {
 
 sub entries_in {
     my (%of) = @_;
-    return { map { $_ => entry_in($of{$_}) } keys %of };
+    return { map { $_ => entry_in($of{$_}) } grep { /$SESSION/ } keys %of };
 }
 
 # Figures and accounts, read at one time.
@@ -154,14 +150,15 @@ sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
 
 # For a client that does not wait for the reply: the words of a command, and
 # the number in its reply.
-sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), 'waiting') }
-sub waiting_replied { $_[1] // 0 }
+sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), '.') }
+sub waiting_replied { (split ' ', $_[1] // '0 0')[1] }
 
 # 0 where there is none
 sub _figures {
     my ($self, $name, @figure) = @_;
-    return map { $_ // 0 }
-        @{ $self->cmd('HMGET', $self->semaphore_key($name), @figure) };
+    my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
+    my $of = words($head, FIGURES);
+    return map { $of->{$_} // 0 } @figure;
 }
 
 # Number of its keys.
@@ -194,18 +191,27 @@ sub snapshot {
     $self->cmd('MULTI');
     $self->cmd('HGETALL', $self->semaphore_key($name));
     $self->cmd('ZRANGE', $self->queue_key($name), 0, -1);
-    $self->cmd('HGETALL', $key{epochs});
-    my ($of, $queue, $epochs) = @{ $self->cmd('EXEC') };
+    $self->cmd('HGETALL', $key{shard});
+    my ($of, $queue, $shard) = @{ $self->cmd('EXEC') };
     return {
         figures => figures_in(@$of), accounts => accounts_in(@$of),
         queue => [ grep { $_ ne MARKER } @$queue ],
-        entries => entries_in(@$epochs),
+        entries => entries_in(@$shard),
     };
+}
+
+# Changes one of the words in a field.
+sub _set_word {
+    my ($self, $key, $field, $names, $name, $change) = @_;
+    my $of = words($self->cmd('HGET', $key, $field), @$names);
+    $of->{$name} = $change->($of->{$name});
+    return $self->cmd('HSET', $key, $field, "@$of{@$names}");
 }
 
 sub set_figure {
     my ($self, $name, $figure, $value) = @_;
-    return $self->cmd('HSET', $self->semaphore_key($name), $figure, $value);
+    return $self->_set_word($self->semaphore_key($name), '.', [FIGURES],
+        $figure, sub { $value });
 }
 
 # The account of a session: epoch, held, waiting.
@@ -233,7 +239,7 @@ sub lease_ends {
 
 sub entries {
     my ($self) = @_;
-    return entries_in($self->hash($self->key('epochs')));
+    return entries_in($self->hash($self->key));
 }
 
 sub entry { $_[0]->entries->{ $_[1] } }
@@ -250,15 +256,17 @@ sub declared {
 sub enter {
     my ($self, $session, %arg) = @_;
     $self->cmd('ZADD', $self->key('sessions'), $arg{lease_end}, $session);
-    return $self->cmd('HSET', $self->key('epochs'), $session,
-        "$arg{epoch} $arg{epoch} $arg{lease}");
+    $self->cmd('HSET', $self->key, $session,
+        "$arg{epoch} $arg{epoch} $arg{lease} $arg{lease_end} -");
+    return $self->_head('sessions', sub { $_[0] + 1 });
 }
 
 # As if it had never been registered.
 sub forget {
     my ($self, $session) = @_;
     $self->cmd('ZREM', $self->key('sessions'), $session);
-    return $self->cmd('HDEL', $self->key('epochs'), $session);
+    $self->cmd('HDEL', $self->key, $session);
+    return $self->_head('sessions', sub { $_[0] - 1 });
 }
 
 # Sessions that have declared since a loss of state.
@@ -273,21 +281,35 @@ sub census_declared {
 # The value of a field, or a list of several, read at one time.
 sub shard {
     my ($self, @field) = @_;
-    my @value = @{ $self->cmd('HMGET', $self->key, @field) };
+    my ($head, @value) = @{ $self->cmd('HMGET', $self->key, '.', @field) };
+    my $of = words($head // '', HEAD);
+    @value = map { $of->{ $field[$_] } // $value[$_] } 0 .. $#field;
     return wantarray ? @value : $value[0];
+}
+
+sub _head {
+    my ($self, $field, $change) = @_;
+    return $self->_set_word($self->key, '.', [HEAD], $field, $change);
 }
 
 sub set_shard {
     my ($self, $field, $value) = @_;
+    return $self->_head($field, sub { $value }) if grep { $_ eq $field } HEAD;
     return $self->cmd('HSET', $self->key, $field, $value);
 }
 
 # Moves the logical clock, as if so many ms had passed. The stored wall clock
 # is unchanged, so the next command does not add that time again.
-sub advance { $_[0]->cmd('HINCRBY', $_[0]->key, 'clock', $_[1]) }
+sub advance {
+    my ($self, $ms) = @_;
+    return $self->_head('clock', sub { $_[0] + $ms });
+}
 
 # Moves the stored wall clock: the clock of the host is stepped the other way.
-sub step_wall { $_[0]->cmd('HINCRBY', $_[0]->key, 'wall', $_[1]) }
+sub step_wall {
+    my ($self, $ms) = @_;
+    return $self->_head('wall', sub { $_[0] + $ms });
+}
 
 # Nothing is granted yet, because a lost state is being declared again.
 sub recovering {
@@ -296,16 +318,21 @@ sub recovering {
     return ($until // 0) > ($clock // 0);
 }
 
-sub drop_generation { $_[0]->cmd('HDEL', $_[0]->key, 'gen') }
+sub drop_generation { $_[0]->cmd('HDEL', $_[0]->key, '.') }
 sub delete_shard { $_[0]->cmd('DEL', $_[0]->key) }
 
 ###########################################################################
 # orders and limits
 
-sub order { $_[0]->cmd('HSET', $_[0]->orders_key, $_[1], $_[2]) }
-sub ordered { $_[0]->cmd('HGET', $_[0]->orders_key, $_[1]) }
-sub drop_order { $_[0]->cmd('HDEL', $_[0]->orders_key, $_[1]) }
-sub drop_orders { $_[0]->cmd('DEL', $_[0]->orders_key) }
+sub order { $_[0]->cmd('HSET', $_[0]->key, "order:$_[1]", $_[2]) }
+sub ordered { $_[0]->cmd('HGET', $_[0]->key, "order:$_[1]") }
+sub drop_order { $_[0]->cmd('HDEL', $_[0]->key, "order:$_[1]") }
+
+sub drop_orders {
+    my ($self) = @_;
+    my @orders = grep { /^order:/ } @{ $self->cmd('HKEYS', $self->key) };
+    return @orders ? $self->cmd('HDEL', $self->key, @orders) : 0;
+}
 
 sub limits {
     my ($self, $name) = @_;
@@ -322,22 +349,25 @@ sub lowest_limit {
 
 sub configurations {
     my ($self) = @_;
-    my %of = $self->hash($self->key);
-    return { map { /^session:(.*)/ ? ($1 => $of{$_}) : () } keys %of };
+    my $entries = $self->entries;
+    return { map { ($_ => $entries->{$_}{configuration}) }
+        grep { ($entries->{$_}{configuration} // '-') ne '-' }
+        keys %$entries };
 }
 
-# id => {sessions stated parts}
+# id => {sessions stated parts node}
 sub configs {
     my ($self) = @_;
     my %of = $self->hash($self->key);
     return { map { /^config:(.*)/
-        ? ($1 => words($of{$_}, qw(sessions stated parts))) : () } keys %of };
+        ? ($1 => words($of{$_}, qw(sessions stated parts node))) : () }
+        keys %of };
 }
 
 # Fields that literal limits need.
 sub limit_fields {
     my ($self) = @_;
-    return sort grep { /^(session|limit|config|names):|^leaving$/ }
+    return sort grep { /^(limit|config|names):|^leaving$/ }
         @{ $self->cmd('HKEYS', $self->key) };
 }
 
