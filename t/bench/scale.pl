@@ -137,13 +137,16 @@ sub grown {
 sub memory {
     my ($many, $ten, $held, $short, $long, undef, $registered, undef,
         $accounts, undef, $known) = @_;
-    my @registry = (['sessions'], ['epochs']);
-    my ($s0, $q0) = (['s', 's0'], ['q', 's0']);
     my ($empty) = world(kind => 'alone', sessions => 1, semaphores => 1);
+    my $state = $empty->{scripts}->state;
+    my %shard = $state->shard_keys;
+    my @registry = @shard{qw(sessions epochs)};
+    my ($s0, $q0) = $state->semaphore_keys('s0');
 
     title('Bytes in Redis');
     my @rows = (
-        ['a semaphore with one permit held', $known->bytes(['s', 'k1'])],
+        ['a semaphore with one permit held',
+            $known->bytes($state->semaphore_key('k1'))],
         ['a semaphore without permits', $empty->bytes($s0, $q0)],
         ['one more permit of a session that holds some',
             ($held->bytes($s0) - $ten->bytes($s0)) / $many],

@@ -207,9 +207,7 @@ sub state {
     my ($self) = @_;
     my $redis = $self->{redis};
     $redis->cmd('SELECT', $self->{db});
-    my $of = $redis->cmd('HMGET', $self->{scripts}->key('s', 's0'),
-        qw(held waiting));
-    return map { $_ // 0 } @$of;
+    return split ' ', $self->{scripts}->state->counts('s0');
 }
 
 # Bytes of these keys, by MEMORY USAGE.
@@ -218,8 +216,7 @@ sub bytes {
     my $redis = $self->{redis};
     $redis->cmd('SELECT', $self->{db});
     my $sum = 0;
-    $sum += $redis->cmd(qw(MEMORY USAGE), $self->{scripts}->key(@$_),
-        qw(SAMPLES 0)) // 0 for @keys;
+    $sum += $redis->cmd(qw(MEMORY USAGE), $_, qw(SAMPLES 0)) // 0 for @keys;
     return $sum;
 }
 

@@ -139,19 +139,7 @@ sub semaphore {
 
 sub figures { ($_[0]->semaphore($_[1]))[0] }
 sub accounts { ($_[0]->semaphore($_[1]))[1] }
-
 sub account { $_[0]->accounts($_[1])->{ $_[2] } }
-sub held { $_[0]->figure($_[1], 'held') }
-sub waiting { $_[0]->figure($_[1], 'waiting') }
-sub limit { $_[0]->figure($_[1], 'limit') }
-sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
-
-sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
-
-# For a client that does not wait for the reply: the words of a command, and
-# the number in its reply.
-sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), '.') }
-sub waiting_replied { (split ' ', $_[1] // '0 0')[1] }
 
 # 0 where there is none
 sub _figures {
@@ -160,6 +148,17 @@ sub _figures {
     my $of = words($head, FIGURES);
     return map { $of->{$_} // 0 } @figure;
 }
+
+sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
+sub held { $_[0]->figure($_[1], 'held') }
+sub waiting { $_[0]->figure($_[1], 'waiting') }
+sub limit { $_[0]->figure($_[1], 'limit') }
+sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
+
+# For a client that does not wait for the reply: the words of a command, and
+# the number in its reply.
+sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), '.') }
+sub waiting_replied { (split ' ', $_[1] // '0 0')[1] }
 
 # Number of its keys.
 sub exists { $_[0]->cmd('EXISTS', $_[0]->semaphore_keys($_[1])) }

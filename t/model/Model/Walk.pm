@@ -30,6 +30,8 @@ use strict;
 
 use List::Util qw/max min sum0 shuffle/;
 
+use Dsem::State;
+
 use Model::Client;
 use Model::Worker;
 
@@ -66,7 +68,8 @@ my @STATUS = qw/ok resync stale gone broken/;
 sub new {
     my ($class, $redis, $scripts, %arg) = @_;
     my $self = bless {
-        redis => $redis, scripts => $scripts, faults => 'none', seed => 1,
+        redis => $redis, state => Dsem::State->new($redis),
+        scripts => $scripts, faults => 'none', seed => 1,
         now => 1000 * $STEP, lease => 40 * $STEP, limit => 3, queue => 5,
         names => [qw/a b/], workers => [], messages => [], late => [],
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
@@ -143,13 +146,6 @@ sub goes_wrong {
 
 sub pick { return $_[ int rand @_ ] }
 
-sub semaphore_keys {
-    my ($self, $name) = @_;
-    return ("dsem:{0}:s:$name", "dsem:{0}:q:$name");
-}
-
-my @SHARD = ('dsem:{0}', 'dsem:{0}:sessions', 'dsem:{0}:epochs');
-
 ###########################################################################
 # Redis
 
@@ -158,10 +154,7 @@ sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
     $self->recovery_over if $self->{recovering};
-    my @keys = @SHARD;
-    push @keys, 'dsem:{0}:orders' if $script eq 'sync';
-    push @keys, 'dsem:{0}:census' if !$name && $script ne 'configure';
-    push @keys, $self->semaphore_keys($name) if $name;
+    my @keys = $self->{state}->keys_of($script, $name);
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
     $self->note(" $script @{ $command->{argv} } =>",
@@ -190,8 +183,7 @@ sub execute {
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
-        next if defined
-            $self->{redis}->cmd('ZSCORE', $SHARD[1], $worker->{name});
+        next if defined $self->{state}->lease_end($worker->{name});
         $self->except($worker);
         delete $self->{entered}{ $worker->{name} };
     }
@@ -210,8 +202,7 @@ sub except {
 sub clock_now {
     my ($self) = @_;
     my ($clock, $wall, $until, @state) = map { $_ // 0 }
-        @{ $self->{redis}->cmd('HMGET', $SHARD[0],
-            qw/clock wall recover_until gen run/) };
+        $self->{state}->shard(qw/clock wall recover_until gen run/);
     my $passed = min(max($self->{now} - $wall, 0), $self->{lease} / 4);
     return ($clock + $passed, $until, "@state");
 }
@@ -237,8 +228,8 @@ sub recovery {
     $self->{entered}{$name} //= $command->{order} if $script eq 'hello';
 
     my ($clock, $until, $state) = $self->clock_now;
-    if ($state ne ($self->{state} // '')) {
-        $self->{state} = $state;
+    if ($state ne ($self->{state_id} // '')) {
+        $self->{state_id} = $state;
         $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
     }
     if ($script eq 'declared') {
@@ -343,27 +334,25 @@ sub in_line {
 # C1
 sub consistent {
     my ($self, $name) = @_;
-    my ($key, $queue) = $self->semaphore_keys($name);
-    my $redis = $self->{redis};
-    my %state = @{ $redis->cmd('HGETALL', $key) } or return;
-    my %of = map { $_ => [ split / /, $state{$_} ] } grep { /:/ } keys %state;
-    for (1, 2) {
-        my $what = (undef, qw/held waiting/)[$_];
-        my $sum = sum0 map { $of{$_}[ $what eq 'held' ? 1 : 2 ] } keys %of;
-        $self->bad("C1 $name: $what $state{$what}, accounts $sum")
-            if $sum != $state{$what};
+    my ($figures, $of) = $self->{state}->semaphore($name);
+    return unless %$figures;
+    for my $what (qw/held waiting/) {
+        my $sum = sum0 map { $_->{$what} } values %$of;
+        $self->bad("C1 $name: $what $figures->{$what}, accounts $sum")
+            if $sum != $figures->{$what};
     }
     return if $self->{can}{queue};
 
-    my @members = @{ $redis->cmd('ZRANGE', $queue, 0, -1) };
-    $self->bad("C1 $name: no queue") if $state{waiting} && !@members;
+    my @members = $self->{state}->queue($name);
+    $self->bad("C1 $name: no queue") if $figures->{waiting} && !@members;
     my %tickets;
     for (@members) {
         my ($session, $epoch) = split;
-        $tickets{$session}++ if $of{$session} && $of{$session}[0] == $epoch;
+        $tickets{$session}++
+            if $of->{$session} && $of->{$session}{epoch} == $epoch;
     }
-    for (sort keys %of) {
-        my ($there, $waiting) = ($tickets{$_} // 0, $of{$_}[2]);
+    for (sort keys %$of) {
+        my ($there, $waiting) = ($tickets{$_} // 0, $of->{$_}{waiting});
         $self->bad("C1 $name: $_ waits for $waiting, $there in the queue")
             if $there != $waiting;
     }
@@ -372,18 +361,17 @@ sub consistent {
 # name => the configurations that have stated its limit, lowest first
 sub stated {
     my ($self, $name) = @_;
-    my $text = $self->{redis}->cmd('HGET', $SHARD[0], "limit:$name") // '';
     return map {
-        my ($limit, @ids) = split / /;
-        map { /^c$limit$/ || $self->bad("C3 $name: $text"); $_ } @ids;
-    } split /;/, $text;
+        my ($limit, @ids) = @$_;
+        map { /^c$limit$/ || $self->bad("C3 $name: $limit by $_"); $_ } @ids;
+    } $self->{state}->limits($name);
 }
 
 # C3: the limit that a sync has reported
 sub in_force {
     my ($self, $name, $limit) = @_;
     my ($lowest) = $self->stated($name) or return;
-    return if $self->{redis}->cmd('HEXISTS', 'dsem:{0}:orders', $name);
+    return if defined $self->{state}->ordered($name);
     $self->bad("C3 $name: limit $limit, lowest is $lowest")
         if $lowest ne "c$limit";
 }
@@ -392,21 +380,21 @@ sub in_force {
 # stated in parts.
 sub configurations {
     my ($self) = @_;
-    my $redis = $self->{redis};
-    my %meta = @{ $redis->cmd('HGETALL', $SHARD[0]) };
+    my $state = $self->{state};
+    my $of = $state->configurations;
+    my $configs = $state->configs;
+    my $leaving = $state->shard('leaving') // '';
     my (%sessions, %stated);
-    for (map { /^session:(.*)/ ? $1 : () } keys %meta) {
-        $sessions{ $meta{"session:$_"} }++;
-        $self->bad("C3 $_ left")
-            unless defined $redis->cmd('ZSCORE', $SHARD[1], $_);
+    for (keys %$of) {
+        $sessions{ $of->{$_} }++;
+        $self->bad("C3 $_ left") unless defined $state->lease_end($_);
     }
-    for (map { /^config:(.*)/ ? $1 : () } keys %meta) {
-        my ($sessions, $stated) = split / /, $meta{"config:$_"};
+    for (keys %$configs) {
+        my ($sessions, $stated) = @{ $configs->{$_} }{qw/sessions stated/};
         $stated{$_} = $stated;
         $self->bad("C3 $_: $sessions sessions")
             if $sessions != ($sessions{$_} // 0);
-        $self->bad("C3 $_ stays") if !$sessions
-            && index($meta{leaving} // '', $_) < 0;
+        $self->bad("C3 $_ stays") if !$sessions && index($leaving, $_) < 0;
     }
     my @names = @{ $self->{names} };
     for my $n (0 .. $#names) {
@@ -586,9 +574,9 @@ sub faults {
     }
     $self->failover if $self->{can}{fail};
     if ($self->goes_wrong('queue', 0.008)) {
-        my (undef, $queue) = $self->semaphore_keys(pick(@{ $self->{names} }));
-        $self->note("$queue is lost");
-        $redis->cmd('DEL', $queue);
+        my $name = pick(@{ $self->{names} });
+        $self->note("queue of $name is lost");
+        $self->{state}->delete_queue($name);
     }
     if ($self->goes_wrong('conf', 0.03)) {
         my ($worker, $config) = (pick(@$workers), pick(qw/c1 c2 c3 c3 -/));
@@ -599,7 +587,7 @@ sub faults {
         my $order = pick('1 0', '2 0', '0 0', '- 1', '2 1', '3 0', '- 0');
         my $name = pick(@{ $self->{names} });
         $self->note("order $name $order");
-        $redis->cmd('HSET', 'dsem:{0}:orders', $name, $order);
+        $self->{state}->order($name, $order);
     }
 }
 
@@ -682,7 +670,7 @@ sub walk {
 
     $self->note('quiet');
     $self->{quiet} = 1;
-    $self->{redis}->cmd('DEL', 'dsem:{0}:orders');
+    $self->{state}->drop_orders;
     $_->reload("c$self->{limit}")
         for grep { $_->{config} ne "c$self->{limit}" } @{ $self->{workers} };
     $self->step for 1 .. $quiet;
@@ -701,9 +689,7 @@ sub walk {
         $self->step for 1 .. 5;
         $self->bad("L1 $name: not all permits are back")
             if $worker->{wait}{$name}{$ticket};
-        for ($self->semaphore_keys($name)) {
-            $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
-        }
+        $self->bad("L1 $name: a key is left") if $self->{state}->exists($name);
     }
 }
 
