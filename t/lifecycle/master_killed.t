@@ -48,7 +48,8 @@ sub sessions {
 
 sub epochs {
     my $entries = $t->state->entries;
-    return { map { $_ => $entries->{$_} } grep { /^n1:/ } keys %$entries };
+    return { map { $_ => $entries->{$_}{epoch} }
+        grep { /^n1:/ } keys %$entries };
 }
 
 eventually { sessions('n1') =~ / / && sessions('n2') =~ / / } 'four sessions';

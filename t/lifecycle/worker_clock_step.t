@@ -63,7 +63,7 @@ sub held { return $t->state->held('steady') }
 my @long = map { $_->begin('/steady?hang=1') } $stepped, $other;
 my $holder = $other->begin('/impatient?hang=1');
 wait_for { $up->now == 3 } 15, 'long requests';
-my ($before, $entries) = (sessions(), $t->state->entries);
+my ($before, $epochs) = (sessions(), $t->state->epochs);
 my $load = $t->load_start(clients => 12, seconds => 3600,
     urls => [ map { $_->url('/steady') } $stepped, $other ]);
 wait_for { $up->now('steady') == $LIMIT } 15, 'load';
@@ -87,7 +87,7 @@ for my $step (@STEPS) {
     cmp_ok $up->served, '>', $served + 20, "$step s: service continues";
 }
 
-is_deeply $t->state->entries, $entries, 'same epochs';
+is_deeply $t->state->epochs, $epochs, 'same epochs';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'every request served';
 is $up->release_all, 3, 'long requests still running';

@@ -17,7 +17,7 @@ package Dsem::State;
 #   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
 #   one time), set_figure, set_account, delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
-#   entry ({epoch declared lease}, or {bar => end}), entries, declared
+#   entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
 #   (epochs), enter, forget, census_declared (number).
 # Shard: shard(@fields: gen clock wall recover_until ended created ...),
 #   set_shard, advance (clock), step_wall, recovering, drop_generation,
@@ -242,6 +242,13 @@ sub entries {
 }
 
 sub entry { $_[0]->entries->{ $_[1] } }
+
+# session => epoch
+sub epochs {
+    my ($self) = @_;
+    my $of = $self->entries;
+    return { map { $_ => $of->{$_}{epoch} } keys %$of };
+}
 
 # The epochs under which sessions have declared all that they have, the lowest
 # first.
