@@ -76,7 +76,8 @@ help:
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
 	@echo '                     HAProxy and Lua; ROUNDS=1 SECONDS=1 for a short run'
-	@echo 'make bench-scale     permits per second of one Redis'
+	@echo 'make bench-scale     what the scripts cost Redis, compared with the first'
+	@echo '                     edition'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make clean           remove build/'
@@ -241,7 +242,8 @@ bench: bench-needs module
 	    perl -It/lib t/bench/bench.pl
 
 bench-scale: bench-needs
-	@ROUNDS=$(ROUNDS) perl -It/lib t/bench/scale.pl
+	@ROUNDS=$(ROUNDS) SCALE=$(SCALE) EDITION=$(EDITION) \
+	    perl -It/lib t/bench/scale.pl
 
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl

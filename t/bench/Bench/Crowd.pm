@@ -10,6 +10,7 @@ use warnings;
 
 use List::Util qw(max);
 
+use Bench::Print qw(grouped);
 use Bench::World;
 
 use constant {
@@ -41,15 +42,15 @@ sub sessions {
     return {
         build => sub { [ $_[0]->enter($n) ] }, lasts => 1,
         acts => [
-            { lines => [ ["$n sessions: beat", 'longest', 2] ],
+            { lines => [ [grouped($n) . ' sessions: beat', 'longest', 2] ],
                 act => sub { beats($_[0], @{ $_[1] }[ 0 .. $tenth - 1 ]) } },
-            { lines => [ ['hello, declared', 'longest', 2] ],
+            { lines => [ ['  hello, declared', 'longest', 2] ],
                 act => sub {
                     my ($world, $all) = @_;
                     $world->send(map { $world->again($_) }
                         @$all[ 0 .. $tenth - 1 ]);
                 } },
-            { lines => [ ['sync', 'longest', 2] ],
+            { lines => [ ['  sync', 'longest', 2] ],
                 act => sub {
                     my ($world, $all, $round) = @_;
                     my $ticket = Bench::World::tickets($round, 1);
@@ -81,9 +82,9 @@ sub accounts {
             return \@all;
         },
         acts => [
-            { lines => [ ["$n accounts: sync that recalls", 'longest', 2] ],
+            { lines => [ [grouped($n) . ' accounts: a recall', 'longest', 2] ],
                 act => sub { recall($_[0], $_[1], $want) } },
-            { lines => [ ['sync after a session ended', 'longest', 2] ],
+            { lines => [ ['  a session ended', 'longest', 2] ],
                 act => sub { take_over($_[0], $_[1]) } },
         ],
     };
@@ -137,7 +138,7 @@ sub dead_accounts {
             return $one;
         },
         acts => [ {
-            lines => [ ["$n accounts of dead sessions", 'longest', 2] ],
+            lines => [ [grouped($n) . ' accounts of the dead', 'longest', 2] ],
             act => sub {
                 my ($world, $one) = @_;
                 my $state = $world->turn($one, 's0',
@@ -164,7 +165,7 @@ sub bars {
         # the beats of wake() are part of the measurement
         wakes => 1,
         acts => [ {
-            lines => [ ["$n bars", 'longest', 2] ],
+            lines => [ [grouped($n) . ' bars', 'longest', 2] ],
             act => sub {
                 my ($world, $one) = @_;
                 beats($world, ($one) x BEATS);
@@ -184,8 +185,8 @@ sub storm {
             return [ $world->enter($n) ];
         },
         acts => [ {
-            lines => [ ["$n reconnects, in all", 'sum', 0.5],
-                ['the longest command', 'longest', 2] ],
+            lines => [ [grouped($n) . ' reconnects, in all', 'sum', 0.5],
+                ['  the longest call', 'longest', 2] ],
             act => sub {
                 my ($world, $all) = @_;
                 my $ticket = Bench::World::tickets(1, 1);

@@ -59,8 +59,8 @@ sub semaphore_keys {
 
 sub evalsha {
     my ($self, $script, $keys, @argv) = @_;
-    return Bench::Wire::command('EVALSHA', $self->{sha}{$script}, scalar @$keys, @$keys,
-        @argv);
+    return Bench::Wire::command('EVALSHA', $self->{sha}{$script},
+        scalar @$keys, @$keys, @argv);
 }
 
 # A script that begins with session, epoch and number.

@@ -11,6 +11,7 @@ use warnings;
 
 use List::Util qw(max min);
 
+use Bench::Print qw(grouped);
 use Bench::World;
 
 use constant {
@@ -48,7 +49,7 @@ sub raised {
             return \@all;
         },
         acts => [ {
-            lines => [ ["$n wait, limit raised from 0", 'longest', 2] ],
+            lines => [ [grouped($n) . ' wait, limit raised', 'longest', 2] ],
             act => sub {
                 my ($world, $all) = @_;
                 order($world, "$n 0");
@@ -101,8 +102,8 @@ sub silent {
         limit => LIMIT, age => 1,
         build => sub { blocked($_[0], $n) },
         acts => [ {
-            lines => [ ["$n tickets, silent sessions", 'longest', 2],
-                ['checks of a live one behind', 'value', 1] ],
+            lines => [ [grouped($n) . ' tickets of the silent', 'longest', 2],
+                ['  checks of a live one behind', 'value', 1] ],
             act => sub { unblock(@_) },
         } ],
     };
@@ -120,8 +121,8 @@ sub dead {
                 $bye ? () : (lease => Bench::World::SHORT));
         },
         acts => [ {
-            lines => [ [ $bye ? "$n tickets, removed sessions"
-                : "$n tickets, expired sessions", 'longest', 2 ] ],
+            lines => [ [ grouped($n) . ' tickets of the '
+                . ($bye ? 'removed' : 'expired'), 'longest', 2 ] ],
             act => sub {
                 my ($world, $state) = @_;
                 $bye ? remove($world, $state) : expire($world, $state);
@@ -165,7 +166,7 @@ sub asks {
             return { holder => $holder, asker => $asker };
         },
         acts => [ {
-            lines => [ [ ASKS . " asks, $n silent, heavy head", 'longest',
+            lines => [ [ ASKS . " asks, $n silent, a heavy", 'longest',
                 2 ] ],
             act => sub {
                 my ($world, $state) = @_;
