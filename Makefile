@@ -117,6 +117,9 @@ run-needs:
 bench-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS))
 
+scale-needs:
+	$(call need,$(BENCH_NEEDS) git)
+
 instructions-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS) valgrind)
 
@@ -241,7 +244,7 @@ bench: bench-needs module
 	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) WORKERS=$(WORKERS) \
 	    perl -It/lib t/bench/bench.pl
 
-bench-scale: bench-needs
+bench-scale: scale-needs
 	@ROUNDS=$(ROUNDS) SCALE=$(SCALE) EDITION=$(EDITION) \
 	    perl -It/lib t/bench/scale.pl
 

@@ -33,7 +33,7 @@ sub cases {
 sub storms {
     my ($scale) = @_;
     my $n = int max(40, STORM * $scale);
-    return storm($n);
+    return storm($n, 0), storm($n, 1);
 }
 
 sub sessions {
@@ -174,23 +174,27 @@ sub bars {
     };
 }
 
-# All permits are in use. Every session connects again and asks for one.
+# All permits are in use. Every session connects again and asks for one; held:
+# permits that each has and declares.
 sub storm {
-    my ($n) = @_;
+    my ($n, $held) = @_;
+    my @lines = $held
+        ? ([grouped($n) . ' with a permit each, in all', 'sum'])
+        : ([grouped($n) . ' reconnects, in all', 'sum', 0.5]);
     return {
-        limit => HOLDERS,
+        limit => $held ? $n : HOLDERS,
         build => sub {
             my ($world) = @_;
-            hold($world, $world->enter(HOLDERS));
-            return [ $world->enter($n) ];
+            my @all = $world->enter($n);
+            hold($world, $held ? @all : $world->enter(HOLDERS));
+            return \@all;
         },
         acts => [ {
-            lines => [ [grouped($n) . ' reconnects, in all', 'sum', 0.5],
-                ['  the longest call', 'longest', 2] ],
+            lines => [ @lines, ['  the longest call', 'longest', 2] ],
             act => sub {
                 my ($world, $all) = @_;
-                my $ticket = Bench::World::tickets(1, 1);
-                $world->send($world->again($_),
+                my $ticket = Bench::World::tickets(2, 1);
+                $world->send($world->again($_, $held),
                     $world->command($_, 's0', acquire => $ticket)) for @$all;
             },
         } ],

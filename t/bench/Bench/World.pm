@@ -27,7 +27,7 @@ use constant {
     SHORT => 2_000,         # ms; sessions and bars that do
     QUEUE => 1_000_000,     # queue limit; tickets
     SETS_LIMIT => 1, REUSES => 2,   # flags
-    PERIOD => 10,           # seconds; a measurement is cut after them
+    PERIOD => 30,           # seconds; a measurement is cut after them
     SLOW => 500,            # us; faster calls have no entry in the slow log
     SLOW_ENTRIES => 20_000,
 };
@@ -86,12 +86,14 @@ sub enter_live {
 
 sub name { my ($n) = @_; return sprintf 'node:0:%016x', $n }
 
-# Commands of a session that connects again, with nothing to declare.
+# Commands of a session that connects again; held: its permits of s0.
 sub again {
-    my ($self, $session) = @_;
-    $session->{epoch}++;
+    my ($self, $session, $held) = @_;
     my $edition = $self->{edition};
+    $session->{epoch}++;
     return $edition->hello($session, $self->{entered}),
+        $held ? $edition->declare($session, 's0', held => $held,
+            limit => $self->{limit}) : (),
         $edition->declared($session);
 }
 
