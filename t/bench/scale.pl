@@ -4,8 +4,8 @@
 # compared in one run, and whether the working tree reaches its aims. One
 # process calls the real scripts on a private Redis as simulated sessions. All
 # is measured in Redis (INFO commandstats, SLOWLOG, its CPU time), so the speed
-# of this process has no effect. Figures are medians of interleaved rounds, a
-# ratio is the median of the rounds' ratios.
+# of this process has no effect. Figures are medians of interleaved rounds; the
+# ratio of two means is the median of the rounds' ratios.
 #
 # Environment: ROUNDS (25); SCALE (1), factor of all large numbers; EDITION,
 # first or second: this edition on both sides, to see the noise.
@@ -192,15 +192,14 @@ sub cases {
 
 sub row {
     my ($row) = @_;
-    my ($first, $second) = map { $_->{all} } @{ $row->{seen} };
-    my $value = median(@$second);
+    my $value = median(@{ $row->{seen}[1]{all} });
     my $reached = defined $row->{aim} ? !$row->{seen}[1]{failed}
         && defined $value && $value <= $row->{aim} || 0 : undef;
     show('%-32s%8s%6s%8s%6s%6s%7s', $row->{aim} && "<= $row->{aim}", $reached,
         $row->{label},
         map({ cell($row->{what}, $_), grouped(median(@{ $_->{calls} })) }
             @{ $row->{seen} }),
-        ratio($row, $first, $second));
+        ratio($row));
 }
 
 sub cell {
@@ -211,12 +210,12 @@ sub cell {
         : sprintf '%.2f', $value;
 }
 
-# Nothing where one of the two is not known.
+# Of the medians, since three rounds are few; nothing where one is not known.
 sub ratio {
-    my ($row, $first, $second) = @_;
+    my ($row) = @_;
     return '-' if grep { $_->{failed} } @{ $row->{seen} };
-    my $ratio = median(ratios($first, $second));
-    return $ratio ? sprintf '%.1f', $ratio : '-';
+    my ($first, $second) = map { median(@{ $_->{all} }) } @{ $row->{seen} };
+    return $first && $second ? sprintf '%.1f', $first / $second : '-';
 }
 
 sub failures {

@@ -56,7 +56,8 @@ sub exchange {
     # an error, or a reply of a script whose status is not ok
     croak "Redis replied: $1" if $in =~ /^-([^\r]*)/m;
     croak "unexpected reply: $&"
-        if $in =~ /^\$\d+\r\n[\w.-]+:\d+:\w+\r\n:\d+\r\n:\d+\r\n:[1-9]\d*/m;
+        if $in =~ /^\$\d+\r\n[\w.-]+:\d+:\w+\r\n
+            (?:(?::|\$\d+\r\n)\d+\r\n){2}:[1-9]\d*/mx;
 }
 
 # Sends one command (in RESP), returns its reply; dies of an error. The status

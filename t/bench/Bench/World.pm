@@ -28,6 +28,7 @@ use constant {
     QUEUE => 1_000_000,     # queue limit; tickets
     SETS_LIMIT => 1, REUSES => 2,   # flags
     PERIOD => 30,           # seconds; a measurement is cut after them
+    TURN => 20_000,         # calls that finish the work of one, at most
     SLOW => 500,            # us; faster calls have no entry in the slow log
     SLOW_ENTRIES => 20_000,
 };
@@ -168,8 +169,11 @@ sub sync {
 sub turn {
     my ($self, $session, $name, %arg) = @_;
     my $state = $self->sync($session, $name, %arg);
-    $state = $self->sync($session, $name) while $state->{more};
-    return $state;
+    for (1 .. TURN) {
+        return $state if !$state->{more};
+        $state = $self->sync($session, $name);
+    }
+    croak 'work is left after ' . TURN . ' calls';
 }
 
 # The checks of a waiting ticket, one a second in a worker, until its session
