@@ -259,5 +259,5 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    scale-needs instructions-needs module install test-files test asan test-asan run \
-    bench bench-scale bench-instructions clean
+    scale-needs instructions-needs module install test-files test asan \
+    test-asan run bench bench-scale bench-instructions clean

@@ -224,7 +224,7 @@ sub failures {
     return map {
         my $text = "$kinds[$_], $row->{label}: "
             . ($failed[$_] =~ s/^Redis replied: | at \S+ line \d+.*//gsr);
-        substr $text, 0, 80;
+        substr $text =~ s/\s+/ /gr, 0, 80;
     } grep { $failed[$_] } 0, 1;
 }
 
