@@ -77,7 +77,8 @@ sub by_session {
 sub hello {
     my ($self, $session, $told) = @_;
     return $self->by_session('hello', $session, $told ? GEN : 0, GEN,
-        $session->{lease}, 'f00', $told, 0, $session->{config} // '-');
+        $session->{lease}, $self->run_id, $told, 0,
+        $session->{config} // '-');
 }
 
 sub declared {
@@ -197,6 +198,9 @@ sub sync_argv {
 
 sub order_field { my ($self, $name) = @_; return $self->key('orders'), $name }
 
+# an argument of hello
+sub run_id { 'f00' }
+
 # work that a call has left is done at the next check
 sub more { 0 }
 
@@ -239,6 +243,9 @@ sub sync_argv {
 }
 
 sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }
+
+# the script asks for it
+sub run_id { () }
 
 sub more { my ($self, $reply) = @_; return $reply->[11] }
 
