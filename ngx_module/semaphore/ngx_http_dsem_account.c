@@ -184,8 +184,7 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     ngx_http_dsem_account_forget_usage(account);
 
     account->last_check = ngx_current_msec;
-    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
-                                                     hash);
+    account->may_keep = 1;
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
 
@@ -452,6 +451,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
     if (!account->sent_keep
         || !account->may_keep
+        || account->refresh
         || account->disowned
         || !account->synced
         || account->idle + weight > account->share
