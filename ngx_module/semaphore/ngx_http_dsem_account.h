@@ -88,9 +88,10 @@ void ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
     ngx_event_handler_pt flush);
 ngx_queue_t *ngx_http_dsem_accounts_dirty(void);
 
-ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name);
+ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name,
+    uint32_t hash);
 ngx_http_dsem_account_t *ngx_http_dsem_account_get(ngx_str_t *name,
-    ngx_uint_t synced);
+    uint32_t hash, ngx_uint_t synced);
 ngx_http_dsem_account_t *ngx_http_dsem_account_next(
     ngx_http_dsem_account_t *account);
 ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);

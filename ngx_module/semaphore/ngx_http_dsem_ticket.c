@@ -20,8 +20,15 @@
 #include "ngx_http_dsem_waiting.h"
 
 
-/* freed tickets that are kept for the next requests */
+/*
+ * Freed tickets that are kept for the next requests; none where a sanitizer
+ * is to see the use of a freed one.
+ */
+#if (NGX_DEBUG_PALLOC)
+#define NGX_HTTP_DSEM_SPARE_TICKETS  0
+#else
 #define NGX_HTTP_DSEM_SPARE_TICKETS  1024
+#endif
 
 
 typedef struct {
