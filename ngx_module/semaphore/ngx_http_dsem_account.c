@@ -642,6 +642,26 @@ ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 }
 
 
+/*
+ * So many permits are counted by Redis, or -1: the same without those that
+ * no request holds here, idle or about to go back.  Grants that Redis has
+ * counted since then are seen in what requests hold.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
+    ngx_int_t counted)
+{
+    if (counted < 0) {
+        return counted;
+    }
+
+    counted -= account->idle + account->pending_release;
+
+    return ngx_max(counted, account->held);
+}
+
+
 /* Redis counts only permits that are held, or nothing at all */
 
 void

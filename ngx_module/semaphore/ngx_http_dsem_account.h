@@ -128,6 +128,8 @@ void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
+    ngx_int_t counted);
 void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 
 void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
