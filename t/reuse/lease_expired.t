@@ -68,4 +68,7 @@ $up->release_all;
 is($_->wait->status, 200, 'request served') for @long, $late;
 is($up->peak, 2, 'limit never exceeded');
 
+# idle permits stay for a minute
+$_->quit for $keeps, $takes;
+
 $t->done;
