@@ -64,4 +64,14 @@ for my $what (sort keys %lost) {
     is $state->held('api'), 0, "$what: no permit leaks";
 }
 
+# without its index a hello does not go on with the shard
+$redis->cmd('FLUSHALL');
+my $one = $scripts->session('one')->enter;
+$one->ask('api', 1);
+$redis->cmd('DEL', $shard{sessions});
+cmp_ok $one->hello->{recovery}, '>', 0, 'hello: state recovers';
+is $one->sync('api')->{status}, 'ok', 'hello: new state';
+is $scripts->session('new')->enter->ask('api', 2), 'recovering',
+    'hello: limit kept';
+
 $scripts->done;

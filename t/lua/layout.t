@@ -22,7 +22,7 @@ sub wall { return $redis->cmd('TIME')->[0] * 1000 }
 
 # a later layout, and the first one
 my %state = (
-    later => sub { ('.', "3 4711 9 $_[0] 0 text") },
+    later => sub { ('.', "3 4711 9 $_[0] 0 4711 0 0 0") },
     first => sub { (gen => 4711, clock => 9, wall => $_[0], ended => 2) },
 );
 for my $name (sort keys %state) {

@@ -70,6 +70,15 @@ is scalar(grep { /^parked:/ }
     @{ $scripts->redis->cmd('HKEYS', $state->semaphore_key('removed')) }), 0,
     'no list left';
 
+# a walk that reaches parked tickets ends there
+$silent = parked('reached');
+my %places = %{ $state->places('reached') };
+$one->ask('reached', 3);
+$scripts->order('reached', 5);
+is_deeply $one->sync('reached')->{granted}, [3], 'live ticket granted';
+is_deeply $state->places('reached'), \%places, 'parked ones not touched';
+$state->drop_orders;
+
 # a heavy ticket is parked while a lower limit is in force
 my $two = $scripts->session('two')->enter->listen;
 $one->ask('heavy', 1, limit => 3);
