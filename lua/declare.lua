@@ -110,7 +110,10 @@ local function declare(all)
     end
     account_add(sem, account, 0, waiting)
     sem.limit = sem.limit or limit
-    queue_write(sem, view)
+    if queue_write(sem, view) == STATUS.resync then
+        view_lose(view)
+        return STATUS.resync
+    end
     semaphore_write(sem, view)
 
     local places = {}

@@ -145,8 +145,9 @@ else
 end
 
 local run = run_read()
-local restarted = v[4] and v[4] ~= '' and run ~= '' and v[4] ~= run
-if v[4] ~= run then redis.call('HSET', key, 'run', run) end
+local restarted = v[4] and run ~= '' and v[4] ~= run
+-- a session that may not know it leaves it as it is
+if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end
 
 local lost = known ~= 0 and known ~= shard.gen
 local census = census_of(shard, tonumber(v[3]) or 0, restarted)

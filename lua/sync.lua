@@ -159,14 +159,17 @@ local function acquire(call, sem, view, account, ask, first)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
     queue_add(sem, ask.member, place)
     account_add(sem, account, 0, 1)
-    call.queued = (call.queued or 0) + ask.weight - 1
+    call.extra = (call.extra or 0) + ask.weight - 1
     return VERDICT.queued, place, position
 end
 
 -- The state of a ticket that the session counts as waiting.
-local function check(sem, view, account, ticket)
+local function check(call, sem, view, account, ticket)
     if not sem.scores[ticket.member] then return 0 end
-    if ticket.weight <= view.limit then return 1 end
+    if ticket.weight <= view.limit then
+        call.extra = (call.extra or 0) + ticket.weight - 1
+        return 1
+    end
     take_out(sem, account, ticket.member)
     return 2
 end
@@ -194,7 +197,7 @@ local function execute(call, sem, view, account)
         results[#results + 1] = ask.position or 0
     end
     for _, ticket in ipairs(call.checks) do
-        results[#results + 1] = check(sem, view, account, ticket)
+        results[#results + 1] = check(call, sem, view, account, ticket)
     end
     for _, number in ipairs(view.granted[call.session] or {}) do
         results[#results + 1] = tonumber(number)
@@ -270,7 +273,7 @@ local function sync(call)
     account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
         and REUSE.active or REUSE.none)
     local waiting = sem.waiting - sem.parked
-    local recalled = recall(sem, view, waiting + (call.queued or 0))
+    local recalled = recall(sem, view, waiting + (call.extra or 0))
     semaphore_write(sem, view)
     publish(call, sem, view, recalled)
     local keep = waiting == 0 and not view.paused and not view.recovering

@@ -126,5 +126,7 @@ local function queue_write(sem, view)
         unpack(sem.added))
     if type(added) == 'table' then return STATUS.broken end
     local lost = added > #sem.added / 2 and sem.waiting > #sem.added / 2
-    return lost and not view.recovering and STATUS.resync or STATUS.ok
+    if not lost or view.recovering then return STATUS.ok end
+    redis.call('UNLINK', sem.queue)
+    return STATUS.resync
 end

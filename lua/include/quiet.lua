@@ -7,6 +7,7 @@
 -- shard_values: head, entry of the session, order and literal limits of the
 -- name; semaphore_values: head and account of the session.
 
+if not ARGV[3] then error('DSEM argument 3 is not a name', 0) end
 local shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1],
     'order:' .. ARGV[3], 'limit:' .. ARGV[3])
 local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1])

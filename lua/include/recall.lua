@@ -45,7 +45,8 @@ local function recall_holders(sem)
     return holders
 end
 
--- Returns the sessions to notify. wanted: the weight that waits.
+-- Returns the sessions to notify. wanted: the weight that waits, as far as this
+-- call knows it.
 local function recall(sem, view, wanted)
     local notified = {}
     if sem.waiting == sem.parked or view.paused or sem.reuse[REUSE.active]

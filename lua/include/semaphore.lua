@@ -204,8 +204,9 @@ local function semaphore_write(sem, view)
         sem.reuse[2], sem.parked, sem.tail)
     local set, gone = sem.set, sem.gone
     if text ~= sem.text then set[#set + 1], set[#set + 2] = '.', text end
-    if #set > 0 then redis.call('HSET', sem.key, unpack(set)) end
+    -- in this order: a list that was taken away may be written again
     if #gone > 0 then redis.call('HDEL', sem.key, unpack(gone)) end
+    if #set > 0 then redis.call('HSET', sem.key, unpack(set)) end
     if touch then redis.call('PEXPIRE', sem.key, EXPIRE_MS) end
     if sem.waiting > 0 and (touch or not sem.had_queue) then
         redis.call('PEXPIRE', sem.queue, EXPIRE_MS)

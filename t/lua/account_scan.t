@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Accounts are scanned once for each ended session, and only when a request
-# cannot be granted.
+# A semaphore looks at accounts of ended sessions only, by the log of the shard,
+# when a request cannot be granted at once. It looks at all accounts, some per
+# call, where the log does not go back far enough.
 
 use warnings;
 use strict;
@@ -17,51 +18,63 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
-my $redis = $scripts->redis;
+my $state = $scripts->state;
 
-sub scans {
+# scans of all accounts, and by the log
+sub looks {
     my ($ask) = @_;
-    $redis->cmd('CONFIG', 'RESETSTAT');
-    $ask->();
-    my ($calls) = $redis->cmd('INFO', 'commandstats')
-        =~ /cmdstat_hgetall:calls=(\d+)/;
-    return $calls // 0;
+    my $before = $state->figures('api')->{seen} // 0;
+    my $calls = $scripts->calls($ask);
+    return ($calls->{hscan} // 0) . ' '
+        . (($state->figures('api')->{seen} // 0) - $before);
 }
 
 my $ticket = 100;
 sub ask {
     my ($name, %arg) = @_;
-    return scans(sub { $one->ask($name, ++$ticket, limit => 3, %arg) });
+    return looks(sub { $one->ask($name, ++$ticket, limit => 3, %arg) });
 }
 
-$two->ask('api', 1, limit => 3);
-$one->bye($scripts->session('stranger'));
-is ask('api'), 0, 'no scan with free permits';
-is ask('api', weight => 2), 1, 'heavy ask scans once';
-is ask('api', weight => 2), 0, 'no second scan';
-is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
-    'no scan at a check';
+# ends so many sessions that hold nothing
+sub strangers { $one->bye($scripts->session('stranger')) for 1 .. $_[0] }
 
-# the head cannot be granted
-$one->bye($scripts->session('stranger'));
-is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 1,
-    'one scan at next check';
-is scans(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), 0,
-    'no further scan';
+like looks(sub { $two->ask('api', 1, limit => 3) }), qr{^0 },
+    'no scan at first';
+strangers(2);
+is ask('api'), '0 2', 'two ended sessions looked at';
+is ask('api', weight => 2), '0 0', 'not a second time';
+strangers(1);
+is looks(sub { $one->sync('api', check => [ [$ticket, 2] ]) }), '0 1',
+    'one more at next check';
+strangers(1);
+is looks(sub { $one->sync('api', release => 1) }), '0 1', 'one while waiting';
 
-# the released permit goes to the head, other tickets still wait
-$one->bye($scripts->session('stranger'));
-is scans(sub { $one->sync('api', release => 1) }), 1,
-    'one scan while waiting';
-$one->bye($scripts->session('stranger'));
-is scans(sub { $one->sync('else') }), 0, 'no scan for empty session';
+# first declarations end nothing
+my $ended = $scripts->meta('ended');
+my $three = $scripts->session('three')->enter;
+is $scripts->meta('ended'), $ended, 'first epoch not logged';
+$three->enter;
+is $scripts->meta('ended'), $ended + 1, 'second epoch logged';
 
-# a scan sums wrong counts anew
-$scripts->state->set_figure('api', held => 40);
-$one->bye($scripts->session('stranger'));
-$one->sync('api');
-is $scripts->state->held('api'), 3, 'sum rebuilt';
-is $scripts->state->figures('api')->{seen}, $scripts->meta('ended'),
-    'all accounts scanned';
+# a permit of an ended session is found by the log
+$three->ask('web', 1, limit => 1);
+strangers(250);
+$one->bye($three);
+is $one->ask('web', 2, limit => 1), 'queued', 'log not read at once';
+is $one->{asked}{more}, 1, 'rest is left';
+is_deeply $one->sync_all('web', 5)->{granted}, [2], 'permit found';
+is $one->sync('web')->{more}, 0, 'nothing left';
+
+# the log does not go back far enough
+$two->ask('old', 1, limit => 1);
+strangers(600);
+$one->bye($two);
+is scalar(grep { /^ended:/ } @{ $scripts->redis->cmd('HKEYS', $state->key) }),
+    512, 'log is trimmed';
+my $calls = $scripts->calls(sub {
+    is $one->ask('old', 2, limit => 1), 'granted', 'permit found by a scan';
+});
+is $calls->{hscan}, 1, 'few accounts: one call';
+is $state->figures('old')->{seen}, $scripts->meta('ended'), 'all looked at';
 
 $scripts->done;

@@ -24,14 +24,14 @@ $one->ask('api', 3, limit => 2);
 my ($gen, $big) = ($one->gen, 2 ** 53 + 2);
 my @who = ($one->name, 1, 77);
 my %argv = (
-    hello => [ $one->name, 2, 77, $gen, 5, 5000, 'f00', 2, 9, 'a1' ],
+    hello => [ $one->name, 2, 77, $gen, 5, 5000, 2, 9, 'a1' ],
     configure => [ @who, 'a1', 0, 1, 2, 'api', 3, 'web', 4 ],
     beat => [ @who, $gen, 5000 ],
     bye => [ @who, $two->name, 5000 ],
     declared => [ @who ],
     declare => [ @who, 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
-    sync => [ @who, $gen, 'api', 3, 1, 1, 1, 2, 1, 3, 1, 6, 1, 0, 9, 9, 1, -8,
-        9, 3, 1 ],
+    sync => [ $one->name, "1 77 $gen 3 1 1 1 2 1", 'api', '3 1', '6 1 0 9',
+        '9 1 -8 9', '3 1' ],
 );
 
 # values that each slot must reject besides non-numbers; - where any value is
@@ -42,7 +42,7 @@ my @session = ('', 'one', 'one:0', 'one:0:xyz', 'o ne:0:1', "one:0:1\n",
     'one:0:1 1');
 my %bad = (
     hello => [ \@session, \@positive, \@count, \@count, \@positive,
-        \@positive, undef, \@count, \@count, undef ],
+        \@positive, \@count, \@count, undef ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
         [ $big, -1, 0, 3, 17 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive ],
@@ -51,12 +51,26 @@ my %bad = (
     declare => [ \@session, \@positive, (\@count) x 4, [ $big, -1, 3 ],
         (\@positive) x 2, [ $big, -$big ], \@count,
         (\@positive) x 2, [ $big, -$big ], \@count ],
-    sync => [ \@session, \@positive, (\@count) x 2, undef, (\@count) x 3,
-        ([ $big, -1, 4 ]) x 3, (\@positive) x 2,
-        (\@positive) x 2, [ -9, 8 ], \@count,
-        (\@positive) x 2, [ -9, 8 ], \@count,
-        (\@positive) x 2 ],
+    sync => [ \@session,
+        [ words("1 77 $gen 3 1 1 1 2 1", \@positive, (\@count) x 3,
+            [ $big, -1, 16 ], \@count, ([ $big, -1, 9 ]) x 3) ], undef,
+        [ words('3 1', (\@positive) x 2) ],
+        [ words('6 1 0 9', (\@positive) x 2, [ -9, 8 ], \@count) ],
+        [ words('9 1 -8 9', (\@positive) x 2, [ -9, 8 ], \@count) ],
+        [ words('3 1', (\@positive) x 2) ] ],
 );
+
+# The string with one of its words replaced by each of its bad values, with a
+# word less, and with one more.
+sub words {
+    my ($text, @bad) = @_;
+    my @words = split / /, $text;
+    return "@words[1 .. $#words]", "$text 1", " $text", map {
+        my $n = $_;
+        map { join ' ', @words[0 .. $n - 1], $_, @words[$n + 1 .. $#words] }
+            @{ $bad[$n] }, 'x', '1.5', '1e3', '+1', '';
+    } 0 .. $#words;
+}
 
 my $before = $scripts->dump;
 
@@ -87,7 +101,7 @@ for my $script (sort keys %argv) {
 
 # ids and names of other characters
 for (
-    [ hello => 10, '', 'x', 'a 1', "a1\n", '--' ],
+    [ hello => 9, '', 'x', 'a 1', "a1\n", '--' ],
     [ configure => 4, '', 'x', 'a 1', "a1\n", '--' ],
     [ configure => 8, '', 'a b', 'a{0}', "a\n", 'a;b' ],
 ) {

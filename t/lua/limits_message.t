@@ -40,11 +40,10 @@ is_deeply [ told(1) ], [], 'draining: none';
 $sibling->bye;
 is_deeply [ told(1) ], [], 'agreement: none';
 
-# in a large fleet it may take some syncs
+# in a large fleet
 $scripts->session("crowd$_")->configured('20', { api => 20 }) for 1 .. 250;
 $scripts->session('last')->configured('7', { api => 7 });
-my @told = map { told(1) } 1 .. 3;
-is_deeply \@told, [ 'limit api 1 7 last' ], 'one of many found';
+is_deeply [ told(1) ], [ 'limit api 1 7 last' ], 'one of many found';
 
 $scripts->done;
 

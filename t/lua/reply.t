@@ -24,14 +24,15 @@ my %argv = (
     bye => [ $two->name, 5000 ],
     declared => [],
     declare => [ 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
-    sync => [ 0, 'api', 3, 1, 1, 1, 2, 1, 5, 1, 6, 1, 0, 9, 9, 1, -8, 9,
-        6, 1 ],
+    # a cancel, two acquires, a check
+    sync => [ '0 3 1 1 1 2 1', 'api', '5 1', '6 1 0 9', '9 1 -8 9', '6 1' ],
 );
 
 sub reply {
     my ($script, $epoch, $number, @argv) = @_;
     my $reply = $scripts->run($script, [ $scripts->keys_of($script, 'api') ],
-        $one->name, $epoch, $number, @argv);
+        $one->name, $script eq 'sync' ? ("$epoch $number " . shift @argv, @argv)
+            : ($epoch, $number, @argv));
     is_deeply [ @$reply[0 .. 2] ], [ $one->name, $epoch, $number ],
         "$script: session, epoch, number";
     is scalar(grep { !/^-?\d+$/ } @$reply[2 .. $#$reply]), 0,
@@ -45,9 +46,9 @@ for my $script (qw/sync declare declared beat configure/) {
 }
 
 my $gen = $two->gen;
-is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 'f00', 0, 0, 'a1') ], [ 'ok', 9 ],
+is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 0, 0, 'a1') ], [ 'ok', 10 ],
     'hello: ok';
-is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 'f00', 0, 0, 'a1') ],
+is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 0, 0, 'a1') ],
     [ 'stale', 4 ],
     'hello: stale';
 is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
@@ -57,18 +58,18 @@ is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
 is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 8 ], 'beat: ok';
 
-$argv{sync}[0] = $gen;
+$argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
-    [ 'ok', 11 + 1 + 2 * 3 + 1 + 1 ], 'sync: ok, one granted';
-is_deeply [ reply('sync', 3, 6, $gen, 'api', 4, 1, 0, 0, 1, 0, 11, 1, 0, 9) ],
-    [ 'ok', 11 + 3 + 1 ], 'sync: second one granted';
+    [ 'ok', 12 + 1 + 2 * 3 + 1 + 1 ], 'sync: ok, one granted';
+is_deeply [ reply('sync', 3, 6, "$gen 4 1 0 0 1 0", 'api', '11 1 0 9') ],
+    [ 'ok', 12 + 3 + 1 ], 'sync: second one granted';
 
 $scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');
-$argv{sync}[0] = $gen;
+$argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 4 ], 'bye: ok';
-is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 'f00', 0, 0, 'a1') ],
+is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 0, 0, 'a1') ],
     [ 'gone', 4 ],
     'hello: gone';
 

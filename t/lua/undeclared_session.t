@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A ticket of a session between hello and declared is stepped over, and keeps
-# its place.
+# A ticket of a session between hello and declared is stepped over. The next
+# sync of the session restores its place.
 
 use warnings;
 use strict;
@@ -34,6 +34,7 @@ is_deeply $two->sync('api', release => 1)->{granted}, [4],
 
 $one->declared;
 $two->ask('api', 5);
+is $one->sync('api', check => [ [2] ])->{checked}{2}, 1, 'ticket waits';
 $two->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its old place';
 

@@ -13,11 +13,15 @@ package Dsem::Scripts;
 # Shard: run($script, \@keys, @argv), all_keys, state (Dsem::State), t, redis,
 #   queue($name), meta($field), advance($ms), order($name, $limit, $paused) of
 #   this state, pass($ms, @sessions): advances the clock, with beats,
-#   dump: all keys and values, to show that nothing was written.
+#   dump: all keys and values, to show that nothing was written;
+#   calls($code): commands that scripts call meanwhile (name => number, and
+#   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
 #   declare, declared, enter, beat, bye, sync, ask; most return the reply as a
-#   hash; status is a word, and so are verdicts.
+#   hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
+#   syncs again while there is more, at most so many times in all; returns the
+#   last reply, with tickets granted by all and the number of syncs.
 
 use warnings;
 use strict;
@@ -119,6 +123,19 @@ sub dump {
         $text .= join ' ', $key, map({ "$_=$of{$_}" } sort keys %of), "\n";
     }
     return $text;
+}
+
+# Commands that the scripts called while the code ran.
+sub calls {
+    my ($self, $code) = @_;
+    my $redis = $self->{redis};
+    $redis->cmd('CONFIG', 'RESETSTAT');
+    $code->();
+    my %calls = $redis->cmd('INFO', 'commandstats')
+        =~ /^cmdstat_(\S+?):calls=(\d+)/mg;
+    delete @calls{qw/evalsha info config|resetstat script|load/};
+    $calls{all} += $_ for values %calls;
+    return \%calls;
 }
 
 ###########################################################################
@@ -295,6 +312,17 @@ sub sync {
     $reply->{checked}{ $_->[0] } = shift @rest for @check;
     $reply->{granted} = \@rest;
     return $reply;
+}
+
+sub sync_all {
+    my ($self, $name, $most, %arg) = @_;
+    my ($reply, @granted);
+    my $syncs = 0;
+    do {
+        $reply = $self->sync($name, $syncs ? () : %arg);
+        push @granted, @{ $reply->{granted} // [] };
+    } while (++$syncs < $most && $reply->{more});
+    return { %$reply, granted => \@granted, syncs => $syncs };
 }
 
 # Acquires with one ticket; returns the verdict or the status as a word.

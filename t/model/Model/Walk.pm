@@ -5,8 +5,8 @@ package Model::Walk;
 # in every run.
 #
 # The walk has its own time: in the scripts wall_now() is replaced by one that
-# reads a key, because a walk in real time could not be repeated. The rest of
-# the scripts is unchanged.
+# reads a key, because a walk in real time could not be repeated; so is the run
+# id. The rest of the scripts is unchanged.
 #
 # Checked after every step:
 #   S1  the sum of weights of running requests never exceeds the limit, except
@@ -31,14 +31,14 @@ use strict;
 use List::Util qw/max min sum0 shuffle/;
 
 use Dsem::State;
-
 use Model::Client;
 use Model::Worker;
 
 # faults: messages lost, connections broken (with commands executed or not, some
 # of them late), workers killed, workers stopped beyond their lease, beats late,
 # workers added and leaving, all state lost, a failover to a replica that missed
-# the last writes, a queue lost, orders of the operator, reloads with another
+# the last writes, a queue lost, any one key lost but that of a semaphore, the
+# clock of Redis's host stepped by an hour, orders of the operator, reloads with another
 # limit, workers that drain; again: one loss soon after another, workers that
 # are slow to connect, and long requests
 our %FAULTS = (
@@ -50,13 +50,15 @@ our %FAULTS = (
     beat => [qw/msg stop beat/],
     loss => [qw/msg break loss/],
     queue => [qw/msg break kill queue/],
+    key => [qw/msg break kill key/],
+    clock => [qw/msg break kill beat clock/],
     order => [qw/msg break kill order/],
     conf => [qw/msg break kill stop conf/],
     away => [qw/msg stop beat loss/],
     failstop => [qw/msg break fail stop/],
     fleet => [qw/msg break kill fail loss fleet/],
     again => [qw/msg break fail loss fleet again/],
-    all => [qw/msg break kill stop beat loss fail queue order conf/],
+    all => [qw/msg break kill stop beat loss fail queue order conf key clock/],
 );
 
 my $STEP = 100;             # ms
@@ -68,13 +70,12 @@ my @STATUS = qw/ok resync stale gone broken/;
 sub new {
     my ($class, $redis, $scripts, %arg) = @_;
     my $self = bless {
-        redis => $redis, state => Dsem::State->new($redis),
-        scripts => $scripts, faults => 'none', seed => 1,
+        redis => $redis, scripts => $scripts, faults => 'none', seed => 1,
         now => 1000 * $STEP, lease => 40 * $STEP, limit => 3, queue => 5,
         names => [qw/a b/], workers => [], messages => [], late => [],
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
-        missing => {}, uncounted => {}, served => 0, recovering => 0,
+        stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
         recoveries => 0, by_census => 0, broken => '', %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
@@ -82,23 +83,40 @@ sub new {
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
     $self->{redis}->pushed;
-    $self->{loses} = grep { $self->{can}{$_} } qw/loss fail queue/;
+    $self->{loses} = grep { $self->{can}{$_} } qw/loss fail queue key/;
     push @{ $self->{workers} }, $self->worker for 1 .. 4;
     return $self;
 }
 
-# Loads the scripts with the walk's clock; returns name -> SHA-1. $text: a
-# function from name to text.
+# Loads the scripts with the walk's clock and process; returns name -> SHA-1.
+# $text: a function from name to text; $small: a call leaves nearly all work to
+# the next one.
 sub load {
-    my ($class, $redis, $text) = @_;
-    my $now = "    return tonumber(redis.call('GET', 'model:now'))\n";
+    my ($class, $redis, $text, $small) = @_;
+    my %value = (wall_now => "tonumber(redis.call('GET', 'model:now'))",
+        run_read => "redis.call('GET', 'model:run')");
     my %sha;
     for my $script (qw/hello declare declared beat sync bye configure/) {
         my $body = $text->($script);
-        my $clocks = $body =~
-            s/(?<=^local function wall_now\(\)\n).*?(?=^end\n)/$now/ms;
-        die "$script: wall_now() is not what it was\n"
-            if !$clocks && $body =~ /\bwall_now\b/;
+        for (sort keys %value) {
+            my $lines = "    return $value{$_}\n";
+            my $found = $body
+                =~ s/(?<=^local function $_\(\)\n).*?(?=^end\n)/$lines/ms;
+            die "$script: $_() is not what it was\n"
+                if !$found && $body =~ /\b$_\b/;
+        }
+        # the quiet path has a clock of its own
+        $body =~ s/local t = redis\.call\('TIME'\)\n(.*?)t\[1\].*?1000\)/$1$value{wall_now}/s;
+        die "$script: reads the time\n" if $body =~ /'TIME'/;
+        if ($small) {
+            my $bounds = $body =~ s/(view\.steps, view\.more = )\d+/${1}4/
+                + $body =~ s/(LIST_LENGTH = )\d+/${1}2/
+                + $body =~ s/(LOGGED = )\d+/${1}8/
+                + $body =~ s/(RECALL_ACCOUNTS = )\d+/${1}1/
+                + $body =~ s/(REMOVED_AT_ONCE = )\d+/${1}1/
+                + $body =~ s/(PRUNED_AT_ONCE = )\d+/${1}1/;
+            die "sync: $bounds bounds\n" if $script eq 'sync' && $bounds != 4;
+        }
         $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
     }
     return \%sha;
@@ -112,8 +130,12 @@ sub worker {
 
 sub clock {
     my ($self) = @_;
-    $self->{redis}->cmd('SET', 'model:now', $self->{now});
+    $self->{redis}->cmd('MSET', 'model:now', $self->wall,
+        'model:run', sprintf '%040x', $self->{run});
 }
+
+# Unix time of the host of Redis, in ms
+sub wall { return 1_700_000_000_000 + $_[0]{now} + $_[0]{stepped} }
 
 sub note {
     my ($self, @text) = @_;
@@ -132,7 +154,7 @@ sub differed {
     my ($self, $text) = @_;
     $self->{differed}++;
     $self->bad("C2 $text: counts differ")
-        unless $self->{can}{queue} || $self->{can}{loss};
+        unless grep { $self->{can}{$_} } qw/queue loss key/;
 }
 
 sub happens { return rand() < $_[1] }
@@ -146,6 +168,9 @@ sub goes_wrong {
 
 sub pick { return $_[ int rand @_ ] }
 
+sub state { $_[0]{state_in_redis} //= Dsem::State->new($_[0]{redis}) }
+sub semaphore_keys { $_[0]->state->semaphore_keys($_[1]) }
+
 ###########################################################################
 # Redis
 
@@ -154,7 +179,7 @@ sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
     $self->recovery_over if $self->{recovering};
-    my @keys = $self->{state}->keys_of($script, $name);
+    my @keys = $self->state->keys_of($script, $name);
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
     $self->note(" $script @{ $command->{argv} } =>",
@@ -183,7 +208,7 @@ sub execute {
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
-        next if defined $self->{state}->lease_end($worker->{name});
+        next if defined $self->state->lease_end($worker->{name});
         $self->except($worker);
         delete $self->{entered}{ $worker->{name} };
     }
@@ -201,10 +226,10 @@ sub except {
 # state from another.
 sub clock_now {
     my ($self) = @_;
-    my ($clock, $wall, $until, @state) = map { $_ // 0 }
-        $self->{state}->shard(qw/clock wall recover_until gen run/);
-    my $passed = min(max($self->{now} - $wall, 0), $self->{lease} / 4);
-    return ($clock + $passed, $until, "@state");
+    my ($clock, $wall, $until, $gen) = map { $_ // 0 }
+        $self->state->shard(qw/clock wall recover_until gen/);
+    my $passed = min(max($self->wall - $wall, 0), $self->{lease} / 4);
+    return ($clock + $passed, $until, "$gen $self->{run}");
 }
 
 # A recovery that ends after its lease: sessions that have not declared are an
@@ -228,8 +253,8 @@ sub recovery {
     $self->{entered}{$name} //= $command->{order} if $script eq 'hello';
 
     my ($clock, $until, $state) = $self->clock_now;
-    if ($state ne ($self->{state_id} // '')) {
-        $self->{state_id} = $state;
+    if ($state ne ($self->{state} // '')) {
+        $self->{state} = $state;
         $self->{missing} = { map { $_->{name} => 1 } @{ $self->{workers} } };
     }
     if ($script eq 'declared') {
@@ -289,7 +314,7 @@ sub in_line {
     my $payload = $command->{payload};
     my $line = $self->{line}{ $command->{name} } //= {};
     my (undef, undef, undef, undef, @rest) = @$reply;
-    splice @rest, 0, 7;
+    splice @rest, 0, 8;
 
     for (@{ $payload->{cancel} }) {
         delete $line->{"$name $_->[0]"} if shift @rest;
@@ -334,17 +359,23 @@ sub in_line {
 # C1
 sub consistent {
     my ($self, $name) = @_;
-    my ($figures, $of) = $self->{state}->semaphore($name);
-    return unless %$figures;
-    for my $what (qw/held waiting/) {
-        my $sum = sum0 map { $_->{$what} } values %$of;
-        $self->bad("C1 $name: $what $figures->{$what}, accounts $sum")
-            if $sum != $figures->{$what};
+    my ($state, $of) = $self->state->semaphore($name);
+    return unless %$state;
+    for my $what (qw/held waiting parked/) {
+        my $sum = sum0 map { $_->{$what} // 0 } values %$of;
+        $self->bad("C1 $name: $what $state->{$what}, accounts $sum")
+            if $sum != $state->{$what};
     }
-    return if $self->{can}{queue};
+    for my $n (1, 2) {
+        my $what = (undef, qw/active recalled/)[$n];
+        my $sum = grep { ($_->{reuse} // 0) == $n } values %$of;
+        $self->bad("C1 $name: $what $state->{$what}, accounts $sum")
+            if $sum != $state->{$what};
+    }
+    return if $self->{can}{queue} || $self->{can}{key};
 
-    my @members = $self->{state}->queue($name);
-    $self->bad("C1 $name: no queue") if $figures->{waiting} && !@members;
+    my @members = $self->state->queue($name);
+    $self->bad("C1 $name: no queue") if $state->{waiting} && !@members;
     my %tickets;
     for (@members) {
         my ($session, $epoch) = split;
@@ -353,6 +384,8 @@ sub consistent {
     }
     for (sort keys %$of) {
         my ($there, $waiting) = ($tickets{$_} // 0, $of->{$_}{waiting});
+        # void, but for parked tickets that are left for the next call
+        next if $of->{$_}{chunks} && !$waiting && !$of->{$_}{held};
         $self->bad("C1 $name: $_ waits for $waiting, $there in the queue")
             if $there != $waiting;
     }
@@ -363,15 +396,15 @@ sub stated {
     my ($self, $name) = @_;
     return map {
         my ($limit, @ids) = @$_;
-        map { /^c$limit$/ || $self->bad("C3 $name: $limit by $_"); $_ } @ids;
-    } $self->{state}->limits($name);
+        map { /^c$limit$/ || $self->bad("C3 $name: $_ has $limit"); $_ } @ids;
+    } $self->state->limits($name);
 }
 
 # C3: the limit that a sync has reported
 sub in_force {
     my ($self, $name, $limit) = @_;
     my ($lowest) = $self->stated($name) or return;
-    return if defined $self->{state}->ordered($name);
+    return if defined $self->state->ordered($name);
     $self->bad("C3 $name: limit $limit, lowest is $lowest")
         if $lowest ne "c$limit";
 }
@@ -380,16 +413,16 @@ sub in_force {
 # stated in parts.
 sub configurations {
     my ($self) = @_;
-    my $state = $self->{state};
-    my $of = $state->configurations;
-    my $configs = $state->configs;
-    my $leaving = $state->shard('leaving') // '';
+    my %config_of = %{ $self->state->configurations };
+    my $configs = $self->state->configs;
+    my $leaving = $self->state->shard('leaving') // '';
     my (%sessions, %stated);
-    for (keys %$of) {
-        $sessions{ $of->{$_} }++;
-        $self->bad("C3 $_ left") unless defined $state->lease_end($_);
+    $sessions{$_}++ for values %config_of;
+    if (!$self->{can}{key}) {
+        my %lease = map { $_ => 1 } $self->state->sessions;
+        $self->bad("C3 $_ left") for grep { !$lease{$_} } keys %config_of;
     }
-    for (keys %$configs) {
+    for (sort keys %$configs) {
         my ($sessions, $stated) = @{ $configs->{$_} }{qw/sessions stated/};
         $stated{$_} = $stated;
         $self->bad("C3 $_: $sessions sessions")
@@ -419,7 +452,7 @@ sub step {
     $self->deliver;
     $self->faults unless $self->{quiet};
     # a lease that expired while the registry was lost
-    $self->{can}{loss} && $_->{stopped} > $self->{now}
+    ($self->{can}{loss} || $self->{can}{key}) && $_->{stopped} > $self->{now}
         && $_->{fence} + $self->{lease} / 4 <= $self->{now}
         && $self->except($_) for @{ $self->{workers} };
 
@@ -574,9 +607,18 @@ sub faults {
     }
     $self->failover if $self->{can}{fail};
     if ($self->goes_wrong('queue', 0.008)) {
-        my $name = pick(@{ $self->{names} });
-        $self->note("queue of $name is lost");
-        $self->{state}->delete_queue($name);
+        my (undef, $queue) = $self->semaphore_keys(pick(@{ $self->{names} }));
+        $self->note("$queue is lost");
+        $redis->cmd('DEL', $queue);
+    }
+    $self->key_lost if $self->goes_wrong('key', 0.01);
+    if ($self->goes_wrong('clock', 0.02)
+        && $self->{step_at} + 2 * $self->{lease} <= $self->{now})
+    {
+        $self->{step_at} = $self->{now};
+        $self->{stepped} += pick(-3_600_000, 3_600_000);
+        $self->note("clock stepped, $self->{stepped} in all");
+        $self->clock;
     }
     if ($self->goes_wrong('conf', 0.03)) {
         my ($worker, $config) = (pick(@$workers), pick(qw/c1 c2 c3 c3 -/));
@@ -587,8 +629,29 @@ sub faults {
         my $order = pick('1 0', '2 0', '0 0', '- 1', '2 1', '3 0', '- 0');
         my $name = pick(@{ $self->{names} });
         $self->note("order $name $order");
-        $self->{state}->order($name, $order);
+        $self->state->order($name, $order);
     }
+}
+
+# One key is lost: the shard or the index of its sessions, which is a loss of
+# state; a queue, or the census.
+sub key_lost {
+    my ($self) = @_;
+    my %shard = $self->state->shard_keys;
+    my $name = pick(@{ $self->{names} });
+    my $key = pick(values_of(%shard), $self->state->queue_key($name),
+        $self->state->census_key);
+    my $state = grep { $_ eq $key } values %shard;
+    return if $state && grep { !$_->{gen} } @{ $self->{workers} };
+    $self->note("$key is lost");
+    $self->{lost_at} = $self->{now} if $state;
+    $self->lost if $state;
+    $self->{redis}->cmd('DEL', $key);
+}
+
+sub values_of {
+    my (%of) = @_;
+    return @of{ sort keys %of };
 }
 
 # A worker more, whose node knows the generation.
@@ -670,7 +733,7 @@ sub walk {
 
     $self->note('quiet');
     $self->{quiet} = 1;
-    $self->{state}->drop_orders;
+    $self->state->drop_orders;
     $_->reload("c$self->{limit}")
         for grep { $_->{config} ne "c$self->{limit}" } @{ $self->{workers} };
     $self->step for 1 .. $quiet;
@@ -686,10 +749,12 @@ sub walk {
     for my $name (@{ $self->{names} }) {
         my ($worker) = @{ $self->{workers} };
         my $ticket = $worker->come($name, $self->{limit}, 0);
-        $self->step for 1 .. 5;
+        $self->step for 1 .. 15;
         $self->bad("L1 $name: not all permits are back")
             if $worker->{wait}{$name}{$ticket};
-        $self->bad("L1 $name: a key is left") if $self->{state}->exists($name);
+        for ($self->semaphore_keys($name)) {
+            $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
+        }
     }
 }
 

@@ -98,6 +98,8 @@ sub forget {
     }
 }
 
+sub pick { return $_[ int rand @_ ] }
+
 sub broken { return $_[0]{walk}{broken} eq $_[1] }
 
 sub held {
@@ -175,7 +177,9 @@ sub send {
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
         epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
-        argv => [ $self->{name}, $self->{epoch}, $number, @{ $argv // [] } ],
+        argv => [ $self->{name}, $script eq 'sync'
+            ? ("$self->{epoch} $number $argv->[0]", @$argv[1 .. $#$argv])
+            : ($self->{epoch}, $number, @{ $argv // [] }) ],
     };
 }
 
@@ -186,18 +190,18 @@ sub hello {
     $self->{epoch}++;
     $self->forget;
     $self->{conn} //= { commands => [], replies => [] };
-    $self->{run} = $walk->{run};
     $self->send('bye', undef, [ $_, $walk->{lease} ], $_)
         for @{ $self->{byes} };
     $self->send('hello', undef,
-        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, $walk->{run},
-            $self->{told}, $walk->{now} - $self->{told_at},
+        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, $self->{told},
+            $walk->{now} - $self->{told_at},
             $self->{config} ], $self->{config});
 }
 
 sub hello_reply {
     my ($self, $command, @rest) = @_;
-    my ($gen, $told, $recovery, $registered, $unknown) = @rest;
+    my ($gen, $told, $recovery, $registered, $unknown, $run) = @rest;
+    $self->{run} = $run;
     my $lost = $self->{gen} && $self->{gen} != $gen;
     my $counted = $self->counts($gen, $registered)
         || $self->broken('counted');
@@ -407,10 +411,11 @@ sub sync {
     $self->{todo}{$name}{late} = 0 if $release;
     $self->{sent}{$name} += $release;
     $self->{reuse_sent}{$name} = $walk->{quiet} ? 0 : $self->{may_keep}{$name};
-    $self->send('sync', $name, [ $self->{gen}, $name, $self->{limit},
-        4 + 8 + 2 * $self->{reuse_sent}{$name}, $release,
-        scalar @$cancel, scalar @$ask, scalar @$check,
-        map { @$_ } @$cancel, @$ask, @$check ],
+    my @head = ($self->{gen}, $self->{limit},
+        4 + pick(0, 8) + 2 * $self->{reuse_sent}{$name}, $release,
+        scalar @$cancel, scalar @$ask, scalar @$check);
+    $self->send('sync', $name, [ "@head", $name,
+        map { "@$_" } @$cancel, @$ask, @$check ],
         { cancel => $cancel, ask => $ask, check => $check, look => $look,
             release => $release, held => $self->counted($name) });
 }
@@ -528,13 +533,16 @@ sub sync_reply {
     my ($self, $command, @rest) = @_;
     my ($name, $payload) = @$command{qw/name payload/};
     my ($gone, $todo) = ($self->{gone}{$name}, $self->{todo}{$name});
-    my ($in_use, $limit, undef, $recovery, $held, $waiting, $may_keep) =
-        splice @rest, 0, 7;
+    my ($in_use, $limit, undef, $recovery, $held, $waiting, $may_keep, $more) =
+        splice @rest, 0, 8;
     $self->{over}{$name} = 0 if !$recovery && $in_use <= $limit;
     $self->{flying}{$name}--;
     $self->{sent}{$name} -= $payload->{release};
     $self->{may_keep}{$name} = $may_keep;
     $self->give_back($name) if !$may_keep;
+    # the walk's scripts leave much of their work: calling again is left out
+    # where that is tested
+    $self->{refresh}{$name} = 1 if $more && !$self->broken('more');
 
     for (@{ $payload->{cancel} }) {
         my ($ticket) = @$_;

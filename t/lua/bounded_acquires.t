@@ -1,0 +1,56 @@
+#!/usr/bin/perl
+
+# Many acquires beside many tickets of a silent session and a heavy head: the
+# queue is walked once, some tickets per call.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+my $silent = $scripts->session('silent')->enter;
+
+$one->ask('api', 1, weight => 9, limit => 10);
+$silent->sync('api', limit => 10,
+    ask => [ map { [ $_, 5, 0, 9999 ] } 1 .. 900 ]);
+$two->ask('api', 1, weight => 5, limit => 10, queue => 9999);
+$scripts->pass(3000, $one, $two);
+
+# with a queue of no length
+sub asks {
+    my ($class, $first) = @_;
+    my $reply;
+    my $calls = $scripts->calls(sub {
+        $reply = $one->sync('api', limit => 10,
+            ask => [ map { [ $_, 1, $class, 0 ] } $first .. $first + 127 ]);
+    });
+    my %verdicts;
+    $verdicts{ $_->{verdict} }++ for values %{ $reply->{asked} };
+    return ($reply, $calls->{all}, \%verdicts);
+}
+
+my $syncs = 0;
+my ($reply, $calls, $verdicts);
+do {
+    ($reply, $calls, $verdicts) = asks(0, 1000);
+    is_deeply $verdicts, { refused => 128 }, 'all refused';
+    cmp_ok $calls, '<', 60, 'few commands';
+} while ($reply->{more} && ++$syncs < 20);
+is $syncs, 4, '200 tickets stepped over per call';
+
+(undef, $calls, $verdicts) = asks(0, 1200);
+is_deeply $verdicts, { refused => 128 }, 'none passes the heavy head';
+cmp_ok $calls, '<', 15, 'silent tickets met once';
+(undef, undef, $verdicts) = asks(-1, 1400);
+is_deeply $verdicts, { granted => 1, refused => 127 }, 'better class passes';
+
+$scripts->done;

@@ -1,0 +1,43 @@
+#!/usr/bin/perl
+
+# Ten thousand expired bars are deleted some per beat.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $redis = $scripts->redis;
+my $one = $scripts->session('one')->enter;
+my $many = 10_000;
+
+$one->bye($scripts->session('gone')) for 1 .. $many;
+is $scripts->meta('last_bar'), $many, 'bars counted';
+my $fields = $redis->cmd('HLEN', $scripts->state->key);
+is $one->beat->{status}, 'ok', 'beat accepted';
+is $redis->cmd('HLEN', $scripts->state->key), $fields, 'no bar over';
+
+$scripts->pass(5000, $one);
+my ($beats, $most, $deleted) = (0, 0, 0);
+while ($scripts->meta('first_bar') && ++$beats < 200) {
+    my $before = $redis->cmd('HLEN', $scripts->state->key);
+    my $calls = $scripts->calls(sub { $one->beat });
+    my $less = $before - $redis->cmd('HLEN', $scripts->state->key);
+    $deleted = $less if $less > $deleted;
+    $most = $calls->{all} if $calls->{all} > $most;
+}
+cmp_ok $deleted, '<=', 200, 'some per beat';
+cmp_ok $most, '<', 20, 'few commands per beat';
+is scalar(grep { $_->{bar} } values %{ $scripts->state->entries }), 0,
+    'all deleted';
+is scalar(grep { /^bar:/ } @{ $redis->cmd('HKEYS', $scripts->state->key) }), 0,
+    'no field left';
+
+$scripts->done;

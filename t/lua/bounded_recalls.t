@@ -1,0 +1,59 @@
+#!/usr/bin/perl
+
+# Idle permits are recalled for the weight that waits, from some accounts per call
+# where there are thousands.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $one = $scripts->session('one')->enter;
+my $holders = 4000;
+
+$one->ask('api', 1, limit => $holders + 1);
+$state->set_account('api', sprintf('idle:0:%x', $_), 1, 1, 0, 1)
+    for 1 .. $holders;
+$state->set_figure('api', held => $holders + 1);
+$state->set_figure('api', active => $holders);
+
+sub recalls {
+    my ($name, $code) = @_;
+    my $reply;
+    my $calls = $scripts->calls(sub { $reply = $code->() });
+    cmp_ok $calls->{all} - ($calls->{publish} // 0), '<', 12,
+        "$name: few commands";
+    is $calls->{hgetall} // 0, 0, "$name: accounts not read together";
+    return $calls->{publish} // 0;
+}
+
+my %arg = (limit => $holders + 1, queue => 9999);
+is recalls(light => sub { $one->ask('api', 2, %arg) }), 1,
+    'one session recalled';
+is recalls(heavy => sub { $one->ask('api', 3, %arg, weight => 20) }), 21,
+    'as many as are wanted';
+is recalls(check => sub {
+    $one->sync('api', limit => $holders + 1, check => [ [2], [ 3, 20 ] ]) }), 21,
+    'again at a check, by weight';
+is $state->figure('api', 'recalled'), 43, 'recalled sessions counted';
+is $state->figure('api', 'active'), $holders - 43, 'and no longer active';
+
+# all but one have been recalled: further calls find it
+my $left = 'idle:0:' . sprintf '%x', $holders;
+$state->set_account('api', sprintf('idle:0:%x', $_), 1, 1, 0, $_ == $holders
+    ? 1 : 2) for 1 .. $holders;
+$state->set_figure('api', recalled => $holders - 1);
+$state->set_figure('api', active => 1);
+$one->sync_all('api', 200, limit => $holders + 1);
+is $state->account('api', $left)->{reuse}, 2, 'last one found';
+is $one->sync('api', limit => $holders + 1)->{more}, 0, 'nothing left';
+
+$scripts->done;

@@ -1,0 +1,56 @@
+#!/usr/bin/perl
+
+# State of another layout: left alone while its wall clock moves, replaced a
+# lease and a heartbeat after that.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $redis = $scripts->redis;
+my $key = $scripts->state->key;
+
+sub wall { return $redis->cmd('TIME')->[0] * 1000 }
+
+# a later layout, and the first one
+my %state = (
+    later => sub { ('.', "3 4711 9 $_[0] 0 4711 0 0 0") },
+    first => sub { (gen => 4711, clock => 9, wall => $_[0], ended => 2) },
+);
+for my $name (sort keys %state) {
+    for my $age (-5000, 0, 5000) {
+        $redis->cmd('FLUSHALL');
+        $redis->cmd('HSET', $key, $state{$name}->(wall() - $age), kept => 1);
+        my $before = $scripts->dump;
+        my $one = $scripts->session('one');
+        is $one->hello->{status}, 'layout', "$name, $age ms: in use";
+        $one->{gen} = 4711;
+        is $one->beat->{status}, 'resync', "$name: beat refused";
+        is $one->declared->{status}, 'resync', "$name: declared refused";
+        is $one->declare('api', held => 1)->{status}, 'resync',
+            "$name: declare refused";
+        is $one->ask('api', 1), 'resync', "$name: ask refused";
+        is $one->configure('-')->{status}, 'resync',
+            "$name: configure refused";
+        is $one->bye->{status}, 'ok', "$name: bye has no effect";
+        is $scripts->dump, $before, "$name: nothing written";
+    }
+    $redis->cmd('FLUSHALL');
+    $redis->cmd('HSET', $key, $state{$name}->(wall() - 7500), kept => 1);
+    my $one = $scripts->session('one');
+    is $one->hello(gen => 0)->{status}, 'ok', "$name: replaced";
+    $one->declared;
+    is $redis->cmd('HGET', $key, 'kept'), undef, "$name: nothing left";
+    is $redis->cmd('HGET', $key, 'gen'), undef, "$name: no field left";
+    is $one->ask('api', 1), 'granted', "$name: permits granted";
+}
+
+$scripts->done;
