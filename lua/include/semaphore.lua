@@ -11,6 +11,9 @@
 -- expiry is on the host's clock, whose steps must not reach it.
 local EXPIRE_MS, TOUCH_MS = 2592000000, 3600000
 
+-- Tickets, accounts and ended sessions of others that one call looks at.
+local STEPS = 100
+
 -- The clock now, computed at first use: few commands need it.
 local function view_clock(view)
     if not view.now then
@@ -29,7 +32,7 @@ local function view_new(key, session, head, text)
     if not view or not entry then return nil end
     view.entry, view.recovery = entry, 0
     view.entries, view.granted = { [session] = entry }, {}
-    view.steps, view.more = 200, false
+    view.steps, view.more = STEPS, false
     if view.recover_until > view.clock then
         view.recovery = math.max(view.recover_until - view_clock(view), 0)
     end
