@@ -76,7 +76,8 @@ help:
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
 	@echo '                     HAProxy and Lua; ROUNDS=1 SECONDS=1 for a short run'
-	@echo 'make bench-scale     permits per second of one Redis'
+	@echo 'make bench-scale     what the scripts cost Redis, compared with the first'
+	@echo '                     edition'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make clean           remove build/'
@@ -115,6 +116,9 @@ run-needs:
 
 bench-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS))
+
+scale-needs:
+	$(call need,$(BENCH_NEEDS) git)
 
 instructions-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS) valgrind)
@@ -240,8 +244,9 @@ bench: bench-needs module
 	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) WORKERS=$(WORKERS) \
 	    perl -It/lib t/bench/bench.pl
 
-bench-scale: bench-needs
-	@ROUNDS=$(ROUNDS) perl -It/lib t/bench/scale.pl
+bench-scale: scale-needs
+	@ROUNDS=$(ROUNDS) SCALE=$(SCALE) EDITION=$(EDITION) \
+	    perl -It/lib t/bench/scale.pl
 
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
@@ -254,5 +259,5 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    instructions-needs module install test-files test asan test-asan run \
-    bench bench-scale bench-instructions clean
+    scale-needs instructions-needs module install test-files test asan \
+    test-asan run bench bench-scale bench-instructions clean

@@ -15,7 +15,7 @@
 --   integers
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
--- was lost, and with it the ends of leases: all state counts as lost.
+-- was lost, and with it the ends of leases: the next hello forgets the state.
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 64 removed.
 
@@ -59,7 +59,6 @@ if not entry or entry.epoch ~= epoch or shard.gen ~= gen then
     return { session, epoch, number, STATUS.resync }
 end
 if redis.call('ZCARD', sessions) ~= shard.sessions then
-    redis.call('UNLINK', key, sessions)
     return { session, epoch, number, STATUS.resync }
 end
 

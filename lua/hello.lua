@@ -53,6 +53,8 @@ local told, age = integer(7), integer(8)
 local configuration = configuration_id(9)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
+-- fields of a shard in which orders are looked for when it is forgotten
+local ORDERS_KEPT = 512
 
 local function reply(status, ...)
     return { session, epoch, number, status, ... }
@@ -73,6 +75,20 @@ local function shard_new()
         ended = fresh % 2^49, sessions = 0, first_bar = 0, last_bar = 0,
         logged = {}
     }
+end
+
+-- Forgets all but the operator's orders, as long as these are easily found.
+-- Leases in a registry that is left over are times of another clock.
+local function forget()
+    local all = redis.call('HLEN', key) <= ORDERS_KEPT
+        and redis.call('HGETALL', key) or {}
+    redis.call('UNLINK', key, sessions)
+    redis.call('HSET', key, 'created', 0)
+    for i = 1, #all, 2 do
+        if string.find(all[i], '^order:') then
+            redis.call('HSET', key, all[i], all[i + 1])
+        end
+    end
 end
 
 -- Whether somebody may use the state of another layout: its wall clock, text,
@@ -124,10 +140,8 @@ if shard and registered == shard.sessions then
         return reply(STATUS.stale)
     end
 else
-    -- leases in a registry that is left over are times of another clock
-    redis.call('UNLINK', key, sessions)
+    forget()
     shard, entry, v = shard_new(), nil, {}
-    redis.call('HSET', key, 'created', 0)
 end
 
 local run = run_read()

@@ -48,7 +48,10 @@ typedef struct ngx_http_dsem_check_s  ngx_http_dsem_check_t;
 typedef struct {
     ngx_http_complex_value_t   name;
     ngx_str_t                  encoded;     /* a literal name's; or null */
+    uint32_t                   hash;        /* CRC32 of the same */
     ngx_http_complex_value_t   limit;
+    ngx_int_t                  number;      /* a literal limit;
+                                               or NGX_CONF_UNSET */
     ngx_http_complex_value_t  *weight;      /* NULL: 1 */
     ngx_http_complex_value_t  *priority;    /* NULL: 0 */
     ngx_int_t                  queue;

@@ -260,11 +260,16 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
         return NGX_ERROR;
     }
 
-    if (limit->name.lengths == NULL
-        && ngx_http_dsem_key_encode(cf->pool, name, &limit->encoded)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
+    if (limit->name.lengths == NULL) {
+
+        if (ngx_http_dsem_key_encode(cf->pool, name, &limit->encoded)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        limit->hash = ngx_crc32_short(limit->encoded.data,
+                                      limit->encoded.len);
     }
 
     if (ngx_http_dsem_limit_compile(cf, &args[NGX_HTTP_DSEM_PARAM_LIMIT].text,
@@ -290,6 +295,7 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
         return NGX_ERROR;
     }
 
+    limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
     limit->queue = 0;
     limit->timeout = 5000;
 

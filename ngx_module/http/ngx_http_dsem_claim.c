@@ -29,7 +29,7 @@ typedef struct {
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
-    ngx_http_dsem_limit_t *limit, ngx_str_t *encoded);
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
     ngx_str_t *name, ngx_http_complex_value_t *cv,
     ngx_http_dsem_range_t *range, ngx_int_t *number);
@@ -50,40 +50,28 @@ static ngx_http_dsem_range_t  ngx_http_dsem_claim_priority =
 
 
 /*
- * Evaluates the limits in the order written, into the request's pool.  A
- * limit whose name or number is empty is left out; a name met twice is
- * claimed once, with the larger weight.  NGX_DECLINED: a value is not a
+ * Evaluates the limits in the order written, into claims, which has room for
+ * all.  A limit whose name or number is empty is left out; a name met twice
+ * is claimed once, with the larger weight.  NGX_DECLINED: a value is not a
  * number within its bounds; its claim follows the last one.  NGX_ERROR: no
  * memory.
  */
 
 ngx_int_t
-ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_claim_t **claims,
-    ngx_uint_t *nclaims)
+ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims)
 {
     ngx_int_t               rc;
-    ngx_uint_t              i, n;
+    ngx_uint_t              i;
     ngx_http_dsem_claim_t  *claim;
     ngx_http_dsem_limit_t  *limit;
 
-    *claims = NULL;
     *nclaims = 0;
 
-    if (dlcf->limits == NULL) {
-        return NGX_OK;
-    }
+    limit = limits->elts;
 
-    limit = dlcf->limits->elts;
-    n = dlcf->limits->nelts;
-
-    *claims = ngx_pcalloc(r->pool, n * sizeof(ngx_http_dsem_claim_t));
-    if (*claims == NULL) {
-        return NGX_ERROR;
-    }
-
-    for (i = 0; i < n; i++) {
-        claim = &(*claims)[*nclaims];
+    for (i = 0; i < limits->nelts; i++) {
+        claim = &claims[*nclaims];
 
         rc = ngx_http_dsem_claim_evaluate(r, &limit[i], claim);
 
@@ -96,7 +84,7 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
             return rc;
         }
 
-        if (!ngx_http_dsem_claim_merge(*claims, *nclaims, claim)) {
+        if (!ngx_http_dsem_claim_merge(claims, *nclaims, claim)) {
             (*nclaims)++;
         }
     }
@@ -114,10 +102,11 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_int_t             rc;
     ngx_http_dsem_ask_t  *ask;
 
-    ask = &claim->ask;
-    ngx_memzero(ask, sizeof(ngx_http_dsem_ask_t));
+    ngx_memzero(claim, sizeof(ngx_http_dsem_claim_t));
 
-    rc = ngx_http_dsem_claim_name(r, limit, &ask->name);
+    ask = &claim->ask;
+
+    rc = ngx_http_dsem_claim_name(r, limit, ask);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -127,10 +116,16 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ask->strict = limit->strict ? *limit->strict : (limit->queue == 0);
     claim->timeout = limit->timeout;
 
-    rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
-                                    &ngx_http_dsem_claim_limit, &ask->limit);
-    if (rc != NGX_OK) {
-        return rc;
+    if (limit->number != NGX_CONF_UNSET) {
+        ask->limit = limit->number;
+
+    } else {
+        rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
+                                        &ngx_http_dsem_claim_limit,
+                                        &ask->limit);
+        if (rc != NGX_OK) {
+            return rc;
+        }
     }
 
     if (limit->weight) {
@@ -155,16 +150,17 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
 }
 
 
-/* the encoded name; NGX_DONE: it is empty */
+/* the encoded name and its hash; NGX_DONE: it is empty */
 
 static ngx_int_t
 ngx_http_dsem_claim_name(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
-    ngx_str_t *encoded)
+    ngx_http_dsem_ask_t *ask)
 {
     ngx_str_t  name;
 
     if (limit->encoded.data) {
-        *encoded = limit->encoded;
+        ask->name = limit->encoded;
+        ask->hash = limit->hash;
         return NGX_OK;
     }
 
@@ -176,7 +172,13 @@ ngx_http_dsem_claim_name(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
         return NGX_DONE;
     }
 
-    return ngx_http_dsem_key_encode(r->pool, &name, encoded);
+    if (ngx_http_dsem_key_encode(r->pool, &name, &ask->name) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ask->hash = ngx_crc32_short(ask->name.data, ask->name.len);
+
+    return NGX_OK;
 }
 
 

@@ -23,8 +23,7 @@ typedef struct {
 
 
 ngx_int_t ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_claim_t **claims,
-    ngx_uint_t *nclaims);
+    ngx_array_t *limits, ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims);
 ngx_uint_t ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other);
 

@@ -4,7 +4,10 @@
  *
  * Owns the tickets of the request.  The cleanup of the pool is registered
  * before anything is acquired, and releasing is idempotent: every way in
- * which a request can end releases once.
+ * which a request can end releases once.  The context itself is the worker's:
+ * the cleanup keeps it for the next request, or frees it.  Nothing may refer
+ * to it after that; with NGX_DEBUG_PALLOC none is kept, so that a sanitizer
+ * sees what does.
  *
  * Called by: handler, redirect, body, acquire, filter and variables.
  */
@@ -16,7 +19,25 @@
 #include "ngx_http_dsem_ctx.h"
 
 
+#if (NGX_DEBUG_PALLOC)
+#define NGX_HTTP_DSEM_SPARE_CTXS  0
+#else
+#define NGX_HTTP_DSEM_SPARE_CTXS  1024
+#endif
+
+
+typedef struct {
+    ngx_http_dsem_ctx_t  *first;        /* by next */
+    ngx_uint_t            n;
+} ngx_http_dsem_spare_ctxs_t;
+
+
+static ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_alloc(ngx_log_t *log);
+static void ngx_http_dsem_ctx_free(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_ctx_cleanup(void *data);
+
+
+static ngx_http_dsem_spare_ctxs_t  ngx_http_dsem_spare_ctxs;
 
 
 /* the context of this request, wherever it has been redirected; or NULL */
@@ -60,17 +81,46 @@ ngx_http_dsem_ctx_get(ngx_http_request_t *r)
         return ctx;
     }
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_dsem_ctx_t));
+    cln = ngx_pool_cleanup_add(r->pool, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(ngx_http_dsem_ctx_t));
+    ctx = ngx_http_dsem_ctx_alloc(r->connection->log);
+    if (ctx == NULL) {
+        return NULL;
+    }
 
     ctx->request = r;
 
     cln->handler = ngx_http_dsem_ctx_cleanup;
+    cln->data = ctx;
+
+    return ctx;
+}
+
+
+static ngx_http_dsem_ctx_t *
+ngx_http_dsem_ctx_alloc(ngx_log_t *log)
+{
+    ngx_http_dsem_ctx_t         *ctx;
+    ngx_http_dsem_spare_ctxs_t  *spare;
+
+    spare = &ngx_http_dsem_spare_ctxs;
+    ctx = spare->first;
+
+    if (ctx) {
+        spare->first = ctx->next;
+        spare->n--;
+
+    } else {
+        ctx = ngx_alloc(sizeof(ngx_http_dsem_ctx_t), log);
+        if (ctx == NULL) {
+            return NULL;
+        }
+    }
+
+    ngx_memzero(ctx, offsetof(ngx_http_dsem_ctx_t, next));
 
     return ctx;
 }
@@ -80,6 +130,41 @@ static void
 ngx_http_dsem_ctx_cleanup(void *data)
 {
     ngx_http_dsem_ctx_release_all(data);
+    ngx_http_dsem_ctx_free(data);
+}
+
+
+static void
+ngx_http_dsem_ctx_free(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_spare_ctxs_t  *spare;
+
+    spare = &ngx_http_dsem_spare_ctxs;
+
+    if (spare->n == NGX_HTTP_DSEM_SPARE_CTXS) {
+        ngx_free(ctx);
+        return;
+    }
+
+    ctx->next = spare->first;
+    spare->first = ctx;
+    spare->n++;
+}
+
+
+/*
+ * Room for the claims of the next location, while those of the last one are
+ * still in use.  NULL: no memory.
+ */
+
+ngx_http_dsem_claim_t *
+ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx, ngx_uint_t n)
+{
+    if (ctx->claims == NULL && n <= NGX_HTTP_DSEM_CTX_CLAIMS) {
+        return ctx->first;
+    }
+
+    return ngx_palloc(ctx->request->pool, n * sizeof(ngx_http_dsem_claim_t));
 }
 
 

@@ -27,11 +27,19 @@ typedef enum {
 } ngx_http_dsem_status_e;
 
 
+/* the claims of most locations; more are in the pool of the request */
+#define NGX_HTTP_DSEM_CTX_CLAIMS  2
+
+
+typedef struct ngx_http_dsem_ctx_s  ngx_http_dsem_ctx_t;
+
+
 /*
  * One per request; found through the pool's cleanups, because an internal
- * redirect clears the contexts.
+ * redirect clears the contexts.  Not in the pool, which would need one block
+ * more for it: the cleanup frees it.
  */
-typedef struct {
+struct ngx_http_dsem_ctx_s {
     ngx_http_request_t         *request;
     ngx_http_dsem_loc_conf_t   *conf;
 
@@ -65,11 +73,17 @@ typedef struct {
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    invalid:1;  /* a value is not a number */
     unsigned                    updating:1; /* an update is expected */
-} ngx_http_dsem_ctx_t;
+
+    /* not zeroed */
+    ngx_http_dsem_ctx_t        *next;       /* while spare */
+    ngx_http_dsem_claim_t       first[NGX_HTTP_DSEM_CTX_CLAIMS];
+};
 
 
 ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_find(ngx_http_request_t *r);
 ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_get(ngx_http_request_t *r);
+ngx_http_dsem_claim_t *ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx,
+    ngx_uint_t n);
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);

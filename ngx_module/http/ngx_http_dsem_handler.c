@@ -138,13 +138,25 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t               rc;
     ngx_uint_t              nclaims;
+    ngx_array_t            *limits;
     ngx_http_dsem_claim_t  *claims;
 
-    rc = ngx_http_dsem_claims_evaluate(ctx->request, ctx->conf, &claims,
-                                       &nclaims);
+    rc = NGX_OK;
+    claims = NULL;
+    nclaims = 0;
+    limits = ctx->conf->limits;
 
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
+    if (limits) {
+        claims = ngx_http_dsem_ctx_claims(ctx, limits->nelts);
+        if (claims == NULL) {
+            return NGX_ERROR;
+        }
+
+        rc = ngx_http_dsem_claims_evaluate(ctx->request, limits, claims,
+                                           &nclaims);
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
     }
 
     /* the time waited before a redirect counts */

@@ -74,8 +74,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
-    p = ngx_alloc(5 * keys->shard.len
-                  + sizeof(":sessions:epochs:orders:census") - 1,
+    p = ngx_alloc(3 * keys->shard.len + sizeof(":sessions:census") - 1,
                   ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
@@ -87,14 +86,10 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
     p = ngx_cpymem(p, ngx_http_dsem_key_tag,
                    sizeof(ngx_http_dsem_key_tag) - 1);
 
-    p = ngx_http_dsem_key_write(&keys->sessions, p, &keys->shard, ":sessions",
-                                &none);
-    p = ngx_http_dsem_key_write(&keys->epochs, p, &keys->shard, ":epochs",
-                                &none);
-    p = ngx_http_dsem_key_write(&keys->orders, p, &keys->shard, ":orders",
-                                &none);
-    (void) ngx_http_dsem_key_write(&keys->census, p, &keys->shard, ":census",
-                                   &none);
+    p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
+                                ":sessions", &none);
+    (void) ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
+                                   ":census", &none);
 
     return NGX_OK;
 }

@@ -19,10 +19,7 @@
 /* of one shard, in one allocation */
 typedef struct {
     ngx_str_t  shard;       /* "<prefix>:{0}" */
-    ngx_str_t  sessions;
-    ngx_str_t  epochs;
-    ngx_str_t  orders;
-    ngx_str_t  census;
+    ngx_str_t  registry[2]; /* sessions, and their census */
 } ngx_http_dsem_keys_t;
 
 

@@ -250,7 +250,6 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
-    ngx_http_dsem_script_known(&redis->calls);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
 }
 
@@ -308,34 +307,19 @@ ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
 }
 
 
-/* the run id of the Redis process; another one may have missed writes */
-
-ngx_str_t *
-ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis)
-{
-    return &redis->calls.run_id;
-}
-
-
-/* true if it is the one that accepted the session last */
-
-ngx_uint_t
-ngx_http_dsem_redis_same(ngx_http_dsem_redis_t *redis)
-{
-    ngx_http_dsem_script_calls_t  *calls;
-
-    calls = &redis->calls;
-
-    return calls->known.len == calls->run_id.len
-           && ngx_memcmp(calls->known.data, calls->run_id.data,
-                         calls->known.len) == 0;
-}
-
-
 ngx_http_dsem_keys_t *
 ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis)
 {
     return &redis->keys;
+}
+
+
+/* true if calls can be begun */
+
+ngx_uint_t
+ngx_http_dsem_redis_is_up(ngx_http_dsem_redis_t *redis)
+{
+    return redis->state == NGX_HTTP_DSEM_REDIS_UP;
 }
 
 
@@ -349,12 +333,28 @@ ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
     ngx_uint_t nargs)
 {
-    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+    if (!ngx_http_dsem_redis_is_up(redis)) {
         return NULL;
     }
 
     return ngx_http_dsem_script_begin(&redis->calls, script, keys, nkeys,
                                       nargs);
+}
+
+
+/* the same, where values go into one argument with epoch and number; up */
+
+ngx_http_dsem_resp_t *
+ngx_http_dsem_redis_begin_packed(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    int64_t *values, ngx_uint_t nvalues, ngx_uint_t nargs)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+        return NULL;
+    }
+
+    return ngx_http_dsem_script_begin_packed(&redis->calls, script, keys,
+                                             nkeys, values, nvalues, nargs);
 }
 
 
@@ -402,7 +402,7 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
 }
 
 
-/* "up" follows when the run id is known */
+/* "up" follows with the first reply */
 
 static void
 ngx_http_dsem_redis_connected(void *data)

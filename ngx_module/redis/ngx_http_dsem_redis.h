@@ -57,12 +57,15 @@ void ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
 ngx_uint_t ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis,
     ngx_msec_t worth);
-ngx_str_t *ngx_http_dsem_redis_run_id(ngx_http_dsem_redis_t *redis);
-ngx_uint_t ngx_http_dsem_redis_same(ngx_http_dsem_redis_t *redis);
 ngx_http_dsem_keys_t *ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis);
 
+ngx_uint_t ngx_http_dsem_redis_is_up(ngx_http_dsem_redis_t *redis);
 ngx_http_dsem_resp_t *ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    ngx_uint_t nargs);
+ngx_http_dsem_resp_t *ngx_http_dsem_redis_begin_packed(
+    ngx_http_dsem_redis_t *redis, ngx_http_dsem_script_e script,
+    ngx_str_t *keys, ngx_uint_t nkeys, int64_t *values, ngx_uint_t nvalues,
     ngx_uint_t nargs);
 ngx_int_t ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_reply_pt handler, void *data);

@@ -26,6 +26,7 @@
 static ngx_int_t ngx_http_dsem_resp_reserve(ngx_http_dsem_resp_t *resp,
     size_t len);
 static u_char *ngx_http_dsem_resp_length(u_char *p, u_char type, size_t len);
+static u_char *ngx_http_dsem_resp_signed(u_char *last, int64_t value);
 static u_char *ngx_http_dsem_resp_digits(u_char *last, uint64_t value);
 
 
@@ -88,10 +89,32 @@ ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value)
 
     last = digits + sizeof(digits);
 
-    p = ngx_http_dsem_resp_digits(last, value < 0 ? -(uint64_t) value
-                                                  : (uint64_t) value);
-    if (value < 0) {
-        *--p = '-';
+    p = ngx_http_dsem_resp_signed(last, value);
+
+    ngx_http_dsem_resp_bytes(resp, p, last - p);
+}
+
+
+/*
+ * At most NGX_HTTP_DSEM_RESP_NUMBERS numbers as one argument, with blanks in
+ * between: a script reads them faster than as many arguments.
+ */
+
+void
+ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
+    ngx_uint_t n)
+{
+    u_char  *p, *last, text[NGX_HTTP_DSEM_RESP_NUMBERS * (NGX_INT64_LEN + 1)];
+
+    last = text + sizeof(text);
+    p = last;
+
+    while (n--) {
+        p = ngx_http_dsem_resp_signed(p, values[n]);
+
+        if (n) {
+            *--p = ' ';
+        }
     }
 
     ngx_http_dsem_resp_bytes(resp, p, last - p);
@@ -192,7 +215,21 @@ ngx_http_dsem_resp_length(u_char *p, u_char type, size_t len)
 }
 
 
-/* writes the digits in front of last, returns the first of them */
+/* writes a number in front of last, returns its first character */
+
+static u_char *
+ngx_http_dsem_resp_signed(u_char *last, int64_t value)
+{
+    if (value >= 0) {
+        return ngx_http_dsem_resp_digits(last, value);
+    }
+
+    last = ngx_http_dsem_resp_digits(last, -(uint64_t) value);
+    *--last = '-';
+
+    return last;
+}
+
 
 static u_char *
 ngx_http_dsem_resp_digits(u_char *last, uint64_t value)

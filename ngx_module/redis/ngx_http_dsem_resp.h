@@ -15,6 +15,9 @@
 /* <node>:<worker>:<16 hex digits>, a node has at most 64 bytes */
 #define NGX_HTTP_DSEM_SESSION_LEN  128
 
+/* numbers in one argument */
+#define NGX_HTTP_DSEM_RESP_NUMBERS  9
+
 /* why a connection failed, with a zero at the end */
 #define NGX_HTTP_DSEM_REASON_LEN   128
 
@@ -47,6 +50,7 @@ typedef enum {
     NGX_HTTP_DSEM_REPLY_STALE,
     NGX_HTTP_DSEM_REPLY_GONE,
     NGX_HTTP_DSEM_REPLY_BROKEN,
+    NGX_HTTP_DSEM_REPLY_LAYOUT,
     NGX_HTTP_DSEM_NREPLIES
 } ngx_http_dsem_reply_e;
 
@@ -73,6 +77,8 @@ void ngx_http_dsem_resp_bytes(ngx_http_dsem_resp_t *resp, const void *data,
     size_t len);
 void ngx_http_dsem_resp_string(ngx_http_dsem_resp_t *resp, ngx_str_t *value);
 void ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value);
+void ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
+    ngx_uint_t n);
 void ngx_http_dsem_resp_client_name(ngx_http_dsem_resp_t *resp,
     ngx_http_dsem_identity_t *identity, const char *suffix);
 ngx_int_t ngx_http_dsem_resp_end(ngx_http_dsem_resp_t *resp);

@@ -18,11 +18,8 @@
 #include "ngx_http_dsem_script.h"
 
 
-/* shard, sessions, epochs: the first keys of every script */
-#define NGX_HTTP_DSEM_SCRIPT_KEYS  3
-
-/* EVALSHA, its digest, the number of keys; session, epoch, number */
-#define NGX_HTTP_DSEM_SCRIPT_ARGS  (NGX_HTTP_DSEM_SCRIPT_KEYS + 6)
+/* EVALSHA, its digest, the number of keys; the shard, the session */
+#define NGX_HTTP_DSEM_SCRIPT_ARGS     5
 
 /* values of every reply: session, epoch, number, status */
 #define NGX_HTTP_DSEM_SCRIPT_EPOCH    1
@@ -55,8 +52,9 @@ static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
 static ngx_int_t ngx_http_dsem_script_error(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply);
-static ngx_int_t ngx_http_dsem_script_run_id(
-    ngx_http_dsem_script_calls_t *calls, redisReply *reply);
+static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
+    ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
 static void ngx_http_dsem_script_server(
     ngx_http_dsem_script_calls_t *calls, char *info);
 static ngx_uint_t ngx_http_dsem_script_field(char *info, const char *field,
@@ -142,8 +140,8 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
- * Asks for the run id of the Redis process: after a failover, or a restart
- * from disk, it is another one, which may have missed the last writes.
+ * Asks for the version of the server, for the log; that may be denied.  It is
+ * a short command, whose error names the cause where all are rejected.
  * NGX_ERROR: no memory.
  */
 
@@ -214,9 +212,9 @@ ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
- * Begins a call: the keys that all scripts share, "nkeys" more, the session,
- * its epoch and the number of the call.  The caller writes exactly "nargs"
- * arguments to the result; nothing can fail before the call is made.
+ * Begins a call: the shard's key, "nkeys" more, the session, its epoch and the
+ * number of the call.  The caller writes exactly "nargs" arguments to the
+ * result; nothing can fail before the call is made.
  */
 
 ngx_http_dsem_resp_t *
@@ -224,10 +222,53 @@ ngx_http_dsem_script_begin(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
     ngx_uint_t nargs)
 {
+    ngx_http_dsem_resp_t  *command;
+
+    command = ngx_http_dsem_script_keys(calls, script, keys, nkeys,
+                                        2 + nargs);
+
+    ngx_http_dsem_resp_number(command, calls->identity->epoch);
+    ngx_http_dsem_resp_number(command, calls->number);
+
+    return command;
+}
+
+
+/* the same, with the epoch, the number and these values in one argument */
+
+ngx_http_dsem_resp_t *
+ngx_http_dsem_script_begin_packed(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    int64_t *values, ngx_uint_t nvalues, ngx_uint_t nargs)
+{
+    int64_t                packed[NGX_HTTP_DSEM_RESP_NUMBERS];
+    ngx_http_dsem_resp_t  *command;
+
+    command = ngx_http_dsem_script_keys(calls, script, keys, nkeys,
+                                        1 + nargs);
+
+    packed[0] = calls->identity->epoch;
+    packed[1] = calls->number;
+    ngx_memcpy(&packed[2], values, nvalues * sizeof(int64_t));
+
+    ngx_http_dsem_resp_numbers(command, packed, 2 + nvalues);
+
+    return command;
+}
+
+
+/* nargs: of all arguments after the session */
+
+static ngx_http_dsem_resp_t *
+ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
+    ngx_uint_t nargs)
+{
     ngx_uint_t             i;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
+    calls->number++;
 
     ngx_http_dsem_resp_begin(command,
                              NGX_HTTP_DSEM_SCRIPT_ARGS + nkeys + nargs);
@@ -235,19 +276,15 @@ ngx_http_dsem_script_begin(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_bytes(command, "EVALSHA", sizeof("EVALSHA") - 1);
     ngx_http_dsem_resp_bytes(command, calls->sha[script],
                              NGX_HTTP_DSEM_SHA_LEN);
-    ngx_http_dsem_resp_number(command, NGX_HTTP_DSEM_SCRIPT_KEYS + nkeys);
+    ngx_http_dsem_resp_number(command, 1 + nkeys);
 
     ngx_http_dsem_resp_string(command, &calls->keys->shard);
-    ngx_http_dsem_resp_string(command, &calls->keys->sessions);
-    ngx_http_dsem_resp_string(command, &calls->keys->epochs);
 
     for (i = 0; i < nkeys; i++) {
         ngx_http_dsem_resp_string(command, &keys[i]);
     }
 
     ngx_http_dsem_resp_string(command, &calls->identity->name);
-    ngx_http_dsem_resp_number(command, calls->identity->epoch);
-    ngx_http_dsem_resp_number(command, ++calls->number);
 
     return command;
 }
@@ -305,10 +342,10 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  * One reply to the oldest call.
  *
  * NGX_OK        the caller's handler has been called
- * NGX_DONE      the run id of the Redis process is known
+ * NGX_DONE      the server has told its version, or does not want to
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
- * NGX_ERROR     it fits no call, or has no run id
+ * NGX_ERROR     it fits no call
  */
 
 ngx_int_t
@@ -344,7 +381,12 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
         rc = ngx_http_dsem_script_error(calls, call, reply);
 
     } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
-        rc = ngx_http_dsem_script_run_id(calls, reply);
+        rc = NGX_ERROR;
+
+        if (reply->type == REDIS_REPLY_STRING) {
+            ngx_http_dsem_script_server(calls, reply->str);
+            rc = NGX_DONE;
+        }
 
     } else if (call->handler) {
         call->handler(call->data, &decoded);
@@ -366,6 +408,15 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
         return NGX_OK;
     }
 
+    if (call->kind == NGX_HTTP_DSEM_CALL_INFO
+        && (ngx_strncmp(reply->str, "NOPERM ", sizeof("NOPERM ") - 1) == 0
+            || ngx_strncmp(reply->str, "ERR unknown command",
+                           sizeof("ERR unknown command") - 1) == 0))
+    {
+        ngx_http_dsem_script_server(calls, "");
+        return NGX_DONE;
+    }
+
     if (call->handler) {
         call->handler(call->data, NULL);
     }
@@ -375,43 +426,6 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     }
 
     return (call->epoch == calls->identity->epoch) ? NGX_AGAIN : NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_script_run_id(ngx_http_dsem_script_calls_t *calls,
-    redisReply *reply)
-{
-    size_t     len;
-    ngx_str_t  run_id;
-
-    if (reply->type != REDIS_REPLY_STRING
-        || !ngx_http_dsem_script_field(reply->str, "run_id:", &run_id))
-    {
-        return NGX_ERROR;
-    }
-
-    len = strspn((char *) run_id.data, "0123456789abcdef");
-    len = ngx_min(len, NGX_HTTP_DSEM_RUN_ID_LEN);
-
-    calls->run_id.data = calls->run_id_buf;
-    calls->run_id.len = len;
-    ngx_memcpy(calls->run_id.data, run_id.data, len);
-
-    ngx_http_dsem_script_server(calls, reply->str);
-
-    return len ? NGX_DONE : NGX_ERROR;
-}
-
-
-/* the Redis process has accepted the session */
-
-void
-ngx_http_dsem_script_known(ngx_http_dsem_script_calls_t *calls)
-{
-    calls->known.data = calls->known_buf;
-    calls->known.len = calls->run_id.len;
-    ngx_memcpy(calls->known_buf, calls->run_id_buf, calls->run_id.len);
 }
 
 

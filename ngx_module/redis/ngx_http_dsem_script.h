@@ -17,7 +17,6 @@
 
 
 #define NGX_HTTP_DSEM_SHA_LEN     40
-#define NGX_HTTP_DSEM_RUN_ID_LEN  40
 #define NGX_HTTP_DSEM_SERVER_LEN  64
 
 
@@ -29,10 +28,6 @@ typedef struct {
     ngx_http_dsem_identity_t    *identity;
     uint64_t                     number;   /* of the last call */
 
-    ngx_str_t                    run_id;   /* of the Redis process */
-    u_char                       run_id_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
-    ngx_str_t                    known;    /* the same, that has a session */
-    u_char                       known_buf[NGX_HTTP_DSEM_RUN_ID_LEN];
     ngx_str_t                    server;   /* name and version */
     u_char                       server_buf[NGX_HTTP_DSEM_SERVER_LEN];
 
@@ -53,7 +48,6 @@ ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
-void ngx_http_dsem_script_known(ngx_http_dsem_script_calls_t *calls);
 ngx_int_t ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
@@ -61,6 +55,10 @@ ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,
 ngx_http_dsem_resp_t *ngx_http_dsem_script_begin(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
+ngx_http_dsem_resp_t *ngx_http_dsem_script_begin_packed(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
+    ngx_str_t *keys, ngx_uint_t nkeys, int64_t *values, ngx_uint_t nvalues,
+    ngx_uint_t nargs);
 ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
     void *data);

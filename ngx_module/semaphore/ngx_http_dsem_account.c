@@ -34,8 +34,6 @@ typedef struct {
 } ngx_http_dsem_accounts_t;
 
 
-static ngx_http_dsem_account_t *ngx_http_dsem_account_lookup(ngx_str_t *name,
-    uint32_t hash);
 static ngx_http_dsem_account_t *ngx_http_dsem_account_create(ngx_str_t *name,
     uint32_t hash);
 static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
@@ -88,13 +86,21 @@ ngx_http_dsem_accounts_dirty(void)
 }
 
 
-/* the account of the semaphore with this encoded name, or NULL */
+/* the account of the semaphore with this encoded name and hash, or NULL */
 
 ngx_http_dsem_account_t *
-ngx_http_dsem_account_find(ngx_str_t *name)
+ngx_http_dsem_account_find(ngx_str_t *name, uint32_t hash)
 {
-    return ngx_http_dsem_account_lookup(name, ngx_crc32_short(name->data,
-                                                              name->len));
+    ngx_str_node_t  *node;
+
+    node = ngx_str_rbtree_lookup(&ngx_http_dsem_accounts.names, name, hash);
+
+    if (node == NULL) {
+        return NULL;
+    }
+
+    return (ngx_http_dsem_account_t *)
+                   ((u_char *) node - offsetof(ngx_http_dsem_account_t, node));
 }
 
 
@@ -105,13 +111,11 @@ ngx_http_dsem_account_find(ngx_str_t *name)
  */
 
 ngx_http_dsem_account_t *
-ngx_http_dsem_account_get(ngx_str_t *name, ngx_uint_t synced)
+ngx_http_dsem_account_get(ngx_str_t *name, uint32_t hash, ngx_uint_t synced)
 {
-    uint32_t                  hash;
     ngx_http_dsem_account_t  *account;
 
-    hash = ngx_crc32_short(name->data, name->len);
-    account = ngx_http_dsem_account_lookup(name, hash);
+    account = ngx_http_dsem_account_find(name, hash);
 
     if (account) {
         return account;
@@ -127,22 +131,6 @@ ngx_http_dsem_account_get(ngx_str_t *name, ngx_uint_t synced)
     }
 
     return account;
-}
-
-
-static ngx_http_dsem_account_t *
-ngx_http_dsem_account_lookup(ngx_str_t *name, uint32_t hash)
-{
-    ngx_str_node_t  *node;
-
-    node = ngx_str_rbtree_lookup(&ngx_http_dsem_accounts.names, name, hash);
-
-    if (node == NULL) {
-        return NULL;
-    }
-
-    return (ngx_http_dsem_account_t *)
-                   ((u_char *) node - offsetof(ngx_http_dsem_account_t, node));
 }
 
 
@@ -184,8 +172,7 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     ngx_http_dsem_account_forget_usage(account);
 
     account->last_check = ngx_current_msec;
-    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
-                                                     hash);
+    account->may_keep = 1;
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
 
@@ -452,6 +439,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
     if (!account->sent_keep
         || !account->may_keep
+        || account->refresh
         || account->disowned
         || !account->synced
         || account->idle + weight > account->share
@@ -651,6 +639,26 @@ ngx_int_t
 ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 {
     return account->held + account->idle + account->pending_release;
+}
+
+
+/*
+ * So many permits are counted by Redis, or -1: the same without those that
+ * no request holds here, idle or about to go back.  Grants that Redis has
+ * counted since then are seen in what requests hold.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
+    ngx_int_t counted)
+{
+    if (counted < 0) {
+        return counted;
+    }
+
+    counted -= account->idle + account->pending_release;
+
+    return ngx_max(counted, account->held);
 }
 
 

@@ -88,9 +88,10 @@ void ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
     ngx_event_handler_pt flush);
 ngx_queue_t *ngx_http_dsem_accounts_dirty(void);
 
-ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name);
+ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name,
+    uint32_t hash);
 ngx_http_dsem_account_t *ngx_http_dsem_account_get(ngx_str_t *name,
-    ngx_uint_t synced);
+    uint32_t hash, ngx_uint_t synced);
 ngx_http_dsem_account_t *ngx_http_dsem_account_next(
     ngx_http_dsem_account_t *account);
 ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);
@@ -127,6 +128,8 @@ void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
+    ngx_int_t counted);
 void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
 
 void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,

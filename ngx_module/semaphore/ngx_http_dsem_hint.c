@@ -6,9 +6,8 @@
  * They are a table of a fixed size: names that clients invent replace each
  * other, and cost no memory.
  *
- * Called by: account (hold times, usage, whether permits may stay idle), idle
- * (a request waits), dispatch (a new epoch), semaphore and refusal
- * (estimates).
+ * Called by: account (hold times, usage), dispatch (a new epoch), semaphore
+ * and refusal (estimates).
  */
 
 
@@ -32,8 +31,6 @@ typedef struct {
     ngx_msec_t              hold_time;  /* mean, in eighths; 0: unknown */
     ngx_http_dsem_usage_t   usage;
     ngx_msec_t              usage_time; /* time of the reply */
-    ngx_msec_t              off;        /* no idle permits until then */
-    unsigned                held_off:1;
     unsigned                full:1;     /* a request was rejected */
 } ngx_http_dsem_hint_t;
 
@@ -115,35 +112,6 @@ ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
     hint->usage = *usage;
     hint->usage_time = ngx_current_msec;
     hint->full = full;
-}
-
-
-/* a request has to wait: no permits stay idle for so many ms */
-
-void
-ngx_http_dsem_hint_hold_off(ngx_str_t *name, uint32_t hash, ngx_msec_t time)
-{
-    ngx_http_dsem_hint_t  *hint;
-
-    hint = ngx_http_dsem_hint_take(name, hash);
-
-    hint->off = ngx_current_msec + time;
-    hint->held_off = 1;
-}
-
-
-/* true while no permits may stay idle */
-
-ngx_uint_t
-ngx_http_dsem_hint_held_off(ngx_str_t *name, uint32_t hash)
-{
-    ngx_http_dsem_hint_t  *hint;
-
-    hint = ngx_http_dsem_hint_find(name, hash);
-
-    return hint != NULL
-           && hint->held_off
-           && (ngx_msec_int_t) (hint->off - ngx_current_msec) > 0;
 }
 
 

@@ -10,6 +10,11 @@
  * once in that time: a lost message, an operator's order or a new limit takes
  * effect after that time at the latest.
  *
+ * Near the limit requests wait now and then, for permits that are idle
+ * elsewhere.  Such a recall takes what is idle, and leaves what is in use to
+ * be kept when it comes free: a worker has what it lately needed at once.
+ * With each request that finds none idle it has more, until the next recall.
+ *
  * Called by: dispatch (a message, a turn that ends), sync (a command is
  * composed, a reply has come).
  */
@@ -23,11 +28,6 @@
 #include "ngx_http_dsem_ticket.h"
 
 
-/* ms; after a request had to wait no permit stays, to prevent thrashing */
-#define NGX_HTTP_DSEM_HOLD_OFF  1000
-
-
-static void ngx_http_dsem_idle_hold_off(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_idle_tick_handler(ngx_event_t *ev);
 
 
@@ -84,37 +84,31 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     account->share = account->usage.limit
                      / (ngx_int_t) ngx_max(ngx_http_dsem_session_fleet(), 1);
 
-    if (!may_keep) {
-        ngx_http_dsem_idle_hold_off(account);
-        return;
-    }
+    account->may_keep = may_keep;
 
-    account->may_keep = !ngx_http_dsem_hint_held_off(&account->node.str,
-                                                    account->node.node.key);
+    if (!may_keep) {
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+    }
 }
 
 
-/* a request waits; Redis gets a sync in any case, even without permits */
+/*
+ * A request waits; Redis gets a sync in any case, even without permits.  A
+ * worker that has none idle keeps none, and is not recalled again, until a
+ * reply says that no ticket waits.
+ */
 
 void
 ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account)
 {
     account->refresh = 1;
 
-    ngx_http_dsem_idle_hold_off(account);
-    ngx_http_dsem_account_post(account);
-}
-
-
-static void
-ngx_http_dsem_idle_hold_off(ngx_http_dsem_account_t *account)
-{
-    ngx_http_dsem_hint_hold_off(&account->node.str, account->node.node.key,
-                                NGX_HTTP_DSEM_HOLD_OFF);
-
-    account->may_keep = 0;
+    if (account->idle == 0) {
+        account->may_keep = 0;
+    }
 
     ngx_http_dsem_account_give_back_idle(account, account->idle);
+    ngx_http_dsem_account_post(account);
 }
 
 

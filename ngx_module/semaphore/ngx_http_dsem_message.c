@@ -73,7 +73,8 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
         ngx_http_dsem_message_granted(&rest);
 
     } else if (ngx_http_dsem_message_is(&verb, "recall")) {
-        account = ngx_http_dsem_account_find(&name);
+        account = ngx_http_dsem_account_find(&name,
+                                     ngx_crc32_short(name.data, name.len));
 
         if (account && account->synced) {
             ngx_http_dsem_idle_recall(account);

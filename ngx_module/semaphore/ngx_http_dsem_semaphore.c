@@ -59,7 +59,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_ticket_t   *ticket;
     ngx_http_dsem_account_t  *account;
 
-    account = ngx_http_dsem_account_find(&ask->name);
+    account = ngx_http_dsem_account_find(&ask->name, ask->hash);
 
     if (account) {
         ticket = ngx_http_dsem_semaphore_reuse(account, ask);
@@ -88,7 +88,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    account = ngx_http_dsem_account_get(&ask->name,
+    account = ngx_http_dsem_account_get(&ask->name, ask->hash,
                                         ngx_http_dsem_session_greeted());
     if (account == NULL) {
         return NULL;

@@ -32,11 +32,9 @@
 /* ms between log lines for keys of another type */
 #define NGX_HTTP_DSEM_SYNC_BROKEN_TIME   60000
 
-/* arguments of every sync; then for each cancel, ask and check */
-#define NGX_HTTP_DSEM_SYNC_ARGS          8
-#define NGX_HTTP_DSEM_SYNC_CANCEL_ARGS   2
-#define NGX_HTTP_DSEM_SYNC_ASK_ARGS      4
-#define NGX_HTTP_DSEM_SYNC_CHECK_ARGS    2
+/* values in the first argument; the name; then one per cancel, ask, check */
+#define NGX_HTTP_DSEM_SYNC_HEAD          7
+#define NGX_HTTP_DSEM_SYNC_ARGS          1
 
 /* flags, a sum */
 #define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
@@ -52,7 +50,8 @@
 #define NGX_HTTP_DSEM_SYNC_HELD          4
 #define NGX_HTTP_DSEM_SYNC_TICKETS       5
 #define NGX_HTTP_DSEM_SYNC_MAY_KEEP      6
-#define NGX_HTTP_DSEM_SYNC_VALUES        7
+#define NGX_HTTP_DSEM_SYNC_MORE          7
+#define NGX_HTTP_DSEM_SYNC_VALUES        8
 #define NGX_HTTP_DSEM_SYNC_ASK_VALUES    3
 
 
@@ -98,7 +97,8 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
-    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
+    ngx_uint_t nvalues);
 static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_sync_handler(void *data,
@@ -153,7 +153,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
         q = ngx_queue_next(q);
 
-        ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command);
+        ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command, 2);
     }
 
     ngx_http_dsem_account_checked(account);
@@ -199,7 +199,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         q = ngx_queue_head(&account->cancels);
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, cancel);
 
-        ngx_http_dsem_sync_ticket(sent++, ticket, command);
+        ngx_http_dsem_sync_ticket(sent++, ticket, command, 2);
 
         ngx_queue_remove(q);
         ticket->canceling = 0;
@@ -210,9 +210,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         q = ngx_queue_head(&account->asks);
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
 
-        ngx_http_dsem_sync_ticket(sent++, ticket, command);
-        ngx_http_dsem_resp_number(command, ticket->class);
-        ngx_http_dsem_resp_number(command, ticket->queue_limit);
+        ngx_http_dsem_sync_ticket(sent++, ticket, command, 4);
 
         ngx_http_dsem_ticket_sent(ticket, sync->epoch);
     }
@@ -253,8 +251,8 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
-    ngx_int_t                 release;
-    ngx_str_t                 keys[3];
+    int64_t                   head[NGX_HTTP_DSEM_SYNC_HEAD];
+    ngx_str_t                 keys[2];
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_account_t  *account;
@@ -266,34 +264,33 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     account = sync->account;
     redis = ngx_http_dsem_session_redis();
 
-    keys[0] = ngx_http_dsem_redis_keys(redis)->orders;
-    keys[1] = account->key;
-    keys[2] = account->queue_key;
-
-    command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_SYNC,
-                      keys, 3, NGX_HTTP_DSEM_SYNC_ARGS
-                      + sync->ncancels * NGX_HTTP_DSEM_SYNC_CANCEL_ARGS
-                      + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_ARGS
-                      + sync->nchecks * NGX_HTTP_DSEM_SYNC_CHECK_ARGS);
-    if (command == NULL) {
+    if (!ngx_http_dsem_redis_is_up(redis)) {
         return NULL;
     }
+
+    keys[0] = account->key;
+    keys[1] = account->queue_key;
 
     account->sent_keep = ngx_http_dsem_idle_allowed(account);
     account->last_sync = ngx_current_msec;
     account->refresh = 0;
 
-    release = ngx_http_dsem_account_report(account);
+    head[0] = ngx_http_dsem_session_generation();
+    head[1] = account->limit;
+    head[2] = ngx_http_dsem_sync_flags(account);
+    head[3] = ngx_http_dsem_account_report(account);
+    head[4] = sync->ncancels;
+    head[5] = sync->nasks;
+    head[6] = sync->nchecks;
+
     sync->held = ngx_http_dsem_account_sum(account);
 
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_session_generation());
+    command = ngx_http_dsem_redis_begin_packed(redis,
+                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, 2, head,
+                      NGX_HTTP_DSEM_SYNC_HEAD, NGX_HTTP_DSEM_SYNC_ARGS
+                      + sync->ncancels + sync->nasks + sync->nchecks);
+
     ngx_http_dsem_resp_string(command, &account->node.str);
-    ngx_http_dsem_resp_number(command, account->limit);
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_sync_flags(account));
-    ngx_http_dsem_resp_number(command, release);
-    ngx_http_dsem_resp_number(command, sync->ncancels);
-    ngx_http_dsem_resp_number(command, sync->nasks);
-    ngx_http_dsem_resp_number(command, sync->nchecks);
 
     return command;
 }
@@ -326,15 +323,24 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 }
 
 
+/* number, weight, and of an ask also class and queue limit */
+
 static void
 ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
-    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command)
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
+    ngx_uint_t nvalues)
 {
+    int64_t  values[4];
+
     sent->number = ticket->number;
     sent->weight = ticket->weight;
 
-    ngx_http_dsem_resp_number(command, sent->number);
-    ngx_http_dsem_resp_number(command, sent->weight);
+    values[0] = sent->number;
+    values[1] = sent->weight;
+    values[2] = ticket->class;
+    values[3] = ticket->queue_limit;
+
+    ngx_http_dsem_resp_numbers(command, values, nvalues);
 }
 
 
@@ -501,6 +507,11 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     }
 
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
+
+    if (values[NGX_HTTP_DSEM_SYNC_MORE]) {
+        /* the work of one call is bounded; Redis has left some of it */
+        account->refresh = 1;
+    }
 }
 
 

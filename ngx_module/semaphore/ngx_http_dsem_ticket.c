@@ -20,8 +20,15 @@
 #include "ngx_http_dsem_waiting.h"
 
 
-/* freed tickets that are kept for the next requests */
+/*
+ * Freed tickets that are kept for the next requests; none where a sanitizer
+ * is to see the use of a freed one.
+ */
+#if (NGX_DEBUG_PALLOC)
+#define NGX_HTTP_DSEM_SPARE_TICKETS  0
+#else
 #define NGX_HTTP_DSEM_SPARE_TICKETS  1024
+#endif
 
 
 typedef struct {
@@ -209,7 +216,8 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
 
     ticket->place = place;
     ticket->answer.position = position;
-    ticket->answer.in_use = in_use;
+    ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
+                                                         in_use);
     ticket->answer.limit = limit;
 
     if (ticket->early && ticket->handler) {
@@ -423,7 +431,8 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
 
     ticket->granted = ngx_current_msec;
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
-    ticket->answer.in_use = in_use;
+    ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
+                                                         in_use);
 
     if (limit >= 0) {
         ticket->answer.limit = limit;

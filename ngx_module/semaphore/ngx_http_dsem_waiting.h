@@ -46,6 +46,7 @@ typedef void (*ngx_http_dsem_verdict_pt)(void *data);
 /* what a request asks for */
 typedef struct {
     ngx_str_t                  name;       /* encoded */
+    uint32_t                   hash;       /* its CRC32 */
     ngx_int_t                  limit;
     ngx_int_t                  weight;     /* 1..limit */
     ngx_int_t                  class;

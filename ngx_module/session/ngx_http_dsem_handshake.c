@@ -294,7 +294,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age() : 0;
 
     command = ngx_http_dsem_handshake_command(session->redis,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 7);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 6);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -303,8 +303,6 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command,
                               fresh + NGX_HTTP_DSEM_NO_GENERATION + 1);
     ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
-    ngx_http_dsem_resp_string(command,
-                              ngx_http_dsem_redis_run_id(session->redis));
     ngx_http_dsem_resp_number(command, session->registered);
     ngx_http_dsem_resp_number(command, age);
     ngx_http_dsem_resp_string(command, ngx_http_dsem_limits_id());
@@ -327,10 +325,11 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 6)) {
         return;
     }
 
+    session->process = reply->values[5];
     counted = ngx_http_dsem_handshake_counted(session, reply->values);
 
     lost = (session->generation && session->generation != reply->values[0]);
@@ -392,7 +391,8 @@ ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
            && values[3]
            && !session->undeclared
            && !session->verify
-           && ngx_http_dsem_redis_same(session->redis)
+           && session->process
+           && session->process == session->accepted
            && ngx_http_dsem_lease_age() < ngx_http_dsem_lease_length();
 }
 
@@ -473,6 +473,7 @@ ngx_http_dsem_handshake_declared_handler(void *data,
     }
 
     session->resyncs = 0;
+    session->accepted = session->process;
 
     if (session->undeclared) {
         session->undeclared = 0;
@@ -488,6 +489,14 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
     ngx_http_dsem_redis_accepted(session->redis);
+
+    if (session->process == 0 && !session->nameless) {
+        session->nameless = 1;
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: redis does not tell its run id, a failover that "
+                      "loses permits is noticed only if it loses all state "
+                      "(allow INFO)");
+    }
 
     session->handlers->ready(session);
 }
@@ -654,15 +663,15 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 }
 
 
-/* all scripts of the handshake have the same keys; NULL: as for begin */
+/* all scripts of the handshake have the same keys; NULL: not up */
 
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_handshake_command(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_script_e script, ngx_uint_t nargs)
 {
     return ngx_http_dsem_redis_begin(redis, script,
-                                   &ngx_http_dsem_redis_keys(redis)->census,
-                                   1, nargs);
+                                   ngx_http_dsem_redis_keys(redis)->registry,
+                                   2, nargs);
 }
 
 
@@ -735,6 +744,12 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
                           "dsem: session name not renewed");
         }
 
+        return 0;
+
+    case NGX_HTTP_DSEM_REPLY_LAYOUT:
+        ngx_http_dsem_redis_drop(session->redis, "keys in use by nginx with "
+                                 "another version of dsem, finish the "
+                                 "upgrade or set another dsem_prefix");
         return 0;
 
     default:

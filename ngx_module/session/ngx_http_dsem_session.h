@@ -78,6 +78,9 @@ typedef struct {
     ngx_uint_t                         fleet;      /* live sessions, or 0 */
     ngx_uint_t                         registered; /* the same, as told to
                                                       this session */
+    int64_t                            process;    /* of Redis, 0: not told */
+    int64_t                            accepted;   /* the one that accepted
+                                                      this session last */
 
     ngx_shm_zone_t                    *zone;
     ngx_uint_t                         workers;
@@ -95,6 +98,7 @@ typedef struct {
     unsigned                           verify:1;   /* keys may be lost */
     unsigned                           lease_expired:1;  /* at this hello */
     unsigned                           keys_lost:1;      /* at this hello */
+    unsigned                           nameless:1; /* process not told: said */
 } ngx_http_dsem_session_t;
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/perl
 
-# make bench-scale: the capacity of one Redis. One process calls the real
-# scripts on a private Redis as simulated sessions. The cost is measured in
-# Redis (INFO commandstats, and its CPU time), so the speed of this process has
-# no effect. Of all rounds the cheapest counts: disturbances only add.
+# make bench-scale: what the scripts cost Redis, first edition and working tree
+# compared in one run, and whether the working tree reaches its aims. One
+# process calls the real scripts on a private Redis as simulated sessions. All
+# is measured in Redis (INFO commandstats, SLOWLOG, its CPU time), so the speed
+# of this process has no effect. Figures are medians of interleaved rounds; the
+# ratio of two means is the median of the rounds' ratios.
 #
-# Environment: ROUNDS (5); SCALE (1), factor of all large numbers.
+# Environment: ROUNDS (25); SCALE (1), factor of all large numbers; EDITION,
+# first or second: this edition on both sides, to see the noise.
 
 use strict;
 use warnings;
@@ -13,145 +16,230 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin, "$FindBin::Bin/../lib";
 
-use Carp qw(croak);
-use List::Util qw(max min);
+use List::Util qw(min);
 
+use Bench::Bytes;
+use Bench::Crowd;
+use Bench::Cycle;
+use Bench::Edition;
+use Bench::Listener;
 use Bench::Machine;
 use Bench::Print qw(title number grouped);
+use Bench::Proc;
+use Bench::Queue;
+use Bench::Rounds;
 use Bench::Stage;
+use Bench::Stats qw(median ratios);
 use Bench::World;
 
-my $stage;
+my ($stage, @editions, @verdicts);
 
 $| = 1;
 $SIG{PIPE} = 'IGNORE';
 $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 END { local $?; $stage->end if $stage }
 
-my $rounds = $ENV{ROUNDS} || 5;
+my $rounds = $ENV{ROUNDS} || 25;
 my $scale = $ENV{SCALE} || 1;
-my $most_sessions = 2 * int 1000 * $scale;
+my @kinds = $ENV{EDITION} ? ($ENV{EDITION}) x 2 : qw(first second);
+# worlds with thousands of sessions take seconds to build
+my $heavy_rounds = min($rounds, 3);
 
 print "$_\n" for Bench::Machine::lines('Redis');
-print "rounds  $rounds, interleaved, the cheapest one of each counts\n";
+print "rounds  $rounds, of the heavy worlds $heavy_rounds, interleaved\n";
+print "columns $kinds[0] and $kinds[1] edition\n";
 
 $stage = Bench::Stage->new('scale');
-$stage->redis(qw(--databases 64));
-Bench::World::listen($stage, $most_sessions);
-carried();
-grown();
+$stage->redis(Bench::World::redis_args());
+apart();
+@editions = map { Bench::Edition->new($stage, $_) } @kinds;
+Bench::Listener::start($stage, map { $editions[0]->channel($_) }
+    map { Bench::World::name($_) } 1 .. 10_000 * $scale);
+means();
+longest();
+in_all();
+bytes();
+printf "\n%d of %d aims reached\n", scalar(grep { $_ } @verdicts),
+    scalar @verdicts;
 
-sub world {
-    my (%spec) = @_;
-    return Bench::World->new($stage, %spec);
-}
-
-# The cheapest round of each of these worlds.
-sub cheapest {
-    my (@worlds) = @_;
-    my @seen;
-    for (1 .. $rounds) {
-        for my $i (0 .. $#worlds) {
-            my $n = max(100, 4000 * $scale / $worlds[$i]->batch ** 0.5);
-            my $seen = $worlds[$i]->measure(int $n);
-            for (keys %$seen) {
-                $seen[$i]{$_} = min($seen->{$_}, $seen[$i]{$_} // ());
-            }
-        }
-    }
-    return @seen;
+# Redis has the first CPU for itself.
+sub apart {
+    my ($first, @others) = Bench::Proc::cpus();
+    return unless @others;
+    Bench::Proc::pin($stage->redis->pid, $first);
+    Bench::Proc::pin($$, @others);
 }
 
 ###########################################################################
-# permits per second
+# means
 
-sub carried {
-    my @specs = (
-        map({ { batch => $_ } } 1, 16, 64),
-        map({ { batch => $_, kind => 'alone' } } 1, 16, 64),
-        { sessions => 10 }, { sessions => $most_sessions },
-        map({ { semaphores => int } } 1, 10_000 * $scale, 100_000 * $scale),
-        map({ { batch => $_, kind => 'contended', semaphores => 1,
-            waiting => 50 } } 1, 16, 64),
-        { sessions => $most_sessions, kind => 'contended', semaphores => 1,
-            waiting => $most_sessions / 2 },
-        { kind => 'recalled', semaphores => 1 },
-        { kind => 'empty' },
+# kind, batch, and lines: [label, what, at least so many times better, or
+# a figure of that size is enough]
+sub means {
+    my @cases = (
+        [ 'quiet', 1, ['quiet, 1 each', 'us', 2.5] ],
+        [ 'quiet', 16, ['quiet, 16 each', 'us', 2.5] ],
+        [ 'contended', 1, ['contended, 1 each', 'us', 2.2] ],
+        [ 'quiet', 64, ['quiet, 64 each', 'us'],
+            ['permits/s of a core', 'rate', 1.9, 500_000],
+            ['permits/s, by CPU time', 'cpu_rate'] ],
+        [ 'empty', 1, ['an empty script', 'us'] ],
     );
-    my @worlds = map { world(%$_) } @specs;
-    my @seen = cheapest(@worlds);
-
-    title('Permits that one Redis core carries');
-    printf "%-10s%10s%12s%7s%10s%9s%11s%11s\n", @$_ for
-        ['', '', '', 'asks', 'script us', 'CPU us', 'permits/s', 'permits/s'],
-        ['', qw(sessions semaphores each), 'each', 'each', 'by script',
-            'by CPU'];
-    for my $i (0 .. $#worlds) {
-        my ($world, $seen) = ($worlds[$i], $seen[$i]);
-        my $permits = $world->{batch} * ($world->{kind} eq 'alone' ? 1 / 2
-            : $world->{kind} eq 'recalled' ? 2 / 3 : 1);
-        printf "%-10s%10s%12s%7d%10.1f%9.1f%11s%11s\n", $world->{kind},
-            grouped($world->{sessions}), grouped($world->{semaphores}),
-            $world->{batch}, @$seen{qw(script cpu)},
-            map { grouped(1e6 * $permits / $_) }
-                @$seen{qw(script cpu)};
+    my @seen = cycles(map { [ @$_[ 0, 1 ] ] } @cases);
+    title('A sync: us of script on average, and what one core carries');
+    head('first', 'second', 'ratio', 'aim');
+    for my $i (0 .. $#cases) {
+        my (undef, $batch, @lines) = @{ $cases[$i] };
+        mean($batch, $_, @{ $seen[$i] }) for @lines;
     }
     print <<'EOF_LEGEND';
-each: sync.  steady: permits are released and acquired in one; alone: in two,
-and the semaphore is created and deleted; contended: released permits go to the
-head of the queue, in another session; recalled: an idle permit goes to another
-session, which uses it twice, in three; empty: a script that does nothing, to
-compare machines
+sync: releases and acquires so many permits.  quiet: permits are free;
+contended: limit 10, 30 wait, the released permit goes to the head of the queue,
+in another session, and the acquired one waits; of a core: by script time
 EOF_LEGEND
 }
 
-###########################################################################
-# growth
-
-sub grown {
-    my $many = int 10_000 * $scale;
-    my %one = (semaphores => 1, sessions => 10);
-    my %queue = (kind => 'contended', semaphores => 1, sessions => 20);
-    my @pairs = (
-        ['permits held', { %one }, { %one, held => $many / 10 - 1 }],
-        ['tickets waiting', { %queue, waiting => 10 },
-            { %queue, waiting => $many + 10 }],
-        ['sessions', { %one }, { %one, registered => $many }],
-        ['sessions with permits', { %one }, { %one, accounts => $many }],
-        ['semaphores', { %one, semaphores => 10 },
-            { %one, semaphores => 10, known => $many }],
-    );
-    my @worlds = map { world(%{ $_->[1] }), world(%{ $_->[2] }) } @pairs;
-    my @seen = cheapest(@worlds);
-
-    title("From 10 to $many: what a sync costs Redis, in us of CPU");
-    printf "%-24s%10s%10s%10s\n", '', 10, $many, 'ratio';
-    for my $i (0 .. $#pairs) {
-        my ($few, $more) = map { $_->{cpu} } @seen[ 2 * $i, 2 * $i + 1 ];
-        printf "%-24s%10.1f%10.1f%10.2f  %s\n", $pairs[$i][0], $few, $more,
-            $more / $few, $more <= 1.5 * $few ? 'within 1.5' : 'MORE than 1.5';
+# What was seen in each round: for each case a list of both editions.
+sub cycles {
+    my @cycles = map {
+        my ($kind, $batch) = @$_;
+        [ map { Bench::Cycle->new($stage, $_, kind => $kind, batch => $batch) }
+            @editions ]
+    } @_;
+    my @seen = map { [ [], [] ] } @cycles;
+    for my $round (1 .. $rounds) {
+        for my $i (0 .. $#cycles) {
+            push @{ $seen[$i][$_] }, $cycles[$i][$_]->measure($scale)
+                for $round % 2 ? (0, 1) : (1, 0);
+        }
     }
-    memory($many, @worlds);
+    $_->world->end for map { @$_ } @cycles;
+    return @seen;
 }
 
-sub memory {
-    my ($many, $ten, $held, $short, $long, undef, $registered, undef,
-        $accounts, undef, $known) = @_;
-    my @registry = (['sessions'], ['epochs']);
-    my ($s0, $q0) = (['s', 's0'], ['q', 's0']);
-    my ($empty) = world(kind => 'alone', sessions => 1, semaphores => 1);
+# The aim is a ratio, or (enough) a figure of the second edition.
+sub mean {
+    my ($batch, $line, @rounds_of) = @_;
+    my ($label, $what, $aim, $enough) = @$line;
+    my %figure = (us => sub { $_[0]{us} },
+        rate => sub { 1e6 * $batch / $_[0]{us} },
+        cpu_rate => sub { 1e6 * $batch / $_[0]{cpu} });
+    my ($first, $second) = map {
+        [ map { $figure{$what}->($_) } @$_ ]
+    } @rounds_of;
+    my $ratio = median($what eq 'us' ? ratios($first, $second)
+        : ratios($second, $first));
+    my $enough_by_figure = $enough && median(@$second) >= $enough;
+    my $reached = defined $aim
+        ? $ratio >= $aim || $enough_by_figure || 0 : undef;
+    line($label, map({ $what eq 'us' ? number('%.1f', median(@$_))
+        : grouped(median(@$_)) } $first, $second),
+        number('%.2f', $ratio), defined $aim ? ">= $aim" : '', $reached);
+}
 
+sub head { line('', @_) }
+
+sub line {
+    my ($label, $first, $second, $ratio, $aim, $reached) = @_;
+    show('%-34s%12s%12s%8s%7s', $aim, $reached, $label, $first, $second,
+        $ratio);
+}
+
+# A line of a table; reached: undefined where there is no aim.
+sub show {
+    my ($format, $aim, $reached, @cells) = @_;
+    push @verdicts, $reached if defined $reached;
+    my $text = sprintf $format, @cells, $aim // '';
+    print $text =~ s/ +$//r, defined $reached ? $reached ? ' OK' : ' MISSED'
+        : '', "\n";
+}
+
+###########################################################################
+# worlds
+
+sub longest {
+    title('The longest call of a script, ms, and the number of calls');
+    cases('ms', Bench::Crowd::cases($scale), Bench::Queue::cases($scale));
+    print <<'EOF_LEGEND';
+longest: by the slow log, or by CPU time where that is less, then with reading
+the command and writing the reply.  checks: of a ticket, one a second, until it
+is granted; error: a script failed; cut: it took more than 30 s
+EOF_LEGEND
+}
+
+sub in_all {
+    title('Reconnects: hello, declared and one contended sync of each session');
+    cases('s, ms', Bench::Crowd::storms($scale));
+    print "with a permit each: that is declared, too\n";
+}
+
+sub cases {
+    my ($unit, @cases) = @_;
+    printf "%-32s%8s%6s%8s%6s%6s%7s\n", '', 'first', '', 'second', '', 'ratio',
+        'aim';
+    printf "%-32s%8s%6s%8s%6s\n", '', ($unit, 'calls') x 2;
+    my $runner = Bench::Rounds->new($stage, $heavy_rounds, @editions);
+    my @failed;
+    for my $case (@cases) {
+        for my $row ($runner->run($case)) {
+            row($row);
+            # an act has one line that is not indented
+            push @failed, failures($row) if $row->{label} =~ /^\S/;
+        }
+    }
+    print "$_\n" for @failed;
+}
+
+sub row {
+    my ($row) = @_;
+    my $value = median(@{ $row->{seen}[1]{all} });
+    my $reached = defined $row->{aim} ? !$row->{seen}[1]{failed}
+        && defined $value && $value <= $row->{aim} || 0 : undef;
+    show('%-32s%8s%6s%8s%6s%6s%7s', $row->{aim} && "<= $row->{aim}", $reached,
+        $row->{label},
+        map({ cell($row->{what}, $_), grouped(median(@{ $_->{calls} })) }
+            @{ $row->{seen} }),
+        ratio($row));
+}
+
+sub cell {
+    my ($what, $of) = @_;
+    return $of->{failed} =~ /^more than/ ? 'cut' : 'error' if $of->{failed};
+    my $value = median(@{ $of->{all} });
+    return $what eq 'value' ? $value
+        : sprintf '%.2f', $value;
+}
+
+# Of the medians, since three rounds are few; nothing where one is not known.
+sub ratio {
+    my ($row) = @_;
+    return '-' if grep { $_->{failed} } @{ $row->{seen} };
+    my ($first, $second) = map { median(@{ $_->{all} }) } @{ $row->{seen} };
+    return $first && $second ? sprintf '%.1f', $first / $second : '-';
+}
+
+sub failures {
+    my ($row) = @_;
+    my @failed = map { $_->{failed} } @{ $row->{seen} };
+    return map {
+        my $text = "$kinds[$_], $row->{label}: "
+            . ($failed[$_] =~ s/^Redis replied: | at \S+ line \d+.*//gsr);
+        substr $text =~ s/\s+/ /gr, 0, 80;
+    } grep { $failed[$_] } 0, 1;
+}
+
+###########################################################################
+# memory
+
+sub bytes {
+    my ($first, $second) = map { [ Bench::Bytes::rows($stage, $_) ] }
+        @editions;
     title('Bytes in Redis');
-    my @rows = (
-        ['a semaphore with one permit held', $known->bytes(['s', 'k1'])],
-        ['a semaphore without permits', $empty->bytes($s0, $q0)],
-        ['one more permit of a session that holds some',
-            ($held->bytes($s0) - $ten->bytes($s0)) / $many],
-        ['one more session that holds some', ($accounts->bytes($s0)
-            - $ten->bytes($s0)) / $many],
-        ['a ticket', ($long->bytes($q0) - $short->bytes($q0)) / $many],
-        ['a session in the registry', ($registered->bytes(@registry)
-            - $ten->bytes(@registry)) / $many],
-    );
-    printf "%-56s%8.0f\n", @$_ for @rows;
+    head('first', 'second', 'ratio', '');
+    for my $i (0 .. $#$first) {
+        my ($label, $a) = @{ $first->[$i] };
+        my $b = $second->[$i][1];
+        line($label, map({ sprintf '%.0f', $_ } $a, $b),
+            sprintf('%.2f', $a / $b), '');
+    }
 }

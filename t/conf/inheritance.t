@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -123,11 +123,10 @@ for my $case (grep { $_->[2] ne '' } @expected) {
     my $held = $t->client->start('http://127.0.0.1:' . $node->port($server)
         . $path . ($path =~ /\?/ ? '&' : '?') . 'hang=1');
     wait_for { $up->now == 1 };
-    is_deeply([sort grep { /:s:/ } @{ $redis->cmd('KEYS', '*') }],
-        ["dsem:{0}:s:$name"], "only $name is taken");
+    is_deeply([$t->state->names], [$name], "only $name is taken");
     $up->release_all;
     $held->wait;
-    wait_for { !grep { /:s:/ } @{ $redis->cmd('KEYS', '*') } };
+    wait_for { !$t->state->names };
 }
 
 done_testing();

@@ -91,7 +91,7 @@ my $load = $t->load(urls => [map { $_->url('/ab') } $one, $two],
     clients => 10, requests => 1000);
 is_deeply($load->{statuses}, { 503 => 1000 }, 'second line rejects all');
 eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
-is($redis->cmd('EXISTS', 'dsem:{0}:s:a'), 0, 'first key removed');
+is($t->state->exists('a'), 0, 'first key removed');
 $load = $t->load(urls => [map { $_->url('/ab_patient') } $one, $two],
     clients => 20, requests => 200);
 is_deeply($load->{statuses}, { 503 => 200 },
@@ -117,12 +117,12 @@ done_testing();
 # the semaphores in the order in which they were synced
 sub syncs {
     $seen .= $monitor->read(0);
-    return join '', $seen =~ /"EVALSHA" [^\r]*?"dsem:\{0\}:s:(\w)"/gi;
+    my $key = $t->state->semaphore_key('');
+    return join '', $seen =~ /"EVALSHA" [^\r]*?"\Q$key\E(\w)"/gi;
 }
 
 # permits held and tickets waiting
 sub state {
     my ($name) = @_;
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:$name", 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
+    return $t->state->counts($name);
 }

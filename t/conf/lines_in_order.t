@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -124,13 +124,12 @@ is(state('twice'), '3 0', 'acquired once, larger weight');
 $up->release_all;
 is($thrice->wait->header('X-Dsem'), 'PASSED twice', 'request passed');
 eventually { state('twice') eq '0 0' } 'released once';
-ok(!$redis->cmd('EXISTS', 'dsem:{0}:s:twice'), 'nothing left');
+ok(!$t->state->exists('twice'), 'nothing left');
 
 done_testing();
 
 # permits held and tickets waiting
 sub state {
     my ($name) = @_;
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:$name", 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
+    return $t->state->counts($name);
 }

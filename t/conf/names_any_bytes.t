@@ -112,8 +112,8 @@ for my $case (@cases) {
     wait_for { $up->now == 1 } 15, "$as to be served";
     my $waiting = $other->begin($case->{path}, @header);
     wait_for { keys_now() == @before + 2 } 15, "$as to wait";
-    is_deeply([keys_now()],
-        [sort @before, "dsem:{0}:q:$name", "dsem:{0}:s:$name"], "keys: $as");
+    is_deeply([keys_now()], [sort @before, $t->state->semaphore_keys($name)],
+        "keys: $as");
     my $refused = $node->get($case->{path}, @header);
     is($refused->status, 503, 'third refused');
     is($node->logged($refused)->{dsem_name}, $name, 'name in the variable');

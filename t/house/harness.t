@@ -164,14 +164,16 @@ EOF_TEST
 }
 
 my $live = <<'EOF_CODE';
-$redis->cmd('ZADD', 'dsem:{0}:sessions', 1e12, 'a:0:ff');
-$redis->cmd('HSET', 'dsem:{0}:epochs', 'a:0:ff', '2 2 5000');
+$t->state->enter('a:0:ff', epoch => 2, lease => 5000, lease_end => 1e12);
 EOF_CODE
 
+# the sums of a semaphore, and the account of a session: epoch, held, waiting
 sub account {
-    my (@field) = @_;
-    return $live . q{$redis->cmd('HSET', 'dsem:{0}:s:x', }
-        . join(', ', map { "'$_'" } @field) . ');';
+    my ($held, $waiting, $session, @account) = @_;
+    my $code = "$live\$t->state->set_figure('x', held => $held);"
+        . "\$t->state->set_figure('x', waiting => $waiting);";
+    return $code unless $session;
+    return "$code\$t->state->set_account('x', '$session', qw(@account));";
 }
 
 sub notices {
@@ -182,13 +184,13 @@ sub notices {
 }
 
 is((run_test('clean', $live))[0], 0, 'a clean test passes');
-notices('permit', account(held => 1, waiting => 0, 'a:0:ff' => '2 1 0'),
+notices('permit', account(1, 0, 'a:0:ff', 2, 1, 0),
     'no permit', qr/x: a:0:ff: 1 held, 0 waiting/);
-notices('ticket', account(held => 0, waiting => 1, 'a:0:ff' => '2 0 1'),
+notices('ticket', account(0, 1, 'a:0:ff', 2, 0, 1),
     'no permit', qr/0 held, 1 waiting/);
-notices('count', account(held => 2, waiting => 0), 'no permit',
+notices('count', account(2, 0), 'no permit',
     qr/2 held, 0 waiting, but 0 and 0 in the accounts/);
-is((run_test('dead', account(held => 1, waiting => 0, 'b:0:ff' => '1 1 0')))[0],
+is((run_test('dead', account(1, 0, 'b:0:ff', 1, 1, 0)))[0],
     0, "dead session's account ignored");
 notices('alert', <<'EOF_CODE', 'no alert logged', qr/a: \[alert\] boo/);
 open my $log, '>>', $node->dir . '/error.log' or die $!;

@@ -330,18 +330,20 @@ sub quick_start {
 }
 
 sub waiting {
-    return $admin->cmd('HGET', 'dsem:{0}:s:reports', 'waiting') // 0;
+    return Dsem::State->new($admin)->waiting('reports');
 }
 
 # Keys, and fields other than names of sessions, that no table of
 # lua/README.md names.
 sub undocumented {
     my $tables = slurp('lua/README.md');
+    my %shard = Dsem::State->new($admin)->shard_keys;
     my @found;
     for my $key (@{ $admin->cmd('KEYS', '*') }) {
         my $shown = $key =~ s/^dsem/P/r =~ s/reports$/<name>/r;
         push @found, $key if index($tables, "| `$shown` | ") < 0;
-        next if $key =~ /:epochs$/ || $admin->cmd('TYPE', $key) ne 'hash';
+        next if $key eq ($shard{epochs} // '')
+            || $admin->cmd('TYPE', $key) ne 'hash';
         my ($row) = $tables =~ /^(\| `\Q$shown\E` .*)$/m;
         push @found, map { "$key $_" }
             grep { !/:/ && ($row // '') !~ /`$_`/ }

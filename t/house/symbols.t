@@ -17,7 +17,7 @@ use Dsem::Test;
 my $NCHAN = '/usr/lib/nginx/modules/ngx_nchan_module.so';
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -99,9 +99,7 @@ sub works_with {
         requests => 300);
     is_deeply($load->{statuses}, { 200 => 300 }, "$name: requests served");
     is($up->peak, 2, "$name: limit reached, not exceeded");
-    eventually {
-        ($redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0) == 0;
-    } "$name: permits released";
+    eventually { $t->state->held('api') == 0 } "$name: permits released";
 
     my $posted;
     eventually {

@@ -164,7 +164,4 @@ sub limited {
 }
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

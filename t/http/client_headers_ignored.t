@@ -108,17 +108,14 @@ for my $name ("a'", '}:s:x', '{0}', '%00', '%0d%0aX-Told:%20x', '$dsem_name')
     like($request->header('X-Told'), qr/^PASSED name:[\w.:%-]+ 1$/,
         'single name in status');
 }
-eventually {
-    my $keys = $redis->cmd('KEYS', '*');
-    !grep { !/^dsem:\{0\}(?::sessions|:epochs)?$/ } @$keys;
-} 'no key left, nor a foreign one';
+my %shard = reverse $t->state->shard_keys;
+eventually { !grep { !$shard{$_} } @{ $redis->cmd('KEYS', '*') } }
+    'no key left, nor a foreign one';
 
 done_testing();
 
 # permits held and tickets waiting
 sub state {
     my ($name) = @_;
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:name:$name", 'held',
-        'waiting');
-    return join ' ', map { $_ // 0 } @$state;
+    return $t->state->counts("name:$name");
 }

@@ -48,9 +48,9 @@ EOF_CONF
 
 my $served = begin('/tried?hang=1', 1);
 my $waiting = begin('/tried?hang=1', 2);
-eventually { "@{[ counts('tried') ]}" eq '1 1' } 'ticket queued, request served';
+eventually { counts('tried') eq '1 1' } 'ticket queued, request served';
 my $other = begin('/tried?hang=1', 3);
-eventually { "@{[ counts('tried') ]}" eq '1 2' } 'second ticket queued';
+eventually { counts('tried') eq '1 2' } 'second ticket queued';
 
 my $refused = $node->get('/tried?t=200');
 is($refused->status, 200, 'rejected request passes');
@@ -62,9 +62,9 @@ is(scalar $node->grep_log(qr/\[error\].* dsem\ rejected,\ dry\ run:\ semaphore
 
 $up->release_nonce($other->nonce);
 is($other->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'wait in header');
-eventually { "@{[ counts('tried') ]}" eq '1 1' } 'second ticket removed';
+eventually { counts('tried') eq '1 1' } 'second ticket removed';
 eventually { $node->grep_log(qr/dsem timeout, dry run/) } 'timeout logged';
-eventually { "@{[ counts('tried') ]}" eq '1 0' } 'first ticket removed';
+eventually { counts('tried') eq '1 0' } 'first ticket removed';
 $up->release_all;
 is($_->wait->status, 200, 'request served') for $served, $waiting;
 is($served->header('X-Dsem'), 'PASSED', 'pass in header');
@@ -73,16 +73,16 @@ is(status_of($waiting), 'TIMEOUT_DRY_RUN', 'timeout in access log');
 is(status_of($other), 'QUEUED_DRY_RUN', 'wait in access log');
 is(status_of($refused), 'REJECTED_DRY_RUN', 'rejection in access log');
 is(scalar $node->grep_log(qr/dsem timeout/), 1, 'one timeout');
-eventually { "@{[ counts('tried') ]}" eq '0 0' } 'nothing left';
+eventually { counts('tried') eq '0 0' } 'nothing left';
 
 # a ticket that comes to its permit while its request is served holds it
 
 my $before = begin('/patient?hang=1', 1);
 my $after = begin('/patient?hang=1', 2);
-eventually { "@{[ counts('patient') ]}" eq '1 1' } 'ticket queued';
+eventually { counts('patient') eq '1 1' } 'ticket queued';
 $up->release_nonce($before->nonce);
 is($before->wait->status, 200, 'holder served');
-eventually { "@{[ counts('patient') ]}" eq '1 0' } 'permit handed over';
+eventually { counts('patient') eq '1 0' } 'permit handed over';
 is($node->get('/patient?t=200')->header('X-Dsem'), 'QUEUED_DRY_RUN',
     'next ticket queued');
 $up->release_all;
@@ -93,9 +93,9 @@ is(status_of($after), 'QUEUED_DRY_RUN', 'status is QUEUED_DRY_RUN');
 
 my $holder = begin('/patient?hang=1', 1);
 my $leaver = begin('/patient?hang=1', 2);
-eventually { "@{[ counts('patient') ]}" eq '1 1' } 'ticket queued';
+eventually { counts('patient') eq '1 1' } 'ticket queued';
 $leaver->close;
-eventually { "@{[ counts('patient') ]}" eq '1 0' } 'ticket removed', 3;
+eventually { counts('patient') eq '1 0' } 'ticket removed', 3;
 $up->release_all;
 is($holder->wait->status, 200, 'holder served');
 
@@ -119,8 +119,4 @@ sub begin {
 }
 
 # held and waiting
-sub counts {
-    my ($name) = @_;
-    my $counts = $redis->cmd('HMGET', "dsem:{0}:s:$name", 'held', 'waiting');
-    return map { $_ // 0 } @$counts;
-}
+sub counts { return $t->state->counts($_[0]) }

@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -91,7 +91,4 @@ sub leaves {
 sub get { "GET $_[0] HTTP/1.1\r\nHost: a\r\n\r\n" }
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
 %%GLOBALS%%
@@ -87,7 +87,4 @@ eventually { state('one') eq '0 0' && state('kept') eq '0 0' }
 $t->done;
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:$_[0]", 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts($_[0]) }

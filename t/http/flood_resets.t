@@ -151,6 +151,6 @@ eventually { !grep { /:[sq]:/ } @{ $redis->cmd('KEYS', '*') } }
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:full', 'waiting') // 0 }
+sub waiting { $t->state->waiting('full') }
 
 sub resets { scalar grep { $_->{status} == 499 } $node->access_log }

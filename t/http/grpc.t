@@ -16,7 +16,7 @@ use Dsem::Http2;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 # the second server is the gRPC backend, and tells the oracle what it serves
@@ -119,7 +119,4 @@ $h2->close;
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

@@ -29,7 +29,7 @@ plan(skip_all => 'no openssl')
     if system "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost"
         . " -keyout $dir/key.pem -out $dir/cert.pem >/dev/null 2>&1";
 
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -174,7 +174,4 @@ sub logged {
 }
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:streams', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('streams') }

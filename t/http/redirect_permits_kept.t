@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -206,6 +206,5 @@ done_testing();
 # permits held and tickets waiting
 sub state {
     my ($name) = @_;
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:$name", 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
+    return $t->state->counts($name);
 }

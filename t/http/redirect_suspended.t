@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -151,5 +151,5 @@ sub order {
         grep { $_->{sem} eq 'main' } $up->log;
 }
 
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:one', 'held') // 0 }
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0 }
+sub held { $t->state->held('one') }
+sub waiting { $t->state->waiting('one') }

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -214,4 +214,4 @@ is($holder->wait->status, 200, 'holder served');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:two', 'waiting') // 0 }
+sub waiting { $t->state->waiting('two') }

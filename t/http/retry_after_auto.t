@@ -17,7 +17,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -92,4 +92,4 @@ $up->release_all;
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'waiting') // 0 }
+sub waiting { $t->state->waiting($_[0]) }

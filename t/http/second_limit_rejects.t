@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -85,5 +85,5 @@ is($_->wait->status, 200, 'request served') for $holder, @served;
 
 done_testing();
 
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:first', 'held') // 0 }
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:second', 'waiting') // 0 }
+sub held { $t->state->held('first') }
+sub waiting { $t->state->waiting('second') }

@@ -16,7 +16,7 @@ use Dsem::Http2;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -47,7 +47,7 @@ http {
 }
 EOF_CONF
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
 # What was asked for so far: each ask that is queued has a place of its own.
 sub places { state('seq') }

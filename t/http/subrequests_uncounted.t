@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -94,6 +94,5 @@ is($behind->header('X-Dsem'), 'QUEUED', 'status is QUEUED');
 
 done_testing();
 
-sub counts { $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting') }
-sub held { counts()->[0] // 0 }
-sub waiting { counts()->[1] // 0 }
+sub held { $t->state->held('one') }
+sub waiting { $t->state->waiting('one') }

@@ -91,6 +91,4 @@ $redis->start;
 
 done_testing();
 
-sub waiting {
-    return $redis->cmd('HGET', 'dsem:{0}:s:a%20name', 'waiting') // 0;
-}
+sub waiting { return $t->state->waiting('a%20name') }

@@ -19,7 +19,7 @@ plan skip_all => 'no lua module for this nginx'
     if $ENV{DSEM_NGINX} || ! -e "$modules/ngx_http_lua_module.so";
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $lua = "load_module $modules/ndk_http_module.so;\n"
@@ -108,7 +108,4 @@ is($holder->wait->status, 200, 'holder served');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -148,7 +148,4 @@ is($up->peak, 1, 'one at a time');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

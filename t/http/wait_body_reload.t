@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -76,4 +76,4 @@ is($up->peak, 1, 'one at a time');
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0 }
+sub waiting { $t->state->waiting('one') }

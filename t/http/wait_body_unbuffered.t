@@ -19,7 +19,7 @@ use IO::Socket::INET;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 
 # a record of FastCGI may begin in between
 my $whole = qr/01234.*56789/s;
@@ -155,7 +155,4 @@ end($upload, received({}, $whole));
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

@@ -16,7 +16,7 @@ use Dsem::Test;
 my $LIMIT = 5;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
@@ -38,8 +38,7 @@ http {
 EOF_CONF
 
 sub sessions {
-    return scalar grep { /^n1:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return scalar grep { /^n1:/ } $t->state->sessions;
 }
 
 sub pid_in {
@@ -99,8 +98,7 @@ my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
 is $result->{mismatched}, 0, 'each response complete';
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting';
+eventually { !$t->state->exists('api') } 'nothing held, none waiting';
 is scalar(map { $_->grep_log(qr/\[warn\]|lease of/) } $node, $other), 0,
     'no lease expired';
 

@@ -43,13 +43,12 @@ EOF_CONF
 
 sub of {
     my ($field) = @_;
-    return $redis->cmd('HGET', 'dsem:{0}:s:api', $field) // 0;
+    return $t->state->figure('api', $field);
 }
 
 sub sessions {
     my ($node) = @_;
-    return scalar grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return scalar grep { /^$node:/ } $t->state->sessions;
 }
 
 my $stays = $t->node('stays', $conf);

@@ -44,8 +44,7 @@ EOF_CONF
 my $request = $leaves->begin('/one?hang=1');
 eventually { $up->now == 1 } 'permit out';
 my $waits = $stays->begin('/one?t=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0) == 1 }
-    'request queued elsewhere';
+eventually { $t->state->waiting('one') == 1 } 'request queued elsewhere';
 $leaves->signal('QUIT');
 eventually { $leaves->grep_log(qr/gracefully shutting down/) } 'worker exits';
 
@@ -57,8 +56,7 @@ for (1 .. 20) {
 is $request->wait->status, 200, 'request served';
 eventually { !$leaves->alive } 'worker gone';
 
-eventually { !grep { /^leaves:/ } @{ $redis->cmd('ZRANGE',
-    'dsem:{0}:sessions', 0, -1) } } 'session removed', 3;
+eventually { !grep { /^leaves:/ } $t->state->sessions } 'session removed', 3;
 eventually { $waits->done } 'permit handed over', 5;
 is $waits->wait->status, 200, 'queued request served';
 

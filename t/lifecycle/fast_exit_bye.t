@@ -42,11 +42,10 @@ EOF_CONF
 
 sub sessions {
     my ($node) = @_;
-    return scalar grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return scalar grep { /^$node:/ } $t->state->sessions;
 }
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { $t->state->waiting('api') }
 
 # stops a node with 20 requests running and 5 waiting; returns the time
 sub stop {

@@ -18,7 +18,7 @@ my $LIMIT = 6;
 my $KILLS = $ENV{DSEM_LONG} ? 30 : 6;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
@@ -71,10 +71,8 @@ is_deeply [ grep { /^\d+$/ && $_ != 200 } keys %status ], [],
 is $result->{mismatched}, 0, 'each response complete';
 note join ', ', map { "$_ $status{$_}" } sort keys %status;
 
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting';
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'only live sessions', 3;
+eventually { !$t->state->exists('api') } 'nothing held, none waiting';
+eventually { $t->state->session_count == 4 } 'only live sessions', 3;
 is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
     $KILLS, 'one removal per killed worker';
 

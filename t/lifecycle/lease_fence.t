@@ -19,7 +19,7 @@ use Dsem::Test;
 my $LEASE = 1;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($stands, $goes) = $t->fleet(2, <<'EOF_CONF');
@@ -51,7 +51,7 @@ EOF_CONF
 
 sub of {
     my ($name, $field) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", $field) // 0;
+    return $t->state->figure($name, $field);
 }
 
 sub from {
@@ -59,7 +59,7 @@ sub from {
     return scalar grep { $_->{node} eq $node && $_->{sem} eq $name } $up->log;
 }
 
-sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub sessions { $t->state->session_count }
 
 # granted while the worker is stopped, and expired
 

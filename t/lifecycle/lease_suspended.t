@@ -17,7 +17,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $clock = Dsem::Clock->new($t);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = do {
@@ -46,8 +46,8 @@ EOF_CONF
 };
 
 sub epoch {
-    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
-    return (split ' ', (values %epochs)[0] // 0)[0];
+    my ($entry) = values %{ $t->state->entries };
+    return $entry ? $entry->{epoch} : 0;
 }
 
 sub resynchronized {

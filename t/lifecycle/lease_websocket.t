@@ -17,7 +17,7 @@ use Dsem::Test;
 my $LEASE = 1;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
@@ -46,7 +46,7 @@ http {
 }
 EOF_CONF
 
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { $t->state->held('api') }
 
 my $socket = $node->raw;
 $socket->send("GET /upgraded HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n"
@@ -74,8 +74,7 @@ is $passed, 0, 'none passed for three leases';
 cmp_ok $asked, '>', 20, 'requests sent all along';
 is $up->peak, 1, 'limit reached, never exceeded';
 my $behind = $other->begin('/upgraded?t=1');
-eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
-    'one request queued';
+eventually { $t->state->waiting('api') == 1 } 'one request queued';
 $socket->send('two');
 is $socket->read_until(qr/two/), 'two', 'data still echoed';
 ok !$behind->done, 'queued request not served';

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.050);
 
 my $conf = <<'EOF_CONF';
@@ -66,10 +66,7 @@ for my $node (@others) {
 
 $t->done;
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { return $t->state->held('api') }
 
 # the lowest limit that a live configuration asks for
-sub lowest {
-    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
-    return $text =~ /^(\d+) / ? $1 : 0;
-}
+sub lowest { return $t->state->lowest_limit('api') }

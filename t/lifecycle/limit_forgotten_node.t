@@ -92,7 +92,4 @@ sub warnings {
 }
 
 # the lowest limit that a live configuration asks for
-sub lowest {
-    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
-    return $text =~ /^(\d+) / ? $1 : 0;
-}
+sub lowest { return $t->state->lowest_limit('api') }

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -39,7 +39,8 @@ my @names = ((map { 'n' . 'x' x $_ } 0 .. 99), 'a b%c');
 
 my $many = $t->node('many', conf(9, @names));
 my $second = $t->node('second', conf(9, reverse @names));
-eventually { fields('session') == 4 } 'all sessions registered';
+eventually { keys %{ $t->state->configurations } == 4 }
+    'all sessions registered';
 eventually { fields('limit') == @names } 'all names';
 my @ids = ids();
 is scalar(@ids), 1, 'one configuration for both' or diag "@ids";
@@ -72,12 +73,10 @@ sub conf {
 
 sub fields {
     my ($kind) = @_;
-    return grep { /^$kind(?::|$)/ }
-        @{ $redis->cmd('HKEYS', 'dsem:{0}') };
+    return grep { /^$kind(?::|$)/ } $t->state->limit_fields;
 }
 
 sub ids {
-    my %meta = @{ $redis->cmd('HGETALL', 'dsem:{0}') };
-    my %id = map { $meta{$_} => 1 } grep { /^session:/ } keys %meta;
+    my %id = reverse %{ $t->state->configurations };
     return keys %id;
 }

@@ -35,20 +35,20 @@ http {
 }
 EOF_CONF
 
-$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '8 0');
+$t->state->order('api', '8 0');
 my @nodes = ($t->node('n1', $conf),
     $t->node('n2', $conf =~ s/limit=12/limit=5/r));
 wait_for { lowest() == 5 } 15, 'both nodes registered';
 is peak(), 8, 'order between both limits';
 is scalar(map { $_->grep_log(qr/limit of/) } @nodes), 0, 'no warning';
-$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '3 0');
+$t->state->order('api', '3 0');
 is peak(), 3, 'order below both';
-$redis->cmd('HSET', 'dsem:{0}:orders', 'api', '15 0');
+$t->state->order('api', '15 0');
 is peak(), 15, 'order above both';
 $nodes[0]->reload($conf =~ s/limit=12/limit=4/r);
 wait_for { lowest() == 4 } 15, 'the new limit';
 is peak(), 15, 'order stays after a reload';
-$redis->cmd('HDEL', 'dsem:{0}:orders', 'api');
+$t->state->drop_order('api');
 is peak(), 4, 'lowest limit without an order';
 
 $t->done;
@@ -62,7 +62,4 @@ sub peak {
 }
 
 # the lowest limit that a live configuration asks for
-sub lowest {
-    my $text = $redis->cmd('HGET', 'dsem:{0}', 'limit:api') // '';
-    return $text =~ /^(\d+) / ? $1 : 0;
-}
+sub lowest { return $t->state->lowest_limit('api') }

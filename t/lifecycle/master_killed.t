@@ -18,7 +18,7 @@ use Dsem::Test;
 my ($LIMIT, $LEASE) = (4, 1);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($orphaned, $other) = $t->fleet(2, <<'EOF_CONF');
@@ -42,14 +42,14 @@ EOF_CONF
 
 sub sessions {
     my ($node) = @_;
-    my @all = grep { /^$node:/ }
-        sort @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    my @all = grep { /^$node:/ } sort $t->state->sessions;
     return join ' ', @all;
 }
 
 sub epochs {
-    my %epochs = @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') };
-    return { map { $_ => $epochs{$_} } grep { /^n1:/ } keys %epochs };
+    my $entries = $t->state->entries;
+    return { map { $_ => $entries->{$_}{epoch} }
+        grep { /^n1:/ } keys %$entries };
 }
 
 eventually { sessions('n1') =~ / / && sessions('n2') =~ / / } 'four sessions';

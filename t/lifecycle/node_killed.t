@@ -17,7 +17,7 @@ use Dsem::Test;
 my ($LEASE, $HEARTBEAT) = (6, 1);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
@@ -51,7 +51,7 @@ EOF_CONF
 
 sub waiting {
     my ($name) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+    return $t->state->waiting($name);
 }
 
 my @lost = map { $dies->begin('/permits?hang=1') } 1 .. 4;
@@ -89,8 +89,7 @@ is $up->peak('permits'), 4, 'permits: limit reached, never exceeded';
 is $up->peak('tickets'), 1, 'tickets: limit reached, never exceeded';
 is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
     'no dead request at backend';
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 }
-    'only live sessions';
+eventually { $t->state->session_count == 2 } 'only live sessions';
 is scalar($lives->grep_log(qr/lease of [12] sessions expired/)) > 0, 1,
     'expiry logged';
 

@@ -39,12 +39,11 @@ EOF_CONF
 
 sub sessions {
     my ($node) = @_;
-    return grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return grep { /^$node:/ } $t->state->sessions;
 }
 
 sub farewells { scalar $node->grep_log(qr/of a dead worker/) }
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { $t->state->held('api') }
 
 my ($old) = sessions('n1');
 my $long = $node->begin('/drains?hang=1');
@@ -57,8 +56,7 @@ eventually { sessions('n1') == 2 } "new worker's session";
 my $lost = $node->begin('/drains?hang=1');
 eventually { $up->now == 2 } 'both permits out';
 my $waits = $other->begin('/drains?hang=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'one request queued';
+eventually { $t->state->waiting('api') == 1 } 'one request queued';
 
 # the killed worker's permit, and no other, goes to the waiting request
 

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($leaves, $stays) = $t->fleet(2, <<'EOF_CONF');
@@ -35,12 +35,11 @@ http {
 }
 EOF_CONF
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0 }
+sub waiting { $t->state->waiting('api') }
 
 sub sessions {
     my ($node) = @_;
-    return grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    return grep { /^$node:/ } $t->state->sessions;
 }
 
 sub two_running_two_waiting {
@@ -68,7 +67,7 @@ is $_->wait->status, 200, 'running requests served' for @requests;
 is $after->wait->status, 200, 'queued requests served';
 eventually { !$leaves->alive } 'nginx gone';
 is scalar(sessions('n1')), 0, 'sessions removed';
-eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'permits returned';
+eventually { $t->state->exists('api') == 0 } 'permits returned';
 is $up->peak, 2, 'limit reached, never exceeded';
 
 # TERM
@@ -85,7 +84,7 @@ eventually { !$leaves->alive } 'nginx gone at once', 3;
 cmp_ok now - $stopped, '<', 3, 'exit before lease expiry';
 is $after->wait->status, 200, 'permits returned';
 cmp_ok now - $stopped, '<', 4, 'permits returned at once';
-eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api') == 0 } 'no permit held', 3;
+eventually { $t->state->exists('api') == 0 } 'no permit held', 3;
 is $up->peak, 2, 'limit never exceeded';
 
 $t->done;

@@ -43,8 +43,8 @@ http {
 }
 EOF_CONF
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:kept', 'held') // 0 }
-sub sessions { return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
+sub held { return $t->state->held('kept') }
+sub sessions { return $t->state->sessions }
 
 # for how long the old workers stay
 sub leaves {

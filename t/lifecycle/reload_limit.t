@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.100);
 
 my $conf = <<'EOF_CONF';
@@ -57,9 +57,8 @@ my @running = map { $node->begin('/lowered?hang=1') } 1 .. 10;
 eventually { $up->now == 10 } 'all permits out';
 ok scalar($node->draining), 'old worker still there';
 $_->send("\r\n") for @late;
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 2 }
-    'late requests queued';
-is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 10, 'limit stays';
+eventually { $t->state->waiting('api') == 2 } 'late requests queued';
+is $t->state->limit('api'), 10, 'limit stays';
 is $up->now, 10, 'limit kept';
 $up->release_all;
 like $_->read_eof, qr/ 200 /, 'late request served' for @late;
@@ -76,7 +75,7 @@ sub lowered {
     wait_for { $up->now == 20 } 15, 'load at the old limit';
 
     $node->reload($conf =~ s/limit=20/limit=10/r);
-    wait_for { $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit') == 10 } 15,
+    wait_for { $t->state->limit('api') == 10 } 15,
         'the first ask with the new limit';
     my $lowered = now;
     my $served = $up->served;

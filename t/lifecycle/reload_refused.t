@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -80,7 +80,7 @@ is $rejected->status, 503, 'second request rejected';
 is $rejected->header('Retry-After'), 7, 'header added';
 
 $up->release_all;
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:one', 'held') // 0) == 0 }
+eventually { $t->state->held('one') == 0 }
     'permit released before lingering close', 5;
 $running->close;
 

@@ -18,7 +18,7 @@ my ($LIMIT, $STAY) = (8, 4);
 my $RELOADS = $ENV{DSEM_LONG} ? 100 : 8;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -39,7 +39,7 @@ http {
 }
 EOF_CONF
 
-sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub sessions { $t->state->session_count }
 
 my $load = $t->load_start(urls => [ $node->url('/reloaded') ],
     clients => 20, seconds => 600);
@@ -78,8 +78,7 @@ is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 eventually { !$node->draining } 'old workers gone';
 eventually { sessions() == 2 } 'only live sessions';
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting';
+eventually { !$t->state->exists('api') } 'nothing held, none waiting';
 is scalar($node->grep_log(qr/\[warn\]|of a dead worker/)), 0,
     'no warning logged';
 

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
@@ -47,8 +47,8 @@ for (1 .. $reloads) {
     my $served = $up->served;
     wait_for { $up->served > $served + 30 } 10, 'the load to go on';
     $waited++ if wait_for {
-        my %of = @{ $redis->cmd('HGETALL', 'dsem:{0}:s:api') };
-        $of{waiting} && $of{held};
+        my $of = $t->state->figures('api');
+        $of->{waiting} && $of->{held};
     } 15, 'requests in flight and waiting';
     $node->reload;
     $drained++ if $node->draining;
@@ -63,9 +63,8 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
 is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, 5, 'limit reached, never exceeded';
 is $up->served, $result->{count}, 'each request served once';
-eventually { $redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') == 0 }
-    'nothing held, none waiting';
-is $redis->cmd('ZCARD', 'dsem:{0}:sessions'), 4, 'only live sessions';
+eventually { $t->state->exists('api') == 0 } 'nothing held, none waiting';
+is $t->state->session_count, 4, 'only live sessions';
 is scalar(map { $_->grep_log(qr/\[warn\]/) } $node, $other), 0,
     'no warning logged';
 

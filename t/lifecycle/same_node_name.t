@@ -17,7 +17,7 @@ use Dsem::Test;
 my ($LIMIT, $LEASE) = (4, 1);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
@@ -41,9 +41,7 @@ EOF_CONF
 
 my ($dies, $lives) = $t->fleet(2, $conf);
 
-sub sessions {
-    return @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
-}
+sub sessions { return $t->state->sessions }
 
 eventually { sessions() == 2 } 'two sessions';
 is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'same node name';

@@ -42,8 +42,7 @@ EOF_CONF
 
 sub sessions {
     my ($node) = @_;
-    my @all = grep { /^$node:/ }
-        @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    my @all = grep { /^$node:/ } $t->state->sessions;
     return scalar @all;
 }
 
@@ -59,7 +58,7 @@ eventually { sessions('workers') == 3 } 'one session per worker';
 eventually { $node->cache_processes == 2 } 'cache processes running';
 eventually { connections() == 6 } 'cache processes not connected';
 my $names = join ' ', sort map { (split /:/)[1] }
-    @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) };
+    $t->state->sessions;
 is $names, '0 1 2', 'session named for worker';
 
 $node->reload;
@@ -92,8 +91,7 @@ eventually { ($redis->calls->{publish} // 0) > $beats + 1 }
     'single process: still running';
 $up->release_all;
 is $_->wait->status, 200, 'single process: request served' for @running;
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
-    'single process: permits returned';
+eventually { !$t->state->exists('api') } 'single process: permits returned';
 is $up->peak, 2, 'single process: never exceeded';
 $single->quit;
 is sessions('single'), 0, 'single process: gone';

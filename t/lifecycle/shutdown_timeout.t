@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -36,15 +36,12 @@ http {
 }
 EOF_CONF
 
-sub counts {
-    my $of = $redis->cmd('HMGET', 'dsem:{0}:s:api', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$of;
-}
+sub counts { return $t->state->counts('api') }
 
 my @requests;
 for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
     my $old;
-    wait_for { $old = $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1)->[0] };
+    wait_for { ($old) = $t->state->sessions };
     $up->reset;
     @requests = map { $node->begin('/ended?hang=1') } 1 .. 10;
     eventually { $up->now == 10 } 'ten requests running';
@@ -62,8 +59,7 @@ for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
     cmp_ok $ended, '<', 5, 'ended in time';
     eventually { counts() eq '0 0' } 'nothing left', 3;
     eventually { !$node->draining } 'old worker gone', 3;
-    is $redis->cmd('ZSCORE', 'dsem:{0}:sessions', $old), undef,
-        'session removed';
+    is $t->state->lease_end($old), undef, 'session removed';
     is $up->peak, 10, 'limit reached, never exceeded';
     is $node->get('/ended?t=1')->status, 200, 'new worker serves';
 }

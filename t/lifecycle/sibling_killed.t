@@ -18,7 +18,7 @@ use Dsem::Test;
 my $HEARTBEAT = 1;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -44,7 +44,7 @@ EOF_CONF
 my $node = $t->node('a', $conf, WORKERS => 3);
 my $other = $t->node('b', $conf, WORKERS => 1);
 
-sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub sessions { $t->state->session_count }
 
 # the kernel chooses the worker: one permit with each
 
@@ -62,8 +62,7 @@ wait_for {
 } 10, 'a request in each worker';
 my ($dies, $stands, $lives) = sort { $a <=> $b } keys %of;
 my $asks = $other->begin('/freed?t=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'no free permit';
+eventually { $t->state->waiting('api') == 1 } 'no free permit';
 
 $node->freeze($node->pid);
 $node->freeze($stands);

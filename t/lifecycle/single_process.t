@@ -38,7 +38,7 @@ my $limited = $conf
     =~ s/(server \{)/dsem_redis %%REDIS%%; dsem_node %%NODE%%;\n    $1/r
     =~ s/(proxy_pass)/dsem api limit=3 queue=100 timeout=10s;\n$1/r;
 
-sub sessions { $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub sessions { $t->state->session_count }
 
 my $node = $t->node('single', $limited);
 my $result = $t->load(urls => [ $node->url('/single') ], clients => 20,

@@ -112,9 +112,7 @@ my @all = map { $fleet[ $_ % 2 ]->begin('/storm?hang=1') } 1 .. $LIMIT;
 eventually { $up->now == $LIMIT } 'all permits available';
 $up->release_all;
 is $_->wait->status, 200, 'request served' for @all;
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api', 'dsem:{0}:q:api') }
-    'nothing held, none waiting';
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 }
-    'only live sessions', 3;
+eventually { !$t->state->exists('api') } 'nothing held, none waiting';
+eventually { $t->state->session_count == 4 } 'only live sessions', 3;
 
 $t->done;

@@ -20,7 +20,7 @@ my @STEPS = (60, -60, 3600, -3600);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $clock = Dsem::Clock->new($t);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
@@ -57,26 +57,20 @@ my $stepped = do {
 };
 my $other = $t->node('other', $conf);
 
-sub sessions {
-    my $all = $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1);
-    return join ' ', sort @$all;
-}
-
-sub epochs { return { @{ $redis->cmd('HGETALL', 'dsem:{0}:epochs') } } }
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:steady', 'held') // 0 }
+sub sessions { return join ' ', sort $t->state->sessions }
+sub held { return $t->state->held('steady') }
 
 my @long = map { $_->begin('/steady?hang=1') } $stepped, $other;
 my $holder = $other->begin('/impatient?hang=1');
 wait_for { $up->now == 3 } 15, 'long requests';
-my ($before, $epochs) = (sessions(), epochs());
+my ($before, $epochs) = (sessions(), $t->state->epochs);
 my $load = $t->load_start(clients => 12, seconds => 3600,
     urls => [ map { $_->url('/steady') } $stepped, $other ]);
 wait_for { $up->now('steady') == $LIMIT } 15, 'load';
 
 for my $step (@STEPS) {
     my @waiting = map { $_->begin('/impatient') } $stepped, $other;
-    wait_for { ($redis->cmd(qw(HGET dsem:{0}:s:impatient waiting)) // 0) == 2 }
-        5, 'two requests queued';
+    wait_for { $t->state->waiting('impatient') == 2 } 5, 'two requests queued';
     my ($real, $served) = (now, $up->served);
     my $shown = $stepped->logged($stepped->get('/steady'))->{msec};
     $clock->step($step);
@@ -93,7 +87,7 @@ for my $step (@STEPS) {
     cmp_ok $up->served, '>', $served + 20, "$step s: service continues";
 }
 
-is_deeply epochs(), $epochs, 'same epochs';
+is_deeply $t->state->epochs, $epochs, 'same epochs';
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'every request served';
 is $up->release_all, 3, 'long requests still running';

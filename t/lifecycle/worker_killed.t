@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
@@ -45,10 +45,10 @@ EOF_CONF
 
 sub waiting {
     my ($name) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+    return $t->state->waiting($name);
 }
 
-sub sessions { @{ $redis->cmd('ZRANGE', 'dsem:{0}:sessions', 0, -1) } }
+sub sessions { $t->state->sessions }
 
 # the worker holds all permits of one semaphore and heads the other queue
 

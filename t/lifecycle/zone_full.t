@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -40,8 +40,7 @@ sub warnings { return $_[0]->grep_log(qr/\[warn\].*dsem: zone full/) }
 
 my $small = $t->node('small', $conf, SIZE => '64k');
 eventually { warnings($small) } 'warned';
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
-    'every worker has a session';
+eventually { $t->state->session_count == 56 } 'every worker has a session';
 
 my $load = $t->load(urls => [$small->url('/limited?t=2')], clients => 20,
     requests => 200);
@@ -52,7 +51,7 @@ like +(warnings($small))[0], qr/"dsem_zone_size"/, 'directive named';
 $small->quit;
 
 my $large = $t->node('large', $conf, SIZE => '1m');
-eventually { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 56 }
+eventually { $t->state->session_count == 56 }
     'a session for each worker of the larger one';
 is $large->get('/limited?t=1')->status, 200, 'request served';
 is scalar(warnings($large)), 0, 'no warning';

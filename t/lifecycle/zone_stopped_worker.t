@@ -18,7 +18,7 @@ use Dsem::Test;
 my $HEARTBEAT = 0.4;
 
 my $t = Dsem::Test->new(lease => 2);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $library = $t->dir . '/stop.so';
@@ -97,7 +97,7 @@ $t->done;
 
 ###############################################################################
 
-sub sessions { return $redis->cmd('ZCARD', 'dsem:{0}:sessions') }
+sub sessions { return $t->state->session_count }
 
 sub new_workers {
     my %old = map { $_ => 1 } @old, $stopped;

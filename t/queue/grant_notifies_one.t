@@ -67,7 +67,8 @@ while (1) {
     push @messages, [ $channel, split ' ', $text ] if $text =~ /^grant /;
 }
 my $seen = $monitor->read_until(qr/the end/);
-my $syncs = () = $seen =~ /"EVALSHA"[^\n]*:s:api"/g;
+my $key = $t->state->semaphore_key('api');
+my $syncs = () = $seen =~ /"EVALSHA"[^\n]*"\Q$key\E"/g;
 
 # a worker that releases a permit learns of the grant by the reply
 

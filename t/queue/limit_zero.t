@@ -60,7 +60,7 @@ is($served->wait->status, 200, 'running request served');
 is($node->get('/variable?limit=1')->header('X-Dsem'), 'PASSED',
     'limit one: request passes');
 
-my @keys = grep { /:q:/ } @{ $redis->cmd('KEYS', '*') };
-is_deeply(\@keys, [], 'no queue left');
+my @queues = map { $t->state->queue_key($_) } qw(closed variable);
+is($redis->cmd('EXISTS', @queues), 0, 'no queue left');
 
 done_testing();

@@ -74,7 +74,7 @@ order(2, 0);
 
 wait_for { !semaphore() } 15, 'no permit held';
 is_limit(2, 'after idleness');
-is $redis->cmd('PTTL', $t->state->orders_key), -1, 'for ever';
+is $redis->cmd('PTTL', ($t->state->shard_keys)[1]), -1, 'for ever';
 $redis->client_kill;
 is_limit(2, 'after a reconnect');
 $node->reload;

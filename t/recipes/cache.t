@@ -23,7 +23,7 @@ my $line = Fleet::Conf::semaphore($recipe, 'pages');
 my ($limit, $queue) = @$line{qw(limit queue)};
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -120,4 +120,4 @@ sub stale {
 }
 
 sub both { $node->client->start('http://127.0.0.1:' . $node->port(2) . $_[0]) }
-sub waiting { $redis->cmd(qw(HGET dsem:{0}:s:pages waiting)) // 0 }
+sub waiting { $t->state->waiting('pages') }

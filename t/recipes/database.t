@@ -22,7 +22,7 @@ my $limit = $line->{limit};
 my ($exports, $weight) = $recipe =~ /queue=(\d+) \S+ weight=(\d+)/;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -77,8 +77,4 @@ is($up->peak, $limit, 'limit never exceeded');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:database', 'held',
-        'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('database') }

@@ -17,7 +17,7 @@ use Dsem::Test;
 use Fleet::Conf;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $pages = $t->upstream;
 my $up = $t->upstream;
 
@@ -72,8 +72,7 @@ is($_->wait->status, 200, 'request served') for @$held;
 my @refused = map { $node->begin('/shop/?hang=1') } 1 .. @$held + 2;
 eventually { $pages->now == @refused } 'more pages than limit';
 is($up->now, @$held, 'no page at backend');
-my @state = @{ $redis->cmd(qw(HMGET dsem:{0}:s:shop held waiting)) };
-is($state[0], @$held, 'no page with permit');
+is($t->state->held('shop'), @$held, 'no page with permit');
 $_->release_all for $up, $pages;
 for my $request (@refused) {
     is_page($request->wait, $request->nonce . " /shop/?hang=1\n");
@@ -108,8 +107,7 @@ sub fill {
     eventually { $up->now == $line->{limit} } 'limit reached';
     my @waiting = map { $node->begin("/$name/?t=1") } 1 .. $line->{queue};
     eventually {
-        ($redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0)
-            == $line->{queue};
+        $t->state->waiting($name) == $line->{queue};
     } 'queue full';
     return \@held, \@waiting;
 }

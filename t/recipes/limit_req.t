@@ -21,7 +21,7 @@ my $line = Fleet::Conf::semaphore($recipe, 'api');
 my ($burst) = $recipe =~ /burst=(\d+)/;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r;
@@ -74,5 +74,5 @@ sub refused {
     return scalar grep { $_->done && $_->status == $status } @requests;
 }
 
-sub held { $redis->cmd(qw(HGET dsem:{0}:s:api held)) // 0 }
-sub waiting { $redis->cmd(qw(HGET dsem:{0}:s:api waiting)) // 0 }
+sub held { $t->state->held('api') }
+sub waiting { $t->state->waiting('api') }

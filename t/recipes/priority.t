@@ -21,7 +21,7 @@ my $free = Fleet::Conf::semaphore($recipe, '$free');
 my $all = Fleet::Conf::semaphore($recipe, 'search');
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -87,5 +87,5 @@ sub paid { ask($_[0], 'X-Api-Key' => $key) }
 
 sub waiting {
     my ($name) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+    return $t->state->waiting($name);
 }

@@ -20,7 +20,7 @@ my $recipe = recipe('With auth_request and mirror',
 my $limit = Fleet::Conf::semaphore($recipe, 'authorize')->{limit};
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -64,7 +64,6 @@ eventually { $up->now('/page') == $limit + 1 } 'requests not limited';
 $up->release_all;
 $_->wait for @pages;
 
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:authorize', 'held') // 0) == 0 }
-    'no permit held';
+eventually { $t->state->held('authorize') == 0 } 'no permit held';
 
 $t->done;

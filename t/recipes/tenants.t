@@ -22,7 +22,7 @@ my $all = Fleet::Conf::semaphore($recipe, 'api');
 my %key = reverse $recipe =~ /^ +([0-9a-f]{24}) +(\w+);/mg;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -68,7 +68,7 @@ my @strangers = map { ask($_, hang => 1) } 1 .. $share->{limit};
 eventually { $up->now == $all->{limit} } 'global limit reached';
 eventually { waiting('api') == $share->{limit} - $left }
     'few requests queued globally';
-is($redis->cmd(qw(HGET dsem:{0}:s:tenant:stranger held)), $share->{limit},
+is($t->state->held('tenant:stranger'), $share->{limit},
     'unknown tenants share a name');
 
 $up->release_all;
@@ -103,5 +103,5 @@ sub line_of {
 
 sub waiting {
     my ($name) = @_;
-    return $redis->cmd('HGET', "dsem:{0}:s:$name", 'waiting') // 0;
+    return $t->state->waiting($name);
 }

@@ -20,7 +20,7 @@ my $recipe = recipe('WebSockets');
 my $limit = Fleet::Conf::semaphore($recipe, 'sockets')->{limit};
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
@@ -82,4 +82,4 @@ sub open_on {
 }
 
 sub head { $_[0]->read_until(qr/\r\n\r\n/) }
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:sockets', 'held') // 0 }
+sub held { $t->state->held('sockets') }

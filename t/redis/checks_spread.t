@@ -50,11 +50,13 @@ wait_for { $up->now == $NAMES } 15, 'a permit of each name';
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
 my ($text, @syncs, %seen) = ('');
+my $key = $t->state->semaphore_key('');
 eventually {
     $text .= $monitor->read(0);
     $text =~ s/\A(.*\n)//s;
     for (split /\n/, $1 // '') {
-        my ($at, $name) = /^\+([\d.]+) .* "EVALSHA" .*:s:(n\d+)"/i or next;
+        my ($at, $name) = /^\+([\d.]+) .* "EVALSHA" .*"\Q$key\E(n\d+)"/i
+            or next;
         push @syncs, [$at, $name];
         $seen{$name}++;
         last if keys %seen == $NAMES;

@@ -72,7 +72,7 @@ is subscribers(), $before, 'one byte: same subscriptions';
 # a message of another sender
 
 my @sessions = $t->state->sessions;
-my $entries = $t->state->entries;
+my $epochs = $t->state->epochs;
 my $holder = $fleet[0]->begin('/told?hang=1');
 wait_for { $up->now == 1 } 15, 'the permit';
 my $waiting = $fleet[1]->begin('/told');
@@ -86,7 +86,7 @@ cmp_ok now - $released, '<', 3, 'large: granted by poll';
 is $holder->wait->status, 200, 'large: holder served';
 eventually { subscribers() =~ /^\d+ \d+$/ && subscribers() ne $before }
     'large: both subscribed again';
-is_deeply $t->state->entries, $entries, 'large: commands not disturbed';
+is_deeply $t->state->epochs, $epochs, 'large: commands not disturbed';
 loaded('afterwards');
 
 is scalar(map { $_->grep_log(qr/\[(?:warn|error)\]/) } @fleet), 0,

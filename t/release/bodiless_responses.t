@@ -17,7 +17,7 @@ use IO::Socket::INET;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $interim = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 10)
@@ -105,6 +105,5 @@ done_testing();
 # permits held and tickets waiting
 sub state {
     my ($name) = @_;
-    my $state = $redis->cmd('HMGET', "dsem:{0}:s:$name", 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
+    return $t->state->counts($name);
 }

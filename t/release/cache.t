@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -125,7 +125,4 @@ eventually { state() eq '0 0' } 'no permit held';
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

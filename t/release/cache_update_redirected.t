@@ -19,7 +19,7 @@ plan skip_all => 'no lua module for this nginx'
     if $ENV{DSEM_NGINX} || ! -e "$modules/ngx_http_lua_module.so";
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 # loaded before, its filters run after
@@ -75,7 +75,4 @@ eventually { state() eq '0 0' } 'no permit held';
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

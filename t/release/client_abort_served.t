@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my @fleet = my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -84,6 +84,5 @@ is($_->wait->status, 200, 'request served') for @all;
 
 done_testing();
 
-sub counts { $redis->cmd('HMGET', 'dsem:{0}:s:serves', 'held', 'waiting') }
-sub held { counts()->[0] // 0 }
-sub waiting { counts()->[1] // 0 }
+sub held { $t->state->held('serves') }
+sub waiting { $t->state->waiting('serves') }

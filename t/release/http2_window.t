@@ -19,7 +19,7 @@ my $STREAMS = 128;
 my $SIZE = 200_000;     # more than nginx buffers of it
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -94,7 +94,4 @@ cmp_ok($up->peak, '<=', 4, 'four never exceeded');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:four', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('four') }

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $mirrored = $t->upstream;
 my $up = $t->upstream;
 
@@ -76,4 +76,4 @@ for my $path ('/response', '/log') {
 
 done_testing();
 
-sub waiting { $redis->cmd('HGET', 'dsem:{0}:s:one', 'waiting') // 0 }
+sub waiting { $t->state->waiting('one') }

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -105,4 +105,4 @@ for my $path ('/log', '/response/unbuffered') {
 
 done_testing();
 
-sub held { $redis->cmd('HGET', 'dsem:{0}:s:one', 'held') // 0 }
+sub held { $t->state->held('one') }

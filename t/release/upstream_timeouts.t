@@ -20,7 +20,7 @@ use Dsem::Client::Raw;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 # servers that never accept: connections are made until the backlog is full,
@@ -109,7 +109,4 @@ is($up->peak, 1, 'one at a time');
 done_testing();
 
 # permits held and tickets waiting
-sub state {
-    my $state = $redis->cmd('HMGET', 'dsem:{0}:s:one', 'held', 'waiting');
-    return join ' ', map { $_ // 0 } @$state;
-}
+sub state { return $t->state->counts('one') }

@@ -58,7 +58,7 @@ EOF_CONF
 
 sub calls { return ($redis->calls->{evalsha} // 0) }
 
-sub held { return $redis->cmd('HGET', "dsem:{0}:s:$_[0]", 'held') // 0 }
+sub held { return $t->state->held($_[0]) }
 
 # how many commands twenty requests cost, one after the other
 sub cost {

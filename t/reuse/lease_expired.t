@@ -41,7 +41,7 @@ EOF_CONF
 my $keeps = $t->node('keeps', $conf);
 my $takes = $t->node('takes', $conf);
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { return $t->state->held('api') }
 
 # a request that finds an idle permit sends no command
 sub reused {
@@ -50,7 +50,7 @@ sub reused {
         && $redis->calls->{evalsha} == $before;
 }
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
+wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 eventually { reused() } 'one idle permit held', 15;
 
 $keeps->freeze;
@@ -61,12 +61,14 @@ eventually { $up->now == 2 } 'permit free after lease', 15;
 
 my $late = $keeps->begin('/');
 $keeps->thaw;
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'new request queued', 15;
+eventually { $t->state->waiting('api') == 1 } 'new request queued', 15;
 is($up->peak, 2, 'limit reached, never exceeded');
 
 $up->release_all;
 is($_->wait->status, 200, 'request served') for @long, $late;
 is($up->peak, 2, 'limit never exceeded');
+
+# idle permits stay for a minute
+$_->quit for $keeps, $takes;
 
 $t->done;

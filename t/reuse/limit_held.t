@@ -36,7 +36,7 @@ http {
 }
 EOF_CONF
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'sessions open';
+wait_for { $t->state->session_count == 4 } 15, 'sessions open';
 my @urls = map { $_->url('/?t=5') } @node;
 
 # while no request waits, permits pass from request to request

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -37,9 +37,9 @@ http {
 }
 EOF_CONF
 
-sub order { $redis->cmd('HSET', 'dsem:{0}:orders', 'api', $_[0]) }
+sub order { $t->state->order('api', $_[0]) }
 
-sub state { return $redis->cmd('HGET', 'dsem:{0}:s:api', $_[0]) // 0 }
+sub state { return $t->state->figure('api', $_[0]) }
 
 # requests without a break, which hardly ever ask
 
@@ -59,7 +59,7 @@ eventually { state('waiting') == 3 && state('held') == 1 }
 $up->reset;
 wait_for { $up->served > 20 } 15, 'one at a time';
 is($up->peak, 1, 'lower limit kept');
-$redis->cmd('DEL', 'dsem:{0}:orders');
+$t->state->drop_orders;
 
 my $result = $load->wait;
 is_deeply([keys %{ $result->{statuses} }], [200], 'no request refused');

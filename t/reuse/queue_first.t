@@ -46,8 +46,7 @@ eventually { $up->now == 2 } 'limit reached';
 $proxy->delay(0.5, 's2c');
 
 my $first = $node->begin('/?t=1');
-eventually { $redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') == 1 }
-    'one ticket in queue';
+eventually { $t->state->waiting('api') == 1 } 'one ticket in queue';
 
 $leaves->close;
 eventually { $up->now == 1 } 'permit released';

@@ -40,13 +40,18 @@ EOF_CONF
 my $keeps = $t->node('keeps', $conf);
 my $asks = $t->node('asks', $conf);
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+# sessions that may have idle permits, and those asked to release them
+sub idle {
+    return join ' ', @{ $t->state->figures('api') }{qw(active recalled)};
+}
+
+sub held { return $t->state->held('api') }
 
 sub syncs { return $redis->calls->{evalsha} // 0 }
 
 # two idle permits on one node: its share of four among two workers
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 2 } 15, 'sessions open';
+wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 eventually {
     my @two = map { $keeps->begin('/?t=20') } 1, 2;
     $_->wait for @two;
@@ -65,11 +70,9 @@ my @four = map { $asks->begin('/?hang=1') } 1 .. 4;
 eventually { $up->now == 4 } 'all four requests served';
 cmp_ok(now - $began, '<', 5, 'served before idle time ends');
 my $waits = $keeps->begin('/?t=1');
-wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 } 15,
-    'one request queued';
+wait_for { $t->state->waiting('api') == 1 } 15, 'one request queued';
 # until no session may have idle permits the queue may be longer
-wait_for { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'keep') // '0 0')
-    eq '0 0' } 15, 'all idle permits recalled';
+wait_for { idle() eq '0 0' } 15, 'all idle permits recalled';
 is($keeps->get('/')->status, 503, 'next request rejected');
 is($up->peak, 4, 'limit reached, never exceeded');
 $up->release_all;
@@ -80,7 +83,6 @@ is($_->wait->status, 200, 'request served') for @four, $waits;
 eventually { held() <= 2 } 'idle permits released';
 
 $_->quit for $keeps, $asks;
-eventually { !$redis->cmd('EXISTS', 'dsem:{0}:s:api') }
-    'exiting worker releases all';
+eventually { !$t->state->exists('api') } 'exiting worker releases all';
 
 $t->done;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -36,7 +36,7 @@ http {
 }
 EOF_CONF
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { return $t->state->held('api') }
 
 sub two_idle {
     my @two = map { $node->begin('/?limit=4&t=20') } 1, 2;
@@ -54,9 +54,8 @@ eventually { two_idle() } 'old limit: permits idle again', 15;
 my $one = $node->begin('/?limit=4&hang=1');
 eventually { $up->now == 1 } 'one request served';
 my $two = $node->begin('/?limit=1&hang=1');
-eventually { ($redis->cmd('HGET', 'dsem:{0}:s:api', 'waiting') // 0) == 1 }
-    'limit 1: next request queued';
-is $redis->cmd('HGET', 'dsem:{0}:s:api', 'limit'), 1, 'new limit in redis';
+eventually { $t->state->waiting('api') == 1 } 'limit 1: next request queued';
+is $t->state->limit('api'), 1, 'new limit in redis';
 is $up->now, 1, 'one request at upstream';
 
 $up->release_all;

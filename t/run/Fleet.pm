@@ -20,6 +20,7 @@ use Dsem::Test ();
 use Dsem::Node;
 use Dsem::Process;
 use Dsem::Redis;
+use Dsem::State;
 use Dsem::Upstream;
 
 use Fleet::Conf;
@@ -92,6 +93,7 @@ sub service { $_[0]{service} }
 sub semaphore { $_[0]{sem} }
 sub backend { $_[0]{backend} }
 sub redis { $_[0]{redis} }
+sub state { Dsem::State->new($_[0]{redis}) }
 sub node { $_[0]{node}{ $_[1] } }
 
 # The harness needs one free port only, the backend's.
@@ -113,13 +115,14 @@ sub waiting {
     my ($self) = @_;
     my $sock = $self->{gauge} //= IO::Socket::UNIX->new(
         Peer => $self->{redis}->unix) // return;
+    my $state = $self->state;
     $self->{asked} //= syswrite $sock,
-        "HGET dsem:{0}:s:reports waiting\r\n";
+        join(' ', $state->waiting_asked('reports')) . "\r\n";
     return unless IO::Select->new($sock)->can_read(0.1);
     delete $self->{asked};
     my $n = sysread $sock, my $reply, 4096;
-    return $1 || 0
-        if $n && $reply =~ /^\$(?:-1|\d+\r\n(\d+))\r\n/;
+    return $state->waiting_replied($1)
+        if $n && $reply =~ /^\$(?:-1|\d+\r\n(.*))\r\n/;
     delete $self->{gauge};
     return;
 }
@@ -127,7 +130,7 @@ sub waiting {
 # True when no permit is held and no ticket waits: the key is deleted then.
 sub settled {
     my ($self) = @_;
-    return !$self->{redis}->cmd('EXISTS', 'dsem:{0}:s:reports');
+    return !$self->state->exists('reports');
 }
 
 sub access_log {

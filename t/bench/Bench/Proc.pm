@@ -3,7 +3,8 @@ package Bench::Proc;
 # Processes as the kernel shows them: CPU time used, and the CPUs on which they
 # may run.
 #
-# Called by: Bench::Quiet, Bench::Contended, Bench::World, Bench::Machine.
+# Called by: Bench::Quiet, Bench::Contended, Bench::World, Bench::Cycle,
+# Bench::Machine, scale.pl.
 
 use strict;
 use warnings;
@@ -25,6 +26,17 @@ sub cpu {
             : ticks($pid) * TICK;
     }
     return $seconds;
+}
+
+# CPU time of the main thread once it sleeps, in seconds; nothing without
+# schedstat. While a thread runs, the kernel updates its figure at ticks only.
+sub cpu_asleep {
+    my ($pid) = @_;
+    return unless -e "/proc/$pid/task/$pid/schedstat";
+    for (1 .. 10_000) {
+        last if line("/proc/$pid/task/$pid/stat") =~ /.*\) S /;
+    }
+    return (split ' ', line("/proc/$pid/task/$pid/schedstat"))[0] / 1e9;
 }
 
 sub line {

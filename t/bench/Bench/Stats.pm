@@ -2,7 +2,7 @@ package Bench::Stats;
 
 # Statistics over the rounds.
 #
-# Called by: Bench::Contended, Bench::Quiet, Bench::Report.
+# Called by: Bench::Contended, Bench::Quiet, Bench::Report, scale.pl.
 
 use strict;
 use warnings;

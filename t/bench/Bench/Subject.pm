@@ -100,11 +100,11 @@ sub start {
 # Waits until exactly the workers of this subject are registered in Redis.
 sub wait_for_sessions {
     my ($self) = @_;
-    my $redis = $self->{stage}->redis;
+    my $state = Dsem::State->new($self->{stage}->redis,
+        "bench-$self->{key}:{0}");
     my $n = $self->{nodes} * $self->{workers};
-    wait_for {
-        $redis->cmd('ZCARD', "bench-$self->{key}:{0}:sessions") == $n
-    } 30, "$self->{title}: $n sessions";
+    wait_for { $state->session_count == $n } 30,
+        "$self->{title}: $n sessions";
 }
 
 sub node {

@@ -1,225 +1,239 @@
 package Bench::World;
 
-# A database with a number of sessions and semaphores, created by the real
-# scripts, and a cycle of syncs that can be repeated without end:
+# A database with the sessions and semaphores of one edition, created by its own
+# scripts: no key is written here. measure() says what the calls of a piece of
+# code cost inside Redis. It makes them one by one, and reads the CPU time of
+# Redis after each: on a busy machine the longest entry of the slow log is often
+# an interruption of Redis, which uses no CPU time.
 #
-#   steady     each sync releases a batch of permits and acquires as many; the
-#              semaphore is never empty
-#   alone      a batch is acquired, and released by the next sync: the semaphore
-#              is created and deleted each time
-#   contended  as steady, but all permits are held, and released ones are
-#              granted to the head of the queue, in another session
-#   recalled   the one permit is idle in a session and recalled for another,
-#              which uses it twice and keeps it
-#   empty      a script that does nothing, for comparison
+# Sessions have long leases and send no heartbeats of their own. The clock in
+# Redis moves with hello, beat and bye only, so sessions that keep quiet become
+# silent, or expire, exactly where a case calls age() and wake().
 #
-# Called by: scale.pl.
+# Called by: Bench::Cycle, Bench::Crowd, Bench::Queue, Bench::Bytes.
 
 use strict;
 use warnings;
 
 use Carp qw(croak);
-use IO::Select;
-use IO::Socket::UNIX;
-use List::Util qw(max);
-use POSIX qw(ceil);
+use List::Util qw(max min);
 
 use Bench::Proc;
 use Bench::Wire;
-use Dsem::Process;
-use Dsem::Scripts;
-use Dsem::Wait qw(wait_for);
+use Dsem::Wait qw(now wait_for);
 
-# ms; no session may expire meanwhile
-use constant LEASE => 3_600_000;
+use constant {
+    LEASE => 3_600_000,     # ms; no session expires
+    SHORT => 2_000,         # ms; sessions and bars that do
+    QUEUE => 1_000_000,     # queue limit; tickets
+    SETS_LIMIT => 1, REUSES => 2,   # flags
+    PERIOD => 30,           # seconds; a measurement is cut after them
+    TURN => 20_000,         # calls that finish the work of one, at most
+    SLOW => 500,            # us; faster calls have no entry in the slow log
+    SLOW_ENTRIES => 20_000,
+};
 
-my $databases = 0;
+# to be given to the redis-server of the stage
+sub redis_args {
+    return '--databases', 64, '--slowlog-log-slower-than', SLOW,
+        '--slowlog-max-len', SLOW_ENTRIES;
+}
 
-# sessions, semaphores, batch, kind; and optionally registered (number of more
-# sessions), known (number of more semaphores, with one permit), accounts
-# (number of more sessions with a permit of the first semaphore), held (permits
-# of each session above its batch), waiting (tickets)
+my @free = (1 .. 63);
+
+# limit: of its semaphores; flags: of every sync
 sub new {
-    my ($class, $stage, %spec) = @_;
+    my ($class, $stage, $edition, %opt) = @_;
     my $self = bless {
-        kind => 'steady', sessions => 100, semaphores => 100, batch => 1,
-        waiting => 0, registered => 0, known => 0, accounts => 0, held => 0,
-        %spec, redis => $stage->redis, sha => {}, at => 0,
+        redis => $stage->redis, edition => $edition, limit => 1_000_000,
+        flags => SETS_LIMIT, entered => 0, live => [], %opt,
+        db => shift @free // croak 'no database left',
     }, $class;
-    $self->{db} = $databases++;
     $self->{wire} = Bench::Wire->new($self->{redis}->unix, $self->{db});
-    $self->{scripts} = Dsem::Scripts->new($stage);
-    $self->{members} = [ $self->enter($self->{sessions}) ];
-    $self->enter($self->{registered});
-    my $cycle = $self->can($self->{kind}) // \&quiet;
-    $self->{cycle} = [ $self->$cycle ];
-    $self->add_passive;
     return $self;
 }
 
-sub batch { $_[0]{batch} }
+sub edition { $_[0]{edition} }
+
+sub end {
+    my ($self) = @_;
+    $self->{wire}->call(Bench::Wire::command('FLUSHDB'));
+    push @free, delete $self->{db};
+}
+
+###########################################################################
+# sessions
+
+# Registers n sessions, without accounts.
+sub enter {
+    my ($self, $n, %arg) = @_;
+    my @new = map {
+        { name => name(++$self->{entered}), epoch => 1, lease => LEASE, %arg }
+    } 1 .. $n;
+    my $edition = $self->{edition};
+    $self->send(map {
+        $edition->hello($_, 0), $edition->declared($_)
+    } @new);
+    return @new;
+}
+
+# The same, and wake() keeps them from becoming silent.
+sub enter_live {
+    my ($self, $n) = @_;
+    my @new = $self->enter($n);
+    push @{ $self->{live} }, @new;
+    return @new;
+}
+
+sub name { my ($n) = @_; return sprintf 'node:0:%016x', $n }
+
+# Commands of a session that connects again; held: its permits of s0.
+sub again {
+    my ($self, $session, $held) = @_;
+    my $edition = $self->{edition};
+    $session->{epoch}++;
+    return $edition->hello($session, $self->{entered}),
+        $held ? $edition->declare($session, 's0', held => $held,
+            limit => $self->{limit}) : (),
+        $edition->declared($session);
+}
+
+sub wake {
+    my ($self) = @_;
+    $self->send(map { $self->{edition}->beat($_) } @{ $self->{live} });
+}
+
+# Waits until sessions that send nothing are silent, and short leases and bars
+# have ended. The next wake() moves the clock.
+sub age {
+    my $end = now + SHORT / 1000 + 0.2;
+    wait_for { now >= $end } 60, 'sessions to become silent';
+}
+
+###########################################################################
+# calls
+
+sub command {
+    my ($self, $session, $name, %arg) = @_;
+    return $self->{edition}->sync($session, $name,
+        limit => $self->{limit}, flags => $self->{flags}, %arg);
+}
+
+# Tickets of weight 1 from number $from on, for acquire.
+sub tickets {
+    my ($from, $n, $queue) = @_;
+    return [ map { [ $_, 1, 0, $queue // QUEUE ] } $from .. $from + $n - 1 ];
+}
+
+# Replies are checked and ignored. A pipeline, unless each call is measured.
+sub send {
+    my ($self, @commands) = @_;
+    if ($self->{meter}) {
+        $self->call($_) for @commands;
+        return;
+    }
+    while (my @some = splice @commands, 0, Bench::Wire::AT_ONCE) {
+        $self->{wire}->send(@some);
+    }
+}
 
 sub call {
-    my ($self, $script, $name, @argv) = @_;
-    my $sha = $self->{sha}{$script} //= $self->{redis}->cmd(qw(SCRIPT LOAD),
-        Dsem::Test->script($script));
-    my @keys = $self->{scripts}->keys_of($script, $name);
-    return Bench::Wire::command('EVALSHA', $sha, scalar @keys, @keys, @argv);
+    my ($self, $command) = @_;
+    my $meter = $self->{meter} or return $self->{wire}->call($command);
+    croak 'more than ' . PERIOD . ' s' if now > $meter->{until};
+    my $reply = eval { $self->{wire}->call($command) };
+    my $failed = $@;
+    $self->count;
+    die $failed if $failed;
+    return $reply;
 }
 
-# Registers n sessions; returns their names.
-sub enter {
-    my ($self, $n) = @_;
-    my @names = map { $self->{scripts}->session('node')->name } 1 .. $n;
-    $self->{wire}->send(map {
-        $self->call('hello', undef, $_, 1, 1, 0, 1, LEASE, 'f00', 0, 0,
-            '-'),
-        $self->call('declared', undef, $_, 1, 1)
-    } @names);
-    return @names;
+# The CPU time of Redis since the last call.
+sub count {
+    my ($self) = @_;
+    my $meter = $self->{meter};
+    my $cpu = Bench::Proc::cpu_asleep($self->{redis}->pid) // return;
+    $meter->{longest} = max($meter->{longest} // 0, $cpu - $meter->{cpu});
+    $meter->{sum} += $cpu - $meter->{cpu};
+    $meter->{cpu} = $cpu;
 }
 
-# One sync command; acquires $asks tickets of weight 1, from number $ticket on.
+# One sync, as a hash.
 sub sync {
-    my ($self, $session, $name, $release, $ticket, $asks) = @_;
-    my $limit = $self->{limit} // 1_000_000;
-    return $self->call('sync', $name, $session, 1, 1, 1, $name, $limit,
-        $self->{kind} eq 'recalled' ? 3 : 1, $release, 0, $asks, 0,
-        map { $ticket + $_, 1, 0, 100_000 } 0 .. $asks - 1);
+    my ($self, $session, $name, %arg) = @_;
+    my $reply = $self->call($self->command($session, $name, %arg));
+    return $self->{edition}->decode($reply);
 }
 
-sub quiet {
-    my ($self) = @_;
-    my ($sessions, $semaphores, $batch)
-        = @$self{qw(sessions semaphores batch)};
-    my @pairs = map {
-        [ $self->{members}[ $_ % $sessions ], 's' . $_ % $semaphores ]
-    } 0 .. max($sessions, $semaphores) - 1;
-    my $alone = $self->{kind} eq 'alone';
-    $self->{wire}->send(map {
-        $self->sync(@$_, 0, 1, $batch + $self->{held})
-    } @pairs) unless $alone;
-    return map {
-        $alone ? ($self->sync(@$_, 0, 1, $batch),
-            $self->sync(@$_, $batch, 1, 0))
-            : $self->sync(@$_, $batch, 1, $batch)
-    } @pairs;
-}
-
-# Step k is a sync of session k (modulo their number), and serves the tickets of
-# step k - waiting, which is half a lap away. A ticket's number is used again
-# long after the first one has been served.
-sub contended {
-    my ($self) = @_;
-    my ($n, $batch, $waiting) = @$self{qw(sessions batch waiting)};
-    croak 'waiting must be an odd number of half laps'
-        if $waiting % $n != $n / 2;
-    my $laps = ceil($waiting / $n) + 1;
-    $self->{limit} = $n * $batch;
-    my $step = sub {
-        my ($k, $release) = @_;
-        return $self->sync($self->{members}[ $k % $n ], 's0', $release,
-            1 + $batch * (int($k / $n) % $laps), $batch);
-    };
-    $self->{wire}->send(map {
-        $self->sync($_, 's0', 0, 900_000, $batch)
-    } @{ $self->{members} });
-    $self->{wire}->send(map { $step->($_, 0) } 0 .. $waiting - 1);
-    return map { $step->($_, $batch) } $waiting .. $waiting + $n * $laps - 1;
-}
-
-# Each session acquires, its neighbour releases, and it acquires once more.
-sub recalled {
-    my ($self) = @_;
-    my @members = @{ $self->{members} };
-    $self->{limit} = 1;
-    $self->{wire}->send($self->sync($members[-1], 's0', 0, 1, 1));
-    return map {
-        $self->sync($members[$_], 's0', 0, 1, 1),
-        $self->sync($members[ $_ - 1 ], 's0', 1, 1, 0),
-        $self->sync($members[$_], 's0', 1, 2, 1)
-    } 0 .. $#members;
-}
-
-sub empty {
-    my ($self) = @_;
-    my $sha = $self->{redis}->cmd(qw(SCRIPT LOAD), 'return 1');
-    return Bench::Wire::command('EVALSHA', $sha, 0);
-}
-
-# Semaphores and sessions that take no part in the cycle.
-sub add_passive {
-    my ($self) = @_;
-    my ($one) = @{ $self->{members} };
-    $self->{wire}->send(map { $self->sync($one, "k$_", 0, 1, 1) }
-        1 .. $self->{known});
-    $self->{wire}->send(map { $self->sync($_, 's0', 0, 1, 1) }
-        $self->enter($self->{accounts}));
-}
-
-# Subscribes to the channels of n sessions, on 100 connections: a message
-# without a subscriber would cost Redis less.
-sub listen {
-    my ($stage, $n) = @_;
-    my $redis = $stage->redis;
-    my $scripts = Dsem::Scripts->new($stage);
-    my @channels = map { $scripts->session('node')->channel } 1 .. $n;
-    my @socks = map {
-        IO::Socket::UNIX->new(Peer => $redis->unix) // croak "subscribe: $!"
-    } 1 .. 100;
-    for my $i (0 .. $#channels) {
-        syswrite $socks[ $i % @socks ],
-            Bench::Wire::command('SUBSCRIBE', $channels[$i]);
+# One sync, and as many more as its reply asks for at once.
+sub turn {
+    my ($self, $session, $name, %arg) = @_;
+    my $state = $self->sync($session, $name, %arg);
+    for (1 .. TURN) {
+        return $state if !$state->{more};
+        $state = $self->sync($session, $name);
     }
-    Dsem::Process->spawn(name => 'listener', keep => \@socks,
-        log => $stage->dir . '/listener.log', code => sub {
-            my $all = IO::Select->new(@socks);
-            while (my @ready = $all->can_read) {
-                sysread $_, my $message, 1 << 16 or exit for @ready;
-            }
-        });
-    wait_for {
-        my %subscribers = @{ $redis->cmd(qw(PUBSUB NUMSUB), @channels) };
-        $n == grep { $_ } values %subscribers;
-    } 10, 'the listener';
+    croak 'work is left after ' . TURN . ' calls';
 }
 
-# Runs n syncs; returns microseconds of script and of Redis' CPU time per sync.
+# The checks of a waiting ticket, one a second in a worker, until its session
+# holds so many permits. Returns their number.
+sub polls {
+    my ($self, $session, $name, $ticket, $held, $most) = @_;
+    for my $n (1 .. $most) {
+        my $state = $self->turn($session, $name, check => [ [$ticket, 1] ]);
+        return $n if $state->{held} >= $held;
+    }
+    croak "no permit after $most checks";
+}
+
+###########################################################################
+# measurements
+
+# Runs the code. Returns the number of script calls; us: of all of them,
+# longest: ms of one, both by Redis, or by its CPU time if that is less; value:
+# of the code; failed: why it ended too early.
 sub measure {
-    my ($self, $n) = @_;
-    my $cycle = $self->{cycle};
-    my @commands = map { $cycle->[ ($self->{at} + $_) % @$cycle ] }
-        0 .. $n - 1;
-    $self->{at} += $n;
+    my ($self, $code) = @_;
     my $redis = $self->{redis};
     $redis->cmd(qw(CONFIG RESETSTAT));
-    my $cpu = Bench::Proc::cpu($redis->pid);
-    $self->{wire}->send(@commands);
-    $cpu = Bench::Proc::cpu($redis->pid) - $cpu;
-    my ($calls, $us) = $redis->cmd('INFO', 'commandstats')
-        =~ /^cmdstat_evalsha:calls=(\d+),usec=(\d+)/m;
-    croak "$calls syncs of $n" if $calls != $n;
-    return { script => $us / $n, cpu => 1e6 * $cpu / $n };
+    $redis->cmd(qw(SLOWLOG RESET));
+    local $self->{meter} = {
+        until => now + PERIOD, cpu => Bench::Proc::cpu_asleep($redis->pid),
+    };
+    my $value;
+    my $failed = eval { $value = $code->(); 1 } ? undef : $@;
+    my ($longest, $cpu) = @{ $self->{meter} }{qw(longest sum)};
+    my ($calls, $us) = $self->script_calls;
+    return {
+        calls => $calls, value => $value, failed => $failed,
+        us => min($us, $cpu ? 1e6 * $cpu : ()),
+        longest => min($self->slowest, $longest ? 1e3 * $longest : ()),
+    };
 }
 
-# Permits held and tickets waiting of the first semaphore.
-sub state {
+# Number and microseconds of script calls since CONFIG RESETSTAT.
+sub script_calls {
     my ($self) = @_;
-    my $redis = $self->{redis};
-    $redis->cmd('SELECT', $self->{db});
-    my $of = $redis->cmd('HMGET', $self->{scripts}->key('s', 's0'),
-        qw(held waiting));
-    return map { $_ // 0 } @$of;
+    my ($calls, $us) = $self->{redis}->cmd('INFO', 'commandstats')
+        =~ /^cmdstat_evalsha:calls=(\d+),usec=(\d+)/m;
+    return ($calls // 0, $us // 0);
 }
 
-# Bytes of these keys, by MEMORY USAGE.
+# The longest script call of the slow log, in ms.
+sub slowest {
+    my ($self) = @_;
+    my $all = $self->{redis}->cmd(qw(SLOWLOG GET), SLOW_ENTRIES);
+    return max(SLOW, map { $_->[2] } grep { lc $_->[3][0] eq 'evalsha' }
+        @$all) / 1000;
+}
+
+# Bytes of these keys.
 sub bytes {
     my ($self, @keys) = @_;
-    my $redis = $self->{redis};
-    $redis->cmd('SELECT', $self->{db});
     my $sum = 0;
-    $sum += $redis->cmd(qw(MEMORY USAGE), $self->{scripts}->key(@$_),
-        qw(SAMPLES 0)) // 0 for @keys;
+    $sum += $self->{wire}->call(Bench::Wire::command(qw(MEMORY USAGE), $_,
+        qw(SAMPLES 0))) // 0 for @keys;
     return $sum;
 }
 

@@ -17,7 +17,7 @@ package Dsem::State;
 #   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
 #   one time), set_figure, set_account, delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
-#   entry ({epoch declared lease}, or {bar => end}), entries, declared
+#   entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
 #   (epochs), enter, forget, census_declared (number).
 # Shard: shard(@fields: gen clock wall recover_until ended created ...),
 #   set_shard, advance (clock), step_wall, recovering, drop_generation,
@@ -139,19 +139,7 @@ sub semaphore {
 
 sub figures { ($_[0]->semaphore($_[1]))[0] }
 sub accounts { ($_[0]->semaphore($_[1]))[1] }
-
 sub account { $_[0]->accounts($_[1])->{ $_[2] } }
-sub held { $_[0]->figure($_[1], 'held') }
-sub waiting { $_[0]->figure($_[1], 'waiting') }
-sub limit { $_[0]->figure($_[1], 'limit') }
-sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
-
-sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
-
-# For a client that does not wait for the reply: the words of a command, and
-# the number in its reply.
-sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), '.') }
-sub waiting_replied { (split ' ', $_[1] // '0 0')[1] }
 
 # 0 where there is none
 sub _figures {
@@ -160,6 +148,17 @@ sub _figures {
     my $of = words($head, FIGURES);
     return map { $of->{$_} // 0 } @figure;
 }
+
+sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
+sub held { $_[0]->figure($_[1], 'held') }
+sub waiting { $_[0]->figure($_[1], 'waiting') }
+sub limit { $_[0]->figure($_[1], 'limit') }
+sub counts { join ' ', $_[0]->_figures($_[1], qw(held waiting)) }
+
+# For a client that does not wait for the reply: the words of a command, and
+# the number in its reply.
+sub waiting_asked { ('HGET', $_[0]->semaphore_key($_[1]), '.') }
+sub waiting_replied { (split ' ', $_[1] // '0 0')[1] }
 
 # Number of its keys.
 sub exists { $_[0]->cmd('EXISTS', $_[0]->semaphore_keys($_[1])) }
@@ -243,6 +242,13 @@ sub entries {
 }
 
 sub entry { $_[0]->entries->{ $_[1] } }
+
+# session => epoch
+sub epochs {
+    my ($self) = @_;
+    my $of = $self->entries;
+    return { map { $_ => $of->{$_}{epoch} } keys %$of };
+}
 
 # The epochs under which sessions have declared all that they have, the lowest
 # first.

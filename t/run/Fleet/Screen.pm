@@ -149,6 +149,7 @@ sub playground {
     my ($a, $b) = map { $fleet->url($_) } $fleet->names;
     my $redis = "redis-cli -s $dir/redis/redis.sock";
     my $pid = $fleet->redis->pid;
+    my $key = $fleet->state->semaphore_key('reports');
     my $quietly = "curl -so /dev/null -w '%{http_code} %{time_total}\\n'";
     $self->say('', 'The fleet is up until Ctrl-C. Try in another terminal, '
             . 'in this directory,', 'with t in ms at the backend:', '',
@@ -157,7 +158,7 @@ sub playground {
         "      '$b/reports/?t=1500' & done; wait", '',
         "  curl -i -H 'X-Api-Key: unknown' $a/api/", '',
         "  curl -s '$a/reports/?t=3000' & sleep 1",
-        "  $redis hgetall 'dsem:{0}:s:reports'", '',
+        "  $redis hgetall '$key'", '',
         '  # Redis hangs for seven seconds: an answer at once, every second',
         "  (sleep 2.5; kill -STOP $pid; sleep 7; kill -CONT $pid) &",
         "  $quietly --rate 60/m \\", "      '$a/reports/?[1-9]'", '',
