@@ -91,7 +91,7 @@ local function forget()
     end
 end
 
--- Whether state of another layout may be in use: its wall clock, text, has moved
+-- Whether state of another layout may be in use: its wall clock, text, moved
 -- lately.
 local function in_use(wall)
     return wall and math.abs(wall_now() - wall) <= lease + heartbeat(lease)
