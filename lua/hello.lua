@@ -33,7 +33,7 @@
 --
 -- The run id comes from INFO in this script, so it is that of the process that
 -- has the keys, whatever else a proxy connects to. State of another layout is
--- replaced when nobody has moved its clock for a lease and a heartbeat.
+-- replaced when its clock has not moved for a lease and a heartbeat.
 --
 -- Run again with the same epoch it replies stale and changes nothing but the
 -- clock. O(log n), n sessions.
@@ -91,8 +91,8 @@ local function forget()
     end
 end
 
--- Whether somebody may use the state of another layout: its wall clock, text,
--- has moved lately.
+-- Whether state of another layout may be in use: its wall clock, text, moved
+-- lately.
 local function in_use(wall)
     return wall and math.abs(wall_now() - wall) <= lease + heartbeat(lease)
 end

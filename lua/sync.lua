@@ -142,7 +142,7 @@ local function take_out(sem, account, member)
 end
 
 -- Verdict, place and position of one acquire. first: class of the first ticket
--- that waits. Nobody passes a ticket of an equal or better class. Position nil:
+-- that waits. No ticket of an equal or better class is passed. Position nil:
 -- it is known when the ticket is in the queue.
 local function acquire(call, sem, view, account, ask, first)
     if view.recovering then return VERDICT.recovering, 0, 0 end

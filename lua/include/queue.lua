@@ -1,7 +1,7 @@
 -- The queue of a semaphore: a ZSET of tickets, "session epoch ticket weight",
 -- by place. Its first member is a marker: a queue without it was lost.
 --
--- A ticket that nobody can serve now is parked: its session is silent or has
+-- A ticket that cannot be served now is parked: its session is silent or has
 -- not declared, or a lowered limit is below its weight. Its place goes up by
 -- PARKED, behind all others, so that it is stepped over once and not by every
 -- call. The fields "parked:<session>:<n>" of the semaphore list the parked

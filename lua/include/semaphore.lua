@@ -4,8 +4,8 @@
 -- held: permits in use or idle; waiting: tickets; limit: the configured one in
 -- force; seq: sequence number of the last ticket; seen: number of ended
 -- sessions that this semaphore has looked at; touched: when the expiry was last
--- set; active, recalled: accounts by reuse; parked: tickets waiting that nobody
--- can serve now; tail: last place in the queue since it was last empty.
+-- set; active, recalled: accounts by reuse; parked: tickets waiting that
+-- cannot be served now; tail: last place in the queue since it was last empty.
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.

@@ -4,8 +4,8 @@
 -- Tickets read at once.
 local PAGE_MAX = 100
 
--- The class of the first ticket that waits, where nobody can know it, and
--- where none waits.
+-- The class of the first ticket that waits, where it is unknown, and where none
+-- waits.
 local FIRST_UNKNOWN, FIRST_NONE = -100, 100
 
 -- A page of the queue as tickets in order, with all that is known of their
