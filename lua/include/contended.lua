@@ -62,8 +62,8 @@ local function contended_acquire(waiting, seq, tail, in_force)
             place = asks[i + 2] * 10000000000000 + seq
             if place <= tail then return nil end
             tail = place
-            added[#added + 1] = string.format('%.0f', place)
-            added[#added + 1] = string.format('%s %s %s %.0f', ARGV[1],
+            added[#added + 1] = string.format('%d', place)
+            added[#added + 1] = string.format('%s %s %s %d', ARGV[1],
                 epoch, asks[i], asks[i + 1])
             results[#results + 1] = 2
             results[#results + 1] = place
@@ -92,7 +92,7 @@ local function contended_write(accounts, members, added, head)
     local set = { 'HSET', KEYS[2], '.', head }
     for session, account in pairs(accounts) do
         set[#set + 1] = session
-        set[#set + 1] = string.format('%s %.0f %.0f', account[1], account[2],
+        set[#set + 1] = string.format('%s %d %d', account[1], account[2],
             account[3])
     end
     redis.call(unpack(set))
@@ -133,7 +133,7 @@ local function contended_sync()
     if waiting == 0 or own[2] + own[3] == 0
         or own[2] > 0 and flags % 4 >= 2
         or not contended_write(accounts, members, added, string.format(
-            '%.0f %.0f %.0f %.0f %s %s 0 0 0 %.0f', held, waiting, in_force,
+            '%d %d %d %d %s %s 0 0 0 %d', held, waiting, in_force,
             seq, seen, touched, tail))
     then
         return nil

@@ -17,12 +17,13 @@ local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1])
 -- The call and the shard, as strings; epoch nil: not understood.
 local epoch, number, gen, limit, flags, released, acquires = string.match(
     ARGV[2] or '', '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
-local shard_gen, clock, wall, recover_until, ended = string.match(
-    shard_values[1] or '', '^2 (%d+) (%d+) (%d+) (%d+) (%d+) ')
+local shard_gen, clock, recover_until, ended = string.match(
+    shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+) (%d+) ')
 local usual = epoch and gen == shard_gen and not shard_values[3]
-    and not semaphore_values.err and recover_until - clock <= 0
+    and not semaphore_values.err
+    and (recover_until == '0' or recover_until - clock <= 0)
     and string.match(shard_values[2] or '', '^%d+') == epoch
-    and limit - 2^53 <= 0 and released - 2^53 <= 0
+    and #limit <= 15 and #released <= 15
 
 -- The acquires, four values each, and the sum of weights; nil: one is not
 -- understood.
@@ -46,7 +47,7 @@ end
 local function quiet_limit(stored)
     local lowest = flags % 8 >= 4 and shard_values[4]
     if lowest then return tonumber(string.match(lowest, '^%d+')) end
-    if not stored or acquires - 0 > 0 and flags % 2 == 1 then
+    if not stored or acquires ~= '0' and flags % 2 == 1 then
         return tonumber(limit)
     end
     return tonumber(stored)
@@ -61,6 +62,7 @@ end
 -- Begins a semaphore: places begin at the clock. Returns seq and touched.
 local function quiet_begin()
     local t = redis.call('TIME')
+    local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
     local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
     local lease = string.match(shard_values[2], '^%d+ %d+ (%d+)')
     return clock + math.min(math.max(passed, 0), math.floor(lease / 4)), clock
@@ -90,16 +92,16 @@ local function quiet_sync(acquired, weight)
 
     local now = kept - released + weight
     if total > 0 then
-        local keeps = flags % 4 >= 2 and now > 0 and '1' or ''
+        local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
         if keeps ~= reuse then
             active = active + #keeps - (reuse == '1' and 1 or 0)
             recalled = recalled - (reuse == '2' and 1 or 0)
         end
         if not head then seq, touched = quiet_begin() end
-        local text = string.format('%d 0 %d %d %s %s %d %d 0 0', total,
+        local text = string.format('%d 0 %d %s %s %s %s %s 0 0', total,
             in_force, seq, ended, touched, active, recalled)
-        local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
-            or ' 0')
+        local account = string.format(keeps == '1' and '%s %d 0 1'
+            or '%s %d 0', epoch, now)
         if now == 0 then
             redis.call('HSET', KEYS[2], '.', text)
             if own then redis.call('HDEL', KEYS[2], ARGV[1]) end
