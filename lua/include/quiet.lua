@@ -82,6 +82,8 @@ local function quiet_sync()
             recalled = recalled - (reuse == '2' and 1 or 0)
         end
         if not head then
+            -- accounts of another layout may be left over
+            redis.call('UNLINK', KEYS[2])
             local t = redis.call('TIME')
             local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
             seq = string.format('%.0f', clock + math.min(math.max(passed, 0),
