@@ -61,6 +61,8 @@ end
 
 -- Begins a semaphore: places begin at the clock. Returns seq and touched.
 local function quiet_begin()
+    -- accounts of another layout may be left over
+    redis.call('UNLINK', KEYS[2])
     local t = redis.call('TIME')
     local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
     local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
@@ -70,7 +72,8 @@ end
 
 -- Nothing waits, and all that is acquired is free. Returns the reply, or nil.
 local function quiet_sync(acquired, weight)
-    local head, own = semaphore_values[1], semaphore_values[2]
+    local head = semaphore_values[1]
+    local own = head and semaphore_values[2]
     local held, stored, seq, seen, touched = 0, nil, nil, nil, nil
     local active, recalled, kept, reuse = 0, 0, 0, ''
     if head then

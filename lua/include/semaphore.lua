@@ -207,6 +207,8 @@ local function semaphore_write(sem, view)
         sem.reuse[2], sem.parked, sem.tail)
     local set, gone = sem.set, sem.gone
     if text ~= sem.text then set[#set + 1], set[#set + 2] = '.', text end
+    -- without a head it is new, or left over from another layout
+    if not sem.text then redis.call('UNLINK', sem.key) end
     -- in this order: a list that was taken away may be written again
     if #gone > 0 then redis.call('HDEL', sem.key, unpack(gone)) end
     if #set > 0 then redis.call('HSET', sem.key, unpack(set)) end

@@ -53,4 +53,17 @@ for my $name (sort keys %state) {
     is $one->ask('api', 1), 'granted', "$name: permits granted";
 }
 
+# a semaphore of the first edition that is left over is not counted
+$redis->cmd('FLUSHALL');
+my $one = $scripts->session('one')->enter;
+for my $queue (0, 1) {
+    my $name = $queue ? 'queued' : 'quiet';
+    $redis->cmd('HSET', $scripts->state->semaphore_key($name), held => 3,
+        waiting => 0, limit => 3, 'old:0:1' => '1 3 0 1');
+    $one->sync($name, limit => 1, ask => [ [1], $queue ? [2] : () ]);
+    is $scripts->state->counts($name), "1 $queue", "$name: counts of its own";
+    is_deeply [ keys %{ $scripts->state->accounts($name) } ], [ $one->name ],
+        "$name: accounts of its own";
+}
+
 $scripts->done;
