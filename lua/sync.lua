@@ -36,7 +36,7 @@
 --   "limit <name> <epoch> <limit in force> <node that asks for it>"
 --
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
--- O(k log q), k tickets in the call, q queued; of others it looks at 100
+-- O(k log q), k tickets in the call, q queued; of others it looks at 64
 -- tickets, accounts or ended sessions at most, whatever there are.
 
 -- @include "include/quiet.lua"

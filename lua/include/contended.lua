@@ -21,7 +21,7 @@ local function contended_head()
     local counted, held, waiting = string.match(account or '',
         '^(%d+) (%d+) (%d+)$')
     if current ~= of_epoch or declared ~= of_epoch or counted ~= of_epoch
-        or session ~= ARGV[1] and clock - ends + lease
+        or session ~= ARGV[1] and shard_clock - ends + lease
             > 2 * math.min(math.floor(lease / 5), 1000)
     then
         return nil
@@ -33,8 +33,8 @@ end
 -- has the wrong type or was lost: the rest of the script finds that out again.
 local function contended_add(place)
     local added = redis.pcall('ZADD', KEYS[3], '-inf', 'queue',
-        string.format('%d', place), string.format('%s %s %s %d', ARGV[1],
-            epoch, asks[1], asks[2]))
+        string.format('%d', place), string.format('%s %s %s %s', ARGV[1],
+            call_epoch, usual_asks[1], usual_asks[2]))
     if added == 1 then return true end
     if added == 2 then redis.call('UNLINK', KEYS[3]) end
     return false
@@ -42,19 +42,19 @@ end
 
 -- Returns the reply, or nil.
 local function contended_sync()
-    local held, waiting, stored, seq, seen, touched, tail = string.match(
+    local held, waiting, stored, seq, seen, tail = string.match(
         semaphore_values[1] or '',
-        '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) 0 0 0 (%-?%d+)$')
+        '^(%d+) (%d+) (%d+) (%d+)( %d+ %d+ 0 0 0 )(%-?%d+)$')
     local counted, kept, mine = string.match(semaphore_values[2] or '',
         '^(%d+) (%d+) (%d+)$')
-    if seen ~= ended or waiting == '0' or not quiet_fresh(touched)
-        or counted ~= epoch
+    if not seen or waiting == '0' or usual_touch or counted ~= call_epoch
+        or not string.find(seen, ' ' .. shard_ended .. ' ', 1, true)
     then
         return nil
     end
-    local in_force = quiet_limit(stored)
-    kept, mine, waiting = kept - released, mine + 0, waiting + 0
-    local free = in_force - held + released
+    local in_force = tonumber(usual_limit or stored)
+    kept, mine, waiting = kept - call_released, mine + 0, waiting + 0
+    local free = in_force - held + call_released
     if kept < 0 or free > 1 then return nil end
 
     local member, session, ticket, of_epoch, other_held, other_waiting
@@ -68,22 +68,23 @@ local function contended_sync()
     held = free < 0 and in_force - free or in_force
 
     local verdict, place, position = 0, 0, 0
-    if asks[1] and waiting < tonumber(asks[4]) then
+    if usual_asks[1] and waiting < tonumber(usual_asks[4]) then
         seq, waiting, mine = seq + 1, waiting + 1, mine + 1
         verdict, position = 2, waiting
-        place = asks[3] * 10000000000000 + seq
+        place = usual_asks[3] * 10000000000000 + seq
         tail = tail + 0
     end
-    if asks[1] and asks[2] > in_force or verdict == 2 and place <= tail
-        or waiting == 0 or kept + mine == 0 or kept > 0 and flags % 4 >= 2
+    if usual_asks[1] and usual_asks[2] - in_force > 0
+        or verdict == 2 and place <= tail or waiting == 0 or kept + mine == 0
+        or kept > 0 and call_flags % 4 >= 2
         or verdict == 2 and not contended_add(place)
     then
         return nil
     end
     if verdict == 2 then tail = place end
-    local head = string.format('%d %d %d %s %s %s 0 0 0 %d', held, waiting,
-        in_force, seq, seen, touched, tail)
-    local account = string.format('%s %d %d', epoch, kept, mine)
+    local head = string.format('%d %d %d %s%s%s', held, waiting, in_force,
+        seq, seen, tail)
+    local account = string.format('%s %d %d', call_epoch, kept, mine)
     if member then redis.call('ZREM', KEYS[3], member) end
     if member and session ~= ARGV[1] then
         redis.call('HSET', KEYS[2], '.', head, ARGV[1], account, session,
@@ -95,9 +96,9 @@ local function contended_sync()
         redis.call('HSET', KEYS[2], '.', head, ARGV[1], account)
     end
 
-    local reply = { ARGV[1], tonumber(epoch), tonumber(number), 0, held,
-        in_force, waiting, 0, kept, mine, 0, 0 }
-    if asks[1] then
+    local reply = { ARGV[1], tonumber(call_epoch), tonumber(call_number), 0,
+        held, in_force, waiting, 0, kept, mine, 0, 0 }
+    if usual_asks[1] then
         reply[13], reply[14], reply[15] = verdict, place, position
     end
     if member and session == ARGV[1] then
@@ -106,7 +107,7 @@ local function contended_sync()
     return reply
 end
 
-if asks and #asks <= 4 then
+if usual and #usual_asks <= 4 then
     local reply = contended_sync()
     if reply then return reply end
 end

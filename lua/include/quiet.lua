@@ -10,123 +10,127 @@
 -- shard_values: head, entry of the session, order and literal limits of the
 -- name; semaphore_values: head and account of the session.
 
-local shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1],
-    'order:' .. ARGV[3], 'limit:' .. ARGV[3])
-local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1])
+local usual_name = ARGV[3] or ''
+local shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
+    'order:' .. usual_name, 'limit:' .. usual_name)
+local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
 
--- The call and the shard, as strings; epoch nil: not understood.
-local epoch, number, gen, limit, flags, released, acquires = string.match(
-    ARGV[2] or '', '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
-local shard_gen, clock, recover_until, ended = string.match(
+-- The call and the shard, as strings; usual: both are understood.
+local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
+    call_acquires = string.match(ARGV[2] or '',
+        '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
+local shard_gen, shard_clock, shard_until, shard_ended = string.match(
     shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+) (%d+) ')
-local usual = epoch and gen == shard_gen and not shard_values[3]
+local usual = call_epoch and call_gen == shard_gen and not shard_values[3]
     and not semaphore_values.err
-    and (recover_until == '0' or recover_until - clock <= 0)
-    and string.match(shard_values[2] or '', '^%d+') == epoch
-    and #limit <= 15 and #released <= 15
+    and (shard_until == '0' or shard_until - shard_clock <= 0)
+    and string.match(shard_values[2] or '', '^%d+') == call_epoch
+    and #call_limit <= 15 and #call_released <= 15
 
 -- The acquires, four values each, and the sum of weights; nil: one is not
 -- understood.
-local function quiet_acquires()
-    local list, n, sum = {}, 0, 0
-    for i = 4, 3 + acquires do
-        local ticket, weight, class, queue_limit = string.match(ARGV[i] or '',
-            '^(%d+) (%d+) (%-?%d) (%d+)$')
-        weight, class = tonumber(weight), tonumber(class)
-        if not weight or weight < 1 or class < -8 or class > 7 then
-            return nil
-        end
-        list[n + 1], list[n + 2], list[n + 3], list[n + 4] =
-            ticket, weight, class, queue_limit
-        n, sum = n + 4, sum + weight
+local usual_asks, usual_weight = {}, 0
+for i = 4, usual and 3 + call_acquires or 0 do
+    local ticket, weight, class, queue_limit = string.match(ARGV[i] or '',
+        '^(%d+) (%d+) (%-?%d) (%d+)$')
+    if not ticket or weight == '0' or class - 7 > 0 or class + 8 < 0 then
+        usual = false
+        break
     end
-    return list, sum
+    local n = 4 * (i - 4)
+    usual_asks[n + 1], usual_asks[n + 2], usual_asks[n + 3],
+        usual_asks[n + 4] = ticket, weight, class, queue_limit
+    usual_weight = usual_weight + weight
 end
 
--- The limit in force, where no order is.
-local function quiet_limit(stored)
-    local lowest = flags % 8 >= 4 and shard_values[4]
-    if lowest then return tonumber(string.match(lowest, '^%d+')) end
-    if not stored or acquires ~= '0' and flags % 2 == 1 then
-        return tonumber(limit)
+-- The limit in force, where no order is: as text, or a number.
+local usual_limit
+if usual then
+    local flags = tonumber(call_flags)
+    usual_limit = flags >= 4 and shard_values[4]
+        and string.match(shard_values[4], '^%d+')
+    if not usual_limit and call_acquires ~= '0' and flags % 2 == 1 then
+        usual_limit = call_limit
     end
-    return tonumber(stored)
 end
 
--- Whether the semaphore's expiry need not be set again.
-local function quiet_fresh(touched)
-    local passed = clock - touched
-    return passed >= 0 and passed < 3600000
-end
+-- One call in ten leaves it to the rest of the script to look whether the
+-- expiry has to be set again.
+local usual_touch = usual and string.byte(call_number, -1) == 48
 
--- Begins a semaphore: places begin at the clock. Returns seq and touched.
-local function quiet_begin()
-    -- accounts of another layout may be left over
-    redis.call('UNLINK', KEYS[2])
-    local t = redis.call('TIME')
-    local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
-    local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
-    local lease = string.match(shard_values[2], '^%d+ %d+ (%d+)')
-    return clock + math.min(math.max(passed, 0), math.floor(lease / 4)), clock
+-- The head from seq on: of a semaphore that begins, with places at the clock,
+-- or after the reuse of an account has changed.
+local function quiet_rest(rest, keeps, reuse)
+    if not rest then
+        -- accounts of another layout may be left over
+        redis.call('UNLINK', KEYS[2])
+        local t = redis.call('TIME')
+        local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
+        local lease = string.match(shard_values[2], '^%d+ %d+ (%d+)')
+        local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
+        rest = string.format(' %d %s %s 0 0 0 0', shard_clock
+            + math.min(math.max(passed, 0), math.floor(lease / 4)),
+            shard_ended, shard_clock)
+    end
+    if keeps == reuse then return rest end
+    local before, active, recalled, after = string.match(rest,
+        '^( %d+ %d+ %d+) (%d+) (%d+)( 0 %-?%d+)$')
+    return before .. ' ' .. active + #keeps - (reuse == '1' and 1 or 0) .. ' '
+        .. recalled - (reuse == '2' and 1 or 0) .. after
 end
 
 -- Nothing waits, and all that is acquired is free. Returns the reply, or nil.
-local function quiet_sync(acquired, weight)
+local function quiet_sync()
     local head = semaphore_values[1]
     local own = head and semaphore_values[2]
-    local held, stored, seq, seen, touched = 0, nil, nil, nil, nil
-    local active, recalled, kept, reuse = 0, 0, 0, ''
+    local held, stored, rest = 0, call_limit, nil
     if head then
-        held, stored, seq, seen, touched, active, recalled = string.match(head,
-            '^(%d+) 0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) 0 %-?%d+$')
-        if seen ~= ended or not quiet_fresh(touched) then
+        held, stored, rest = string.match(head,
+            '^(%d+) 0 (%d+)( %d+ %d+ %d+ %d+ %d+ 0 %-?%d+)$')
+        if not rest or usual_touch
+            or not string.find(rest, ' ' .. shard_ended .. ' ', 1, true)
+        then
             return nil
         end
     end
+    local epoch, kept, reuse = call_epoch, 0, ''
     if own then
-        local of_epoch
-        of_epoch, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
-        if of_epoch ~= epoch then return nil end
+        epoch, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
     end
-    if not kept or kept - released < 0 then return nil end
-    local in_force = quiet_limit(stored)
-    local total = held - released + weight
-    if total > in_force then return nil end
+    local limit = usual_limit or stored
+    local total = held - call_released + usual_weight
+    if epoch ~= call_epoch or kept - call_released < 0 or total > limit + 0
+    then
+        return nil
+    end
 
-    local now = kept - released + weight
-    if total > 0 then
-        local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
-        if keeps ~= reuse then
-            active = active + #keeps - (reuse == '1' and 1 or 0)
-            recalled = recalled - (reuse == '2' and 1 or 0)
+    local now = kept - call_released + usual_weight
+    local keeps = now > 0 and call_flags % 4 >= 2 and '1' or ''
+    if total == 0 then
+        if head then redis.call('UNLINK', KEYS[2], KEYS[3]) end
+    elseif total ~= held + 0 or limit ~= stored or keeps ~= reuse
+        or now ~= kept + 0
+    then
+        if not head or keeps ~= reuse then
+            rest = quiet_rest(rest, keeps, reuse)
         end
-        if not head then seq, touched = quiet_begin() end
-        local text = string.format('%d 0 %d %s %s %s %s %s 0 0', total,
-            in_force, seq, ended, touched, active, recalled)
-        local account = string.format(keeps == '1' and '%s %d 0 1'
-            or '%s %d 0', epoch, now)
-        if now == 0 then
-            redis.call('HSET', KEYS[2], '.', text)
-            if own then redis.call('HDEL', KEYS[2], ARGV[1]) end
-        elseif text ~= head or account ~= own then
-            redis.call('HSET', KEYS[2], '.', text, ARGV[1], account)
-        end
+        local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
+            or ' 0')
+        redis.call('HSET', KEYS[2], '.', total .. ' 0 ' .. limit .. rest,
+            ARGV[1], account)
+        if now == 0 then redis.call('HDEL', KEYS[2], ARGV[1]) end
         if not head then redis.call('PEXPIRE', KEYS[2], 2592000000) end
-    elseif head then
-        redis.call('UNLINK', KEYS[2], KEYS[3])
     end
 
-    local reply = { ARGV[1], tonumber(epoch), tonumber(number), 0,
-        total, in_force, 0, 0, now, 0, 1, 0 }
-    for i = 13, 12 + 3 * #acquired / 4, 3 do
+    local reply = { ARGV[1], tonumber(epoch), tonumber(call_number), 0, total,
+        tonumber(limit), 0, 0, now, 0, 1, 0 }
+    for i = 13, 12 + 3 * call_acquires, 3 do
         reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
     end
     return reply
 end
 
-local asks, asked_weight
-if usual then asks, asked_weight = quiet_acquires() end
-if asks then
-    local reply = quiet_sync(asks, asked_weight)
+if usual then
+    local reply = quiet_sync()
     if reply then return reply end
 end

@@ -12,7 +12,7 @@
 local EXPIRE_MS, TOUCH_MS = 2592000000, 3600000
 
 -- Tickets, accounts and ended sessions of others that one call looks at.
-local STEPS = 100
+local STEPS = 64
 
 -- The clock now, computed at first use: few commands need it.
 local function view_clock(view)

@@ -62,7 +62,7 @@ strangers(250);
 $one->bye($three);
 is $one->ask('web', 2, limit => 1), 'queued', 'log not read at once';
 is $one->{asked}{more}, 1, 'rest is left';
-is_deeply $one->sync_all('web', 5)->{granted}, [2], 'permit found';
+is_deeply $one->sync_all('web', 20)->{granted}, [2], 'permit found';
 is $one->sync('web')->{more}, 0, 'nothing left';
 
 # the log does not go back far enough

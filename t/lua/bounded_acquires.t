@@ -45,7 +45,7 @@ do {
     is_deeply $verdicts, { refused => 128 }, 'all refused';
     cmp_ok $calls, '<', 60, 'few commands';
 } while ($reply->{more} && ++$syncs < 20);
-is $syncs, 4, '200 tickets stepped over per call';
+cmp_ok $syncs, '<=', 15, '64 tickets stepped over per call';
 
 (undef, $calls, $verdicts) = asks(0, 1200);
 is_deeply $verdicts, { refused => 128 }, 'none passes the heavy head';

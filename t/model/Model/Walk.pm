@@ -109,7 +109,7 @@ sub load {
         $body =~ s/local t = redis\.call\('TIME'\)\n(.*?)t\[1\].*?1000\)/$1$value{wall_now}/s;
         die "$script: reads the time\n" if $body =~ /'TIME'/;
         if ($small) {
-            my $bounds = $body =~ s/(view\.steps, view\.more = )\d+/${1}4/
+            my $bounds = $body =~ s/(STEPS = )\d+/${1}4/
                 + $body =~ s/(LIST_LENGTH = )\d+/${1}2/
                 + $body =~ s/(LOGGED = )\d+/${1}8/
                 + $body =~ s/(RECALL_ACCOUNTS = )\d+/${1}1/
