@@ -17,6 +17,15 @@ local CLASS, PARKED = 10000000000000, 1000000000000000
 -- Tickets in one list.
 local LIST_LENGTH = 100
 
+-- A command on the queue; nil: its key has the wrong type. Any other error
+-- concerns more than this semaphore, and ends the script.
+local function queue_call(...)
+    local reply = redis.pcall(...)
+    if type(reply) ~= 'table' or not reply.err then return reply end
+    if string.find(reply.err, '^WRONGTYPE') then return nil end
+    return redis.call(...)
+end
+
 local function queue_class(place)
     return math.floor(place / CLASS)
 end
@@ -24,8 +33,8 @@ end
 -- Scores of these members; a false one: not in the queue. nil: the key has the
 -- wrong type.
 local function queue_scores(sem, members)
-    local scores = redis.pcall('ZMSCORE', sem.queue, unpack(members))
-    if scores.err then return nil end
+    local scores = queue_call('ZMSCORE', sem.queue, unpack(members))
+    if not scores then return nil end
     for i = 1, #members do
         scores[i] = scores[i] and tonumber(scores[i])
     end
@@ -115,16 +124,16 @@ local function queue_write(sem, view)
         return STATUS.ok
     end
     if #sem.removed > 0 then
-        local removed = redis.pcall('ZREM', sem.queue, unpack(sem.removed))
-        if type(removed) == 'table' then return STATUS.broken end
+        local removed = queue_call('ZREM', sem.queue, unpack(sem.removed))
+        if not removed then return STATUS.broken end
     end
     if #sem.moved > 0 then
         redis.call('ZADD', sem.queue, 'XX', unpack(sem.moved))
     end
     if #sem.added == 0 then return STATUS.ok end
-    local added = redis.pcall('ZADD', sem.queue, '-inf', MARKER,
+    local added = queue_call('ZADD', sem.queue, '-inf', MARKER,
         unpack(sem.added))
-    if type(added) == 'table' then return STATUS.broken end
+    if not added then return STATUS.broken end
     local lost = added > #sem.added / 2 and sem.waiting > #sem.added / 2
     if not lost or view.recovering then return STATUS.ok end
     redis.call('UNLINK', sem.queue)

@@ -11,9 +11,9 @@ local FIRST_UNKNOWN, FIRST_NONE = -100, 100
 -- A page of the queue as tickets in order, with all that is known of their
 -- sessions. nil and a status if the queue is broken or lost.
 local function serve_page(sem, view, from, size)
-    local raw = redis.pcall('ZRANGE', sem.queue, from, from + size - 1,
+    local raw = queue_call('ZRANGE', sem.queue, from, from + size - 1,
         'WITHSCORES')
-    if raw.err then return nil, STATUS.broken end
+    if not raw then return nil, STATUS.broken end
     if from == 0 and raw[1] ~= MARKER
         and not redis.call('ZSCORE', sem.queue, MARKER)
     then

@@ -125,11 +125,10 @@ quick_start();
 my ($user) = $readme =~ /^```\n(user default .*?)^```$/ms;
 my @may = map { /^\+(.*)/ ? $1 : () } split ' ', $user;
 my %used = map { lc($_) => 1 }
-    map { slurp($_) =~ /redis\.p?call\('(\w+)'/g }
+    map { slurp($_) =~ /\b(?:redis\.p|redis\.|queue_)call\('(\w+)'/g }
     map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
 is_deeply([sort @may],
-    [sort keys %used, qw(evalsha script|load subscribe info
-        client|setname)],
+    [sort keys %used, qw(evalsha script|load subscribe client|setname)],
     'commands of the scripts listed');
 
 my $redis = $t->redis;

@@ -144,7 +144,8 @@ none('keys built in key only',
         code_of(sub { $_[0] ne 'redis/key.c' })));
 none('keys of tests in State only',
     lines(qr/dsem:\\?\{0\\?\}:(?:s|q|sessions|epochs|orders|census)\b/,
-        map { $_ => $perl{$_} } grep { !m{/State\.pm$} } keys %perl));
+        map { $_ => $perl{$_} } grep { !m{/(?:State\.pm|bench_edition\.t)$} }
+            keys %perl));
 none('hiredis in redis only',
     lines(qr/<hiredis|\bredis(?:Reply|Reader|Async|Context)/,
         code_of(sub { folder($_[0]) ne 'redis' })));

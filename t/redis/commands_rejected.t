@@ -108,8 +108,6 @@ answered('misconf', 'MISCONF', sub {
     });
 answered('no script load', 'NOPERM',
     sub { acl('-script'); $redis->client_kill }, sub { acl('+script') });
-answered('no info', 'NOPERM',
-    sub { acl('-info'); $redis->client_kill }, sub { acl('+info') });
 answered('no key', 'NOPERM',
     sub { acl('resetkeys', '~' . $t->state->key . '*s', '~' . $t->state->key) },
     sub { acl('allkeys') });

@@ -40,7 +40,7 @@ http {
 }
 EOF_CONF
 
-sub held { return $redis->cmd('HGET', 'dsem:{0}:s:api', 'held') // 0 }
+sub held { return $t->state->held('api') }
 
 sub in_use { return $node->logged($_[0])->{dsem_in_use} }
 

@@ -40,7 +40,7 @@ http {
 }
 EOF_CONF
 
-wait_for { $redis->cmd('ZCARD', 'dsem:{0}:sessions') == 4 } 15, 'sessions open';
+wait_for { $t->state->session_count == 4 } 15, 'sessions open';
 
 # a random worker and hold time for each request, the same in each run
 srand 1;
