@@ -31,10 +31,10 @@ end
 
 -- Adds the ticket that is acquired to the queue. Returns false if the queue
 -- has the wrong type or was lost: the rest of the script finds that out again.
-local function contended_add(place)
+local function contended_add(place, ticket, weight)
     local added = redis.pcall('ZADD', KEYS[3], '-inf', 'queue',
         string.format('%d', place), string.format('%s %s %s %s', ARGV[1],
-            call_epoch, usual_asks[1], usual_asks[2]))
+            call_epoch, ticket, weight))
     if added == 1 then return true end
     if added == 2 then redis.call('UNLINK', KEYS[3]) end
     return false
@@ -68,16 +68,17 @@ local function contended_sync()
     held = free < 0 and in_force - free or in_force
 
     local verdict, place, position = 0, 0, 0
-    if usual_asks[1] and waiting < tonumber(usual_asks[4]) then
+    local ask, weight, class, queue_limit = string.match(ARGV[4] or '',
+        '^(%d+) (%d+) (%-?%d) (%d+)$')
+    if ask and waiting < tonumber(queue_limit) then
         seq, waiting, mine = seq + 1, waiting + 1, mine + 1
         verdict, position = 2, waiting
-        place = usual_asks[3] * 10000000000000 + seq
+        place = class * 10000000000000 + seq
         tail = tail + 0
     end
-    if usual_asks[1] and usual_asks[2] - in_force > 0
-        or verdict == 2 and place <= tail or waiting == 0 or kept + mine == 0
-        or kept > 0 and call_flags % 4 >= 2
-        or verdict == 2 and not contended_add(place)
+    if usual_weight > in_force or verdict == 2 and place <= tail
+        or waiting == 0 or kept + mine == 0 or kept > 0 and call_flags % 4 >= 2
+        or verdict == 2 and not contended_add(place, ask, weight)
     then
         return nil
     end
@@ -98,7 +99,7 @@ local function contended_sync()
 
     local reply = { ARGV[1], tonumber(call_epoch), tonumber(call_number), 0,
         held, in_force, waiting, 0, kept, mine, 0, 0 }
-    if usual_asks[1] then
+    if ask then
         reply[13], reply[14], reply[15] = verdict, place, position
     end
     if member and session == ARGV[1] then
@@ -107,7 +108,7 @@ local function contended_sync()
     return reply
 end
 
-if usual and #usual_asks <= 4 then
+if usual and call_acquires + 0 <= 1 then
     local reply = contended_sync()
     if reply then return reply end
 end

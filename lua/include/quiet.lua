@@ -27,29 +27,27 @@ local usual = call_epoch and call_gen == shard_gen and not shard_values[3]
     and string.match(shard_values[2] or '', '^%d+') == call_epoch
     and #call_limit <= 15 and #call_released <= 15
 
--- The acquires, four values each, and the sum of weights; nil: one is not
--- understood.
-local usual_asks, usual_weight = {}, 0
+-- The sum of the acquired weights.
+local usual_weight = 0
 for i = 4, usual and 3 + call_acquires or 0 do
-    local ticket, weight, class, queue_limit = string.match(ARGV[i] or '',
-        '^(%d+) (%d+) (%-?%d) (%d+)$')
-    if not ticket or weight == '0' or class - 7 > 0 or class + 8 < 0 then
+    local weight, class = string.match(ARGV[i] or '',
+        '^%d+ (%d+) (%-?%d) %d+$')
+    if not weight or weight == '0' or class == '8' or class == '9'
+        or class == '-9'
+    then
         usual = false
         break
     end
-    local n = 4 * (i - 4)
-    usual_asks[n + 1], usual_asks[n + 2], usual_asks[n + 3],
-        usual_asks[n + 4] = ticket, weight, class, queue_limit
     usual_weight = usual_weight + weight
 end
 
 -- The limit in force, where no order is: as text, or a number.
 local usual_limit
 if usual then
-    local flags = tonumber(call_flags)
-    usual_limit = flags >= 4 and shard_values[4]
+    call_flags, call_released = tonumber(call_flags), tonumber(call_released)
+    usual_limit = call_flags >= 4 and shard_values[4]
         and string.match(shard_values[4], '^%d+')
-    if not usual_limit and call_acquires ~= '0' and flags % 2 == 1 then
+    if not usual_limit and call_acquires ~= '0' and call_flags % 2 == 1 then
         usual_limit = call_limit
     end
 end
@@ -97,20 +95,16 @@ local function quiet_sync()
     if own then
         epoch, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
     end
-    local limit = usual_limit or stored
-    local total = held - call_released + usual_weight
-    if epoch ~= call_epoch or kept - call_released < 0 or total > limit + 0
-    then
-        return nil
-    end
+    if epoch ~= call_epoch then return nil end
+    local limit, change = usual_limit or stored, usual_weight - call_released
+    local total, now = held + change, kept + change
+    local in_force = tonumber(limit)
+    if now < usual_weight or total > in_force then return nil end
 
-    local now = kept - call_released + usual_weight
     local keeps = now > 0 and call_flags % 4 >= 2 and '1' or ''
     if total == 0 then
         if head then redis.call('UNLINK', KEYS[2], KEYS[3]) end
-    elseif total ~= held + 0 or limit ~= stored or keeps ~= reuse
-        or now ~= kept + 0
-    then
+    elseif change ~= 0 or limit ~= stored or keeps ~= reuse then
         if not head or keeps ~= reuse then
             rest = quiet_rest(rest, keeps, reuse)
         end
@@ -123,7 +117,7 @@ local function quiet_sync()
     end
 
     local reply = { ARGV[1], tonumber(epoch), tonumber(call_number), 0, total,
-        tonumber(limit), 0, 0, now, 0, 1, 0 }
+        in_force, 0, 0, now, 0, 1, 0 }
     for i = 13, 12 + 3 * call_acquires, 3 do
         reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
     end
