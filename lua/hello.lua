@@ -83,7 +83,6 @@ local function forget()
     local all = redis.call('HLEN', key) <= ORDERS_KEPT
         and redis.call('HGETALL', key) or {}
     redis.call('UNLINK', key, sessions)
-    redis.call('HSET', key, 'created', 0)
     for i = 1, #all, 2 do
         if string.find(all[i], '^order:') then
             redis.call('HSET', key, all[i], all[i + 1])
@@ -140,7 +139,9 @@ if shard and registered == shard.sessions then
         return reply(STATUS.stale)
     end
 else
-    forget()
+    -- a HASH without a head and sessions has nothing but orders
+    if v[1] or v[5] or registered > 0 then forget() end
+    redis.call('HSET', key, 'created', 0)
     shard, entry, v = shard_new(), nil, {}
 end
 

@@ -21,7 +21,7 @@ my $t = Dsem::Test->new;
 my $client = Model::Client->new($t->redis->unix);
 my ($scripts, $small) =
     map { Model::Walk->load($client, sub { $t->script($_[0]) }, $_) } 0, 1;
-my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (4, 120);
+my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (3, 120);
 
 # what goes wrong in one walk, with the command that shows it
 sub walk {
