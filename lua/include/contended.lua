@@ -48,7 +48,7 @@ local function contended_sync()
     local counted, kept, mine = string.match(semaphore_values[2] or '',
         '^(%d+) (%d+) (%d+)$')
     if not seen or waiting == '0' or usual_touch or counted ~= call_epoch
-        or not string.find(seen, ' ' .. shard_ended .. ' ', 1, true)
+        or not string.find(seen, shard_ended, 1, true)
     then
         return nil
     end

@@ -20,7 +20,7 @@ local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
     call_acquires = string.match(ARGV[2] or '',
         '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
 local shard_gen, shard_clock, shard_until, shard_ended = string.match(
-    shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+) (%d+) ')
+    shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+)( %d+ )')
 local usual = call_epoch and call_gen == shard_gen and not shard_values[3]
     and not semaphore_values.err
     and (shard_until == '0' or shard_until - shard_clock <= 0)
@@ -66,7 +66,7 @@ local function quiet_rest(rest, keeps, reuse)
         local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
         local lease = string.match(shard_values[2], '^%d+ %d+ (%d+)')
         local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
-        rest = string.format(' %d %s %s 0 0 0 0', shard_clock
+        rest = string.format(' %d%s%s 0 0 0 0', shard_clock
             + math.min(math.max(passed, 0), math.floor(lease / 4)),
             shard_ended, shard_clock)
     end
@@ -86,7 +86,7 @@ local function quiet_sync()
         held, stored, rest = string.match(head,
             '^(%d+) 0 (%d+)( %d+ %d+ %d+ %d+ %d+ 0 %-?%d+)$')
         if not rest or usual_touch
-            or not string.find(rest, ' ' .. shard_ended .. ' ', 1, true)
+            or not string.find(rest, shard_ended, 1, true)
         then
             return nil
         end
@@ -116,9 +116,11 @@ local function quiet_sync()
         if not head then redis.call('PEXPIRE', KEYS[2], 2592000000) end
     end
 
+    local granted, zero
+    if call_acquires ~= '0' then granted, zero = 1, 0 end
     local reply = { ARGV[1], tonumber(epoch), tonumber(call_number), 0, total,
-        in_force, 0, 0, now, 0, 1, 0 }
-    for i = 13, 12 + 3 * call_acquires, 3 do
+        in_force, 0, 0, now, 0, 1, 0, granted, zero, zero }
+    for i = 16, 12 + 3 * call_acquires, 3 do
         reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
     end
     return reply

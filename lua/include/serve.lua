@@ -102,13 +102,13 @@ local function serve(sem, view)
     if view.recovering or view.paused or sem.held >= view.limit then
         return FIRST_UNKNOWN
     end
-    local from, size = 0, math.min(view.limit - sem.held, PAGE_MAX - 1) + 1
+    local from, size = 0, math.min(view.limit - sem.held, view.steps) + 1
     while view.steps > 0 do
         local page, status = serve_page(sem, view, from, size)
         if not page then return nil, status end
         local class = serve_walk(sem, view, page, size)
         if class then return class end
-        from, size = from + size, math.min(2 * size, PAGE_MAX)
+        from, size = from + size, math.min(2 * size, PAGE_MAX, view.steps)
     end
     view.more = true
     return FIRST_UNKNOWN
