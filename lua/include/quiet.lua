@@ -7,18 +7,27 @@
 -- generation, and a state without order, recovery, newly ended sessions and
 -- parked tickets.
 --
--- shard_values: head, entry of the session, order and literal limits of the
--- name; semaphore_values: head and account of the session.
+-- shard_values: head, entry of the session, order and, where the limit is a
+-- literal one, limits of the name; semaphore_values: head and account of the
+-- session.
 
-local usual_name = ARGV[3] or ''
-local shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
-    'order:' .. usual_name, 'limit:' .. usual_name)
-local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
-
--- The call and the shard, as strings; usual: both are understood.
+-- The call, as strings; nil: not understood.
 local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
     call_acquires = string.match(ARGV[2] or '',
         '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
+local usual_order = 'order:' .. (ARGV[3] or '')
+
+local shard_values
+if call_flags and call_flags < '4' then
+    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
+        usual_order)
+else
+    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
+        usual_order, 'limit:' .. (ARGV[3] or ''))
+end
+local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
+
+-- The shard, as strings; usual: call and shard are understood.
 local shard_gen, shard_clock, shard_until, shard_ended = string.match(
     shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+)( %d+ )')
 local usual = call_epoch and call_gen == shard_gen and not shard_values[3]
