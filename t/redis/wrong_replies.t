@@ -82,7 +82,7 @@ sub last_is {
 
 my $granted = sub {
     my @value = values_of(@_);
-    $value[11] = 1 if @value > 11;
+    $value[12] = 1 if @value > 12;
     return reply(@value);
 };
 
@@ -101,7 +101,7 @@ my %lies = (
     'newer epoch' => changed(1, 1),
     'number before' => changed(2, -1),
     'number after' => changed(2, 1),
-    'no such status' => changed(3, 5),
+    'no such status' => changed(3, 6),
     'negative status' => changed(3, -1),
     'nested' => sub { "*1\r\n$_[0]" },
     'deeply nested' => sub { "*1\r\n" x 20 . $_[0] },
@@ -109,7 +109,7 @@ my %lies = (
     'string for a number' => last_is("\$1\r\n0\r\n"),
     'null for a number' => last_is("\$-1\r\n"),
     'null session' => sub { $_[0] =~ s/\$\d+\r\n[^\r]*\r\n/\$-1\r\n/r },
-    'too short' => sub { reply((values_of($_[0]))[0 .. 10]) },
+    'too short' => sub { reply((values_of($_[0]))[0 .. 11]) },
     'head only' => sub { reply((values_of($_[0]))[0 .. 3]) },
     'empty' => sub { "*0\r\n" },
     'null' => sub { "\$-1\r\n" },
@@ -225,8 +225,8 @@ my $node = $t->node('lied', $conf, REDIS => "127.0.0.1:$port");
 my @workers = $node->workers;
 
 # replies by their length
-my $SYNC = '^\*14\r\n';
-my $HELLO = '^\*9\r\n';
+my $SYNC = '^\*15\r\n';
+my $HELLO = '^\*10\r\n';
 my $SCRIPT = '^\*\d+\r\n\$(?!7\r\nmessage)';
 
 my $holder = $honest->begin('/lied?hang=1');
