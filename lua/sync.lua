@@ -45,6 +45,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/hash.lua"
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"

@@ -42,18 +42,7 @@ end
 
 -- Reads the accounts of these sessions that are not in memory yet.
 local function accounts_load(sem, sessions)
-    local fields, asked = {}, {}
-    for _, session in ipairs(sessions) do
-        if sem.accounts[session] == nil and not asked[session] then
-            asked[session] = true
-            fields[#fields + 1] = session
-        end
-    end
-    if #fields == 0 then return end
-    local found = redis.call('HMGET', sem.key, unpack(fields))
-    for i, session in ipairs(fields) do
-        sem.accounts[session] = account_parse(found[i])
-    end
+    hash_load(sem.key, sessions, sem.accounts, account_parse)
 end
 
 -- Sets the reuse of an account, and counts it in the semaphore.

@@ -50,7 +50,7 @@ for i = 4, usual and 3 + call_acquires or 0 do
     usual_weight = usual_weight + weight
 end
 
--- The limit in force, where no order is: as text, or a number.
+-- The limit in force, where no order is, as text; none: the stored one.
 local usual_limit
 if usual then
     call_flags, call_released = tonumber(call_flags), tonumber(call_released)

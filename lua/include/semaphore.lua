@@ -43,20 +43,11 @@ end
 -- Reads the entries of these sessions that are not in memory yet; false: not
 -- registered. silent: not heard from for two heartbeats.
 local function view_load(view, sessions)
-    local fields, asked = {}, {}
-    for _, session in ipairs(sessions) do
-        if view.entries[session] == nil and not asked[session] then
-            asked[session] = true
-            fields[#fields + 1] = session
-        end
-    end
-    if #fields == 0 then return end
-    local found = redis.call('HMGET', view.key, unpack(fields))
-    for i, session in ipairs(fields) do
-        local entry = entry_parse(found[i]) or false
+    hash_load(view.key, sessions, view.entries, function(text)
+        local entry = entry_parse(text) or false
         if entry then entry.silent = entry_silent(entry, view.clock) end
-        view.entries[session] = entry
-    end
+        return entry
+    end)
 end
 
 -- The semaphore with the account of one session, from its fields as read; nil:

@@ -1,9 +1,6 @@
 -- Grants free permits to the tickets at the head of the queue, in order. A
 -- lighter ticket never overtakes a heavier one before it.
 
--- Tickets read at once.
-local PAGE_MAX = 100
-
 -- The class of the first ticket that waits, where it is unknown, and where none
 -- waits.
 local FIRST_UNKNOWN, FIRST_NONE = -100, 100
@@ -108,7 +105,7 @@ local function serve(sem, view)
         if not page then return nil, status end
         local class = serve_walk(sem, view, page, size)
         if class then return class end
-        from, size = from + size, math.min(2 * size, PAGE_MAX, view.steps)
+        from, size = from + size, math.min(2 * size, view.steps)
     end
     view.more = true
     return FIRST_UNKNOWN
