@@ -174,7 +174,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
-    settings.redis.addr = dmcf->redis->addrs[0];
+    settings.redis = *dmcf->redis;
     settings.redis.connect_timeout = dmcf->connect_timeout;
     settings.redis.timeout = dmcf->timeout;
     settings.lease = dmcf->lease;

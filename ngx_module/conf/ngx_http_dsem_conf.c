@@ -24,19 +24,12 @@
 #include "ngx_http_dsem_zone.h"
 
 
-#define NGX_HTTP_DSEM_REDIS_PORT  6379
-
-
 static char *ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static ngx_int_t ngx_http_dsem_conf_address(ngx_conf_t *cf,
-    ngx_http_dsem_main_conf_t *dmcf, ngx_str_t *address);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
 
@@ -247,10 +240,6 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 };
 
 
-static ngx_str_t  ngx_http_dsem_default_address =
-    ngx_string("127.0.0.1:6379");
-
-
 /* the http level's configuration, nothing set; NULL: no memory */
 
 void *
@@ -335,8 +324,7 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
     }
 
     if (dmcf->redis == NULL
-        && ngx_http_dsem_conf_address(cf, dmcf, &ngx_http_dsem_default_address)
-           != NGX_OK)
+        && ngx_http_dsem_redis_default(cf, dmcf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -568,68 +556,6 @@ ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_http_dsem_conf_number(cf, cmd, conf);
-}
-
-
-static char *
-ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_dsem_main_conf_t *dmcf = conf;
-
-    ngx_str_t  *value;
-
-    if (dmcf->redis) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (cf->args->nelts > 2) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" in \"%V\" directive, "
-                           "it takes one address",
-                           ngx_http_dsem_conf_word(cf, &value[2]), &cmd->name);
-        return NGX_CONF_ERROR;
-    }
-
-    if (ngx_http_dsem_conf_address(cf, dmcf, &value[1]) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-/* names are resolved here, as nothing may block while serving */
-
-static ngx_int_t
-ngx_http_dsem_conf_address(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
-    ngx_str_t *address)
-{
-    ngx_url_t  *u;
-
-    u = ngx_pcalloc(cf->pool, sizeof(ngx_url_t));
-    if (u == NULL) {
-        return NGX_ERROR;
-    }
-
-    u->url = *address;
-    u->default_port = NGX_HTTP_DSEM_REDIS_PORT;
-
-    if (ngx_parse_url(cf->pool, u) != NGX_OK) {
-        if (u->err) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "%s in address \"%V\" "
-                               "of \"dsem_redis\" directive",
-                               u->err, ngx_http_dsem_conf_word(cf, address));
-        }
-
-        return NGX_ERROR;
-    }
-
-    dmcf->redis = u;
-
-    return NGX_OK;
 }
 
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_settings.h"
 
 
 #define NGX_HTTP_DSEM_MIN_PRIORITY   -8
@@ -81,7 +82,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_url_t                 *redis;       /* resolved, addrs[0] is used */
+    ngx_http_dsem_redis_settings_t  *redis;
     ngx_msec_t                 connect_timeout;
     ngx_msec_t                 timeout;
     ngx_msec_t                 lease;
@@ -119,6 +120,11 @@ void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
 
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* conf_redis */
+char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

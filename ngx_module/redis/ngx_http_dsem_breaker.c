@@ -34,16 +34,17 @@ static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
 static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
 
 
-/* settings must stay; handler is called each time it opens */
+/* settings and peer must stay; handler is called each time it opens */
 
 void
 ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
-    ngx_http_dsem_redis_settings_t *settings, void (*handler)(void *data),
-    void *data)
+    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_t *peer,
+    void (*handler)(void *data), void *data)
 {
     ngx_memzero(breaker, sizeof(ngx_http_dsem_breaker_t));
 
     breaker->settings = settings;
+    breaker->peer = peer;
     breaker->handler = handler;
     breaker->data = data;
 
@@ -119,13 +120,13 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     if (!breaker->known) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: connected to redis %V (%V)",
-                      &breaker->settings->addr.name, server);
+                      ngx_http_dsem_peer_name(breaker->peer), server);
     }
 
     if (breaker->reported) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: redis %V available again after %M ms",
-                      &breaker->settings->addr.name,
+                      ngx_http_dsem_peer_name(breaker->peer),
                       ngx_current_msec - breaker->lost_since);
     }
 
@@ -179,7 +180,7 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: connection to redis %V lost (%s), reconnecting",
-                      &breaker->settings->addr.name, breaker->reason);
+                      ngx_http_dsem_peer_name(breaker->peer), breaker->reason);
     }
 }
 
@@ -242,7 +243,7 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: redis %V unavailable (%s), requests are handled by "
                   "\"dsem_on_error\"",
-                  &breaker->settings->addr.name,
+                  ngx_http_dsem_peer_name(breaker->peer),
                   breaker->pending ? breaker->pending : breaker->reason);
 
     breaker->handler(breaker->data);
@@ -258,7 +259,7 @@ ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
                   "dsem: redis %V still unavailable after %M ms (%s), "
                   "\"dsem_on_error\" passed %ui requests and refused %ui "
                   "since the last line",
-                  &breaker->settings->addr.name,
+                  ngx_http_dsem_peer_name(breaker->peer),
                   ngx_current_msec - breaker->lost_since, breaker->reason,
                   breaker->passed, breaker->refused);
 

@@ -13,21 +13,13 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_resp.h"
-
-
-/* nothing may point into a configuration cycle: the worker outlives it */
-typedef struct {
-    ngx_addr_t                addr;
-    ngx_msec_t                connect_timeout;
-    ngx_msec_t                timeout;
-    ngx_msec_t                backoff;     /* longest pause, ms */
-    ngx_msec_t                heartbeat;
-} ngx_http_dsem_redis_settings_t;
 
 
 typedef struct {
     ngx_http_dsem_redis_settings_t  *settings;
+    ngx_http_dsem_peer_t            *peer;
     void                           (*handler)(void *data);
     void                            *data;
 
@@ -55,8 +47,8 @@ typedef struct {
 
 
 void ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
-    ngx_http_dsem_redis_settings_t *settings, void (*handler)(void *data),
-    void *data);
+    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_t *peer,
+    void (*handler)(void *data), void *data);
 void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 

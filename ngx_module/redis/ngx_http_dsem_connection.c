@@ -9,6 +9,9 @@
  * hiredis frees its context whenever it likes, inside of each function that
  * handles an event: "ac" is NULL from then on, and is looked at after each.
  *
+ * The first commands are its own: the password and the database.  They are
+ * written before those of the owner, which sees no reply to them.
+ *
  * Called by: redis and subscription.  The owner is the only one to close it.
  * After "failed" nothing more is reported and the owner has to close it;
  * after that nothing is reported at all.  It may be closed from inside a
@@ -43,12 +46,16 @@ struct ngx_http_dsem_connection_s {
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
 
+    ngx_http_dsem_login_t                *login;
+    ngx_uint_t                            nlogins;  /* without a reply */
+
     ngx_http_dsem_guard_t                 guard;
     ngx_http_dsem_deadline_t              deadline; /* of the connect */
     char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                              connected:1;
     unsigned                              protocol_error:1;
+    unsigned                              refused:1;  /* the login */
     unsigned                              busy:1;   /* in hiredis, handlers */
     unsigned                              closed:1; /* by its owner */
     unsigned                              writing:1;
@@ -70,6 +77,14 @@ static void ngx_http_dsem_connection_set_reason(
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
 static void ngx_http_dsem_connection_connected(
     ngx_http_dsem_connection_t *conn);
+static ngx_int_t ngx_http_dsem_connection_login(
+    ngx_http_dsem_connection_t *conn);
+static ngx_int_t ngx_http_dsem_connection_auth(
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_secret_t *auth);
+static ngx_int_t ngx_http_dsem_connection_write_secret(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_login_reply(
+    ngx_http_dsem_connection_t *conn, redisReply *reply);
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
 static ngx_int_t ngx_http_dsem_connection_handle(
     ngx_http_dsem_connection_t *conn,
@@ -86,15 +101,16 @@ static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
 
 
 /*
- * Begins to connect to addr (which must outlive the connection); after
- * "timeout" ms without success it fails.  Returns NULL if that cannot even
- * begin: no memory, no socket, refused at once; the buffer "reason" has the
- * cause.  Otherwise either "connected" or "failed" follows, never before this
- * has returned.
+ * Begins to connect to addr (which must outlive the connection, as must the
+ * login); after "timeout" ms without success it fails.  NULL if that cannot
+ * even begin: no memory, no socket, refused at once; the buffer "reason" has
+ * the cause.  Otherwise either "connected" or "failed" follows, never before
+ * this has returned.  A login that is refused is a protocol error, later.
  */
 
 ngx_http_dsem_connection_t *
 ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
+    ngx_http_dsem_login_t *login,
     ngx_http_dsem_connection_handlers_t *handlers, void *data, char *reason)
 {
     ngx_http_dsem_connection_t  *conn;
@@ -105,6 +121,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
         return NULL;
     }
 
+    conn->login = login;
     conn->handlers = handlers;
     conn->data = data;
 
@@ -446,6 +463,11 @@ ngx_http_dsem_connection_connected(ngx_http_dsem_connection_t *conn)
 
     conn->connected = 1;
 
+    if (ngx_http_dsem_connection_login(conn) != NGX_OK) {
+        ngx_http_dsem_connection_fail(conn, "login could not be written", 0);
+        return;
+    }
+
     conn->busy = 1;
     conn->handlers->connected(conn->data);
     conn->busy = 0;
@@ -453,6 +475,117 @@ ngx_http_dsem_connection_connected(ngx_http_dsem_connection_t *conn)
     if (conn->closed) {
         ngx_http_dsem_connection_free(conn);
     }
+}
+
+
+/* nothing waits for the replies: that would cost a round trip */
+
+static ngx_int_t
+ngx_http_dsem_connection_login(ngx_http_dsem_connection_t *conn)
+{
+    ngx_int_t              rc;
+    ngx_http_dsem_resp_t   command;
+    ngx_http_dsem_login_t  *login;
+
+    login = conn->login;
+
+    if (login->auth.len
+        && ngx_http_dsem_connection_auth(conn, &login->auth) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (login->db == 0) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
+
+    ngx_http_dsem_resp_begin(&command, 2);
+    ngx_http_dsem_resp_bytes(&command, "SELECT", sizeof("SELECT") - 1);
+    ngx_http_dsem_resp_number(&command, login->db);
+
+    conn->nlogins++;
+    rc = ngx_http_dsem_connection_send(conn, &command);
+
+    ngx_http_dsem_resp_free(&command);
+
+    return rc;
+}
+
+
+/* the first command, so that it is alone in what hiredis has to write */
+
+static ngx_int_t
+ngx_http_dsem_connection_auth(ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_secret_t *auth)
+{
+    ngx_http_dsem_resp_t  command;
+
+    ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
+
+    command.data = auth->data;
+    command.len = auth->len;
+    command.size = auth->size;
+
+    conn->nlogins++;
+
+    if (ngx_http_dsem_connection_send(conn, &command) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_connection_write_secret(conn);
+}
+
+
+/*
+ * hiredis would free its copy without wiping it.  The buffer of a new socket
+ * has room for all of it.
+ */
+
+static ngx_int_t
+ngx_http_dsem_connection_write_secret(ngx_http_dsem_connection_t *conn)
+{
+    size_t         len;
+    ssize_t        n;
+    redisContext  *rc;
+
+    rc = &conn->ac->c;
+    len = sdslen(rc->obuf);
+
+    n = ngx_write_fd(rc->fd, rc->obuf, len);
+
+    ngx_explicit_memzero(rc->obuf, len);
+    sdsclear(rc->obuf);
+
+    return (n == (ssize_t) len) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* the connection is closed when hiredis has returned */
+
+static void
+ngx_http_dsem_connection_login_reply(ngx_http_dsem_connection_t *conn,
+    redisReply *reply)
+{
+    ngx_uint_t  auth;
+
+    auth = conn->login->auth.len && conn->nlogins == 1 + (conn->login->db > 0);
+
+    conn->nlogins--;
+
+    if (reply->type != REDIS_REPLY_ERROR || conn->refused) {
+        return;
+    }
+
+    conn->refused = 1;
+
+    /* a server that knows no such command repeats its arguments */
+
+    ngx_http_dsem_connection_set_reason(conn,
+        (auth && ngx_strncmp(reply->str, "ERR unknown command",
+                             sizeof("ERR unknown command") - 1) == 0)
+        ? "ERR unknown command 'AUTH'" : reply->str);
 }
 
 
@@ -508,6 +641,13 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
         return NGX_DONE;
     }
 
+    if (conn->refused) {
+        conn->protocol_error = 1;
+        redisAsyncFree(conn->ac);
+        ngx_http_dsem_connection_failed(conn);
+        return NGX_DONE;
+    }
+
     return NGX_OK;
 }
 
@@ -522,8 +662,13 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
 
     conn = ac->data;
 
-    if (reply == NULL || conn->closed) {
+    if (reply == NULL || conn->closed || conn->refused) {
         /* a lost connection is reported once, not once per command */
+        return;
+    }
+
+    if (conn->nlogins) {
+        ngx_http_dsem_connection_login_reply(conn, reply);
         return;
     }
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <hiredis/hiredis.h>
 #include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_settings.h"
 
 
 typedef struct ngx_http_dsem_connection_s  ngx_http_dsem_connection_t;
@@ -29,8 +30,8 @@ typedef struct {
 
 
 ngx_http_dsem_connection_t *ngx_http_dsem_connection_create(ngx_addr_t *addr,
-    ngx_msec_t timeout, ngx_http_dsem_connection_handlers_t *handlers,
-    void *data, char *reason);
+    ngx_msec_t timeout, ngx_http_dsem_login_t *login,
+    ngx_http_dsem_connection_handlers_t *handlers, void *data, char *reason);
 ngx_int_t ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_resp_t *command);
 ngx_int_t ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,

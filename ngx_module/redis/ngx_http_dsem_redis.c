@@ -19,6 +19,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
@@ -33,12 +34,13 @@ typedef enum {
 
 
 struct ngx_http_dsem_redis_s {
+    ngx_pool_t                       *pool;     /* of the settings */
     ngx_http_dsem_redis_settings_t    settings;
     ngx_http_dsem_keys_t              keys;
     ngx_http_dsem_redis_handlers_t   *handlers;
     void                             *data;
 
-    ngx_sockaddr_t                    sockaddr;
+    ngx_http_dsem_peer_t             *peer;
     ngx_http_dsem_redis_state_e       state;
     ngx_http_dsem_connection_t       *conn;
     ngx_http_dsem_subscription_t     *subscription;
@@ -54,11 +56,13 @@ struct ngx_http_dsem_redis_s {
 };
 
 
-static ngx_int_t ngx_http_dsem_redis_copy_addr(ngx_http_dsem_redis_t *redis,
-    ngx_addr_t *addr);
+static ngx_int_t ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix);
 static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
     ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
+static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
+    const char *reason);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
@@ -107,12 +111,8 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
         return NULL;
     }
 
-    redis->settings = *settings;
     redis->handlers = handlers;
     redis->data = data;
-
-    ngx_http_dsem_breaker_init(&redis->breaker, &redis->settings,
-                               handlers->unavailable, data);
 
     ngx_http_dsem_redis_event(redis, &redis->retry,
                               ngx_http_dsem_redis_retry_handler);
@@ -122,16 +122,7 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
-    if (ngx_http_dsem_redis_copy_addr(redis, &settings->addr) != NGX_OK
-        || ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK)
-    {
-        (void) ngx_http_dsem_redis_destroy(redis, 0);
-        return NULL;
-    }
-
-    redis->subscription = ngx_http_dsem_subscription_create(&redis->settings,
-                                                   handlers->message, data);
-    if (redis->subscription == NULL) {
+    if (ngx_http_dsem_redis_init(redis, settings, prefix) != NGX_OK) {
         (void) ngx_http_dsem_redis_destroy(redis, 0);
         return NULL;
     }
@@ -143,26 +134,38 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
 }
 
 
-/* the configuration may go before the connection does */
+/* what needs memory; the configuration may go before the connection does */
 
 static ngx_int_t
-ngx_http_dsem_redis_copy_addr(ngx_http_dsem_redis_t *redis, ngx_addr_t *addr)
+ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix)
 {
-    ngx_addr_t  *copy;
+    redis->pool = ngx_create_pool(NGX_DEFAULT_POOL_SIZE, ngx_cycle->log);
 
-    copy = &redis->settings.addr;
-
-    ngx_memcpy(&redis->sockaddr, addr->sockaddr, addr->socklen);
-    copy->sockaddr = &redis->sockaddr.sockaddr;
-
-    copy->name.data = ngx_alloc(addr->name.len, ngx_cycle->log);
-    if (copy->name.data == NULL) {
+    if (redis->pool == NULL
+        || ngx_http_dsem_settings_copy(&redis->settings, settings,
+                                       redis->pool) != NGX_OK
+        || ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(copy->name.data, addr->name.data, addr->name.len);
+    redis->peer = ngx_http_dsem_peer_create(&redis->settings,
+                                            ngx_http_dsem_redis_connect,
+                                            redis);
+    if (redis->peer == NULL) {
+        return NGX_ERROR;
+    }
 
-    return NGX_OK;
+    ngx_http_dsem_breaker_init(&redis->breaker, &redis->settings, redis->peer,
+                               redis->handlers->unavailable, redis->data);
+
+    redis->subscription = ngx_http_dsem_subscription_create(&redis->settings,
+                                                redis->peer,
+                                                redis->handlers->message,
+                                                redis->data);
+
+    return redis->subscription ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -208,9 +211,18 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
         ngx_http_dsem_subscription_destroy(redis->subscription);
     }
 
+    if (redis->peer) {
+        ngx_http_dsem_peer_destroy(redis->peer);
+    }
+
     ngx_http_dsem_script_free(&redis->calls);
     ngx_http_dsem_keys_free(&redis->keys);
-    ngx_free(redis->settings.addr.name.data);
+    ngx_http_dsem_settings_free(&redis->settings);
+
+    if (redis->pool) {
+        ngx_destroy_pool(redis->pool);
+    }
+
     ngx_free(redis);
 
     return rc;
@@ -250,6 +262,7 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
+    ngx_http_dsem_peer_good(redis->peer);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
 }
 
@@ -382,22 +395,38 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 static void
 ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
 {
-    char                    reason[NGX_HTTP_DSEM_REASON_LEN];
     ngx_http_dsem_redis_t  *redis;
 
     redis = ev->data;
-
-    ngx_http_dsem_breaker_connecting(&redis->breaker);
-
-    redis->conn = ngx_http_dsem_connection_create(&redis->settings.addr,
-                                            redis->settings.connect_timeout,
-                                            &ngx_http_dsem_redis_handlers,
-                                            redis, reason);
-
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
-    if (redis->conn == NULL) {
+    ngx_http_dsem_breaker_connecting(&redis->breaker);
+    ngx_http_dsem_peer_find(redis->peer);
+}
+
+
+/* the peer is found; or not, for this reason */
+
+static void
+ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    char  text[NGX_HTTP_DSEM_REASON_LEN];
+
+    if (addr == NULL) {
         ngx_http_dsem_redis_down(redis, reason);
+        return;
+    }
+
+    redis->conn = ngx_http_dsem_connection_create(addr,
+                                            redis->settings.connect_timeout,
+                                            &redis->settings.login,
+                                            &ngx_http_dsem_redis_handlers,
+                                            redis, text);
+
+    if (redis->conn == NULL) {
+        ngx_http_dsem_redis_down(redis, text);
     }
 }
 
@@ -626,6 +655,7 @@ ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 
     /* before the connection goes: the reason may live in it */
     ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
+    ngx_http_dsem_peer_failed(redis->peer);
 
     ngx_http_dsem_redis_close(redis);
 

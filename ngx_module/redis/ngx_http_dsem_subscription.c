@@ -24,6 +24,7 @@
 
 struct ngx_http_dsem_subscription_s {
     ngx_http_dsem_redis_settings_t  *settings;
+    ngx_http_dsem_peer_t            *peer;
     ngx_http_dsem_connection_t      *conn;      /* NULL: not connected */
 
     ngx_event_t                      retry;
@@ -74,13 +75,13 @@ static ngx_http_dsem_connection_handlers_t
 
 
 /*
- * settings must outlive the subscription.  handler is called for each
+ * settings and peer must outlive the subscription.  handler is called for each
  * message; it may not destroy the subscription.  NULL: no memory.
  */
 
 ngx_http_dsem_subscription_t *
 ngx_http_dsem_subscription_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_message_pt handler, void *data)
+    ngx_http_dsem_peer_t *peer, ngx_http_dsem_message_pt handler, void *data)
 {
     ngx_http_dsem_subscription_t  *subscription;
 
@@ -91,6 +92,7 @@ ngx_http_dsem_subscription_create(ngx_http_dsem_redis_settings_t *settings,
     }
 
     subscription->settings = settings;
+    subscription->peer = peer;
     subscription->handler = handler;
     subscription->data = data;
 
@@ -157,8 +159,10 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
     settings = subscription->settings;
     subscription->named = 0;
 
-    subscription->conn = ngx_http_dsem_connection_create(&settings->addr,
+    subscription->conn = ngx_http_dsem_connection_create(
+                                   ngx_http_dsem_peer_addr(subscription->peer),
                                    settings->connect_timeout,
+                                   &settings->login,
                                    &ngx_http_dsem_subscription_handlers,
                                    subscription, reason);
 
@@ -302,7 +306,7 @@ ngx_http_dsem_subscription_refused(
 
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
-                      &subscription->settings->addr.name,
+                      ngx_http_dsem_peer_name(subscription->peer),
                       &subscription->channel);
     }
 }
@@ -318,7 +322,7 @@ ngx_http_dsem_subscription_published(
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V rejects commands (PUBLISH to \"%V\"), "
                       "waiting requests are served late",
-                      &subscription->settings->addr.name,
+                      ngx_http_dsem_peer_name(subscription->peer),
                       &subscription->channel);
     }
 

@@ -10,8 +10,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_breaker.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_resp.h"
 
 
@@ -22,7 +22,7 @@ typedef void (*ngx_http_dsem_message_pt)(void *data, ngx_str_t *text);
 
 
 ngx_http_dsem_subscription_t *ngx_http_dsem_subscription_create(
-    ngx_http_dsem_redis_settings_t *settings,
+    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_t *peer,
     ngx_http_dsem_message_pt handler, void *data);
 ngx_int_t ngx_http_dsem_subscription_start(
     ngx_http_dsem_subscription_t *subscription, ngx_http_dsem_keys_t *keys,

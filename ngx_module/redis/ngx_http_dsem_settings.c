@@ -1,0 +1,133 @@
+
+/*
+ * Where Redis is, and how it is spoken to: what the configuration says.
+ *
+ * A worker outlives its configuration (a single process reads it anew while
+ * it runs), so that nothing may point into one: what redis uses is a copy.
+ *
+ * Called by: redis.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_settings.h"
+
+
+static ngx_int_t ngx_http_dsem_settings_server(ngx_http_dsem_server_t *copy,
+    ngx_http_dsem_server_t *server, ngx_pool_t *pool);
+static ngx_int_t ngx_http_dsem_settings_string(ngx_str_t *copy,
+    ngx_str_t *value, ngx_pool_t *pool);
+
+
+/* a copy in the pool; NGX_ERROR: no memory, the rest is to be freed */
+
+ngx_int_t
+ngx_http_dsem_settings_copy(ngx_http_dsem_redis_settings_t *copy,
+    ngx_http_dsem_redis_settings_t *settings, ngx_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    *copy = *settings;
+
+    ngx_memzero(&copy->login.auth, sizeof(ngx_http_dsem_secret_t));
+    ngx_memzero(&copy->sentinel_login.auth, sizeof(ngx_http_dsem_secret_t));
+
+    copy->servers = ngx_palloc(pool, settings->nservers
+                                     * sizeof(ngx_http_dsem_server_t));
+
+    if (copy->servers == NULL
+        || ngx_http_dsem_settings_string(&copy->master, &settings->master,
+                                         pool) != NGX_OK
+        || ngx_http_dsem_secret_copy(&copy->login.auth,
+                                     &settings->login.auth) != NGX_OK
+        || ngx_http_dsem_secret_copy(&copy->sentinel_login.auth,
+                                     &settings->sentinel_login.auth)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < settings->nservers; i++) {
+        if (ngx_http_dsem_settings_server(&copy->servers[i],
+                                          &settings->servers[i], pool)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_settings_server(ngx_http_dsem_server_t *copy,
+    ngx_http_dsem_server_t *server, ngx_pool_t *pool)
+{
+    ngx_uint_t   i;
+    ngx_addr_t  *addr;
+
+    *copy = *server;
+
+    copy->addrs = ngx_palloc(pool, server->naddrs * sizeof(ngx_addr_t));
+
+    if (copy->addrs == NULL
+        || ngx_http_dsem_settings_string(&copy->name, &server->name, pool)
+           != NGX_OK
+        || ngx_http_dsem_settings_string(&copy->host, &server->host, pool)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < server->naddrs; i++) {
+        addr = &copy->addrs[i];
+        *addr = server->addrs[i];
+
+        addr->sockaddr = ngx_palloc(pool, sizeof(ngx_sockaddr_t));
+        if (addr->sockaddr == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(addr->sockaddr, server->addrs[i].sockaddr, addr->socklen);
+
+        if (ngx_http_dsem_settings_string(&addr->name,
+                                          &server->addrs[i].name, pool)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* with a zero at the end, which is not counted */
+
+static ngx_int_t
+ngx_http_dsem_settings_string(ngx_str_t *copy, ngx_str_t *value,
+    ngx_pool_t *pool)
+{
+    copy->data = ngx_pnalloc(pool, value->len + 1);
+    if (copy->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(copy->data, value->data, value->len);
+    copy->data[value->len] = '\0';
+    copy->len = value->len;
+
+    return NGX_OK;
+}
+
+
+/* what is not in the pool */
+
+void
+ngx_http_dsem_settings_free(ngx_http_dsem_redis_settings_t *copy)
+{
+    ngx_http_dsem_secret_free(&copy->login.auth);
+    ngx_http_dsem_secret_free(&copy->sentinel_login.auth);
+}
