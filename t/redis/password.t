@@ -12,6 +12,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::State;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -52,9 +53,9 @@ wait_for { $up->now == 1 } 15, 'one at the backend';
 my $queued = $node->begin('/');
 my $client = $redis->client;
 $client->cmd(SELECT => 3);
-eventually { $client->cmd(HGET => 'dsem:{0}:s:api', '.') =~ /^1 1 / }
+eventually { Dsem::State->new($client)->waiting('api') == 1 }
     'counted in the database';
-is $redis->cmd(KEYS => 'dsem:*')->@*, 0, 'nothing in another one';
+is $redis->cmd('DBSIZE'), 0, 'nothing in another one';
 my @users = grep { /^lib-name=|name=dsem-/ } split /\n/,
     $redis->cmd(qw(CLIENT LIST));
 is scalar(grep { /user=app / } @users), 2, 'both connections as the user';
