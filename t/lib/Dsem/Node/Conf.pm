@@ -83,7 +83,7 @@ sub write_conf {
     my $text = $self->{conf};
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
     my $login = Dsem::Redis->login;
-    $text =~ s/(\bdsem_redis\s(?:(?!password)[^;])*);/$1$login;/g;
+    $text =~ s/(\bdsem_redis\s(?:(?!user=|password)[^;])*);/$1$login;/g;
     $self->{text} = $text;
     my $path = "$self->{dir}/nginx.conf";
     open my $fh, '>', $path or croak "$path: $!";
