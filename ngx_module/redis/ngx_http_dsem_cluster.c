@@ -552,18 +552,27 @@ ngx_http_dsem_cluster_failed(void *data, const char *reason,
 }
 
 
+/* log lines name the current node themselves */
+
 static void
 ngx_http_dsem_cluster_set_reason(ngx_http_dsem_cluster_query_t *query,
     const char *reason)
 {
-    char    *text;
-    u_char  *last;
+    char        *text;
+    u_char      *p, *last;
+    ngx_addr_t  *addr;
 
     text = query->cluster->reason;
-    last = (u_char *) text + NGX_HTTP_DSEM_REASON_LEN - 1;
+    addr = &query->node->addr;
 
-    *ngx_slprintf((u_char *) text, last, "%V: %s", &query->node->addr.name,
-                  reason) = '\0';
+    p = (u_char *) text;
+    last = p + NGX_HTTP_DSEM_REASON_LEN - 1;
+
+    if (addr != ngx_http_dsem_cluster_addr(query->cluster)) {
+        p = ngx_slprintf(p, last, "%V: ", &addr->name);
+    }
+
+    *ngx_slprintf(p, last, "%s", reason) = '\0';
 
     ngx_http_dsem_connection_clean(text);
 }

@@ -90,12 +90,29 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
 }
 
 
+/* digits only, at least one */
+
 static ngx_int_t
 ngx_http_dsem_moved_number(u_char *p, u_char *last, ngx_int_t most)
 {
     ngx_int_t  n;
 
-    n = ngx_atoi(p, last - p);
+    if (p == last) {
+        return NGX_ERROR;
+    }
 
-    return (n == NGX_ERROR || n > most) ? NGX_ERROR : n;
+    for (n = 0; p < last; p++) {
+
+        if (*p < '0' || *p > '9') {
+            return NGX_ERROR;
+        }
+
+        n = n * 10 + (*p - '0');
+
+        if (n > most) {
+            return NGX_ERROR;
+        }
+    }
+
+    return n;
 }

@@ -23,6 +23,8 @@
 static ngx_int_t ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes,
     ngx_str_t *host, ngx_http_dsem_node_t *from, ngx_sockaddr_t *sockaddr,
     socklen_t *socklen);
+static ngx_addr_t *ngx_http_dsem_nodes_name(ngx_http_dsem_nodes_t *nodes,
+    ngx_str_t *host, ngx_http_dsem_node_t *from);
 static ngx_http_dsem_node_t *ngx_http_dsem_nodes_find(
     ngx_http_dsem_nodes_t *nodes, struct sockaddr *sockaddr,
     socklen_t socklen);
@@ -131,22 +133,10 @@ static ngx_int_t
 ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
     ngx_http_dsem_node_t *from, ngx_sockaddr_t *sockaddr, socklen_t *socklen)
 {
-    ngx_uint_t               i;
-    ngx_addr_t              *addr;
-    ngx_http_dsem_server_t  *server;
+    ngx_addr_t  *addr;
 
-    addr = host->len ? NULL : &from->addr;
-
-    for (i = 0; addr == NULL && i < nodes->settings->nservers; i++) {
-        server = &nodes->settings->servers[i];
-
-        if (server->naddrs
-            && server->host.len == host->len
-            && ngx_strncasecmp(server->host.data, host->data, host->len) == 0)
-        {
-            addr = &server->addrs[0];
-        }
-    }
+    addr = host->len ? ngx_http_dsem_nodes_name(nodes, host, from)
+                     : &from->addr;
 
     if (addr) {
         ngx_memcpy(sockaddr, addr->sockaddr, addr->socklen);
@@ -179,6 +169,39 @@ ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
 #endif
 
     return NGX_DECLINED;
+}
+
+
+/* an address of a configured name, of the family of "from" */
+
+static ngx_addr_t *
+ngx_http_dsem_nodes_name(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
+    ngx_http_dsem_node_t *from)
+{
+    ngx_uint_t               i, j;
+    ngx_addr_t              *addr;
+    ngx_http_dsem_server_t  *server;
+
+    for (i = 0; i < nodes->settings->nservers; i++) {
+        server = &nodes->settings->servers[i];
+
+        if (server->host.len != host->len
+            || ngx_strncasecmp(server->host.data, host->data, host->len) != 0)
+        {
+            continue;
+        }
+
+        for (j = 0; j < server->naddrs; j++) {
+            addr = &server->addrs[j];
+
+            if (addr->sockaddr->sa_family == from->sockaddr.sockaddr.sa_family)
+            {
+                return addr;
+            }
+        }
+    }
+
+    return NULL;
 }
 
 

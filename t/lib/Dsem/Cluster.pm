@@ -104,7 +104,7 @@ sub owns {
     return 0 unless ($flags // '') =~ /master/;
     return scalar grep {
         my ($from, $to) = /^(\d+)(?:-(\d+))?$/;
-        defined $from && $from <= $self->slot && $self->slot <= $to // $from;
+        defined $from && $from <= $self->slot && $self->slot <= ($to // $from);
     } @ranges;
 }
 
@@ -134,15 +134,19 @@ sub failover {
     return $replica;
 }
 
-# As redis-cli --cluster reshard does.
+# As redis-cli --cluster reshard does. $between is called when one of the keys
+# has moved.
 sub move {
-    my ($self, $to) = @_;
+    my ($self, $to, $between) = @_;
     my ($from, $slot) = ($self->owner, $self->slot);
     $to->cmd(qw(CLUSTER SETSLOT), $slot, 'IMPORTING', id($from));
     $from->cmd(qw(CLUSTER SETSLOT), $slot, 'MIGRATING', id($to));
-    while (my @keys = @{ $from->cmd(qw(CLUSTER GETKEYSINSLOT), $slot, 10) }) {
+    my $n = 1;
+    while (my @keys = @{ $from->cmd(qw(CLUSTER GETKEYSINSLOT), $slot, $n) }) {
         $from->cmd('MIGRATE', split(/:/, $to->address), '', 0, 5000, 'KEYS',
             @keys);
+        $between->() if $between;
+        ($between, $n) = (undef, 10);
     }
     $_->cmd(qw(CLUSTER SETSLOT), $slot, 'NODE', id($to)) for $to, $from;
     return $to;
