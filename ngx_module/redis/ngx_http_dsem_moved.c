@@ -21,6 +21,7 @@
 #define NGX_HTTP_DSEM_MOVED_HOST_LEN  255
 
 
+static ngx_uint_t ngx_http_dsem_moved_host_char(u_char ch);
 static ngx_int_t ngx_http_dsem_moved_number(u_char *p, u_char *last,
     ngx_int_t most);
 
@@ -70,7 +71,7 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
     }
 
     for (p = host; p < colon; p++) {
-        if (*p <= ' ' || *p > '~') {
+        if (!ngx_http_dsem_moved_host_char(*p)) {
             return NGX_DECLINED;
         }
     }
@@ -87,6 +88,18 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
     moved->host.len = colon - host;
 
     return NGX_OK;
+}
+
+
+/* of an address, a name, or "?", which stands for a name that is not set */
+
+static ngx_uint_t
+ngx_http_dsem_moved_host_char(u_char ch)
+{
+    return (ch >= '0' && ch <= '9')
+           || (ch >= 'a' && ch <= 'z')
+           || (ch >= 'A' && ch <= 'Z')
+           || ch == '.' || ch == ':' || ch == '-' || ch == '_' || ch == '?';
 }
 
 

@@ -133,7 +133,7 @@ ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
  */
 
 ngx_uint_t
-ngx_http_dsem_peer_moved(ngx_http_dsem_peer_t *peer, const char *error)
+ngx_http_dsem_peer_redirected(ngx_http_dsem_peer_t *peer, const char *error)
 {
     return peer->cluster && ngx_http_dsem_cluster_moved(peer->cluster, error);
 }

@@ -29,7 +29,7 @@ void ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer);
-ngx_uint_t ngx_http_dsem_peer_moved(ngx_http_dsem_peer_t *peer,
+ngx_uint_t ngx_http_dsem_peer_redirected(ngx_http_dsem_peer_t *peer,
     const char *error);
 ngx_addr_t *ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer);
 ngx_str_t *ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer);
