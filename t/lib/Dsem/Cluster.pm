@@ -70,7 +70,7 @@ sub _join {
 # All nodes are part of it, and every replica has the data of its master.
 sub whole {
     my ($self) = @_;
-    for my $node (grep { $_->running } $self->nodes) {
+    for my $node (grep { $_->running && !$_->{frozen} } $self->nodes) {
         wait_for {
             $node->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/
                 && $node->cmd('INFO', 'replication')
@@ -96,23 +96,27 @@ sub slot {
         Dsem::State->new($self)->key);
 }
 
-# Whether a node has the slot, as it says itself.
+# The epoch under which a node has the slot, as it says itself; 0: it has not.
 sub owns {
     my ($self, $node) = @_;
-    my (undef, undef, $flags, undef, undef, undef, undef, undef, @ranges)
+    my (undef, undef, $flags, undef, undef, undef, $epoch, undef, @ranges)
         = split ' ', eval { myself($node) } // '';
     return 0 unless ($flags // '') =~ /master/;
-    return scalar grep {
+    my ($has) = grep {
         my ($from, $to) = /^(\d+)(?:-(\d+))?$/;
         defined $from && $from <= $self->slot && $self->slot <= ($to // $from);
     } @ranges;
+    return $has ? $epoch : 0;
 }
 
+# An old one may not know yet that it is replaced.
 sub owner {
     my ($self, $timeout) = @_;
     return wait_for {
-        my ($owner) = grep { $_->running && !$_->{frozen} && $self->owns($_) }
-            $self->nodes;
+        my %epoch = map { $_ => $self->owns($_) }
+            grep { $_->running && !$_->{frozen} } $self->nodes;
+        my ($owner) = sort { $epoch{$b} <=> $epoch{$a} }
+            grep { $epoch{$_} } $self->nodes;
         $owner;
     } $timeout // 20, 'a master of the slot';
 }
