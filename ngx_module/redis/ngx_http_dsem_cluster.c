@@ -5,9 +5,9 @@
  * No map of the Cluster is read.  A node is asked for a key of the shard,
  * one that never exists, with a command that the scripts need anyway.  Only
  * the master of the slot replies to it.  Others name the master (MOVED), and
- * are not believed until that one has replied itself.  A slot that is being
- * migrated has no keys that scripts could use: where one is missing the old
- * master replies ASK, and the new one MOVED, until the slot has moved.
+ * are not believed until that one has replied itself.  While the slot is
+ * migrated scripts may lack some of their keys: the old master replies ASK,
+ * as the key is missing, and the new one MOVED, until the slot has moved.
  *
  * Two nodes are asked at a time, so that one that is silent hides nothing.
  * A node that has replied is asked again on the same connection: that costs
@@ -42,8 +42,9 @@
  */
 #define NGX_HTTP_DSEM_CLUSTER_HOPS      8
 
-/* searches without an accepted session before the next one is delayed */
-#define NGX_HTTP_DSEM_CLUSTER_FAILURES  4
+/* searches without an accepted session, and ms until the next one then */
+#define NGX_HTTP_DSEM_CLUSTER_FAILURES  3
+#define NGX_HTTP_DSEM_CLUSTER_PAUSE     1000
 
 
 /* a connection that asks one node */
@@ -221,7 +222,7 @@ ngx_http_dsem_cluster_find(ngx_http_dsem_cluster_t *cluster)
         ngx_http_dsem_cluster_next(cluster);
 
     } else {
-        ngx_add_timer(&cluster->tick, NGX_HTTP_DSEM_CLUSTER_TURN);
+        ngx_add_timer(&cluster->tick, NGX_HTTP_DSEM_CLUSTER_PAUSE);
     }
 }
 
@@ -421,7 +422,7 @@ ngx_http_dsem_cluster_send(ngx_http_dsem_cluster_query_t *query)
 }
 
 
-/* anything but an error: this is the master of the slot */
+/* no fields, and no error: this is the master of the slot */
 
 static void
 ngx_http_dsem_cluster_reply(void *data, redisReply *reply)
@@ -435,8 +436,13 @@ ngx_http_dsem_cluster_reply(void *data, redisReply *reply)
     cluster = query->cluster;
     query->pending = 0;
 
-    if (reply->type != REDIS_REPLY_ERROR) {
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0) {
         ngx_http_dsem_cluster_found(cluster, query->node);
+        return;
+    }
+
+    if (reply->type != REDIS_REPLY_ERROR) {
+        ngx_http_dsem_cluster_failed(query, "unexpected reply", 1);
         return;
     }
 

@@ -66,7 +66,7 @@ for my $node (@fleet) {
 }
 is $t->state->session_count, scalar(@fleet), 'all in one registry';
 
-my $load = $t->load(clients => 30, requests => 900,
+my $load = $t->load(clients => 30, requests => 400,
     urls => [ map { $_->url('/') } @fleet ]);
 is_deeply [ keys %{ $load->{statuses} } ], [200], 'every request served';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';

@@ -19,7 +19,7 @@ use Dsem::Cluster;
 use Dsem::Process;
 use Dsem::Test;
 
-my $SECONDS = $ENV{DSEM_LONG} ? 60 : 5;
+my $SECONDS = $ENV{DSEM_LONG} ? 60 : 4;
 my $SEED = 1;
 
 my $t = Dsem::Test->new;
@@ -145,8 +145,8 @@ is_deeply [ grep { $_ != 500 && $_ != 503 } keys %status ], [],
 is $up->started, 0, 'nothing reached the backend';
 is_deeply [$node->workers], \@workers, 'no worker crashed';
 cmp_ok $told, '>', 3 * $took, 'many lies told';
-# both connections of a search, and those of an owner that it is not
-cmp_ok $accepted, '<', 6 * $took + 20, 'connections bounded';
+# the first ones at once, then at a pace
+cmp_ok $accepted, '<', 2 * $took + 20, 'connections bounded';
 note "$accepted connections, $told replies in $took s";
 
 open my $fh, '>', $honest or die "honest: $!";
@@ -157,6 +157,5 @@ is scalar(grep { /[^\x20-\x7e]/ } split /\n/, $node->error_log), 0,
 is scalar($node->grep_log(qr/^[^"]*\[error\] 1#1/)), 0, 'none forged';
 is scalar($node->grep_log(qr/\Qnames another node/)), 1,
     'names logged once';
-note $_ for $node->grep_log(qr/dsem: /);
 
 $t->done;

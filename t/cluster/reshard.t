@@ -17,7 +17,7 @@ use Dsem::Cluster;
 use Dsem::Test;
 
 my $LIMIT = 6;
-my $SECONDS = $ENV{DSEM_LONG} ? 60 : 4;
+my $SECONDS = $ENV{DSEM_LONG} ? 60 : 3;
 
 my $t = Dsem::Test->new;
 my $cluster = Dsem::Cluster->new($t, replicas => 0);
