@@ -32,6 +32,8 @@
 
 static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
 static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
+static const char *ngx_http_dsem_breaker_cause(
+    ngx_http_dsem_breaker_t *breaker, const char *otherwise);
 
 
 /* settings and peer must stay; handler is called each time it opens */
@@ -244,7 +246,9 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
                   "dsem: redis %V unavailable (%s), requests are handled by "
                   "\"dsem_on_error\"",
                   ngx_http_dsem_peer_name(breaker->peer),
-                  breaker->pending ? breaker->pending : breaker->reason);
+                  ngx_http_dsem_breaker_cause(breaker,
+                            breaker->pending ? breaker->pending
+                                             : breaker->reason));
 
     breaker->handler(breaker->data);
 }
@@ -260,7 +264,8 @@ ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
                   "\"dsem_on_error\" passed %ui requests and refused %ui "
                   "since the last line",
                   ngx_http_dsem_peer_name(breaker->peer),
-                  ngx_current_msec - breaker->lost_since, breaker->reason,
+                  ngx_current_msec - breaker->lost_since,
+                  ngx_http_dsem_breaker_cause(breaker, breaker->reason),
                   breaker->passed, breaker->refused);
 
     breaker->passed = 0;
@@ -268,6 +273,20 @@ ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
 
     ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                NGX_HTTP_DSEM_BREAKER_REMINDER);
+}
+
+
+/* a peer that is still being searched for has a reason of its own */
+
+static const char *
+ngx_http_dsem_breaker_cause(ngx_http_dsem_breaker_t *breaker,
+    const char *otherwise)
+{
+    const char  *reason;
+
+    reason = ngx_http_dsem_peer_reason(breaker->peer);
+
+    return reason ? reason : otherwise;
 }
 
 

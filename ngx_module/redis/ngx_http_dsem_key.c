@@ -24,7 +24,11 @@
 
 #define NGX_HTTP_DSEM_SHA1_LEN   20
 
+/* of a Cluster */
+#define NGX_HTTP_DSEM_KEY_SLOTS  16384
 
+
+static ngx_uint_t ngx_http_dsem_key_slot(u_char *tag, size_t len);
 static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
     ngx_str_t *shard, const char *part, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
@@ -81,6 +85,8 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
     }
 
     keys->shard.data = p;
+    keys->slot = ngx_http_dsem_key_slot((u_char *) ngx_http_dsem_key_tag + 2,
+                                        sizeof(ngx_http_dsem_key_tag) - 1 - 3);
 
     p = ngx_cpymem(p, prefix->data, prefix->len);
     p = ngx_cpymem(p, ngx_http_dsem_key_tag,
@@ -92,6 +98,27 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
                                    ":census", &none);
 
     return NGX_OK;
+}
+
+
+/* CRC16 of what is between the braces: XMODEM, polynomial 0x1021 */
+
+static ngx_uint_t
+ngx_http_dsem_key_slot(u_char *tag, size_t len)
+{
+    ngx_uint_t  i, crc;
+
+    crc = 0;
+
+    while (len--) {
+        crc ^= (ngx_uint_t) *tag++ << 8;
+
+        for (i = 0; i < 8; i++) {
+            crc = ((crc & 0x8000) ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
+        }
+    }
+
+    return crc % NGX_HTTP_DSEM_KEY_SLOTS;
 }
 
 

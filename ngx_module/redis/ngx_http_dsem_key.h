@@ -18,8 +18,9 @@
 
 /* of one shard, in one allocation */
 typedef struct {
-    ngx_str_t  shard;       /* "<prefix>:{0}" */
-    ngx_str_t  registry[2]; /* sessions, and their census */
+    ngx_str_t   shard;        /* "<prefix>:{0}" */
+    ngx_str_t   registry[2];  /* sessions, and their census */
+    ngx_uint_t  slot;         /* of all keys, in a Cluster */
 } ngx_http_dsem_keys_t;
 
 

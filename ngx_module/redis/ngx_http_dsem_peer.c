@@ -4,7 +4,8 @@
  *
  * Owns the choice of the next address, and the address in use.  A server with
  * several addresses (a name for both families) is tried at each in turn;
- * one that was good is tried first again.
+ * one that was good is tried first again.  In a Cluster the address is that
+ * of the node that has the keys.
  *
  * Called by: redis, before each attempt to connect; subscription, which goes
  * where the commands go.
@@ -13,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_cluster.h"
 #include "ngx_http_dsem_peer.h"
 
 
@@ -21,19 +23,21 @@ struct ngx_http_dsem_peer_s {
     ngx_http_dsem_peer_pt            handler;
     void                            *data;
 
+    ngx_http_dsem_cluster_t         *cluster;   /* NULL: another mode */
+
     ngx_uint_t                       current;   /* address of the server */
     unsigned                         good:1;    /* it accepted a session */
 };
 
 
 /*
- * settings must outlive the peer; handler is called once after each find,
- * maybe before that returns.  NULL: no memory.
+ * settings and keys must outlive the peer; handler is called once after each
+ * find, maybe before that returns.  NULL: no memory.
  */
 
 ngx_http_dsem_peer_t *
 ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_peer_pt handler, void *data)
+    ngx_http_dsem_keys_t *keys, ngx_http_dsem_peer_pt handler, void *data)
 {
     ngx_http_dsem_peer_t  *peer;
 
@@ -46,6 +50,15 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
     peer->handler = handler;
     peer->data = data;
 
+    if (settings->mode == NGX_HTTP_DSEM_MODE_CLUSTER) {
+        peer->cluster = ngx_http_dsem_cluster_create(settings, keys, handler,
+                                                     data);
+        if (peer->cluster == NULL) {
+            ngx_free(peer);
+            return NULL;
+        }
+    }
+
     return peer;
 }
 
@@ -55,6 +68,10 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
 void
 ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->cluster) {
+        ngx_http_dsem_cluster_destroy(peer->cluster);
+    }
+
     ngx_free(peer);
 }
 
@@ -64,6 +81,11 @@ ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->cluster) {
+        ngx_http_dsem_cluster_find(peer->cluster);
+        return;
+    }
+
     peer->handler(peer->data, ngx_http_dsem_peer_addr(peer), NULL);
 }
 
@@ -73,6 +95,11 @@ ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->cluster) {
+        ngx_http_dsem_cluster_good(peer->cluster);
+        return;
+    }
+
     peer->good = 1;
 }
 
@@ -86,6 +113,11 @@ ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->cluster) {
+        ngx_http_dsem_cluster_stop(peer->cluster);
+        return;
+    }
+
     if (!peer->good) {
         peer->current = (peer->current + 1)
                         % peer->settings->servers[0].naddrs;
@@ -95,11 +127,27 @@ ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 }
 
 
+/*
+ * An error reply of the server.  True: it passes, as the keys have moved to
+ * another one, or are about to.
+ */
+
+ngx_uint_t
+ngx_http_dsem_peer_redirected(ngx_http_dsem_peer_t *peer, const char *error)
+{
+    return peer->cluster && ngx_http_dsem_cluster_moved(peer->cluster, error);
+}
+
+
 /* the last one that was found */
 
 ngx_addr_t *
 ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->cluster) {
+        return ngx_http_dsem_cluster_addr(peer->cluster);
+    }
+
     return &peer->settings->servers[0].addrs[peer->current];
 }
 
@@ -110,4 +158,13 @@ ngx_str_t *
 ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 {
     return &ngx_http_dsem_peer_addr(peer)->name;
+}
+
+
+/* why a find has not ended yet; NULL: there is no reason, or none pending */
+
+const char *
+ngx_http_dsem_peer_reason(ngx_http_dsem_peer_t *peer)
+{
+    return peer->cluster ? ngx_http_dsem_cluster_reason(peer->cluster) : NULL;
 }

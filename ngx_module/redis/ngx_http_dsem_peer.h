@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_settings.h"
 
 
@@ -21,15 +22,18 @@ typedef void (*ngx_http_dsem_peer_pt)(void *data, ngx_addr_t *addr,
 
 
 ngx_http_dsem_peer_t *ngx_http_dsem_peer_create(
-    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_pt handler,
-    void *data);
+    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_keys_t *keys,
+    ngx_http_dsem_peer_pt handler, void *data);
 void ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer);
 
 void ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer);
+ngx_uint_t ngx_http_dsem_peer_redirected(ngx_http_dsem_peer_t *peer,
+    const char *error);
 ngx_addr_t *ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer);
 ngx_str_t *ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer);
+const char *ngx_http_dsem_peer_reason(ngx_http_dsem_peer_t *peer);
 
 
 #endif /* _NGX_HTTP_DSEM_PEER_H_INCLUDED_ */

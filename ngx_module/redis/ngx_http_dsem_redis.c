@@ -150,7 +150,7 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
         return NGX_ERROR;
     }
 
-    redis->peer = ngx_http_dsem_peer_create(&redis->settings,
+    redis->peer = ngx_http_dsem_peer_create(&redis->settings, &redis->keys,
                                             ngx_http_dsem_redis_connect,
                                             redis);
     if (redis->peer == NULL) {
@@ -617,10 +617,22 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
 static void
 ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
+    ngx_uint_t  passes;
+    char        text[NGX_HTTP_DSEM_REASON_LEN];
+
     ngx_http_dsem_connection_clean(reply->str);
 
-    ngx_http_dsem_redis_failed(redis, reply->str,
-                               !ngx_http_dsem_redis_error_passes(reply));
+    passes = ngx_http_dsem_redis_error_passes(reply)
+             || ngx_http_dsem_peer_redirected(redis->peer, reply->str);
+
+    if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
+        *ngx_snprintf((u_char *) text, sizeof(text) - 1, "%s (a Cluster "
+                      "needs \"mode=cluster\")", reply->str) = '\0';
+        ngx_http_dsem_redis_failed(redis, text, 1);
+        return;
+    }
+
+    ngx_http_dsem_redis_failed(redis, reply->str, !passes);
 }
 
 

@@ -113,7 +113,7 @@ answered('clusterdown', 'CLUSTERDOWN', 1,
     sub { $redis->cmd(qw(CLUSTER ADDSLOTS), $slot);
         wait_for { $redis->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/ } 15,
             'a cluster' });
-answered('moved', 'MOVED', 1,
+answered('moved', 'MOVED .*mode=cluster', 1,
     sub { $proxy->retarget($other->address); $proxy->cut },
     sub { $proxy->retarget($redis->address); $proxy->cut });
 # hello succeeds, later commands fail: retried with growing pauses

@@ -1,0 +1,83 @@
+#!/usr/bin/perl
+
+# A Cluster that lacks slots rejects all commands. Redis is unavailable, the
+# log names the cause, nodes are asked at a bounded pace, and permits are
+# granted again when the Cluster is back.
+
+use warnings;
+use strict;
+
+use List::Util qw(sum0);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Cluster;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t, replicas => 0);
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%% mode=cluster;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 1s;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=10s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /pass {
+            dsem other limit=2 queue=10 timeout=10s;
+            dsem_on_error pass;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @running = map { $node->begin('/?hang=1') } 1, 2;
+wait_for { $up->now == 2 } 15, 'all permits out';
+
+my $owner = $cluster->owner;
+my ($lost, $other) = grep { $_ != $owner } $cluster->nodes;
+$lost->kill;
+eventually { $node->grep_log(qr/unavailable \(.*CLUSTERDOWN/) }
+    'unavailable, cause logged', 15;
+
+sub connections {
+    return sum0 map { $_->cmd('INFO', 'stats')
+        =~ /total_connections_received:(\d+)/ } $owner, $other;
+}
+my ($began, $before) = (now, connections());
+is $node->get('/')->status, 500, 'refused';
+is $node->get('/pass?t=1')->status, 200, 'passed';
+wait_for { now > $began + 2 } 5, 'two seconds';
+my $made = connections() - $before;
+cmp_ok $made, '<=', 2 * (now - $began) + 2, 'connections bounded';
+note "$made connections in " . (now - $began) . ' s';
+is $up->now, 2, 'running requests kept';
+
+$lost->start;
+$cluster->whole;
+eventually { $node->grep_log(qr/available again/) } 'available again', 3;
+is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem: redis/)), 1,
+    'one line only';
+eventually { $t->state->held('api') == 2 } 'permits still held';
+my $waiting = $node->begin('/?t=1');
+eventually { $t->state->waiting('api') == 1 } 'request queued';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @running, $waiting;
+
+$t->done;

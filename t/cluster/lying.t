@@ -1,0 +1,161 @@
+#!/usr/bin/perl
+
+# A peer that is no node of a Cluster replies with anything: redirections to
+# itself, to ports without end, in wrong form, and replies of any shape. Nothing
+# is admitted, no worker crashes, no log line is forged, and attempts to
+# connect are bounded. When it names a real master, the worker finds that one.
+
+use warnings;
+use strict;
+
+use IO::Select;
+use IO::Socket::INET;
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Cluster;
+use Dsem::Process;
+use Dsem::Test;
+
+my $SECONDS = $ENV{DSEM_LONG} ? 60 : 4;
+my $SEED = 1;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t, masters => 1, replicas => 0);
+my $up = $t->upstream;
+my $slot = $cluster->slot;
+
+my $port = $t->free_port;
+my $listen = IO::Socket::INET->new(LocalAddr => '0.0.0.0', LocalPort => $port,
+    Proto => 'tcp', Listen => 100, ReuseAddr => 1) or die "listen: $!";
+my $here = "127.0.0.1:$port";
+my $counts = $t->dir . '/counts';
+my $honest = $t->dir . '/honest';
+
+my @LIES = (
+    (map { "-MOVED $slot $_\r\n" } $here, "127.0.0.2:$port", ":$port",
+        ':0', ':65536', ':99999999999999999999', ':', '::', 'nocolon', '',
+        ' ', '127.0.0.1: 1', '127.0.0.1', '127.0.0.1:1', '::1:1', '[::1]:1',
+        '%s%n%d:1', "a b:$port", "a\e[31m:1", "a\0b:1", "a\tb:1",
+        "a [error] 1#1: dsem: forged:1", ('x' x 255) . ':1',
+        ('x' x 256) . ':1', ('x' x 5000) . ':1', '0.0.0.0:1',
+        '255.255.255.255:1', '224.0.0.1:1', '?:1', ('1.' x 200) . ':1'),
+    (map { "-MOVED $_ $here\r\n" } 0, 1, 16384, -1, 'x', '', 99999999999),
+    "-MOVED\r\n", "-MOVED \r\n", "-MOVED $slot\r\n", "-moved $slot $here\r\n",
+    "-MOVED  $slot $here\r\n", "-ASK $slot $here\r\n", "-ASK\r\n",
+    "-TRYAGAIN Multiple keys\r\n", "-CLUSTERDOWN The cluster is down\r\n",
+    "-\r\n", "-ERR \e[31m\x07\r\n", "+OK\r\n", "*0\r\n*0\r\n", ":5\r\n",
+    "\$-1\r\n", "*-1\r\n", "*1\r\n*1\r\n*1\r\n*0\r\n", "*99999999\r\n",
+    "*2\r\n\$1\r\na\r\n:1\r\n", "\$99999999\r\n", "%1\r\n", "_\r\n", "\0\1\r\n",
+    '',
+);
+
+# one after the other, then changed ones; ports without end in between
+sub lie {
+    my ($n) = @_;
+    return $LIES[$n] if $n < @LIES;
+    return sprintf "-MOVED $slot 127.0.0.%d:%d\r\n", 3 + $n % 5, 1 + $n % 999
+        if $n % 3 == 0;
+    my $lie = $LIES[rand 30];
+    substr($lie, 1 + rand(length($lie) - 3), 1) = chr(32 + rand 96)
+        for 0 .. rand 3;
+    return $lie;
+}
+
+sub note_counts {
+    my (@count) = @_;
+    open my $fh, '>', "$counts.new" or die "$counts: $!";
+    print $fh "@count";
+    close $fh;
+    rename "$counts.new", $counts;
+}
+
+my $peer = Dsem::Process->spawn(name => 'peer', log => $t->dir . '/peer.log',
+    keep => [$listen], code => sub {
+        srand $SEED;
+        my ($accepted, $told) = (0, 0);
+        my $select = IO::Select->new($listen);
+        while (my @ready = $select->can_read) {
+            for my $sock (@ready) {
+                if ($sock == $listen) {
+                    $select->add($listen->accept);
+                    $accepted++;
+                    next;
+                }
+                if (!sysread $sock, my $data, 65536) {
+                    $select->remove($sock);
+                    close $sock;
+                } else {
+                    my $reply = -e $honest
+                        ? "-MOVED $slot " . $cluster->address . "\r\n"
+                        : lie($told++);
+                    syswrite $sock, $reply;
+                    # no other reply shows that this one was read
+                    if ($reply eq '') {
+                        $select->remove($sock);
+                        close $sock;
+                    }
+                }
+            }
+            note_counts($accepted, $told);
+        }
+    });
+close $listen;
+
+sub counted {
+    open my $fh, '<', $counts or return (0, 0);
+    return split ' ', <$fh> // '0 0';
+}
+
+my $node = $t->node('a', <<'EOF_CONF', PEER => $here, PEER2 => "127.0.0.2:$port");
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%PEER%% %%PEER2%% mode=cluster;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 timeout=1s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @workers = $node->workers;
+my ($began, %status) = (now);
+while (now < $began + $SECONDS) {
+    $status{ $node->get('/')->status }++;
+    my $last = now;
+    wait_for { now > $last + 0.1 } 5, 'the next request';
+}
+my $took = now - $began;
+my ($accepted, $told) = counted();
+is_deeply [ grep { $_ != 500 && $_ != 503 } keys %status ], [],
+    'nothing admitted';
+is $up->started, 0, 'nothing reached the backend';
+is_deeply [$node->workers], \@workers, 'no worker crashed';
+cmp_ok $told, '>', 3 * $took, 'many lies told';
+# the first ones at once, then at a pace
+cmp_ok $accepted, '<', 2 * $took + 20, 'connections bounded';
+note "$accepted connections, $told replies in $took s";
+
+open my $fh, '>', $honest or die "honest: $!";
+close $fh;
+eventually { $node->get('/?t=1')->status == 200 } 'master found', 10;
+is scalar(grep { /[^\x20-\x7e]/ } split /\n/, $node->error_log), 0,
+    'log lines are plain';
+is scalar($node->grep_log(qr/^[^"]*\[error\] 1#1/)), 0, 'none forged';
+is scalar($node->grep_log(qr/\Qnames another node/)), 1,
+    'names logged once';
+
+$t->done;

@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# The master that has the keys stops to reply, as on a host that is lost, while
+# the Cluster still names it. Workers ask other nodes meanwhile, and find its
+# successor soon after the promotion: none of their requests is refused, and
+# the limit holds. The old master comes back as a replica, and changes nothing.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Cluster;
+use Dsem::Test;
+
+my $LIMIT = 4;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t);
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%% mode=cluster;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 12, seconds => 600,
+    urls => [ map { $_->url('/') } @fleet ]);
+wait_for { $up->served > 100 } 15, 'load';
+
+my ($master, $replica) = ($cluster->owner, $cluster->replica);
+$master->freeze;
+wait_for { $cluster->owns($replica) } 20, 'the failover';
+my $promoted = now;
+my $address = $replica->address;
+my $again = qr/redis \Q$address\E available again after/;
+wait_for { @fleet == grep { $_->grep_log($again) } @fleet } 15,
+    'all workers to follow';
+cmp_ok now - $promoted, '<', 0.7, 'new master found in time';
+
+$master->thaw;
+$cluster->whole;
+my $whole = now;
+wait_for { now > $whole + 1 } 5, 'load';
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'none refused'
+    or diag explain $result->{statuses};
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), scalar(@fleet),
+    'one line per worker';
+is scalar(map { $_->grep_log(qr/available again/) } @fleet), scalar(@fleet),
+    'old master not used again';
+
+$t->done;
