@@ -17,7 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_refusal.h"
-#include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_shards.h"
 
 
 /* whether streams can be of QUIC, also for an nginx that was built apart */
@@ -31,7 +31,7 @@ static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
 static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_answer_t *answer);
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_status_e status);
 static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
@@ -174,7 +174,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
 
     if (answer->local || answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE)
     {
-        ngx_http_dsem_acquire_count(ctx, answer);
+        ngx_http_dsem_acquire_count(ctx, claim, answer);
     }
 
     switch (answer->verdict) {
@@ -246,12 +246,12 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
 
 static void
 ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_answer_t *answer)
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     ngx_uint_t              passed;
     ngx_http_dsem_redis_t  *redis;
 
-    redis = ngx_http_dsem_session_redis();
+    redis = ngx_http_dsem_shards_session(&claim->ask.name)->redis;
 
     if (redis == NULL) {
         return;

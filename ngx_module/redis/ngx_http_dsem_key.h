@@ -16,6 +16,10 @@
 #define NGX_HTTP_DSEM_MAX_NAME  200
 
 
+/* in a Cluster; part of the state: all workers must have the same number */
+#define NGX_HTTP_DSEM_SHARDS    4
+
+
 /* of one shard, in one allocation */
 typedef struct {
     ngx_str_t   shard;        /* "<prefix>:{0}" */

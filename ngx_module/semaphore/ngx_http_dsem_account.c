@@ -19,23 +19,27 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_account.h"
-#include "ngx_http_dsem_lease.h"
+
+
+/* the accounts of one session */
+typedef struct {
+    ngx_queue_t                    synced;    /* in this epoch, by last_check */
+    ngx_queue_t                    undeclared;
+} ngx_http_dsem_account_lists_t;
 
 
 typedef struct {
-    ngx_http_dsem_keys_t  *keys;
-    ngx_rbtree_t           names;
-    ngx_rbtree_node_t      sentinel;
-    ngx_queue_t            synced;      /* in this epoch, by last_check */
-    ngx_queue_t            undeclared;
+    ngx_rbtree_t                   names;     /* of all shards */
+    ngx_rbtree_node_t              sentinel;
+    ngx_http_dsem_account_lists_t  lists[NGX_HTTP_DSEM_SHARDS];
 
-    ngx_queue_t            dirty;
-    ngx_event_t            flush;
+    ngx_queue_t                    dirty;
+    ngx_event_t                    flush;
 } ngx_http_dsem_accounts_t;
 
 
-static ngx_http_dsem_account_t *ngx_http_dsem_account_create(ngx_str_t *name,
-    uint32_t hash);
+static ngx_http_dsem_account_t *ngx_http_dsem_account_create(
+    ngx_http_dsem_session_t *session, ngx_str_t *name, uint32_t hash);
 static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
     ngx_msec_t hold_time);
 static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
@@ -45,31 +49,36 @@ static void ngx_http_dsem_account_forget_usage(
     ngx_http_dsem_account_t *account);
 
 
+#define ngx_http_dsem_account_lists(session)                                  \
+    (&ngx_http_dsem_accounts.lists[(session)->shard])
+
+
 static ngx_http_dsem_accounts_t  ngx_http_dsem_accounts;
 
 
 /*
- * keys stay valid as long as the worker; flush is called at the end of a
- * turn of the event loop in which an account was posted.
+ * flush is called at the end of a turn of the event loop in which an account
+ * was posted
  */
 
 void
-ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
-    ngx_event_handler_pt flush)
+ngx_http_dsem_accounts_init(ngx_event_handler_pt flush)
 {
+    ngx_uint_t                 i;
     ngx_http_dsem_accounts_t  *accounts;
 
     accounts = &ngx_http_dsem_accounts;
 
     ngx_memzero(accounts, sizeof(ngx_http_dsem_accounts_t));
 
-    accounts->keys = keys;
-
     ngx_rbtree_init(&accounts->names, &accounts->sentinel,
                     ngx_str_rbtree_insert_value);
 
-    ngx_queue_init(&accounts->synced);
-    ngx_queue_init(&accounts->undeclared);
+    for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
+        ngx_queue_init(&accounts->lists[i].synced);
+        ngx_queue_init(&accounts->lists[i].undeclared);
+    }
+
     ngx_queue_init(&accounts->dirty);
 
     accounts->flush.handler = flush;
@@ -105,15 +114,17 @@ ngx_http_dsem_account_find(ngx_str_t *name, uint32_t hash)
 
 
 /*
- * The same, created if there is none; "synced": Redis knows this session,
- * and an empty account need not be declared.  ngx_http_dsem_account_done()
- * frees it.  NULL: no memory.
+ * The same, created if there is none, for the session of its shard.  Where
+ * Redis knows the session, an empty account need not be declared.
+ * ngx_http_dsem_account_done() frees it.  NULL: no memory.
  */
 
 ngx_http_dsem_account_t *
-ngx_http_dsem_account_get(ngx_str_t *name, uint32_t hash, ngx_uint_t synced)
+ngx_http_dsem_account_get(ngx_http_dsem_session_t *session, ngx_str_t *name,
+    uint32_t hash)
 {
-    ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_account_t        *account;
+    ngx_http_dsem_account_lists_t  *lists;
 
     account = ngx_http_dsem_account_find(name, hash);
 
@@ -121,12 +132,14 @@ ngx_http_dsem_account_get(ngx_str_t *name, uint32_t hash, ngx_uint_t synced)
         return account;
     }
 
-    account = ngx_http_dsem_account_create(name, hash);
+    account = ngx_http_dsem_account_create(session, name, hash);
 
     if (account) {
-        account->synced = synced;
-        ngx_queue_insert_tail(synced ? &ngx_http_dsem_accounts.synced
-                                     : &ngx_http_dsem_accounts.undeclared,
+        lists = ngx_http_dsem_account_lists(session);
+
+        account->synced = ngx_http_dsem_session_greeted(session);
+        ngx_queue_insert_tail(account->synced ? &lists->synced
+                                              : &lists->undeclared,
                               &account->queue);
     }
 
@@ -135,16 +148,16 @@ ngx_http_dsem_account_get(ngx_str_t *name, uint32_t hash, ngx_uint_t synced)
 
 
 static ngx_http_dsem_account_t *
-ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
+ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, uint32_t hash)
 {
-    size_t                     len;
-    u_char                    *p;
-    ngx_http_dsem_account_t   *account;
-    ngx_http_dsem_accounts_t  *accounts;
+    size_t                    len;
+    u_char                   *p;
+    ngx_http_dsem_keys_t     *keys;
+    ngx_http_dsem_account_t  *account;
 
-    accounts = &ngx_http_dsem_accounts;
-
-    len = ngx_http_dsem_key_len(accounts->keys, name);
+    keys = ngx_http_dsem_redis_keys(session->redis);
+    len = ngx_http_dsem_key_len(keys, name);
 
     account = ngx_calloc(sizeof(ngx_http_dsem_account_t) + 2 * len,
                          ngx_cycle->log);
@@ -154,9 +167,10 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
 
     p = (u_char *) account + sizeof(ngx_http_dsem_account_t);
 
-    p = ngx_http_dsem_key_semaphore(accounts->keys, name, &account->key, p);
-    (void) ngx_http_dsem_key_queue(accounts->keys, name, &account->queue_key,
-                                   p);
+    p = ngx_http_dsem_key_semaphore(keys, name, &account->key, p);
+    (void) ngx_http_dsem_key_queue(keys, name, &account->queue_key, p);
+
+    account->session = session;
 
     /* every key ends with the name */
 
@@ -168,7 +182,8 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     ngx_queue_init(&account->asks);
     ngx_queue_init(&account->cancels);
 
-    account->literal = ngx_http_dsem_limits_find(&account->node.str, hash);
+    account->literal = ngx_http_dsem_limits_find(&session->limits,
+                                                 &account->node.str, hash);
     ngx_http_dsem_account_forget_usage(account);
 
     account->last_check = ngx_current_msec;
@@ -176,33 +191,34 @@ ngx_http_dsem_account_create(ngx_str_t *name, uint32_t hash)
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
 
-    ngx_rbtree_insert(&accounts->names, &account->node.node);
+    ngx_rbtree_insert(&ngx_http_dsem_accounts.names, &account->node.node);
 
     return account;
 }
 
 
 /*
- * All accounts: the one after this, or the first for NULL; NULL: no more.
- * Those that were checked longest ago come first.
+ * All accounts of a session: the one after this, or the first for NULL; NULL:
+ * no more.  Those that were checked longest ago come first.
  */
 
 ngx_http_dsem_account_t *
-ngx_http_dsem_account_next(ngx_http_dsem_account_t *account)
+ngx_http_dsem_account_next(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_account_t *account)
 {
-    ngx_queue_t               *q;
-    ngx_http_dsem_accounts_t  *accounts;
+    ngx_queue_t                    *q;
+    ngx_http_dsem_account_lists_t  *lists;
 
-    accounts = &ngx_http_dsem_accounts;
+    lists = ngx_http_dsem_account_lists(session);
 
     q = account ? ngx_queue_next(&account->queue)
-                : ngx_queue_head(&accounts->synced);
+                : ngx_queue_head(&lists->synced);
 
-    if (q == ngx_queue_sentinel(&accounts->synced)) {
-        q = ngx_queue_head(&accounts->undeclared);
+    if (q == ngx_queue_sentinel(&lists->synced)) {
+        q = ngx_queue_head(&lists->undeclared);
     }
 
-    if (q == ngx_queue_sentinel(&accounts->undeclared)) {
+    if (q == ngx_queue_sentinel(&lists->undeclared)) {
         return NULL;
     }
 
@@ -210,14 +226,14 @@ ngx_http_dsem_account_next(ngx_http_dsem_account_t *account)
 }
 
 
-/* the first account that is still to be declared, or NULL */
+/* the first account of a session that is still to be declared, or NULL */
 
 ngx_http_dsem_account_t *
-ngx_http_dsem_account_undeclared(void)
+ngx_http_dsem_account_undeclared(ngx_http_dsem_session_t *session)
 {
     ngx_queue_t  *list;
 
-    list = &ngx_http_dsem_accounts.undeclared;
+    list = &ngx_http_dsem_account_lists(session)->undeclared;
 
     if (ngx_queue_empty(list)) {
         return NULL;
@@ -338,7 +354,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
 
     if (!account->synced
         && account->last_reported
-        && !ngx_http_dsem_lease_over())
+        && !ngx_http_dsem_lease_over(&account->session->lease))
     {
         return;
     }
@@ -410,7 +426,7 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
         || account->limit != account->sent_limit
         || account->reuse == 0
         || account->strict
-        || ngx_http_dsem_lease_fenced())
+        || ngx_http_dsem_lease_fenced(&account->session->lease))
     {
         ngx_http_dsem_account_give_back_idle(account, account->idle);
         return 0;
@@ -553,7 +569,9 @@ ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
 {
     ngx_int_t  own;
 
-    if (account->disowned || ngx_http_dsem_lease_own_fenced()) {
+    if (account->disowned
+        || ngx_http_dsem_lease_own_fenced(&account->session->lease))
+    {
         return 0;
     }
 
@@ -719,7 +737,9 @@ ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account)
     account->last_check = ngx_current_msec;
 
     ngx_queue_remove(&account->queue);
-    ngx_queue_insert_tail(&ngx_http_dsem_accounts.synced, &account->queue);
+    ngx_queue_insert_tail(
+                        &ngx_http_dsem_account_lists(account->session)->synced,
+                        &account->queue);
 }
 
 
@@ -735,8 +755,9 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
         account->last_waiting = account->ntickets + account->nasks;
 
         ngx_queue_remove(&account->queue);
-        ngx_queue_insert_tail(&ngx_http_dsem_accounts.undeclared,
-                              &account->queue);
+        ngx_queue_insert_tail(
+                    &ngx_http_dsem_account_lists(account->session)->undeclared,
+                    &account->queue);
     }
 
     ngx_http_dsem_account_clear(account);

@@ -12,8 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_hint.h"
-#include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_session.h"
 
 
 /*
@@ -26,6 +25,7 @@ typedef struct {
     ngx_queue_t                dirty;      /* with unsent commands */
     ngx_queue_t                held_back;  /* until Redis is heard from */
 
+    ngx_http_dsem_session_t   *session;    /* of its shard */
     ngx_str_t                  key;        /* of the semaphore's hash */
     ngx_str_t                  queue_key;
 
@@ -85,17 +85,17 @@ typedef struct {
 } ngx_http_dsem_account_t;
 
 
-void ngx_http_dsem_accounts_init(ngx_http_dsem_keys_t *keys,
-    ngx_event_handler_pt flush);
+void ngx_http_dsem_accounts_init(ngx_event_handler_pt flush);
 ngx_queue_t *ngx_http_dsem_accounts_dirty(void);
 
 ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name,
     uint32_t hash);
-ngx_http_dsem_account_t *ngx_http_dsem_account_get(ngx_str_t *name,
-    uint32_t hash, ngx_uint_t synced);
+ngx_http_dsem_account_t *ngx_http_dsem_account_get(
+    ngx_http_dsem_session_t *session, ngx_str_t *name, uint32_t hash);
 ngx_http_dsem_account_t *ngx_http_dsem_account_next(
-    ngx_http_dsem_account_t *account);
-ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(void);
+    ngx_http_dsem_session_t *session, ngx_http_dsem_account_t *account);
+ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(
+    ngx_http_dsem_session_t *session);
 ngx_http_dsem_literal_t *ngx_http_dsem_account_literal(
     ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account);

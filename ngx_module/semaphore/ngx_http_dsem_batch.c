@@ -34,12 +34,14 @@
 
 /* a call that is sent; freed when its reply has come or never will */
 typedef struct {
+    ngx_http_dsem_session_t   *session;
     uint64_t                   epoch;
     ngx_uint_t                 nparts;
     ngx_http_dsem_sync_t      *parts[NGX_HTTP_DSEM_BATCH_MAX];
 } ngx_http_dsem_batch_call_t;
 
 
+/* of one session */
 typedef struct {
     ngx_http_dsem_account_t   *accounts[NGX_HTTP_DSEM_BATCH_MAX];
     ngx_uint_t                 n;
@@ -54,13 +56,14 @@ static ngx_int_t ngx_http_dsem_batch_send_alone(
     ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_batch_compose(
     ngx_http_dsem_batch_call_t *call);
-static ngx_http_dsem_resp_t *ngx_http_dsem_batch_begin(void);
+static ngx_http_dsem_resp_t *ngx_http_dsem_batch_begin(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_batch_free(ngx_http_dsem_batch_call_t *call);
 static void ngx_http_dsem_batch_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 
 
-static ngx_http_dsem_batch_t  ngx_http_dsem_batch;
+static ngx_http_dsem_batch_t  ngx_http_dsem_batches[NGX_HTTP_DSEM_SHARDS];
 
 
 /*
@@ -74,7 +77,7 @@ ngx_http_dsem_batch_gather(ngx_http_dsem_account_t *account)
 {
     ngx_http_dsem_batch_t  *batch;
 
-    batch = &ngx_http_dsem_batch;
+    batch = &ngx_http_dsem_batches[account->session->shard];
 
     if (!ngx_http_dsem_batch_quiet(account)
         || !ngx_http_dsem_batch_room(account))
@@ -86,7 +89,8 @@ ngx_http_dsem_batch_gather(ngx_http_dsem_account_t *account)
     batch->accounts[batch->n++] = account;
 
     return batch->n < NGX_HTTP_DSEM_BATCH_MAX ? NGX_OK
-                                              : ngx_http_dsem_batch_send();
+                                              : ngx_http_dsem_batch_send(
+                                                            account->session);
 }
 
 
@@ -158,17 +162,17 @@ ngx_http_dsem_batch_room(ngx_http_dsem_account_t *account)
 
 
 /*
- * Sends what was gathered.  NGX_ERROR: the connection was dropped, and no
- * account must be touched any more.
+ * Sends what was gathered for a session.  NGX_ERROR: the connection was
+ * dropped, and none of its accounts must be touched any more.
  */
 
 ngx_int_t
-ngx_http_dsem_batch_send(void)
+ngx_http_dsem_batch_send(ngx_http_dsem_session_t *session)
 {
     ngx_http_dsem_batch_t       *batch;
     ngx_http_dsem_batch_call_t  *call;
 
-    batch = &ngx_http_dsem_batch;
+    batch = &ngx_http_dsem_batches[session->shard];
 
     if (batch->n == 0) {
         return NGX_OK;
@@ -182,11 +186,12 @@ ngx_http_dsem_batch_send(void)
     call = ngx_alloc(sizeof(ngx_http_dsem_batch_call_t), ngx_cycle->log);
 
     if (call) {
-        call->epoch = ngx_http_dsem_session_epoch();
+        call->session = session;
+        call->epoch = session->identity.epoch;
         call->nparts = 0;
 
         if (ngx_http_dsem_batch_compose(call) == NGX_OK
-            && ngx_http_dsem_redis_call(ngx_http_dsem_session_redis(),
+            && ngx_http_dsem_redis_call(session->redis,
                                         ngx_http_dsem_batch_handler, call)
                == NGX_OK)
         {
@@ -207,7 +212,7 @@ ngx_http_dsem_batch_send(void)
         batch->accounts[--batch->n]->batched = 0;
     }
 
-    ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(), "no memory");
+    ngx_http_dsem_redis_drop(session->redis, "no memory");
 
     return NGX_ERROR;
 }
@@ -232,9 +237,9 @@ ngx_http_dsem_batch_compose(ngx_http_dsem_batch_call_t *call)
     ngx_http_dsem_sync_t   *part;
     ngx_http_dsem_batch_t  *batch;
 
-    batch = &ngx_http_dsem_batch;
+    batch = &ngx_http_dsem_batches[call->session->shard];
 
-    command = ngx_http_dsem_batch_begin();
+    command = ngx_http_dsem_batch_begin(call->session);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -253,15 +258,14 @@ ngx_http_dsem_batch_compose(ngx_http_dsem_batch_call_t *call)
 
 
 static ngx_http_dsem_resp_t *
-ngx_http_dsem_batch_begin(void)
+ngx_http_dsem_batch_begin(ngx_http_dsem_session_t *session)
 {
-    int64_t                   generation;
     ngx_str_t                 keys[2 * NGX_HTTP_DSEM_BATCH_MAX];
     ngx_uint_t                i, nargs;
     ngx_http_dsem_batch_t    *batch;
     ngx_http_dsem_account_t  *account;
 
-    batch = &ngx_http_dsem_batch;
+    batch = &ngx_http_dsem_batches[session->shard];
     nargs = 0;
 
     for (i = 0; i < batch->n; i++) {
@@ -273,11 +277,9 @@ ngx_http_dsem_batch_begin(void)
         nargs += NGX_HTTP_DSEM_SYNC_PART_ARGS + account->nasks;
     }
 
-    generation = ngx_http_dsem_session_generation();
-
-    return ngx_http_dsem_redis_begin_packed(ngx_http_dsem_session_redis(),
+    return ngx_http_dsem_redis_begin_packed(session->redis,
                       NGX_HTTP_DSEM_SCRIPT_SYNCS, keys, 2 * batch->n,
-                      &generation, 1, nargs);
+                      &session->generation, 1, nargs);
 }
 
 
@@ -297,16 +299,19 @@ ngx_http_dsem_batch_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_batch_call_t *call = data;
 
-    ngx_uint_t             i;
-    ngx_http_dsem_reply_t  rest;
+    ngx_uint_t                i;
+    ngx_http_dsem_reply_t     rest;
+    ngx_http_dsem_session_t  *session;
 
-    if (reply == NULL || call->epoch != ngx_http_dsem_session_epoch()) {
+    session = call->session;
+
+    if (reply == NULL || call->epoch != session->identity.epoch) {
         ngx_http_dsem_batch_free(call);
         return;
     }
 
     if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_handshake_resync("session unknown to redis", 1);
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
         ngx_http_dsem_batch_free(call);
         return;
     }
@@ -323,16 +328,15 @@ ngx_http_dsem_batch_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_http_dsem_batch_free(call);
 
     if (rest.nvalues) {
-        ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
-                                 "unexpected reply");
+        ngx_http_dsem_redis_drop(session->redis, "unexpected reply");
     }
 }
 
 
-/* a new epoch: nothing is sent of what was gathered */
+/* a new epoch of a session: nothing is sent of what was gathered for it */
 
 void
-ngx_http_dsem_batch_reset(void)
+ngx_http_dsem_batch_reset(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_batch.n = 0;
+    ngx_http_dsem_batches[session->shard].n = 0;
 }

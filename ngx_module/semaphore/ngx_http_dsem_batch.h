@@ -14,8 +14,8 @@
 
 
 ngx_int_t ngx_http_dsem_batch_gather(ngx_http_dsem_account_t *account);
-ngx_int_t ngx_http_dsem_batch_send(void);
-void ngx_http_dsem_batch_reset(void);
+ngx_int_t ngx_http_dsem_batch_send(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_batch_reset(ngx_http_dsem_session_t *session);
 
 
 #endif /* _NGX_HTTP_DSEM_BATCH_H_INCLUDED_ */

@@ -31,6 +31,7 @@
 
 /* a command that is sent; freed when its reply has come or never will */
 typedef struct {
+    ngx_http_dsem_session_t  *session;
     ngx_http_dsem_account_t  *account;     /* valid as long as the epoch */
     uint64_t                  epoch;
     ngx_uint_t                more;        /* unsigned:1, not the first */
@@ -61,7 +62,7 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
     ngx_queue_t              *q;
     ngx_http_dsem_declare_t  *declare;
 
-    recovery = ngx_http_dsem_session_recovery();
+    recovery = account->session->recovery;
 
     if (recovery) {
         ngx_http_dsem_local_pass(account);
@@ -86,8 +87,9 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
             return NGX_ERROR;
         }
 
+        declare->session = account->session;
         declare->account = account;
-        declare->epoch = ngx_http_dsem_session_epoch();
+        declare->epoch = account->session->identity.epoch;
         declare->more = (left < account->ntickets);
         declare->n = n;
 
@@ -118,7 +120,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
     ngx_http_dsem_account_t  *account;
 
     account = declare->account;
-    redis = ngx_http_dsem_session_redis();
+    redis = account->session->redis;
 
     keys[0] = account->key;
     keys[1] = account->queue_key;
@@ -157,9 +159,12 @@ ngx_http_dsem_declare_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_declare_t *declare = data;
 
-    ngx_int_t  rc;
+    ngx_int_t                 rc;
+    ngx_http_dsem_session_t  *session;
 
-    if (reply == NULL || declare->epoch != ngx_http_dsem_session_epoch()) {
+    session = declare->session;
+
+    if (reply == NULL || declare->epoch != session->identity.epoch) {
         ngx_free(declare);
         return;
     }
@@ -171,7 +176,7 @@ ngx_http_dsem_declare_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_free(declare);
 
     if (rc == NGX_OK) {
-        ngx_http_dsem_handshake_declared(reply);
+        ngx_http_dsem_handshake_declared(session, reply);
     }
 }
 
@@ -195,13 +200,13 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     }
 
     if (reply->nvalues < 1 + declare->n) {
-        ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
-                                 "reply too short");
+        ngx_http_dsem_redis_drop(declare->session->redis, "reply too short");
         return NGX_ERROR;
     }
 
     if (!declare->more) {
-        ngx_http_dsem_session_overage(&declare->account->node.str,
+        ngx_http_dsem_session_overage(declare->session,
+                                      &declare->account->node.str,
                                       ngx_min(reply->values[0],
                                               declare->account->held));
     }

@@ -2,11 +2,11 @@
 /*
  * Dispatch: when accounts are synced.
  *
- * Joins the session to the accounts.  A new epoch resets and declares them;
- * in a ready session the posted ones are synced at the end of each turn of
- * the event loop, quiet ones together; while Redis is unavailable they are
- * served without it.  Messages are hints, which may be lost: waiting accounts
- * are polled.
+ * Joins the sessions to their accounts.  A new epoch resets and declares
+ * those of its session; in a ready session the posted ones are synced at the
+ * end of each turn of the event loop, quiet ones together; while Redis is
+ * unavailable they are served without it.  Messages are hints, which may be
+ * lost: waiting accounts are polled.
  *
  * Called by: semaphore (init), module (exit); nginx and the session, through
  * handlers.
@@ -21,9 +21,9 @@
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
-#include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
@@ -36,13 +36,15 @@
 #define NGX_HTTP_DSEM_PROBE_MIN       2
 #define NGX_HTTP_DSEM_PROBE_PART      16
 
-/* accounts without a ticket that one poll compares: 20 a second */
+/* accounts of a session without a ticket that a poll compares: 20 a second */
 #define NGX_HTTP_DSEM_POLL_CHECKS     16
 
 /* unanswered syncs of one account */
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
 
+static ngx_uint_t ngx_http_dsem_dispatch_return(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_dispatch_flush(
     ngx_http_dsem_account_t *account);
@@ -53,6 +55,7 @@ static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
 static void ngx_http_dsem_dispatch_heard(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
+static void ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_dispatch_reset(void *data);
 static ngx_int_t ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
     ngx_uint_t *calls);
@@ -65,7 +68,8 @@ static void ngx_http_dsem_dispatch_recovered(void *data);
 
 typedef struct {
     ngx_event_t  poll;
-    ngx_queue_t  held_back;     /* accounts, until Redis is heard from */
+    /* accounts of each session, until Redis is heard from */
+    ngx_queue_t  held_back[NGX_HTTP_DSEM_SHARDS];
 } ngx_http_dsem_dispatch_t;
 
 
@@ -85,29 +89,28 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
 };
 
 
-/* starts the worker's session; NGX_ERROR: no memory */
+/* starts the worker's sessions; NGX_ERROR: no memory */
 
 ngx_int_t
 ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 {
+    ngx_uint_t    i;
     ngx_event_t  *poll;
 
-    if (ngx_http_dsem_handshake_start(settings,
-                                      &ngx_http_dsem_dispatch_handlers)
+    if (ngx_http_dsem_shards_start(settings, &ngx_http_dsem_dispatch_handlers)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
     ngx_http_dsem_ticket_init();
-    ngx_http_dsem_accounts_init(
-                 ngx_http_dsem_redis_keys(ngx_http_dsem_session_redis()),
-                 ngx_http_dsem_dispatch_flush_handler);
+    ngx_http_dsem_accounts_init(ngx_http_dsem_dispatch_flush_handler);
 
-    ngx_http_dsem_batch_reset();
     ngx_memzero(&ngx_http_dsem_dispatch, sizeof(ngx_http_dsem_dispatch_t));
 
-    ngx_queue_init(&ngx_http_dsem_dispatch.held_back);
+    for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
+        ngx_queue_init(&ngx_http_dsem_dispatch.held_back[i]);
+    }
 
     poll = &ngx_http_dsem_dispatch.poll;
 
@@ -129,26 +132,39 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 void
 ngx_http_dsem_dispatch_exit(void)
 {
-    ngx_uint_t                counted, loaded;
-    ngx_http_dsem_redis_t    *redis;
-    ngx_http_dsem_account_t  *account;
+    ngx_uint_t                counted;
+    ngx_http_dsem_session_t  *session;
 
-    redis = ngx_http_dsem_session_redis();
-
-    if (redis == NULL) {
-        return;
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        if (session->redis) {
+            counted = ngx_http_dsem_dispatch_return(session);
+            ngx_http_dsem_handshake_stop(session, counted);
+        }
     }
+}
+
+
+/* true if Redis may count something for the session */
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_return(ngx_http_dsem_session_t *session)
+{
+    ngx_uint_t                counted, loaded;
+    ngx_http_dsem_account_t  *account;
 
     counted = 0;
     loaded = 0;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         counted = 1;
 
-        if (!ngx_http_dsem_session_ready() || !account->synced) {
+        if (!ngx_http_dsem_session_ready(session) || !account->synced) {
             continue;
         }
 
@@ -160,7 +176,8 @@ ngx_http_dsem_dispatch_exit(void)
 
         if (!loaded) {
             loaded = 1;
-            (void) ngx_http_dsem_redis_load(redis, NGX_HTTP_DSEM_SCRIPT_SYNC);
+            (void) ngx_http_dsem_redis_load(session->redis,
+                                            NGX_HTTP_DSEM_SCRIPT_SYNC);
         }
 
         if (ngx_http_dsem_sync_changes(account, 0) != NGX_OK) {
@@ -168,7 +185,7 @@ ngx_http_dsem_dispatch_exit(void)
         }
     }
 
-    ngx_http_dsem_handshake_stop(counted);
+    return counted;
 }
 
 
@@ -179,6 +196,7 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
 {
     ngx_queue_t              *q, *dirty;
     ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_session_t  *session;
 
     dirty = ngx_http_dsem_accounts_dirty();
 
@@ -190,16 +208,21 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
         account->posted = 0;
 
         if (ngx_http_dsem_dispatch_flush(account) != NGX_OK) {
-            /* all accounts have been reset, this one may be gone */
+            /* all of its session have been reset, this one may be gone */
             continue;
         }
 
         ngx_http_dsem_account_done(account);
     }
 
-    (void) ngx_http_dsem_batch_send();
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        (void) ngx_http_dsem_batch_send(session);
 
-    ngx_http_dsem_session_drain();
+        ngx_http_dsem_session_drain(session);
+    }
 }
 
 
@@ -214,7 +237,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
 {
     ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
 
-    if (!ngx_http_dsem_session_ready() || !account->synced) {
+    if (!ngx_http_dsem_session_ready(account->session) || !account->synced) {
         ngx_http_dsem_local_serve(account);
         return NGX_OK;
     }
@@ -294,7 +317,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
     ngx_msec_t              worth;
     ngx_http_dsem_redis_t  *redis;
 
-    redis = ngx_http_dsem_session_redis();
+    redis = account->session->redis;
 
     if (ngx_http_dsem_redis_late(redis)) {
         ngx_http_dsem_local_serve(account);
@@ -315,8 +338,9 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
 
     if (!account->delayed) {
         account->delayed = 1;
-        ngx_queue_insert_tail(&ngx_http_dsem_dispatch.held_back,
-                              &account->held_back);
+        ngx_queue_insert_tail(
+                    &ngx_http_dsem_dispatch.held_back[account->session->shard],
+                    &account->held_back);
     }
 
     return 1;
@@ -328,10 +352,12 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
 static void
 ngx_http_dsem_dispatch_heard(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_queue_t              *q, *held_back;
     ngx_http_dsem_account_t  *account;
 
-    held_back = &ngx_http_dsem_dispatch.held_back;
+    held_back = &ngx_http_dsem_dispatch.held_back[session->shard];
 
     while (!ngx_queue_empty(held_back)) {
         q = ngx_queue_head(held_back);
@@ -379,11 +405,25 @@ ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
 static void
 ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 {
+    ngx_http_dsem_session_t  *session;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        ngx_http_dsem_dispatch_poll(session);
+    }
+}
+
+
+static void
+ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
+{
     ngx_uint_t                checks;
     ngx_http_dsem_account_t  *account;
 
     checks = 0;
-    account = ngx_http_dsem_account_next(NULL);
+    account = ngx_http_dsem_account_next(session, NULL);
 
     if (account) {
         ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
@@ -391,11 +431,11 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 
     for ( /* void */ ;
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         if (account->ntickets
             || (ngx_current_msec - account->last_check
-                >= ngx_http_dsem_lease_length()
+                >= session->lease.length
                 && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
         {
             account->check = 1;
@@ -417,17 +457,22 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 static void
 ngx_http_dsem_dispatch_reset(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_uint_t                counted;
     ngx_http_dsem_account_t  *account, *next;
 
     counted = 0;
 
-    ngx_http_dsem_batch_reset();
+    ngx_http_dsem_batch_reset(session);
     ngx_http_dsem_hints_not_full();
     ngx_http_dsem_dispatch_heard(data);
 
-    for (account = ngx_http_dsem_account_next(NULL); account; account = next) {
-        next = ngx_http_dsem_account_next(account);
+    for (account = ngx_http_dsem_account_next(session, NULL);
+         account;
+         account = next)
+    {
+        next = ngx_http_dsem_account_next(session, account);
 
         counted |= (account->inflight
                     || ngx_http_dsem_account_sum(account) != 0);
@@ -440,7 +485,7 @@ ngx_http_dsem_dispatch_reset(void *data)
     }
 
     if (counted) {
-        ngx_http_dsem_session_drain();
+        ngx_http_dsem_session_drain(session);
     }
 }
 
@@ -449,13 +494,15 @@ static ngx_int_t
 ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
     ngx_uint_t *calls)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
     *calls = 0;
 
     while (*calls < room) {
 
-        account = ngx_http_dsem_account_undeclared();
+        account = ngx_http_dsem_account_undeclared(session);
         if (account == NULL) {
             return NGX_OK;
         }
@@ -474,11 +521,13 @@ ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
 static void
 ngx_http_dsem_dispatch_ready(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         ngx_http_dsem_account_post(account);
     }
@@ -490,11 +539,13 @@ ngx_http_dsem_dispatch_ready(void *data)
 static void
 ngx_http_dsem_dispatch_unavailable(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         ngx_http_dsem_local_begin(account);
 
@@ -509,11 +560,13 @@ ngx_http_dsem_dispatch_unavailable(void *data)
 static void
 ngx_http_dsem_dispatch_expired(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         ngx_http_dsem_account_disown(account);
     }
@@ -523,11 +576,13 @@ ngx_http_dsem_dispatch_expired(void *data)
 static ngx_uint_t
 ngx_http_dsem_dispatch_holding(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         if (account->held) {
             return 1;
@@ -543,11 +598,13 @@ ngx_http_dsem_dispatch_holding(void *data)
 static void
 ngx_http_dsem_dispatch_recovered(void *data)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         ngx_http_dsem_account_resume(account);
     }

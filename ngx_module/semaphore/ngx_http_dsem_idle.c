@@ -24,7 +24,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_idle.h"
-#include "ngx_http_dsem_session.h"
 #include "ngx_http_dsem_ticket.h"
 
 
@@ -74,6 +73,8 @@ void
 ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     ngx_uint_t may_keep)
 {
+    ngx_int_t  sessions;
+
     account->tick.handler = ngx_http_dsem_idle_tick_handler;
     account->tick.data = account;
     account->tick.log = ngx_cycle->log;
@@ -81,8 +82,9 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     /* the bye of an exiting worker voids idle permits */
     account->tick.cancelable = 1;
 
-    account->share = account->usage.limit
-                     / (ngx_int_t) ngx_max(ngx_http_dsem_session_fleet(), 1);
+    sessions = ngx_http_dsem_session_fleet(account->session);
+
+    account->share = account->usage.limit / ngx_max(sessions, 1);
 
     account->may_keep = may_keep;
 

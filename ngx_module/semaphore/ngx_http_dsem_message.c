@@ -15,15 +15,16 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
-#include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_message.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
 
-static void ngx_http_dsem_message_check(void);
-static void ngx_http_dsem_message_granted(ngx_str_t *text);
-static void ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text);
+static void ngx_http_dsem_message_check(ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
+    ngx_str_t *text);
+static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *text);
 static ngx_uint_t ngx_http_dsem_message_is(ngx_str_t *word,
     const char *text);
 static ngx_str_t ngx_http_dsem_message_word(ngx_str_t *text);
@@ -39,6 +40,8 @@ static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
 void
 ngx_http_dsem_message(void *data, ngx_str_t *text)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_str_t                 rest, verb, name;
     ngx_http_dsem_account_t  *account;
 
@@ -47,41 +50,42 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
     verb = ngx_http_dsem_message_word(&rest);
 
     if (ngx_http_dsem_message_is(&verb, "subscribed")) {
-        ngx_http_dsem_message_check();
+        ngx_http_dsem_message_check(session);
         return;
     }
 
     if (ngx_http_dsem_message_is(&verb, "recovered")) {
-        ngx_http_dsem_handshake_recovered();
+        ngx_http_dsem_handshake_recovered(session);
         return;
     }
 
     if (ngx_http_dsem_message_is(&verb, "sessions")) {
-        ngx_http_dsem_handshake_sessions(ngx_http_dsem_message_number(&rest));
+        ngx_http_dsem_handshake_sessions(session,
+                                         ngx_http_dsem_message_number(&rest));
         return;
     }
 
     name = ngx_http_dsem_message_word(&rest);
 
     if (ngx_http_dsem_message_number(&rest)
-        != (int64_t) ngx_http_dsem_session_epoch())
+        != (int64_t) session->identity.epoch)
     {
         return;
     }
 
     if (ngx_http_dsem_message_is(&verb, "grant")) {
-        ngx_http_dsem_message_granted(&rest);
+        ngx_http_dsem_message_granted(session, &rest);
 
     } else if (ngx_http_dsem_message_is(&verb, "recall")) {
         account = ngx_http_dsem_account_find(&name,
                                      ngx_crc32_short(name.data, name.len));
 
-        if (account && account->synced) {
+        if (account && account->session == session && account->synced) {
             ngx_http_dsem_idle_recall(account);
         }
 
     } else if (ngx_http_dsem_message_is(&verb, "limit")) {
-        ngx_http_dsem_message_limit(&name, &rest);
+        ngx_http_dsem_message_limit(session, &name, &rest);
     }
 }
 
@@ -89,13 +93,13 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 /* grants may have been missed: accounts that wait compare counts */
 
 static void
-ngx_http_dsem_message_check(void)
+ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
 {
     ngx_http_dsem_account_t  *account;
 
-    for (account = ngx_http_dsem_account_next(NULL);
+    for (account = ngx_http_dsem_account_next(session, NULL);
          account;
-         account = ngx_http_dsem_account_next(account))
+         account = ngx_http_dsem_account_next(session, account))
     {
         if (account->synced && account->ntickets) {
             account->check = 1;
@@ -108,7 +112,8 @@ ngx_http_dsem_message_check(void)
 /* "<in use> <limit> <ticket> ...": tickets may be gone */
 
 static void
-ngx_http_dsem_message_granted(ngx_str_t *text)
+ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
+    ngx_str_t *text)
 {
     int64_t                  in_use, limit, number;
     ngx_http_dsem_ticket_t  *ticket;
@@ -125,9 +130,11 @@ ngx_http_dsem_message_granted(ngx_str_t *text)
         ticket = ngx_http_dsem_waiting_find(number);
 
         if (ticket
+            && ticket->account->session == session
             && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
         {
-            ngx_http_dsem_handshake_resync("lease may have expired", 0);
+            ngx_http_dsem_handshake_resync(session,
+                                           "lease may have expired", 0);
             return;
         }
     }
@@ -137,7 +144,8 @@ ngx_http_dsem_message_granted(ngx_str_t *text)
 /* "<limit in force> <node>": the account may be gone */
 
 static void
-ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text)
+ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *text)
 {
     int64_t                   limit;
     ngx_str_t                 node;
@@ -147,8 +155,9 @@ ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text)
     limit = ngx_http_dsem_message_number(text);
     node = ngx_http_dsem_message_word(text);
 
-    literal = ngx_http_dsem_limits_find(name, ngx_crc32_short(name->data,
-                                                              name->len));
+    literal = ngx_http_dsem_limits_find(&session->limits, name,
+                                        ngx_crc32_short(name->data,
+                                                        name->len));
 
     if (literal == NULL || limit < 0 || node.len == 0) {
         return;
@@ -162,7 +171,7 @@ ngx_http_dsem_message_limit(ngx_str_t *name, ngx_str_t *text)
         }
     }
 
-    ngx_http_dsem_limits_told(literal, limit, &node);
+    ngx_http_dsem_limits_told(&session->limits, literal, limit, &node);
 }
 
 

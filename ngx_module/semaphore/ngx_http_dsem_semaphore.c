@@ -15,6 +15,7 @@
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_semaphore.h"
+#include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_waiting.h"
 
 
@@ -31,7 +32,7 @@ static ngx_uint_t  ngx_http_dsem_semaphore_max_waiting;
 
 
 /*
- * Starts the worker's session.  At most max_waiting requests wait at once,
+ * Starts the worker's sessions.  At most max_waiting requests wait at once,
  * for all semaphores together.  NGX_ERROR: no memory.
  */
 
@@ -58,6 +59,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
 {
     ngx_http_dsem_ticket_t   *ticket;
     ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_session_t  *session;
 
     account = ngx_http_dsem_account_find(&ask->name, ask->hash);
 
@@ -74,9 +76,12 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     answer->limit = ask->limit;
     answer->in_use = -1;
 
+    session = account ? account->session
+                      : ngx_http_dsem_shards_session(&ask->name);
+
     if (account == NULL
         && !ask->local
-        && ngx_http_dsem_session_unavailable())
+        && ngx_http_dsem_session_unavailable(session))
     {
         return NULL;
     }
@@ -88,8 +93,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    account = ngx_http_dsem_account_get(&ask->name, ask->hash,
-                                        ngx_http_dsem_session_greeted());
+    account = ngx_http_dsem_account_get(session, &ask->name, ask->hash);
     if (account == NULL) {
         return NULL;
     }
@@ -119,7 +123,7 @@ static ngx_uint_t
 ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer)
 {
-    if (ngx_http_dsem_session_unavailable()) {
+    if (ngx_http_dsem_session_unavailable(account->session)) {
 
         if (ngx_http_dsem_local_room(account, ask)) {
             return 1;
@@ -191,15 +195,13 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 {
     ngx_http_dsem_usage_t  *usage;
 
-    if (ngx_http_dsem_session_unavailable()) {
-        return 0;
-    }
-
     usage = ngx_http_dsem_hint_full(&ask->name);
 
     if (usage == NULL
         || usage->in_use + ask->weight <= usage->limit
-        || usage->waiting < ask->queue)
+        || usage->waiting < ask->queue
+        || ngx_http_dsem_session_unavailable(
+                                    ngx_http_dsem_shards_session(&ask->name)))
     {
         return 0;
     }

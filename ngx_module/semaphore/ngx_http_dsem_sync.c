@@ -87,6 +87,7 @@ typedef struct {
 
 /* a command that is sent; freed when its reply has come or never will */
 struct ngx_http_dsem_sync_s {
+    ngx_http_dsem_session_t      *session;
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
     uint64_t                      epoch;
     ngx_int_t                     held;     /* ledger's sum after it */
@@ -119,7 +120,8 @@ static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
     ngx_uint_t nvalues);
 static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
-static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync);
+static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_sync_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync);
@@ -161,7 +163,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
-        return ngx_http_dsem_sync_failed(sync);
+        return ngx_http_dsem_sync_failed(account->session, sync);
     }
 
     sync->check = 1;
@@ -206,7 +208,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
-        return ngx_http_dsem_sync_failed(sync);
+        return ngx_http_dsem_sync_failed(account->session, sync);
     }
 
     sent = sync->tickets;
@@ -280,8 +282,9 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
         return NULL;
     }
 
+    sync->session = account->session;
     sync->account = account;
-    sync->epoch = ngx_http_dsem_session_epoch();
+    sync->epoch = account->session->identity.epoch;
     sync->ncancels = ncancels;
     sync->nasks = nasks;
     sync->nchecks = nchecks;
@@ -309,7 +312,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     }
 
     account = sync->account;
-    redis = ngx_http_dsem_session_redis();
+    redis = sync->session->redis;
 
     if (!ngx_http_dsem_redis_is_up(redis)) {
         return NULL;
@@ -318,7 +321,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     keys[0] = account->key;
     keys[1] = account->queue_key;
 
-    head[0] = ngx_http_dsem_session_generation();
+    head[0] = sync->session->generation;
 
     ngx_http_dsem_sync_values(sync, &head[1]);
 
@@ -394,7 +397,7 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 
     flags = account->sent_keep ? NGX_HTTP_DSEM_SYNC_KEEP : 0;
 
-    newest = ngx_http_dsem_session_newest();
+    newest = ngx_http_dsem_session_newest(account->session);
     literal = ngx_http_dsem_account_literal(account);
 
     if (literal) {
@@ -436,11 +439,11 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
 static ngx_int_t
 ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync)
 {
-    if (ngx_http_dsem_redis_call(ngx_http_dsem_session_redis(),
+    if (ngx_http_dsem_redis_call(sync->session->redis,
                                  ngx_http_dsem_sync_handler, sync)
         != NGX_OK)
     {
-        return ngx_http_dsem_sync_failed(sync);
+        return ngx_http_dsem_sync_failed(sync->session, sync);
     }
 
     sync->account->inflight++;
@@ -457,11 +460,12 @@ ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync)
 /* a lack of memory is settled by a new declaration */
 
 static ngx_int_t
-ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync)
+ngx_http_dsem_sync_failed(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_sync_t *sync)
 {
     ngx_free(sync);
 
-    ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(), "no memory");
+    ngx_http_dsem_redis_drop(session->redis, "no memory");
 
     return NGX_ERROR;
 }
@@ -474,8 +478,11 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     ngx_int_t                 rc;
     ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_session_t  *session;
 
-    if (reply == NULL || sync->epoch != ngx_http_dsem_session_epoch()) {
+    session = sync->session;
+
+    if (reply == NULL || sync->epoch != session->identity.epoch) {
         ngx_free(sync);
         return;
     }
@@ -495,7 +502,7 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
         break;
 
     default:
-        ngx_http_dsem_handshake_resync("session unknown to redis", 1);
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
         rc = NGX_ERROR;
         break;
     }
@@ -540,7 +547,7 @@ ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
         if (rest->nvalues <= nvalues
             || values[0] != NGX_HTTP_DSEM_SYNC_EXECUTED)
         {
-            ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
+            ngx_http_dsem_redis_drop(sync->session->redis,
                                      "unexpected reply");
             return NGX_ERROR;
         }
@@ -609,14 +616,14 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
                   + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
                   + sync->nchecks)
     {
-        ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
-                                 "reply too short");
+        ngx_http_dsem_redis_drop(sync->session->redis, "reply too short");
         return NGX_ERROR;
     }
 
     if (account->broken) {
         /* the keys were deleted, and with them the permits of this worker */
-        ngx_http_dsem_handshake_resync("semaphore keys usable again", 0);
+        ngx_http_dsem_handshake_resync(sync->session,
+                                       "semaphore keys usable again", 0);
         return NGX_ERROR;
     }
 
@@ -676,7 +683,8 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     /* while Redis recovers not all configurations are known again */
 
     if (literal && account->recovery == 0) {
-        ngx_http_dsem_limits_seen(literal, account->usage.limit);
+        ngx_http_dsem_limits_seen(&account->session->limits, literal,
+                                  account->usage.limit);
     }
 
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
@@ -762,7 +770,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
     case NGX_HTTP_DSEM_ASK_RECOVERING:
         ngx_http_dsem_account_pause(account, account->recovery + 1);
-        ngx_http_dsem_handshake_recovering(account->recovery);
+        ngx_http_dsem_handshake_recovering(sync->session, account->recovery);
 
         if (ticket->pass) {
             ngx_http_dsem_ticket_end(ticket,
@@ -811,7 +819,7 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
         || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS])
     {
-        ngx_http_dsem_handshake_resync("counts differ", 1);
+        ngx_http_dsem_handshake_resync(sync->session, "counts differ", 1);
         return NGX_ERROR;
     }
 
@@ -855,7 +863,8 @@ ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number)
                                       account->usage.limit)
            != NGX_OK)
     {
-        ngx_http_dsem_handshake_resync("lease may have expired", 0);
+        ngx_http_dsem_handshake_resync(account->session,
+                                       "lease may have expired", 0);
         return NGX_ERROR;
     }
 

@@ -15,7 +15,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
@@ -400,7 +399,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_lease_fenced()) {
+    if (ngx_http_dsem_lease_fenced(&ticket->account->session->lease)) {
         return NGX_DECLINED;
     }
 

@@ -23,9 +23,6 @@
 #include <ngx_event.h>
 #include <sys/random.h>
 #include "ngx_http_dsem_handshake.h"
-#include "ngx_http_dsem_lease.h"
-#include "ngx_http_dsem_limits.h"
-#include "ngx_http_dsem_zone.h"
 
 
 /* ms, the longest pause between two attempts to connect */
@@ -82,7 +79,8 @@ static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev);
-static void ngx_http_dsem_handshake_clock(int64_t moved);
+static void ngx_http_dsem_handshake_clock(ngx_http_dsem_session_t *session,
+    int64_t moved);
 static void ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
@@ -92,15 +90,16 @@ static void ngx_http_dsem_handshake_set_recovery(
 static ngx_msec_t ngx_http_dsem_handshake_interval(
     ngx_http_dsem_session_t *session);
 static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
-    ngx_http_dsem_redis_t *redis, ngx_http_dsem_script_e script,
+    ngx_http_dsem_session_t *session, ngx_http_dsem_script_e script,
     ngx_uint_t nargs);
 static ngx_int_t ngx_http_dsem_handshake_call(
     ngx_http_dsem_session_t *session, ngx_http_dsem_reply_pt handler);
 static ngx_uint_t ngx_http_dsem_handshake_expected(
     ngx_http_dsem_handshake_call_t *call, ngx_http_dsem_reply_t *reply,
     ngx_uint_t nvalues);
-static ngx_int_t ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis,
-    ngx_str_t *name, ngx_http_dsem_reply_pt handler, void *data);
+static ngx_int_t ngx_http_dsem_handshake_bye(
+    ngx_http_dsem_session_t *session, ngx_str_t *name,
+    ngx_http_dsem_reply_pt handler, void *data);
 static void ngx_http_dsem_handshake_bye_dead(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_bye_handler(void *data,
@@ -108,21 +107,21 @@ static void ngx_http_dsem_handshake_bye_handler(void *data,
 
 
 /*
- * Starts the worker's session and begins to connect.  settings are copied.
- * NGX_ERROR: no memory or no random numbers; nothing is left behind.
+ * Starts a session and begins to connect.  settings are copied.  NGX_ERROR:
+ * no memory or no random numbers; nothing is left behind.
  */
 
 ngx_int_t
-ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
+ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
-    ngx_http_dsem_session_t         *session;
-    ngx_http_dsem_redis_settings_t   redis;
+    ngx_http_dsem_redis_settings_t  redis;
 
-    session = ngx_http_dsem_session_create(settings, handlers);
-
-    if (session == NULL || ngx_http_dsem_session_rename(session) != NGX_OK) {
-        ngx_http_dsem_session_free();
+    if (ngx_http_dsem_session_create(session, settings, handlers) != NGX_OK
+        || ngx_http_dsem_session_rename(session) != NGX_OK)
+    {
+        ngx_http_dsem_session_free(session);
         return NGX_ERROR;
     }
 
@@ -133,7 +132,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
 
     redis = settings->redis;
     redis.backoff = ngx_min(settings->lease / 6, NGX_HTTP_DSEM_MAX_BACKOFF);
-    redis.heartbeat = ngx_http_dsem_lease_heartbeat();
+    redis.heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
 
     session->redis_handlers.up = ngx_http_dsem_handshake_begin;
     session->redis_handlers.down = ngx_http_dsem_handshake_down;
@@ -149,7 +148,7 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
     if (session->redis == NULL
         || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
     {
-        ngx_http_dsem_handshake_stop(0);
+        ngx_http_dsem_handshake_stop(session, 0);
         return NGX_ERROR;
     }
 
@@ -164,22 +163,21 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_settings_t *settings,
  */
 
 void
-ngx_http_dsem_handshake_stop(ngx_uint_t counted)
+ngx_http_dsem_handshake_stop(ngx_http_dsem_session_t *session,
+    ngx_uint_t counted)
 {
-    ngx_msec_t                drain;
-    ngx_http_dsem_redis_t    *redis;
-    ngx_http_dsem_session_t  *session;
+    ngx_msec_t              drain;
+    ngx_http_dsem_redis_t  *redis;
 
-    redis = ngx_http_dsem_session_redis();
+    redis = session->redis;
 
     if (redis) {
-        session = ngx_http_dsem_session_get();
         counted = counted && ngx_exiting;
         drain = 0;
 
         if (ngx_http_dsem_redis_load(redis, NGX_HTTP_DSEM_SCRIPT_BYE)
                == NGX_OK
-            && ngx_http_dsem_handshake_bye(redis, &session->identity.name,
+            && ngx_http_dsem_handshake_bye(session, &session->identity.name,
                                            NULL, NULL)
                == NGX_OK)
         {
@@ -202,7 +200,7 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
         }
     }
 
-    ngx_http_dsem_session_free();
+    ngx_http_dsem_session_free(session);
 }
 
 
@@ -213,12 +211,9 @@ ngx_http_dsem_handshake_stop(ngx_uint_t counted)
  */
 
 void
-ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify)
+ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
+    const char *reason, ngx_uint_t verify)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = ngx_http_dsem_session_get();
-
     if (session->state == NGX_HTTP_DSEM_SESSION_DOWN) {
         return;
     }
@@ -295,9 +290,9 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
         known = NGX_HTTP_DSEM_NO_GENERATION;
     }
 
-    age = session->registered ? ngx_http_dsem_lease_age() : 0;
+    age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
-    command = ngx_http_dsem_handshake_command(session->redis,
+    command = ngx_http_dsem_handshake_command(session,
                                               NGX_HTTP_DSEM_SCRIPT_HELLO, 6);
     if (command == NULL) {
         return NGX_ERROR;
@@ -306,10 +301,11 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, known);
     ngx_http_dsem_resp_number(command,
                               fresh + NGX_HTTP_DSEM_NO_GENERATION + 1);
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+    ngx_http_dsem_resp_number(command, session->lease.length);
     ngx_http_dsem_resp_number(command, session->registered);
     ngx_http_dsem_resp_number(command, age);
-    ngx_http_dsem_resp_string(command, ngx_http_dsem_limits_id());
+    ngx_http_dsem_resp_string(command,
+                              ngx_http_dsem_limits_id(&session->limits));
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -359,7 +355,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     if (!counted
         && (session->lease_expired
             || (lost && !session->undeclared)
-            || ngx_http_dsem_lease_own_fenced()))
+            || ngx_http_dsem_lease_own_fenced(&session->lease)))
     {
         session->handlers->expired(session);
     }
@@ -369,7 +365,8 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
 
     if (reply->values[4]
-        && ngx_http_dsem_limits_state(session->redis) != NGX_OK)
+        && ngx_http_dsem_limits_state(&session->limits, session->redis)
+           != NGX_OK)
     {
         ngx_http_dsem_redis_drop(session->redis, "no memory");
         return;
@@ -397,23 +394,20 @@ ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
            && !session->verify
            && session->process
            && session->process == session->accepted
-           && ngx_http_dsem_lease_age() < ngx_http_dsem_lease_length();
+           && ngx_http_dsem_lease_age(&session->lease) < session->lease.length;
 }
 
 
 /* the floor above has read the reply to a declaration of this epoch */
 
 void
-ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_reply_t *reply)
 {
-    ngx_http_dsem_session_t  *session;
-
     if (reply->status == NGX_HTTP_DSEM_REPLY_RESYNC) {
-        ngx_http_dsem_handshake_resync("session unknown to redis", 0);
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 0);
         return;
     }
-
-    session = ngx_http_dsem_session_get();
 
     session->declares--;
     ngx_http_dsem_handshake_declare(session);
@@ -450,7 +444,7 @@ ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session)
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARED);
 
-    if (ngx_http_dsem_handshake_command(session->redis,
+    if (ngx_http_dsem_handshake_command(session,
                                         NGX_HTTP_DSEM_SCRIPT_DECLARED, 0)
             == NULL
         || ngx_http_dsem_handshake_call(session,
@@ -482,11 +476,11 @@ ngx_http_dsem_handshake_declared_handler(void *data,
     if (session->undeclared) {
         session->undeclared = 0;
 
-        if (ngx_http_dsem_lease_own_fenced()) {
+        if (ngx_http_dsem_lease_own_fenced(&session->lease)) {
             session->handlers->expired(session);
         }
 
-        ngx_http_dsem_lease_declared();
+        ngx_http_dsem_lease_declared(&session->lease);
     }
 
     ngx_http_dsem_handshake_set_recovery(session, reply->values[0]);
@@ -515,17 +509,17 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     session = ev->data;
 
     if (ngx_exiting) {
-        ngx_http_dsem_limits_leave(session->redis);
+        ngx_http_dsem_limits_leave(&session->limits, session->redis);
     }
 
-    command = ngx_http_dsem_handshake_command(session->redis,
+    command = ngx_http_dsem_handshake_command(session,
                                               NGX_HTTP_DSEM_SCRIPT_BEAT, 2);
     if (command == NULL) {
         return;
     }
 
     ngx_http_dsem_resp_number(command, session->generation);
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+    ngx_http_dsem_resp_number(command, session->lease.length);
 
     if (ngx_http_dsem_handshake_call(session,
                                      ngx_http_dsem_handshake_beat_handler)
@@ -555,7 +549,7 @@ ngx_http_dsem_handshake_beat_handler(void *data,
         return;
     }
 
-    ngx_http_dsem_handshake_clock(reply->values[4]);
+    ngx_http_dsem_handshake_clock(session, reply->values[4]);
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
     ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
@@ -576,14 +570,15 @@ ngx_http_dsem_handshake_beat_handler(void *data,
  */
 
 static void
-ngx_http_dsem_handshake_clock(int64_t moved)
+ngx_http_dsem_handshake_clock(ngx_http_dsem_session_t *session, int64_t moved)
 {
     int64_t  step;
 
     step = moved;
 
     if (moved > 0) {
-        step = ngx_max(moved - (int64_t) ngx_http_dsem_lease_age(), 0);
+        step = moved - (int64_t) ngx_http_dsem_lease_age(&session->lease);
+        step = ngx_max(step, 0);
     }
 
     if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
@@ -602,12 +597,15 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     session->fleet = fleet;
     session->registered = fleet;
 
-    ngx_http_dsem_lease_renew(sent, !session->undeclared);
-    ngx_http_dsem_zone_enter(session->zone, &session->identity.name);
+    ngx_http_dsem_lease_renew(&session->lease, sent, !session->undeclared);
+    ngx_http_dsem_zone_enter(session->zone, &session->zone_own,
+                             &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
                                 sent);
 
-    if (ngx_http_dsem_zone_turn(session->zone)) {
+    if (ngx_http_dsem_zone_turn(session->zone,
+                             ngx_http_dsem_lease_heartbeat(&session->lease)))
+    {
         ngx_http_dsem_handshake_bye_dead(session);
     }
 }
@@ -616,12 +614,10 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
 /* Redis has replied that it grants nothing for so many ms at most */
 
 void
-ngx_http_dsem_handshake_recovering(ngx_msec_t left)
+ngx_http_dsem_handshake_recovering(ngx_http_dsem_session_t *session,
+    ngx_msec_t left)
 {
-    ngx_msec_t                interval;
-    ngx_http_dsem_session_t  *session;
-
-    session = ngx_http_dsem_session_get();
+    ngx_msec_t  interval;
 
     ngx_http_dsem_handshake_set_recovery(session, left);
 
@@ -639,12 +635,8 @@ ngx_http_dsem_handshake_recovering(ngx_msec_t left)
 /* a message: no session is missing any more */
 
 void
-ngx_http_dsem_handshake_recovered(void)
+ngx_http_dsem_handshake_recovered(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = ngx_http_dsem_session_get();
-
     session->recovery = 0;
     session->handlers->recovered(session);
 }
@@ -656,12 +648,8 @@ ngx_http_dsem_handshake_recovered(void)
  */
 
 void
-ngx_http_dsem_handshake_sessions(int64_t n)
+ngx_http_dsem_handshake_sessions(ngx_http_dsem_session_t *session, int64_t n)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = ngx_http_dsem_session_get();
-
     if (session->registered && n > (int64_t) session->registered) {
         session->registered = (ngx_uint_t) n;
     }
@@ -673,7 +661,7 @@ ngx_http_dsem_handshake_set_recovery(ngx_http_dsem_session_t *session,
     ngx_msec_t left)
 {
     if (session->recovery && left == 0) {
-        ngx_http_dsem_handshake_recovered();
+        ngx_http_dsem_handshake_recovered(session);
     }
 
     session->recovery = left;
@@ -685,7 +673,7 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 {
     ngx_msec_t  heartbeat;
 
-    heartbeat = ngx_http_dsem_lease_heartbeat();
+    heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
 
     return session->recovery ? ngx_min(heartbeat, NGX_HTTP_DSEM_RECOVERY_BEAT)
                              : heartbeat;
@@ -695,12 +683,15 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 /* all scripts of the handshake have the same keys; NULL: not up */
 
 static ngx_http_dsem_resp_t *
-ngx_http_dsem_handshake_command(ngx_http_dsem_redis_t *redis,
+ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,
     ngx_http_dsem_script_e script, ngx_uint_t nargs)
 {
-    return ngx_http_dsem_redis_begin(redis, script,
-                                   ngx_http_dsem_redis_keys(redis)->registry,
-                                   2, nargs);
+    ngx_http_dsem_keys_t  *keys;
+
+    keys = ngx_http_dsem_redis_keys(session->redis);
+
+    return ngx_http_dsem_redis_begin(session->redis, script, keys->registry, 2,
+                                     nargs);
 }
 
 
@@ -782,7 +773,7 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
         return 0;
 
     default:
-        ngx_http_dsem_handshake_resync("session unknown to redis", 0);
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 0);
         return 0;
     }
 }
@@ -791,21 +782,21 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
 /* removes a session; NGX_ERROR: no memory, or no connection */
 
 static ngx_int_t
-ngx_http_dsem_handshake_bye(ngx_http_dsem_redis_t *redis, ngx_str_t *name,
-    ngx_http_dsem_reply_pt handler, void *data)
+ngx_http_dsem_handshake_bye(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_http_dsem_reply_pt handler, void *data)
 {
     ngx_http_dsem_resp_t  *command;
 
-    command = ngx_http_dsem_handshake_command(redis,
+    command = ngx_http_dsem_handshake_command(session,
                                               NGX_HTTP_DSEM_SCRIPT_BYE, 2);
     if (command == NULL) {
         return NGX_ERROR;
     }
 
     ngx_http_dsem_resp_string(command, name);
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_lease_length());
+    ngx_http_dsem_resp_number(command, session->lease.length);
 
-    return ngx_http_dsem_redis_call(redis, handler, data);
+    return ngx_http_dsem_redis_call(session->redis, handler, data);
 }
 
 
@@ -819,9 +810,11 @@ static void
 ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
 {
     ngx_uint_t                      next;
+    ngx_msec_t                      heartbeat;
     ngx_http_dsem_handshake_bye_t  *bye;
 
     next = 0;
+    heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
 
     for ( ;; ) {
         bye = ngx_alloc(sizeof(ngx_http_dsem_handshake_bye_t),
@@ -833,9 +826,10 @@ ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
         bye->zone = session->zone;
         bye->name.data = bye->buf;
 
-        if (ngx_http_dsem_zone_dead(session->zone, &next, &bye->name)
+        if (ngx_http_dsem_zone_dead(session->zone, heartbeat, &next,
+                                    &bye->name)
                != NGX_OK
-            || ngx_http_dsem_handshake_bye(session->redis, &bye->name,
+            || ngx_http_dsem_handshake_bye(session, &bye->name,
                                    ngx_http_dsem_handshake_bye_handler, bye)
                != NGX_OK)
         {

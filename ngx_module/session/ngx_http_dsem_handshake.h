@@ -13,15 +13,20 @@
 #include "ngx_http_dsem_session.h"
 
 
-ngx_int_t ngx_http_dsem_handshake_start(
+ngx_int_t ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
-void ngx_http_dsem_handshake_stop(ngx_uint_t counted);
-void ngx_http_dsem_handshake_resync(const char *reason, ngx_uint_t verify);
-void ngx_http_dsem_handshake_declared(ngx_http_dsem_reply_t *reply);
-void ngx_http_dsem_handshake_recovering(ngx_msec_t left);
-void ngx_http_dsem_handshake_recovered(void);
-void ngx_http_dsem_handshake_sessions(int64_t n);
+void ngx_http_dsem_handshake_stop(ngx_http_dsem_session_t *session,
+    ngx_uint_t counted);
+void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
+    const char *reason, ngx_uint_t verify);
+void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_reply_t *reply);
+void ngx_http_dsem_handshake_recovering(ngx_http_dsem_session_t *session,
+    ngx_msec_t left);
+void ngx_http_dsem_handshake_recovered(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_handshake_sessions(ngx_http_dsem_session_t *session,
+    int64_t n);
 
 
 #endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

@@ -2,10 +2,10 @@
 /*
  * The lease: how long Redis counts this worker without a heartbeat.
  *
- * Only arithmetic on a monotonic clock.  A lease counts from the moment at
- * which it was asked for, not from the reply, and as three quarters of its
- * length: the worker stops before Redis, whose clock may be a little faster,
- * gives its permits to other sessions.
+ * Only arithmetic on a monotonic clock, for the session that has the lease.
+ * A lease counts from the moment at which it was asked for, not from the
+ * reply, and as three quarters of its length: the worker stops before Redis,
+ * whose clock may be a little faster, gives its permits to other sessions.
  *
  * Called by: session, handshake (renewal), account and ticket (before a
  * request is admitted), local.
@@ -20,22 +20,20 @@
 #define NGX_HTTP_DSEM_MAX_HEARTBEAT  1000
 
 
-ngx_http_dsem_lease_t  ngx_http_dsem_lease;
-
-
 /*
  * length in ms; the lease has not begun.  node_renewed is when the last
  * worker of this node renewed its own, 0: never.
  */
 
 void
-ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed)
+ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease, ngx_msec_t length,
+    uint64_t node_renewed)
 {
-    ngx_http_dsem_lease.length = length;
-    ngx_http_dsem_lease.renewed = 0;
-    ngx_http_dsem_lease.node_renewed = node_renewed;
-    ngx_http_dsem_lease.fence = 0;
-    ngx_http_dsem_lease.own_fence = 0;
+    lease->length = length;
+    lease->renewed = 0;
+    lease->node_renewed = node_renewed;
+    lease->fence = 0;
+    lease->own_fence = 0;
 }
 
 
@@ -45,13 +43,14 @@ ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed)
  */
 
 void
-ngx_http_dsem_lease_renew(uint64_t sent, ngx_uint_t declared)
+ngx_http_dsem_lease_renew(ngx_http_dsem_lease_t *lease, uint64_t sent,
+    ngx_uint_t declared)
 {
-    ngx_http_dsem_lease.renewed = sent;
-    ngx_http_dsem_lease.fence = sent + ngx_http_dsem_lease.length / 4 * 3;
+    lease->renewed = sent;
+    lease->fence = sent + lease->length / 4 * 3;
 
     if (declared) {
-        ngx_http_dsem_lease_declared();
+        ngx_http_dsem_lease_declared(lease);
     }
 }
 
@@ -59,35 +58,27 @@ ngx_http_dsem_lease_renew(uint64_t sent, ngx_uint_t declared)
 /* Redis counts what this worker has, from the last renewal on */
 
 void
-ngx_http_dsem_lease_declared(void)
+ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease)
 {
-    ngx_http_dsem_lease.own_fence = ngx_http_dsem_lease.fence;
-}
-
-
-ngx_msec_t
-ngx_http_dsem_lease_length(void)
-{
-    return ngx_http_dsem_lease.length;
+    lease->own_fence = lease->fence;
 }
 
 
 /* the interval of renewals, in ms; as in lua/include/registry.lua */
 
 ngx_msec_t
-ngx_http_dsem_lease_heartbeat(void)
+ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease)
 {
-    return ngx_min(ngx_http_dsem_lease.length / 5,
-                   NGX_HTTP_DSEM_MAX_HEARTBEAT);
+    return ngx_min(lease->length / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
 }
 
 
 /* ms since the last renewal by this worker */
 
 uint64_t
-ngx_http_dsem_lease_age(void)
+ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease)
 {
-    return ngx_http_dsem_lease_now() - ngx_http_dsem_lease.renewed;
+    return ngx_http_dsem_lease_now() - lease->renewed;
 }
 
 
@@ -97,14 +88,12 @@ ngx_http_dsem_lease_age(void)
  */
 
 ngx_uint_t
-ngx_http_dsem_lease_over(void)
+ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease)
 {
     uint64_t  renewed;
 
-    renewed = ngx_max(ngx_http_dsem_lease.renewed,
-                      ngx_http_dsem_lease.node_renewed);
+    renewed = ngx_max(lease->renewed, lease->node_renewed);
 
     return ngx_http_dsem_lease_now()
-           >= renewed + ngx_http_dsem_lease.length
-              + ngx_http_dsem_lease_heartbeat();
+           >= renewed + lease->length + ngx_http_dsem_lease_heartbeat(lease);
 }

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 
 
-/* for reading only, outside of lease */
+/* of one session; for reading only, outside of lease */
 typedef struct {
     ngx_msec_t  length;
     uint64_t    renewed;        /* by this worker; 0: never */
@@ -50,8 +50,8 @@ ngx_http_dsem_lease_now(void)
  * replies that are old.
  */
 
-#define ngx_http_dsem_lease_fenced()                                          \
-    (ngx_http_dsem_lease_now() >= ngx_http_dsem_lease.fence)
+#define ngx_http_dsem_lease_fenced(lease)                                     \
+    (ngx_http_dsem_lease_now() >= (lease)->fence)
 
 
 /*
@@ -59,21 +59,19 @@ ngx_http_dsem_lease_now(void)
  * for its declaration it counts nothing for this worker yet.
  */
 
-#define ngx_http_dsem_lease_own_fenced()                                      \
-    (ngx_http_dsem_lease_now() >= ngx_http_dsem_lease.own_fence)
+#define ngx_http_dsem_lease_own_fenced(lease)                                 \
+    (ngx_http_dsem_lease_now() >= (lease)->own_fence)
 
 
-void ngx_http_dsem_lease_init(ngx_msec_t length, uint64_t node_renewed);
-void ngx_http_dsem_lease_renew(uint64_t sent, ngx_uint_t declared);
-void ngx_http_dsem_lease_declared(void);
+void ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease,
+    ngx_msec_t length, uint64_t node_renewed);
+void ngx_http_dsem_lease_renew(ngx_http_dsem_lease_t *lease, uint64_t sent,
+    ngx_uint_t declared);
+void ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease);
 
-ngx_msec_t ngx_http_dsem_lease_length(void);
-ngx_msec_t ngx_http_dsem_lease_heartbeat(void);
-uint64_t ngx_http_dsem_lease_age(void);
-ngx_uint_t ngx_http_dsem_lease_over(void);
-
-
-extern ngx_http_dsem_lease_t  ngx_http_dsem_lease;
+ngx_msec_t ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease);
+uint64_t ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease);
+ngx_uint_t ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease);
 
 
 #endif /* _NGX_HTTP_DSEM_LEASE_H_INCLUDED_ */

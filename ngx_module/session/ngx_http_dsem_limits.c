@@ -8,7 +8,7 @@
  * limits if Redis does not know them.  An exiting worker leaves: its
  * configuration is an older one.
  *
- * Owns the worker's copy of the limits, with the limit in force that a reply
+ * Owns the session's copy of the limits, with the limit in force that a reply
  * has shown last, and logs a lower limit of another node, once per node and
  * change.
  *
@@ -35,22 +35,9 @@
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
 
 
-typedef struct {
-    ngx_rbtree_t              names;
-    ngx_rbtree_node_t         sentinel;
-    ngx_http_dsem_literal_t  *literals;   /* sorted by name */
-    ngx_uint_t                nliterals;
-    ngx_str_t                 id;
-    ngx_shm_zone_t           *zone;       /* NULL: single process */
-    unsigned                  left:1;     /* in this epoch */
-} ngx_http_dsem_limits_t;
-
-
 static ngx_int_t ngx_http_dsem_limits_state_part(
-    ngx_http_dsem_redis_t *redis, ngx_uint_t part, ngx_uint_t nparts);
-
-
-static ngx_http_dsem_limits_t  ngx_http_dsem_limits;
+    ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
+    ngx_uint_t part, ngx_uint_t nparts);
 
 
 /* of a session that does not count */
@@ -60,16 +47,13 @@ static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
 /* settings are copied; NGX_ERROR: no memory */
 
 ngx_int_t
-ngx_http_dsem_limits_create(ngx_http_dsem_limits_settings_t *settings,
-    ngx_shm_zone_t *zone)
+ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_limits_settings_t *settings, ngx_shm_zone_t *zone)
 {
     size_t                    len;
     u_char                   *p;
     ngx_uint_t                i;
-    ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_literal_t  *literal;
-
-    limits = &ngx_http_dsem_limits;
 
     ngx_memzero(limits, sizeof(ngx_http_dsem_limits_t));
     ngx_rbtree_init(&limits->names, &limits->sentinel,
@@ -116,25 +100,24 @@ ngx_http_dsem_limits_create(ngx_http_dsem_limits_settings_t *settings,
 
 
 void
-ngx_http_dsem_limits_free(void)
+ngx_http_dsem_limits_free(ngx_http_dsem_limits_t *limits)
 {
-    if (ngx_http_dsem_limits.literals) {
-        ngx_free(ngx_http_dsem_limits.literals);
+    if (limits->literals) {
+        ngx_free(limits->literals);
     }
 
-    ngx_memzero(&ngx_http_dsem_limits, sizeof(ngx_http_dsem_limits_t));
+    ngx_memzero(limits, sizeof(ngx_http_dsem_limits_t));
 }
 
 
 /* with which the session registers in a new epoch */
 
 ngx_str_t *
-ngx_http_dsem_limits_id(void)
+ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits)
 {
-    ngx_http_dsem_limits.left = ngx_exiting ? 1 : 0;
+    limits->left = ngx_exiting ? 1 : 0;
 
-    return ngx_exiting ? &ngx_http_dsem_limits_none
-                       : &ngx_http_dsem_limits.id;
+    return ngx_exiting ? &ngx_http_dsem_limits_none : &limits->id;
 }
 
 
@@ -144,12 +127,10 @@ ngx_http_dsem_limits_id(void)
  */
 
 ngx_int_t
-ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis)
+ngx_http_dsem_limits_state(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_redis_t *redis)
 {
-    ngx_uint_t               part, nparts;
-    ngx_http_dsem_limits_t  *limits;
-
-    limits = &ngx_http_dsem_limits;
+    ngx_uint_t  part, nparts;
 
     if (limits->left) {
         return NGX_OK;
@@ -159,7 +140,9 @@ ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis)
              / NGX_HTTP_DSEM_LIMITS_MAX_BATCH;
 
     for (part = 0; part < nparts; part++) {
-        if (ngx_http_dsem_limits_state_part(redis, part, nparts) != NGX_OK) {
+        if (ngx_http_dsem_limits_state_part(limits, redis, part, nparts)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -169,15 +152,12 @@ ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis)
 
 
 static ngx_int_t
-ngx_http_dsem_limits_state_part(ngx_http_dsem_redis_t *redis,
-    ngx_uint_t part, ngx_uint_t nparts)
+ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_redis_t *redis, ngx_uint_t part, ngx_uint_t nparts)
 {
     ngx_uint_t                i, n;
     ngx_http_dsem_resp_t     *command;
-    ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_literal_t  *literal;
-
-    limits = &ngx_http_dsem_limits;
 
     i = part * NGX_HTTP_DSEM_LIMITS_MAX_BATCH;
     n = ngx_min(limits->nliterals - i, NGX_HTTP_DSEM_LIMITS_MAX_BATCH);
@@ -211,12 +191,10 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_redis_t *redis,
  */
 
 void
-ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis)
+ngx_http_dsem_limits_leave(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_redis_t *redis)
 {
-    ngx_http_dsem_resp_t    *command;
-    ngx_http_dsem_limits_t  *limits;
-
-    limits = &ngx_http_dsem_limits;
+    ngx_http_dsem_resp_t  *command;
 
     if (limits->left || limits->nliterals == 0) {
         return;
@@ -239,11 +217,12 @@ ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis)
 /* the limit of this encoded name; NULL: it has no literal one */
 
 ngx_http_dsem_literal_t *
-ngx_http_dsem_limits_find(ngx_str_t *name, uint32_t hash)
+ngx_http_dsem_limits_find(ngx_http_dsem_limits_t *limits, ngx_str_t *name,
+    uint32_t hash)
 {
     ngx_str_node_t  *node;
 
-    node = ngx_str_rbtree_lookup(&ngx_http_dsem_limits.names, name, hash);
+    node = ngx_str_rbtree_lookup(&limits->names, name, hash);
 
     if (node == NULL) {
         return NULL;
@@ -282,7 +261,8 @@ ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 /* a reply has shown the limit in force */
 
 void
-ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit)
 {
     if (literal->in_force == limit) {
         return;
@@ -292,8 +272,7 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
     literal->told = 0;
 
     if (limit >= literal->limit) {
-        ngx_http_dsem_zone_unsay(ngx_http_dsem_limits.zone,
-                                 literal->node.node.key);
+        ngx_http_dsem_zone_unsay(limits->zone, literal->node.node.key);
     }
 }
 
@@ -301,8 +280,8 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
 /* a message: this limit is in force, because another node asks for it */
 
 void
-ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal, ngx_int_t limit,
-    ngx_str_t *node)
+ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node)
 {
     if (literal->told && literal->in_force == limit) {
         return;
@@ -313,9 +292,8 @@ ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal, ngx_int_t limit,
 
     if (ngx_exiting
         || limit >= literal->limit
-        || !ngx_http_dsem_zone_say(ngx_http_dsem_limits.zone,
-                                   literal->node.node.key, limit,
-                                   literal->limit))
+        || !ngx_http_dsem_zone_say(limits->zone, literal->node.node.key,
+                                   limit, literal->limit))
     {
         return;
     }

@@ -37,21 +37,35 @@ typedef struct {
 } ngx_http_dsem_literal_t;
 
 
-ngx_int_t ngx_http_dsem_limits_create(
+/* of one session; changed only by limits */
+typedef struct {
+    ngx_rbtree_t                  names;
+    ngx_rbtree_node_t             sentinel;
+    ngx_http_dsem_literal_t      *literals;  /* sorted by name */
+    ngx_uint_t                    nliterals;
+    ngx_str_t                     id;
+    ngx_shm_zone_t               *zone;      /* NULL: single process */
+    unsigned                      left:1;    /* in this epoch */
+} ngx_http_dsem_limits_t;
+
+
+ngx_int_t ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_limits_settings_t *settings, ngx_shm_zone_t *zone);
-void ngx_http_dsem_limits_free(void);
+void ngx_http_dsem_limits_free(ngx_http_dsem_limits_t *limits);
 
-ngx_str_t *ngx_http_dsem_limits_id(void);
-ngx_int_t ngx_http_dsem_limits_state(ngx_http_dsem_redis_t *redis);
-void ngx_http_dsem_limits_leave(ngx_http_dsem_redis_t *redis);
+ngx_str_t *ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits);
+ngx_int_t ngx_http_dsem_limits_state(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_redis_t *redis);
+void ngx_http_dsem_limits_leave(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_redis_t *redis);
 
-ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(ngx_str_t *name,
-    uint32_t hash);
+ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(
+    ngx_http_dsem_limits_t *limits, ngx_str_t *name, uint32_t hash);
 ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
-void ngx_http_dsem_limits_seen(ngx_http_dsem_literal_t *literal,
-    ngx_int_t limit);
-void ngx_http_dsem_limits_told(ngx_http_dsem_literal_t *literal,
-    ngx_int_t limit, ngx_str_t *node);
+void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit);
+void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node);
 
 
 #endif /* _NGX_HTTP_DSEM_LIMITS_H_INCLUDED_ */

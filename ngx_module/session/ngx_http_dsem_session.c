@@ -1,9 +1,9 @@
 
 /*
- * The session: this worker process as Redis knows it.
+ * The session: this worker process as Redis knows it, in one shard.
  *
- * Owns its name, its state and all that it knows of the fleet; one per
- * worker process, which keeps no pointer into a configuration cycle.  The
+ * Owns its name, its state and all that it knows of the fleet; one per shard
+ * of a worker process, which keeps no pointer into a configuration cycle.  The
  * name is <node>:<worker>:<64 random bits>: neither pids nor clocks tell
  * processes apart, as containers share the first and a copied machine the
  * second.
@@ -16,9 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <sys/random.h>
-#include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_session.h"
-#include "ngx_http_dsem_zone.h"
 
 
 /* ms; an exiting worker waits so long for its session to be ready */
@@ -28,21 +26,17 @@
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
 
-static ngx_http_dsem_session_t  ngx_http_dsem_session;
+/*
+ * The session is all zero but for its shard.  settings are copied, without
+ * those of redis; NGX_ERROR: no memory.
+ */
 
-
-/* settings are copied, without those of redis; NULL: no memory */
-
-ngx_http_dsem_session_t *
-ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
+ngx_int_t
+ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
-    uint64_t                  replied;
-    ngx_http_dsem_session_t  *session;
-
-    session = &ngx_http_dsem_session;
-
-    ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
+    uint64_t  replied;
 
     session->handlers = handlers;
     session->zone = settings->zone;
@@ -53,12 +47,13 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
                               &session->fleet, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
-    ngx_http_dsem_lease_init(settings->lease, replied);
+    ngx_http_dsem_lease_init(&session->lease, settings->lease, replied);
 
-    if (ngx_http_dsem_limits_create(&settings->limits, settings->zone)
+    if (ngx_http_dsem_limits_create(&session->limits, &settings->limits,
+                                    settings->zone)
         != NGX_OK)
     {
-        return NULL;
+        return NGX_ERROR;
     }
 
     /* not cancelable: it keeps an exiting worker */
@@ -69,39 +64,29 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_settings_t *settings,
     session->node.len = settings->node.len;
     session->node.data = ngx_alloc(settings->node.len, ngx_cycle->log);
     if (session->node.data == NULL) {
-        return NULL;
+        return NGX_ERROR;
     }
 
     ngx_memcpy(session->node.data, settings->node.data, settings->node.len);
 
-    return session;
+    return NGX_OK;
 }
 
 
 void
-ngx_http_dsem_session_free(void)
+ngx_http_dsem_session_free(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = &ngx_http_dsem_session;
-
     if (session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
 
-    ngx_http_dsem_limits_free();
+    ngx_http_dsem_limits_free(&session->limits);
 
-    ngx_free(session->node.data);
+    if (session->node.data) {
+        ngx_free(session->node.data);
+    }
+
     ngx_memzero(session, sizeof(ngx_http_dsem_session_t));
-}
-
-
-/* for the handshake only */
-
-ngx_http_dsem_session_t *
-ngx_http_dsem_session_get(void)
-{
-    return &ngx_http_dsem_session;
 }
 
 
@@ -161,22 +146,6 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 }
 
 
-/* true once the hello of this epoch has its reply */
-
-ngx_uint_t
-ngx_http_dsem_session_greeted(void)
-{
-    return ngx_http_dsem_session.state >= NGX_HTTP_DSEM_SESSION_DECLARING;
-}
-
-
-ngx_uint_t
-ngx_http_dsem_session_ready(void)
-{
-    return ngx_http_dsem_session.state == NGX_HTTP_DSEM_SESSION_READY;
-}
-
-
 /*
  * True also where no session could be started.  Once the hello has its
  * reply Redis counts the declarations: no request is admitted without it
@@ -184,11 +153,11 @@ ngx_http_dsem_session_ready(void)
  */
 
 ngx_uint_t
-ngx_http_dsem_session_unavailable(void)
+ngx_http_dsem_session_unavailable(ngx_http_dsem_session_t *session)
 {
-    return ngx_http_dsem_session.redis == NULL
-           || (ngx_http_dsem_redis_unavailable(ngx_http_dsem_session.redis)
-               && !ngx_http_dsem_session_greeted());
+    return session->redis == NULL
+           || (ngx_http_dsem_redis_unavailable(session->redis)
+               && !ngx_http_dsem_session_greeted(session));
 }
 
 
@@ -198,55 +167,20 @@ ngx_http_dsem_session_unavailable(void)
  */
 
 ngx_uint_t
-ngx_http_dsem_session_fleet(void)
+ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session)
 {
-    return ngx_http_dsem_session.fleet ? ngx_http_dsem_session.fleet
-                                       : ngx_http_dsem_session.workers;
+    return session->fleet ? session->fleet : session->workers;
 }
 
 
 /* false if this worker's limits may be those of an older configuration */
 
 ngx_uint_t
-ngx_http_dsem_session_newest(void)
+ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = &ngx_http_dsem_session;
-
     return !ngx_exiting
            && session->configuration >= ngx_http_dsem_zone_newest(
                                                                session->zone);
-}
-
-
-/* for how many ms at most Redis grants nothing; 0: it does */
-
-ngx_msec_t
-ngx_http_dsem_session_recovery(void)
-{
-    return ngx_http_dsem_session.recovery;
-}
-
-
-uint64_t
-ngx_http_dsem_session_epoch(void)
-{
-    return ngx_http_dsem_session.identity.epoch;
-}
-
-
-int64_t
-ngx_http_dsem_session_generation(void)
-{
-    return ngx_http_dsem_session.generation;
-}
-
-
-ngx_http_dsem_redis_t *
-ngx_http_dsem_session_redis(void)
-{
-    return ngx_http_dsem_session.redis;
 }
 
 
@@ -258,14 +192,10 @@ ngx_http_dsem_session_redis(void)
  */
 
 void
-ngx_http_dsem_session_drain(void)
+ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_session_t  *session;
-
-    session = &ngx_http_dsem_session;
-
     if (ngx_exiting && session->state != NGX_HTTP_DSEM_SESSION_DOWN) {
-        ngx_http_dsem_limits_leave(session->redis);
+        ngx_http_dsem_limits_leave(&session->limits, session->redis);
     }
 
     if (ngx_exiting
@@ -281,7 +211,10 @@ ngx_http_dsem_session_drain(void)
 static void
 ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 {
-    ngx_http_dsem_session.drained = 1;
+    ngx_http_dsem_session_t  *session;
+
+    session = ev->data;
+    session->drained = 1;
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: exiting without a session in redis, permits are "
@@ -295,19 +228,20 @@ ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
  */
 
 void
-ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess)
+ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_int_t excess)
 {
     if (excess <= 0) {
         return;
     }
 
-    if (ngx_http_dsem_session.lease_expired) {
+    if (session->lease_expired) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (the lease of "
                       "this worker expired while its requests were running)",
                       excess, name);
 
-    } else if (ngx_http_dsem_session.keys_lost) {
+    } else if (session->keys_lost) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (its keys in "
                       "redis were lost while requests were running)",

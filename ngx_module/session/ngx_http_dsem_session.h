@@ -1,6 +1,6 @@
 
 /*
- * The session: this worker process as Redis knows it.
+ * The session: this worker process as Redis knows it, in one shard.
  */
 
 
@@ -11,8 +11,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_redis.h"
+#include "ngx_http_dsem_zone.h"
 
 
 typedef enum {
@@ -24,7 +26,7 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
-/* news for the floor above */
+/* news for the floor above; data is the session */
 typedef struct {
     /* all that Redis knew of this session is void */
     void                    (*reset)(void *data);
@@ -65,6 +67,8 @@ typedef struct {
 
 
 typedef struct {
+    ngx_uint_t                         shard;    /* number of it, from 0 */
+
     ngx_http_dsem_redis_t             *redis;
     ngx_http_dsem_redis_handlers_t     redis_handlers;
     ngx_http_dsem_session_handlers_t  *handlers;
@@ -82,7 +86,11 @@ typedef struct {
     int64_t                            accepted;   /* the one that accepted
                                                       this session last */
 
+    ngx_http_dsem_lease_t              lease;
+    ngx_http_dsem_limits_t             limits;
+
     ngx_shm_zone_t                    *zone;
+    ngx_http_dsem_zone_own_t           zone_own;
     ngx_uint_t                         workers;
     ngx_uint_t                         configuration;
 
@@ -102,27 +110,32 @@ typedef struct {
 } ngx_http_dsem_session_t;
 
 
-ngx_http_dsem_session_t *ngx_http_dsem_session_create(
+ngx_int_t ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
-void ngx_http_dsem_session_free(void);
-ngx_http_dsem_session_t *ngx_http_dsem_session_get(void);
+void ngx_http_dsem_session_free(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_state_e state);
 
-ngx_uint_t ngx_http_dsem_session_greeted(void);
-ngx_uint_t ngx_http_dsem_session_ready(void);
-ngx_uint_t ngx_http_dsem_session_unavailable(void);
-ngx_uint_t ngx_http_dsem_session_fleet(void);
-ngx_uint_t ngx_http_dsem_session_newest(void);
-ngx_msec_t ngx_http_dsem_session_recovery(void);
-uint64_t ngx_http_dsem_session_epoch(void);
-int64_t ngx_http_dsem_session_generation(void);
-ngx_http_dsem_redis_t *ngx_http_dsem_session_redis(void);
+ngx_uint_t ngx_http_dsem_session_unavailable(
+    ngx_http_dsem_session_t *session);
+ngx_uint_t ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session);
+ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
 
-void ngx_http_dsem_session_drain(void);
-void ngx_http_dsem_session_overage(ngx_str_t *name, ngx_int_t excess);
+void ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_int_t excess);
+
+
+/* true once the hello of this epoch has its reply */
+
+#define ngx_http_dsem_session_greeted(session)                                \
+    ((session)->state >= NGX_HTTP_DSEM_SESSION_DECLARING)
+
+
+#define ngx_http_dsem_session_ready(session)                                  \
+    ((session)->state == NGX_HTTP_DSEM_SESSION_READY)
 
 
 #endif /* _NGX_HTTP_DSEM_SESSION_H_INCLUDED_ */

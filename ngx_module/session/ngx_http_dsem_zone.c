@@ -42,14 +42,14 @@
 #define NGX_HTTP_DSEM_STAT_FIELD  19
 
 
-typedef struct {
+struct ngx_http_dsem_zone_entry_s {
     ngx_atomic_t                 owner;    /* pid; 0: free */
     ngx_atomic_t                 number;   /* 0: not filled in */
     ngx_atomic_t                 asked;    /* ms, time of the last bye */
     uint64_t                     started;  /* in clock ticks; 0: not known */
     size_t                       len;
     u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
-} ngx_http_dsem_zone_entry_t;
+};
 
 
 typedef struct {
@@ -72,12 +72,6 @@ typedef struct {
 } ngx_http_dsem_zone_t;
 
 
-typedef struct {
-    ngx_http_dsem_zone_entry_t  *entry;          /* of this process */
-    ngx_atomic_uint_t            number;
-} ngx_http_dsem_zone_own_t;
-
-
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
     ngx_http_dsem_zone_t *zone);
 static ngx_uint_t ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry,
@@ -86,16 +80,14 @@ static ngx_int_t ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
     ngx_http_dsem_zone_entry_t *copy);
 static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
     ngx_http_dsem_zone_entry_t *entry, ngx_atomic_uint_t number);
-static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last);
+static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
+    ngx_msec_t heartbeat);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
-    ngx_str_t *session);
+    ngx_msec_t heartbeat, ngx_str_t *session);
 static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
     ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 static uint64_t ngx_http_dsem_zone_started(ngx_pid_t pid);
-
-
-static ngx_http_dsem_zone_own_t  ngx_http_dsem_zone_own;
 
 
 /* a reload keeps the entries */
@@ -145,10 +137,10 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
  */
 
 void
-ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
+ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
+    ngx_http_dsem_zone_own_t *own, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
-    ngx_http_dsem_zone_own_t    *own;
     ngx_http_dsem_zone_entry_t  *entry;
 
     if (shm_zone == NULL) {
@@ -156,7 +148,6 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session)
     }
 
     zone = shm_zone->data;
-    own = &ngx_http_dsem_zone_own;
 
     if (own->entry && own->entry->number == own->number) {
 
@@ -316,7 +307,7 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
  */
 
 ngx_uint_t
-ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone)
+ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat)
 {
     ngx_http_dsem_zone_t  *zone;
 
@@ -326,21 +317,21 @@ ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone)
 
     zone = shm_zone->data;
 
-    return ngx_http_dsem_zone_due(&zone->scanned);
+    return ngx_http_dsem_zone_due(&zone->scanned, heartbeat);
 }
 
 
 /* true for one caller per heartbeat; the heartbeats of one worker jitter */
 
 static ngx_uint_t
-ngx_http_dsem_zone_due(ngx_atomic_t *last)
+ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 {
     ngx_atomic_uint_t  now, before;
 
     now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
     before = *last;
 
-    return now - before >= ngx_http_dsem_lease_heartbeat() / 4 * 3
+    return now - before >= heartbeat / 4 * 3
            && ngx_atomic_cmp_set(last, before, now);
 }
 
@@ -352,8 +343,8 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last)
  */
 
 ngx_int_t
-ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t *next,
-    ngx_str_t *session)
+ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat,
+    ngx_uint_t *next, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t  *entry;
@@ -364,7 +355,7 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t *next,
         entry = &zone->entries[(*next)++];
 
         if (entry->owner
-            && ngx_http_dsem_zone_take(entry, session) == NGX_OK)
+            && ngx_http_dsem_zone_take(entry, heartbeat, session) == NGX_OK)
         {
             return NGX_OK;
         }
@@ -376,7 +367,7 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t *next,
 
 static ngx_int_t
 ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
-    ngx_str_t *session)
+    ngx_msec_t heartbeat, ngx_str_t *session)
 {
     ngx_http_dsem_zone_entry_t  copy;
 
@@ -397,7 +388,7 @@ ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
     }
 
     if (!ngx_http_dsem_zone_gone(&copy)
-        || !ngx_http_dsem_zone_due(&entry->asked))
+        || !ngx_http_dsem_zone_due(&entry->asked, heartbeat))
     {
         return NGX_DECLINED;
     }

@@ -12,14 +12,26 @@
 #include <ngx_core.h>
 
 
+typedef struct ngx_http_dsem_zone_entry_s  ngx_http_dsem_zone_entry_t;
+
+
+/* the entry of a session of this process; changed only by zone */
+typedef struct {
+    ngx_http_dsem_zone_entry_t  *entry;     /* NULL: none */
+    ngx_atomic_uint_t            number;
+} ngx_http_dsem_zone_own_t;
+
+
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 
-void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_str_t *session);
+void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
+    ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
 ngx_int_t ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone,
     ngx_str_t *session);
-ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone);
+ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone,
+    ngx_msec_t heartbeat);
 ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone,
-    ngx_uint_t *next, ngx_str_t *session);
+    ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);
