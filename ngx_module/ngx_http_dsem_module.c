@@ -2,8 +2,8 @@
 /*
  * The module: tables and life cycle, no logic.
  *
- * Registers the phase handlers, starts the session in every process that
- * serves requests and ends it when the process exits.
+ * Registers the phase handlers, starts the sessions in every process that
+ * serves requests and ends them when the process exits.
  */
 
 
@@ -177,6 +177,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     settings.redis = *dmcf->redis;
     settings.redis.connect_timeout = dmcf->connect_timeout;
     settings.redis.timeout = dmcf->timeout;
+    settings.nshards = 1;
     settings.lease = dmcf->lease;
     settings.node = dmcf->node;
     settings.prefix = dmcf->prefix;

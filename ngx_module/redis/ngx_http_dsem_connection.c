@@ -735,8 +735,9 @@ ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn)
 
 
 /*
- * Writes unsent commands and reads until all replies have come, for at most
- * "timeout" ms: for an exiting process, which has no event loop any more.
+ * Writes unsent commands and reads until all replies have come, or nothing
+ * has come at the time "end", in ms; it may be called again.  For an exiting
+ * process, which has no event loop any more.
  * Reading matters: a socket closed with bytes unread is reset, and Redis may
  * then not see the last command.  NGX_OK: all have come, and the last one
  * is no error.
@@ -744,11 +745,11 @@ ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn)
 
 ngx_int_t
 ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
-    ngx_msec_t timeout)
+    ngx_msec_t end)
 {
     int                 n;
-    ngx_msec_t          end;
     struct pollfd       pfd;
+    ngx_msec_int_t      left;
     redisAsyncContext  *ac;
 
     ac = conn->ac;
@@ -759,9 +760,6 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
 
     conn->draining = 1;
 
-    ngx_time_update();
-    end = ngx_current_msec + timeout;
-
     pfd.fd = ac->c.fd;
 
     while (conn->ac && ac->replies.head) {
@@ -769,12 +767,9 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
         pfd.events = sdslen(ac->c.obuf) ? POLLOUT : POLLIN;
 
         ngx_time_update();
+        left = end - ngx_current_msec;
 
-        if ((ngx_msec_int_t) (end - ngx_current_msec) <= 0) {
-            return NGX_ERROR;
-        }
-
-        n = poll(&pfd, 1, (int) (end - ngx_current_msec));
+        n = poll(&pfd, 1, (int) ngx_max(left, 0));
 
         if (n == -1 && ngx_errno == NGX_EINTR && !ngx_terminate) {
             continue;

@@ -7,9 +7,11 @@
  * brace, no blank, no control character.  Two names never have one encoded
  * form (but for a collision of SHA-1): "%" and "~" of a name are themselves
  * encoded.  The hash tag comes first in every key, so no name can touch it.
+ * It is the number of the shard: all keys of a shard are in one slot.
  *
  * Called by: claim and conf_limit (the name of a semaphore), conf (bytes that
- * need no encoding), redis, account and subscription (keys and channels).
+ * need no encoding), shards and limits (the shard of a name), redis, account
+ * and subscription (keys and channels).
  */
 
 
@@ -28,7 +30,7 @@
 #define NGX_HTTP_DSEM_KEY_SLOTS  16384
 
 
-static ngx_uint_t ngx_http_dsem_key_slot(u_char *tag, size_t len);
+static ngx_uint_t ngx_http_dsem_key_crc16(u_char *p, size_t len);
 static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
     ngx_str_t *shard, const char *part, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
@@ -55,7 +57,7 @@ static uint32_t  ngx_http_dsem_key_plain_chars[] = {
 };
 
 
-/* the only shard on a single server; the tag keeps its keys in one slot */
+/* of the only shard on a single server; others have other digits */
 static char  ngx_http_dsem_key_tag[] = ":{0}";
 
 
@@ -64,14 +66,17 @@ static char  ngx_http_dsem_key_tag[] = ":{0}";
  *
  * keys     result; ngx_http_dsem_keys_free() frees it
  * prefix   "dsem_prefix"
+ * shard    number below NGX_HTTP_DSEM_SHARDS
  *
  * Returns NGX_OK, or NGX_ERROR when there is no memory.
  */
 
 ngx_int_t
-ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
+ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
+    ngx_uint_t shard)
 {
     u_char     *p;
+    u_char      tag[sizeof(ngx_http_dsem_key_tag)];
     ngx_str_t   none;
 
     ngx_str_null(&none);
@@ -85,12 +90,16 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
     }
 
     keys->shard.data = p;
-    keys->slot = ngx_http_dsem_key_slot((u_char *) ngx_http_dsem_key_tag + 2,
-                                        sizeof(ngx_http_dsem_key_tag) - 1 - 3);
+
+    ngx_memcpy(tag, ngx_http_dsem_key_tag, sizeof(ngx_http_dsem_key_tag));
+    tag[2] += (u_char) shard;
+
+    /* a slot is that of what is between the braces */
+    keys->slot = ngx_http_dsem_key_crc16(&tag[2], 1)
+                 % NGX_HTTP_DSEM_KEY_SLOTS;
 
     p = ngx_cpymem(p, prefix->data, prefix->len);
-    p = ngx_cpymem(p, ngx_http_dsem_key_tag,
-                   sizeof(ngx_http_dsem_key_tag) - 1);
+    p = ngx_cpymem(p, tag, sizeof(ngx_http_dsem_key_tag) - 1);
 
     p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
                                 ":sessions", &none);
@@ -101,24 +110,34 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix)
 }
 
 
-/* CRC16 of what is between the braces: XMODEM, polynomial 0x1021 */
+/* that of this encoded name, where there are several */
+
+ngx_uint_t
+ngx_http_dsem_key_shard(ngx_str_t *name)
+{
+    return ngx_http_dsem_key_crc16(name->data, name->len)
+           % NGX_HTTP_DSEM_SHARDS;
+}
+
+
+/* as Redis computes it: XMODEM, polynomial 0x1021 */
 
 static ngx_uint_t
-ngx_http_dsem_key_slot(u_char *tag, size_t len)
+ngx_http_dsem_key_crc16(u_char *p, size_t len)
 {
     ngx_uint_t  i, crc;
 
     crc = 0;
 
     while (len--) {
-        crc ^= (ngx_uint_t) *tag++ << 8;
+        crc ^= (ngx_uint_t) *p++ << 8;
 
         for (i = 0; i < 8; i++) {
             crc = ((crc & 0x8000) ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
         }
     }
 
-    return crc % NGX_HTTP_DSEM_KEY_SLOTS;
+    return crc;
 }
 
 

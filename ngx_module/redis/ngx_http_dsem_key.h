@@ -22,15 +22,17 @@
 
 /* of one shard, in one allocation */
 typedef struct {
-    ngx_str_t   shard;        /* "<prefix>:{0}" */
+    ngx_str_t   shard;        /* "<prefix>:{<number>}" */
     ngx_str_t   registry[2];  /* sessions, and their census */
     ngx_uint_t  slot;         /* of all keys, in a Cluster */
 } ngx_http_dsem_keys_t;
 
 
 ngx_int_t ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys,
-    ngx_str_t *prefix);
+    ngx_str_t *prefix, ngx_uint_t shard);
 void ngx_http_dsem_keys_free(ngx_http_dsem_keys_t *keys);
+
+ngx_uint_t ngx_http_dsem_key_shard(ngx_str_t *name);
 
 size_t ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name);
 u_char *ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys,

@@ -57,7 +57,8 @@ struct ngx_http_dsem_redis_s {
 
 
 static ngx_int_t ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix);
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
+    ngx_uint_t shard);
 static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
     ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
@@ -94,14 +95,11 @@ static ngx_str_t  ngx_http_dsem_redis_passing[] = {
 };
 
 
-/*
- * Begins to connect, and retries until it is destroyed.  settings are
- * copied, the identity is not.  NULL: no memory.
- */
+/* settings are copied, the identity is not; NULL: no memory */
 
 ngx_http_dsem_redis_t *
 ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_str_t *prefix, ngx_http_dsem_identity_t *identity,
+    ngx_str_t *prefix, ngx_uint_t shard, ngx_http_dsem_identity_t *identity,
     ngx_http_dsem_redis_handlers_t *handlers, void *data)
 {
     ngx_http_dsem_redis_t  *redis;
@@ -122,13 +120,10 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
-    if (ngx_http_dsem_redis_init(redis, settings, prefix) != NGX_OK) {
-        (void) ngx_http_dsem_redis_destroy(redis, 0);
+    if (ngx_http_dsem_redis_init(redis, settings, prefix, shard) != NGX_OK) {
+        ngx_http_dsem_redis_destroy(redis);
         return NULL;
     }
-
-    ngx_add_timer(&redis->retry, 1);
-    ngx_http_dsem_breaker_start(&redis->breaker);
 
     return redis;
 }
@@ -138,14 +133,15 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
 
 static ngx_int_t
 ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix)
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
+    ngx_uint_t shard)
 {
     redis->pool = ngx_create_pool(NGX_DEFAULT_POOL_SIZE, ngx_cycle->log);
 
     if (redis->pool == NULL
         || ngx_http_dsem_settings_copy(&redis->settings, settings,
                                        redis->pool) != NGX_OK
-        || ngx_http_dsem_keys_create(&redis->keys, prefix) != NGX_OK)
+        || ngx_http_dsem_keys_create(&redis->keys, prefix, shard) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -182,23 +178,24 @@ ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis, ngx_event_t *ev,
 }
 
 
+/* begins to connect, and retries until it is stopped */
+
+void
+ngx_http_dsem_redis_start(ngx_http_dsem_redis_t *redis)
+{
+    ngx_add_timer(&redis->retry, 1);
+    ngx_http_dsem_breaker_start(&redis->breaker);
+}
+
+
 /*
- * Ends everything; the handlers of open calls are called with NULL.  With
- * drain > 0 all calls are written first and their replies awaited, for at
- * most so many ms: only for an exiting process.  NGX_OK: all have come.
+ * Ends all connections; the handlers of open calls are called with NULL, no
+ * other one is called until it is started again, which needs a subscription.
  */
 
-ngx_int_t
-ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
+void
+ngx_http_dsem_redis_stop(ngx_http_dsem_redis_t *redis)
 {
-    ngx_int_t  rc;
-
-    rc = NGX_DECLINED;
-
-    if (drain && redis->state == NGX_HTTP_DSEM_REDIS_UP) {
-        rc = ngx_http_dsem_connection_drain(redis->conn, drain);
-    }
-
     ngx_http_dsem_redis_close(redis);
 
     if (redis->retry.timer_set) {
@@ -206,6 +203,38 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
     }
 
     ngx_http_dsem_breaker_stop(&redis->breaker);
+
+    if (redis->subscription) {
+        ngx_http_dsem_subscription_stop(redis->subscription);
+    }
+
+    if (redis->peer) {
+        ngx_http_dsem_peer_failed(redis->peer);
+    }
+}
+
+
+/*
+ * All calls are written, and their replies awaited until this time; replies
+ * that have come are read also after it.  Only for an exiting process, nothing
+ * else works any more.  NGX_OK: all have come.
+ */
+
+ngx_int_t
+ngx_http_dsem_redis_drain(ngx_http_dsem_redis_t *redis, ngx_msec_t end)
+{
+    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_connection_drain(redis->conn, end);
+}
+
+
+void
+ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_redis_stop(redis);
 
     if (redis->subscription) {
         ngx_http_dsem_subscription_destroy(redis->subscription);
@@ -224,8 +253,6 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis, ngx_msec_t drain)
     }
 
     ngx_free(redis);
-
-    return rc;
 }
 
 

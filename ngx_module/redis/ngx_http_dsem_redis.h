@@ -35,10 +35,14 @@ typedef struct {
 
 ngx_http_dsem_redis_t *ngx_http_dsem_redis_create(
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
-    ngx_http_dsem_identity_t *identity,
+    ngx_uint_t shard, ngx_http_dsem_identity_t *identity,
     ngx_http_dsem_redis_handlers_t *handlers, void *data);
-ngx_int_t ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis,
-    ngx_msec_t drain);
+void ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis);
+
+void ngx_http_dsem_redis_start(ngx_http_dsem_redis_t *redis);
+void ngx_http_dsem_redis_stop(ngx_http_dsem_redis_t *redis);
+ngx_int_t ngx_http_dsem_redis_drain(ngx_http_dsem_redis_t *redis,
+    ngx_msec_t end);
 
 ngx_int_t ngx_http_dsem_redis_subscribe(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,

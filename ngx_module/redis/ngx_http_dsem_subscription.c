@@ -59,8 +59,6 @@ static void ngx_http_dsem_subscription_retry(
     ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_refused(
     ngx_http_dsem_subscription_t *subscription, const char *reason);
-static void ngx_http_dsem_subscription_close(
-    ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev);
 
@@ -134,7 +132,7 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
     }
 
     /* the connection has the old channel until it is closed */
-    ngx_http_dsem_subscription_close(subscription);
+    ngx_http_dsem_subscription_stop(subscription);
 
     ngx_free(subscription->channel.data);
 
@@ -274,7 +272,7 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
         ngx_http_dsem_subscription_refused(subscription, reason);
     }
 
-    ngx_http_dsem_subscription_close(subscription);
+    ngx_http_dsem_subscription_stop(subscription);
 
     ngx_http_dsem_backoff_lost(&subscription->backoff,
                                subscription->settings->heartbeat);
@@ -330,8 +328,10 @@ ngx_http_dsem_subscription_published(
 }
 
 
-static void
-ngx_http_dsem_subscription_close(ngx_http_dsem_subscription_t *subscription)
+/* no message comes any more, until it is started again */
+
+void
+ngx_http_dsem_subscription_stop(ngx_http_dsem_subscription_t *subscription)
 {
     if (subscription->conn) {
         ngx_http_dsem_connection_close(subscription->conn);
@@ -369,7 +369,7 @@ ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev)
 void
 ngx_http_dsem_subscription_destroy(ngx_http_dsem_subscription_t *subscription)
 {
-    ngx_http_dsem_subscription_close(subscription);
+    ngx_http_dsem_subscription_stop(subscription);
 
     ngx_free(subscription->channel.data);
     ngx_free(subscription);

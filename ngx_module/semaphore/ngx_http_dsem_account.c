@@ -171,6 +171,7 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
     (void) ngx_http_dsem_key_queue(keys, name, &account->queue_key, p);
 
     account->session = session;
+    session->used = ngx_current_msec;
 
     /* every key ends with the name */
 

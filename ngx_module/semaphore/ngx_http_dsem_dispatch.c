@@ -63,6 +63,7 @@ static void ngx_http_dsem_dispatch_ready(void *data);
 static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
+static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
 static void ngx_http_dsem_dispatch_recovered(void *data);
 
 
@@ -84,6 +85,7 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_heard,
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
+    ngx_http_dsem_dispatch_used,
     ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_message
 };
@@ -132,18 +134,16 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 void
 ngx_http_dsem_dispatch_exit(void)
 {
-    ngx_uint_t                counted;
     ngx_http_dsem_session_t  *session;
 
     for (session = ngx_http_dsem_shards_next(NULL);
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        if (session->redis) {
-            counted = ngx_http_dsem_dispatch_return(session);
-            ngx_http_dsem_handshake_stop(session, counted);
-        }
+        session->counted = ngx_http_dsem_dispatch_return(session);
     }
+
+    ngx_http_dsem_shards_stop();
 }
 
 
@@ -194,10 +194,12 @@ ngx_http_dsem_dispatch_return(ngx_http_dsem_session_t *session)
 static void
 ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                shards;
     ngx_queue_t              *q, *dirty;
     ngx_http_dsem_account_t  *account;
     ngx_http_dsem_session_t  *session;
 
+    shards = 0;
     dirty = ngx_http_dsem_accounts_dirty();
 
     while (!ngx_queue_empty(dirty)) {
@@ -206,6 +208,7 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
 
         account = ngx_queue_data(q, ngx_http_dsem_account_t, dirty);
         account->posted = 0;
+        shards |= (ngx_uint_t) 1 << account->session->shard;
 
         if (ngx_http_dsem_dispatch_flush(account) != NGX_OK) {
             /* all of its session have been reset, this one may be gone */
@@ -219,9 +222,10 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        (void) ngx_http_dsem_batch_send(session);
-
-        ngx_http_dsem_session_drain(session);
+        if (shards & ((ngx_uint_t) 1 << session->shard)) {
+            (void) ngx_http_dsem_batch_send(session);
+            ngx_http_dsem_session_drain(session);
+        }
     }
 }
 
@@ -590,6 +594,13 @@ ngx_http_dsem_dispatch_holding(void *data)
     }
 
     return 0;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_dispatch_used(void *data)
+{
+    return ngx_http_dsem_account_next(data, NULL) != NULL;
 }
 
 

@@ -25,14 +25,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_local.h"
+#include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_waiting.h"
 
 
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
-static ngx_int_t ngx_http_dsem_local_share(ngx_http_dsem_account_t *account,
-    ngx_int_t n);
+static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
 static void ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
@@ -77,8 +77,7 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
         return 0;
     }
 
-    share = ngx_http_dsem_local_share(account,
-                                      ngx_http_dsem_account_limit(account));
+    share = ngx_http_dsem_local_share(ngx_http_dsem_account_limit(account));
 
     return ngx_http_dsem_lease_over(&account->session->lease)
            ? share
@@ -96,7 +95,7 @@ ngx_http_dsem_local_places(ngx_http_dsem_account_t *account, ngx_int_t queue)
 {
     ngx_int_t  share;
 
-    share = ngx_http_dsem_local_share(account, queue);
+    share = ngx_http_dsem_local_share(queue);
 
     if (ngx_http_dsem_lease_fenced(&account->session->lease)) {
         return share;
@@ -109,17 +108,13 @@ ngx_http_dsem_local_places(ngx_http_dsem_account_t *account, ngx_int_t queue)
 /* this worker's share of a limit or a queue: at least 1, unless that is 0 */
 
 static ngx_int_t
-ngx_http_dsem_local_share(ngx_http_dsem_account_t *account, ngx_int_t n)
+ngx_http_dsem_local_share(ngx_int_t n)
 {
-    ngx_int_t  sessions;
-
     if (n == 0) {
         return 0;
     }
 
-    sessions = ngx_http_dsem_session_fleet(account->session);
-
-    return ngx_max(n / ngx_max(sessions, 1), 1);
+    return ngx_max(n / (ngx_int_t) ngx_http_dsem_shards_fleet(), 1);
 }
 
 

@@ -77,7 +77,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     answer->in_use = -1;
 
     session = account ? account->session
-                      : ngx_http_dsem_shards_session(&ask->name);
+                      : ngx_http_dsem_shards_use(&ask->name);
 
     if (account == NULL
         && !ask->local

@@ -11,7 +11,10 @@
  * While Redis recovers a lost state the beat is faster, as the recovery ends
  * when the last session has declared, and the message about it may be lost.
  *
- * Called by: dispatch (start, stop, resynchronize, a declaration's reply, a
+ * A session that is not lasting leaves when it was not used for a while, and
+ * is started again, under another name, when it is.
+ *
+ * Called by: shards (life), dispatch (resynchronize, a declaration's reply, a
  * message), sync (a recovery) and redis (replies, changes of the connection).
  * The order of arguments and values is that of lua/hello.lua, declared.lua,
  * beat.lua and bye.lua.
@@ -34,9 +37,8 @@
 /* unanswered declarations: long queues must not time out */
 #define NGX_HTTP_DSEM_DECLARE_WINDOW     64
 
-/* ms; for the reply to the bye of an exiting worker */
-#define NGX_HTTP_DSEM_BYE_TIMEOUT        2000
-#define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT   150
+/* leases without an account, until the session leaves */
+#define NGX_HTTP_DSEM_UNUSED_LEASES      10
 
 /* ms; the clock of a host is slewed, or corrected by less */
 #define NGX_HTTP_DSEM_CLOCK_STEP  1000
@@ -67,6 +69,9 @@ typedef struct {
 } ngx_http_dsem_handshake_bye_t;
 
 
+static void ngx_http_dsem_handshake_leave(ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_leave_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_down(void *data);
 static void ngx_http_dsem_handshake_begin(void *data);
 static ngx_int_t ngx_http_dsem_handshake_hello(
@@ -79,6 +84,8 @@ static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev);
+static ngx_uint_t ngx_http_dsem_handshake_unused(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_clock(ngx_http_dsem_session_t *session,
     int64_t moved);
 static void ngx_http_dsem_handshake_beat_handler(void *data,
@@ -107,20 +114,18 @@ static void ngx_http_dsem_handshake_bye_handler(void *data,
 
 
 /*
- * Starts a session and begins to connect.  settings are copied.  NGX_ERROR:
- * no memory or no random numbers; nothing is left behind.
+ * Creates a session, which is all zero but for its shard.  settings are
+ * copied.  NGX_ERROR: no memory; nothing is left behind.
  */
 
 ngx_int_t
-ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
+ngx_http_dsem_handshake_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
     ngx_http_dsem_redis_settings_t  redis;
 
-    if (ngx_http_dsem_session_create(session, settings, handlers) != NGX_OK
-        || ngx_http_dsem_session_rename(session) != NGX_OK)
-    {
+    if (ngx_http_dsem_session_create(session, settings, handlers) != NGX_OK) {
         ngx_http_dsem_session_free(session);
         return NGX_ERROR;
     }
@@ -141,14 +146,12 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
     session->redis_handlers.message = handlers->message;
 
     session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
+                                                session->shard,
                                                 &session->identity,
                                                 &session->redis_handlers,
                                                 session);
-
-    if (session->redis == NULL
-        || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
-    {
-        ngx_http_dsem_handshake_stop(session, 0);
+    if (session->redis == NULL) {
+        ngx_http_dsem_session_free(session);
         return NGX_ERROR;
     }
 
@@ -156,51 +159,133 @@ ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
 }
 
 
-/*
- * Ends the session with an exiting worker: its bye voids all that it has in
- * Redis.  The worker has no event loop any more, and waits for the reply;
- * longer if Redis still counts something for it.
- */
-
 void
-ngx_http_dsem_handshake_stop(ngx_http_dsem_session_t *session,
-    ngx_uint_t counted)
+ngx_http_dsem_handshake_destroy(ngx_http_dsem_session_t *session)
 {
-    ngx_msec_t              drain;
-    ngx_http_dsem_redis_t  *redis;
+    if (session->redis) {
+        ngx_http_dsem_redis_destroy(session->redis);
+    }
 
-    redis = session->redis;
-
-    if (redis) {
-        counted = counted && ngx_exiting;
-        drain = 0;
-
-        if (ngx_http_dsem_redis_load(redis, NGX_HTTP_DSEM_SCRIPT_BYE)
-               == NGX_OK
-            && ngx_http_dsem_handshake_bye(session, &session->identity.name,
-                                           NULL, NULL)
-               == NGX_OK)
-        {
-            drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
-                            : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
-        }
-
-        if (ngx_http_dsem_redis_destroy(redis, drain) == NGX_OK) {
-            (void) ngx_http_dsem_zone_leave(session->zone,
-                                            &session->identity.name);
-
-        } else if (drain && counted) {
-            ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                          "dsem: exiting without a reply from redis, permits "
-                          "are released when the lease expires");
-        }
-
-        if (session->beat.timer_set) {
-            ngx_del_timer(&session->beat);
-        }
+    if (session->beat.timer_set) {
+        ngx_del_timer(&session->beat);
     }
 
     ngx_http_dsem_session_free(session);
+}
+
+
+/*
+ * Begins to connect, under a new name.  NGX_ERROR: no memory or no random
+ * numbers, the session is not started.
+ */
+
+ngx_int_t
+ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session)
+{
+    if (ngx_http_dsem_session_rename(session) != NGX_OK
+        || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    session->started = 1;
+    session->used = ngx_current_msec;
+
+    ngx_http_dsem_redis_start(session->redis);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The worker exits: the bye of the session voids all that it has in Redis.
+ * NGX_OK: it is to be drained, as the worker has no event loop any more.
+ */
+
+ngx_int_t
+ngx_http_dsem_handshake_exit(ngx_http_dsem_session_t *session)
+{
+    if (!session->started
+        || ngx_http_dsem_redis_load(session->redis, NGX_HTTP_DSEM_SCRIPT_BYE)
+           != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_handshake_bye(session, &session->identity.name, NULL,
+                                       NULL);
+}
+
+
+/* NGX_OK: the bye has its reply; NGX_AGAIN: not until this time, in ms */
+
+ngx_int_t
+ngx_http_dsem_handshake_drain(ngx_http_dsem_session_t *session,
+    ngx_msec_t end)
+{
+    if (ngx_http_dsem_redis_drain(session->redis, end) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    (void) ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Ends a session that is not used.  It has no permits; what begins meanwhile
+ * waits for the reply, and starts it again.  If the connection is lost, it
+ * does not leave.
+ */
+
+static void
+ngx_http_dsem_handshake_leave(ngx_http_dsem_session_t *session)
+{
+    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
+
+    session->leaving = 1;
+
+    if (ngx_http_dsem_handshake_bye(session, &session->identity.name,
+                                    ngx_http_dsem_handshake_leave_handler,
+                                    session)
+        != NGX_OK)
+    {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+    }
+}
+
+
+static void
+ngx_http_dsem_handshake_leave_handler(void *data,
+    ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    if (reply == NULL || !session->leaving) {
+        return;
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem session of shard %ui: left", session->shard);
+
+    (void) ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+
+    session->leaving = 0;
+    session->started = 0;
+    session->entered = 0;
+
+    ngx_http_dsem_redis_stop(session->redis);
+
+    if (session->drain.timer_set) {
+        ngx_del_timer(&session->drain);
+    }
+
+    if (session->handlers->used(session)
+        && ngx_http_dsem_handshake_start(session) != NGX_OK)
+    {
+        session->handlers->unavailable(session);
+    }
 }
 
 
@@ -237,6 +322,8 @@ ngx_http_dsem_handshake_down(void *data)
 {
     ngx_http_dsem_session_t *session = data;
 
+    session->leaving = 0;
+
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
 
     if (session->beat.timer_set) {
@@ -254,6 +341,7 @@ ngx_http_dsem_handshake_begin(void *data)
 {
     ngx_http_dsem_session_t *session = data;
 
+    session->leaving = 0;
     session->identity.epoch++;
     session->declares = 0;
     session->all_sent = 0;
@@ -510,6 +598,10 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
 
     if (ngx_exiting) {
         ngx_http_dsem_limits_leave(&session->limits, session->redis);
+
+    } else if (ngx_http_dsem_handshake_unused(session)) {
+        ngx_http_dsem_handshake_leave(session);
+        return;
     }
 
     command = ngx_http_dsem_handshake_command(session,
@@ -530,6 +622,24 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     }
 
     ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
+}
+
+
+/* true if there was no account for a while, and none is needed */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_unused(ngx_http_dsem_session_t *session)
+{
+    if (session->lasting || !ngx_http_dsem_session_ready(session)) {
+        return 0;
+    }
+
+    if (session->handlers->used(session)) {
+        session->used = ngx_current_msec;
+    }
+
+    return ngx_current_msec - session->used
+           >= NGX_HTTP_DSEM_UNUSED_LEASES * session->lease.length;
 }
 
 
@@ -598,12 +708,12 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     session->registered = fleet;
 
     ngx_http_dsem_lease_renew(&session->lease, sent, !session->undeclared);
-    ngx_http_dsem_zone_enter(session->zone, &session->zone_own,
-                             &session->identity.name);
-    ngx_http_dsem_zone_remember(session->zone, session->generation, fleet,
-                                sent);
+    ngx_http_dsem_zone_enter(session->zone, session->shard,
+                             &session->zone_own, &session->identity.name);
+    ngx_http_dsem_zone_remember(session->zone, session->shard,
+                                session->generation, fleet, sent);
 
-    if (ngx_http_dsem_zone_turn(session->zone,
+    if (ngx_http_dsem_zone_turn(session->zone, session->shard,
                              ngx_http_dsem_lease_heartbeat(&session->lease)))
     {
         ngx_http_dsem_handshake_bye_dead(session);
@@ -826,8 +936,8 @@ ngx_http_dsem_handshake_bye_dead(ngx_http_dsem_session_t *session)
         bye->zone = session->zone;
         bye->name.data = bye->buf;
 
-        if (ngx_http_dsem_zone_dead(session->zone, heartbeat, &next,
-                                    &bye->name)
+        if (ngx_http_dsem_zone_dead(session->zone, session->shard, heartbeat,
+                                    &next, &bye->name)
                != NGX_OK
             || ngx_http_dsem_handshake_bye(session, &bye->name,
                                    ngx_http_dsem_handshake_bye_handler, bye)

@@ -13,11 +13,14 @@
 #include "ngx_http_dsem_session.h"
 
 
-ngx_int_t ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session,
+ngx_int_t ngx_http_dsem_handshake_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
-void ngx_http_dsem_handshake_stop(ngx_http_dsem_session_t *session,
-    ngx_uint_t counted);
+void ngx_http_dsem_handshake_destroy(ngx_http_dsem_session_t *session);
+ngx_int_t ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session);
+ngx_int_t ngx_http_dsem_handshake_exit(ngx_http_dsem_session_t *session);
+ngx_int_t ngx_http_dsem_handshake_drain(ngx_http_dsem_session_t *session,
+    ngx_msec_t end);
 void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
     const char *reason, ngx_uint_t verify);
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,

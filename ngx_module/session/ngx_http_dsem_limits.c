@@ -35,6 +35,11 @@
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
 
 
+static u_char *ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_http_dsem_limits_pair_t *pair,
+    u_char *p);
+static ngx_uint_t ngx_http_dsem_limits_in_shard(
+    ngx_http_dsem_limits_pair_t *pair, ngx_uint_t shard, ngx_uint_t nshards);
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
@@ -44,26 +49,35 @@ static ngx_int_t ngx_http_dsem_limits_state_part(
 static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
 
 
-/* settings are copied; NGX_ERROR: no memory */
+/*
+ * Those of the names in one of so many shards.  Without any the session counts
+ * for no limit of that shard.  settings are copied; NGX_ERROR: no memory.
+ */
 
 ngx_int_t
 ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_limits_settings_t *settings, ngx_shm_zone_t *zone)
+    ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
+    ngx_uint_t nshards, ngx_shm_zone_t *zone)
 {
-    size_t                    len;
-    u_char                   *p;
-    ngx_uint_t                i;
-    ngx_http_dsem_literal_t  *literal;
+    size_t                        len;
+    u_char                       *p;
+    ngx_uint_t                    i, n;
+    ngx_http_dsem_literal_t      *literal;
+    ngx_http_dsem_limits_pair_t  *pair;
 
     ngx_memzero(limits, sizeof(ngx_http_dsem_limits_t));
     ngx_rbtree_init(&limits->names, &limits->sentinel,
                     ngx_str_rbtree_insert_value);
 
-    len = settings->npairs * sizeof(ngx_http_dsem_literal_t)
-          + settings->id.len;
+    len = settings->id.len;
 
-    for (i = 0; i < settings->npairs; i++) {
-        len += settings->pairs[i].name.len;
+    for (i = 0, n = 0; i < settings->npairs; i++) {
+        pair = &settings->pairs[i];
+
+        if (ngx_http_dsem_limits_in_shard(pair, shard, nshards)) {
+            len += sizeof(ngx_http_dsem_literal_t) + pair->name.len;
+            n++;
+        }
     }
 
     literal = ngx_calloc(len, ngx_cycle->log);
@@ -73,29 +87,59 @@ ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
 
     limits->zone = zone;
     limits->literals = literal;
-    limits->nliterals = settings->npairs;
+    limits->nliterals = n;
 
-    p = (u_char *) (literal + settings->npairs);
+    p = (u_char *) (literal + n);
 
     limits->id.len = settings->id.len;
     limits->id.data = p;
     p = ngx_cpymem(p, settings->id.data, settings->id.len);
 
-    for (i = 0; i < settings->npairs; i++, literal++) {
-        literal->node.str.len = settings->pairs[i].name.len;
-        literal->node.str.data = p;
-        p = ngx_cpymem(p, settings->pairs[i].name.data,
-                       literal->node.str.len);
+    if (n == 0) {
+        limits->id = ngx_http_dsem_limits_none;
+    }
 
-        literal->node.node.key = ngx_crc32_short(literal->node.str.data,
-                                                 literal->node.str.len);
-        literal->limit = settings->pairs[i].limit;
-        literal->in_force = -1;
+    for (i = 0; i < settings->npairs; i++) {
+        pair = &settings->pairs[i];
 
-        ngx_rbtree_insert(&limits->names, &literal->node.node);
+        if (!ngx_http_dsem_limits_in_shard(pair, shard, nshards)) {
+            continue;
+        }
+
+        p = ngx_http_dsem_limits_add(limits, literal++, pair, p);
     }
 
     return NGX_OK;
+}
+
+
+/* the name is copied to p; returns the end */
+
+static u_char *
+ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
+    ngx_http_dsem_literal_t *literal, ngx_http_dsem_limits_pair_t *pair,
+    u_char *p)
+{
+    literal->node.str.len = pair->name.len;
+    literal->node.str.data = p;
+
+    literal->node.node.key = ngx_crc32_short(pair->name.data, pair->name.len);
+    literal->limit = pair->limit;
+    literal->in_force = -1;
+
+    p = ngx_cpymem(p, pair->name.data, pair->name.len);
+
+    ngx_rbtree_insert(&limits->names, &literal->node.node);
+
+    return p;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_limits_in_shard(ngx_http_dsem_limits_pair_t *pair,
+    ngx_uint_t shard, ngx_uint_t nshards)
+{
+    return nshards == 1 || ngx_http_dsem_key_shard(&pair->name) == shard;
 }
 
 

@@ -50,7 +50,8 @@ typedef struct {
 
 
 ngx_int_t ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_limits_settings_t *settings, ngx_shm_zone_t *zone);
+    ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
+    ngx_uint_t nshards, ngx_shm_zone_t *zone);
 void ngx_http_dsem_limits_free(ngx_http_dsem_limits_t *limits);
 
 ngx_str_t *ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits);

@@ -43,18 +43,21 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     session->workers = settings->workers;
     session->configuration = settings->configuration;
 
-    ngx_http_dsem_zone_recall(session->zone, &session->generation,
-                              &session->fleet, &replied);
+    ngx_http_dsem_zone_recall(session->zone, session->shard,
+                              &session->generation, &session->fleet, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
     ngx_http_dsem_lease_init(&session->lease, settings->lease, replied);
 
     if (ngx_http_dsem_limits_create(&session->limits, &settings->limits,
+                                    session->shard, settings->nshards,
                                     settings->zone)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
+
+    session->lasting = (settings->nshards == 1 || session->limits.nliterals);
 
     /* not cancelable: it keeps an exiting worker */
     session->drain.handler = ngx_http_dsem_session_drain_handler;
@@ -155,7 +158,7 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 ngx_uint_t
 ngx_http_dsem_session_unavailable(ngx_http_dsem_session_t *session)
 {
-    return session->redis == NULL
+    return !session->started
            || (ngx_http_dsem_redis_unavailable(session->redis)
                && !ngx_http_dsem_session_greeted(session));
 }
@@ -199,6 +202,7 @@ ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session)
     }
 
     if (ngx_exiting
+        && session->started
         && session->state != NGX_HTTP_DSEM_SESSION_READY
         && !session->drain.timer_set
         && !session->drained)

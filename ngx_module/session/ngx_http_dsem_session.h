@@ -47,6 +47,8 @@ typedef struct {
     void                    (*expired)(void *data);
     /* true while any permit is held by a request */
     ngx_uint_t              (*holding)(void *data);
+    /* true while there is any account */
+    ngx_uint_t              (*used)(void *data);
     /* Redis grants permits again */
     void                    (*recovered)(void *data);
     /* a message to this session */
@@ -59,6 +61,7 @@ typedef struct {
     ngx_msec_t                         lease;
     ngx_str_t                          node;
     ngx_str_t                          prefix;
+    ngx_uint_t                         nshards;
     ngx_shm_zone_t                    *zone;     /* NULL: single process */
     ngx_uint_t                         workers;  /* of this node */
     ngx_uint_t                         configuration;  /* its number */
@@ -67,7 +70,8 @@ typedef struct {
 
 
 typedef struct {
-    ngx_uint_t                         shard;    /* number of it, from 0 */
+    ngx_uint_t                         shard;    /* its number, from 0 */
+    ngx_msec_t                         used;     /* last time of an account */
 
     ngx_http_dsem_redis_t             *redis;
     ngx_http_dsem_redis_handlers_t     redis_handlers;
@@ -99,6 +103,10 @@ typedef struct {
     ngx_uint_t                         declares;   /* unanswered */
     ngx_uint_t                         resyncs;    /* without success */
 
+    unsigned                           started:1;  /* has a name */
+    unsigned                           lasting:1;  /* also while not used */
+    unsigned                           leaving:1;  /* bye is sent */
+    unsigned                           counted:1;  /* by Redis, at exit */
     unsigned                           drained:1;  /* waited long enough */
     unsigned                           all_sent:1; /* no declare is left */
     unsigned                           undeclared:1; /* in a new state */

@@ -3,54 +3,194 @@
  * The shards: the sessions of this worker, one for each.
  *
  * Owns the sessions.  A semaphore is in one shard, by its name; what happens
- * to the session of one shard changes nothing for the others.
+ * to the session of one shard changes nothing for the others.  On a single
+ * server there is one shard, in a Cluster there are more, and a worker
+ * registers only where it has something:
  *
- * Called by: dispatch (start, each of them), semaphore and acquire (by name).
+ * - Where its configuration has literal limits, from its start to its end.
+ *   These limits count for the fleet, also while it has no requests.
+ * - Where a dead worker of this node has left a session, to say bye for it.
+ * - Elsewhere from the first request on, until there was none for a while.
+ *
+ * Called by: dispatch (life, each of them), semaphore, acquire (by name) and
+ * local.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_shards.h"
+
+
+/* ms; for the replies to the byes of an exiting worker, to all of them */
+#define NGX_HTTP_DSEM_BYE_TIMEOUT       2000
+#define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT  150
 
 
 typedef struct {
     ngx_uint_t               n;
     ngx_http_dsem_session_t  sessions[NGX_HTTP_DSEM_SHARDS];
+    ngx_event_t              visit;      /* set where there are several */
 } ngx_http_dsem_shards_t;
+
+
+static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
+static void ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
+    ngx_msec_t now);
 
 
 static ngx_http_dsem_shards_t  ngx_http_dsem_shards;
 
 
-/* the sessions of a worker; NGX_ERROR: no memory or no random numbers */
+/* creates the sessions; NGX_ERROR: no memory or no random numbers */
 
 ngx_int_t
 ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
-    ngx_uint_t               i;
-    ngx_http_dsem_shards_t  *shards;
+    ngx_uint_t                i;
+    ngx_http_dsem_shards_t   *shards;
+    ngx_http_dsem_session_t  *session;
 
     shards = &ngx_http_dsem_shards;
 
     ngx_memzero(shards, sizeof(ngx_http_dsem_shards_t));
 
-    shards->n = 1;
+    shards->n = settings->nshards;
 
     for (i = 0; i < shards->n; i++) {
-        shards->sessions[i].shard = i;
+        session = &shards->sessions[i];
+        session->shard = i;
 
-        if (ngx_http_dsem_handshake_start(&shards->sessions[i], settings,
-                                          handlers)
+        if (ngx_http_dsem_handshake_create(session, settings, handlers)
             != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (session->lasting
+            && ngx_http_dsem_handshake_start(session) != NGX_OK)
         {
             return NGX_ERROR;
         }
     }
 
+    if (shards->n > 1) {
+        shards->visit.handler = ngx_http_dsem_shards_visit_handler;
+        shards->visit.data = shards;
+        shards->visit.log = ngx_cycle->log;
+        shards->visit.cancelable = 1;
+
+        ngx_add_timer(&shards->visit, 1);
+    }
+
     return NGX_OK;
+}
+
+
+/* once a heartbeat: dead workers of this node may have been where it is not */
+
+static void
+ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_session_t  *session;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        if (!session->started && !ngx_exiting) {
+            ngx_http_dsem_shards_visit(session);
+        }
+    }
+
+    session = ngx_http_dsem_shards_next(NULL);
+
+    ngx_add_timer(ev, ngx_http_dsem_lease_heartbeat(&session->lease));
+}
+
+
+static void
+ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session)
+{
+    ngx_msec_t  heartbeat;
+
+    heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
+
+    if (ngx_http_dsem_zone_turn(session->zone, session->shard, heartbeat)
+        && ngx_http_dsem_zone_deserted(session->zone, session->shard))
+    {
+        (void) ngx_http_dsem_handshake_start(session);
+    }
+}
+
+
+/*
+ * With the worker.  All byes are written before the first reply is awaited:
+ * a server that does not reply keeps no other from its bye.
+ */
+
+void
+ngx_http_dsem_shards_stop(void)
+{
+    ngx_msec_t                now;
+    ngx_http_dsem_session_t  *session;
+
+    ngx_time_update();
+    now = ngx_current_msec;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        session->leaving = (ngx_http_dsem_handshake_exit(session) == NGX_OK);
+
+        if (session->leaving
+            && ngx_http_dsem_handshake_drain(session, now) == NGX_OK)
+        {
+            session->leaving = 0;
+        }
+    }
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        if (session->leaving) {
+            ngx_http_dsem_shards_drain(session, now);
+        }
+
+        ngx_http_dsem_handshake_destroy(session);
+    }
+
+    if (ngx_http_dsem_shards.visit.timer_set) {
+        ngx_del_timer(&ngx_http_dsem_shards.visit);
+    }
+}
+
+
+/* longer if Redis still counts something for the session */
+
+static void
+ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session, ngx_msec_t now)
+{
+    ngx_uint_t  counted;
+    ngx_msec_t  drain;
+
+    counted = session->counted && ngx_exiting;
+    drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
+                    : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
+
+    if (ngx_http_dsem_handshake_drain(session, now + drain) != NGX_OK
+        && counted)
+    {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: exiting without a reply from redis, permits "
+                      "are released when the lease expires");
+    }
 }
 
 
@@ -59,7 +199,28 @@ ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
 ngx_http_dsem_session_t *
 ngx_http_dsem_shards_session(ngx_str_t *name)
 {
-    return &ngx_http_dsem_shards.sessions[0];
+    ngx_uint_t  i;
+
+    i = (ngx_http_dsem_shards.n > 1) ? ngx_http_dsem_key_shard(name) : 0;
+
+    return &ngx_http_dsem_shards.sessions[i];
+}
+
+
+/* the same, started if it was not; that may fail */
+
+ngx_http_dsem_session_t *
+ngx_http_dsem_shards_use(ngx_str_t *name)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_shards_session(name);
+
+    if (!session->started && session->redis) {
+        (void) ngx_http_dsem_handshake_start(session);
+    }
+
+    return session;
 }
 
 
@@ -75,4 +236,28 @@ ngx_http_dsem_shards_next(ngx_http_dsem_session_t *session)
     session = session ? session + 1 : shards->sessions;
 
     return (session < shards->sessions + shards->n) ? session : NULL;
+}
+
+
+/*
+ * The number of sessions that may share a limit without asking Redis: the
+ * largest of all shards, as a worker that is not in a shard yet may come.
+ */
+
+ngx_uint_t
+ngx_http_dsem_shards_fleet(void)
+{
+    ngx_uint_t                n;
+    ngx_http_dsem_session_t  *session;
+
+    n = 1;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        n = ngx_max(n, ngx_http_dsem_session_fleet(session));
+    }
+
+    return n;
 }

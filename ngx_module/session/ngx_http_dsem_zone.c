@@ -2,8 +2,8 @@
 /*
  * The zone: shared memory of the workers of a node.
  *
- * Owns one entry per worker process that has a session, so that another
- * worker can say bye for one that died, the last known state of the fleet,
+ * Owns one entry per session of a worker process, so that another worker can
+ * say bye for one that died, the last known state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
  * logged for all.
  *
@@ -25,6 +25,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_lease.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_zone.h"
@@ -47,20 +48,26 @@ struct ngx_http_dsem_zone_entry_s {
     ngx_atomic_t                 number;   /* 0: not filled in */
     ngx_atomic_t                 asked;    /* ms, time of the last bye */
     uint64_t                     started;  /* in clock ticks; 0: not known */
-    size_t                       len;
+    uint32_t                     shard;
+    uint32_t                     len;
     u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
 };
 
 
+/* all workers write the same; torn only where 64 bits are two words */
 typedef struct {
-    ngx_atomic_t                 configuration;  /* of the newest worker */
-
-    /* all workers write the same; torn only where 64 bits are two words */
     int64_t                      generation;     /* 0: never seen one */
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
     uint64_t                     replied;        /* last by Redis, ms */
 
     ngx_atomic_t                 scanned;        /* ms, time of the last turn */
+} ngx_http_dsem_zone_shard_t;
+
+
+typedef struct {
+    ngx_atomic_t                 configuration;  /* of the newest worker */
+    ngx_http_dsem_zone_shard_t   shards[NGX_HTTP_DSEM_SHARDS];
+
     ngx_atomic_t                 full;           /* logged */
     ngx_atomic_t                 number;         /* of the last entry */
     ngx_atomic_t                 used;           /* none is behind these */
@@ -83,7 +90,7 @@ static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
 static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
-    ngx_msec_t heartbeat, ngx_str_t *session);
+    ngx_uint_t shard, ngx_msec_t heartbeat, ngx_str_t *session);
 static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
     ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
@@ -131,13 +138,13 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
 
 /*
- * This process has this session; called again with each reply to it.  In a
- * full zone it has no entry: then only the end of its lease releases its
- * permits.
+ * This process has this session, in a shard; called again with each reply to
+ * it.  In a full zone it has no entry: then only the end of its lease releases
+ * its permits.
  */
 
 void
-ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
+ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_http_dsem_zone_own_t *own, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
@@ -168,6 +175,7 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
 
     entry->asked = 0;
     entry->started = ngx_http_dsem_zone_started(ngx_pid);
+    entry->shard = shard;
     entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(entry->session, session->data, entry->len);
 
@@ -179,7 +187,7 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
     entry->number = own->number;
 
     /* it may be the successor of a dead process: a turn is due at once */
-    zone->scanned = 0;
+    zone->shards[shard].scanned = 0;
 }
 
 
@@ -271,6 +279,7 @@ ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
 
     copy->owner = entry->owner;
     copy->started = entry->started;
+    copy->shard = entry->shard;
     copy->len = ngx_min(entry->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(copy->session, entry->session, copy->len);
 
@@ -301,13 +310,14 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
 
 
 /*
- * True if this worker is to look for dead ones: one of the node does so per
- * heartbeat, as a look costs system calls for each entry.  A worker that
+ * True if this worker is to look for dead ones in a shard: one of the node does
+ * so per heartbeat, as a look costs system calls for each entry.  A worker that
  * takes its turn and dies, or is stopped, only leaves the next one to another.
  */
 
 ngx_uint_t
-ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat)
+ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    ngx_msec_t heartbeat)
 {
     ngx_http_dsem_zone_t  *zone;
 
@@ -317,7 +327,7 @@ ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat)
 
     zone = shm_zone->data;
 
-    return ngx_http_dsem_zone_due(&zone->scanned, heartbeat);
+    return ngx_http_dsem_zone_due(&zone->shards[shard].scanned, heartbeat);
 }
 
 
@@ -337,14 +347,14 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 
 
 /*
- * The next session, at "*next" or behind it, whose process is gone; its name
- * is copied to session->data, which has room for any.  NGX_DONE: no more.
- * One that another worker was just given is passed over.
+ * The next session of a shard, at "*next" or behind it, whose process is gone;
+ * its name is copied to session->data, which has room for any.  NGX_DONE: no
+ * more.  One that another worker was just given is passed over.
  */
 
 ngx_int_t
-ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat,
-    ngx_uint_t *next, ngx_str_t *session)
+ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t  *entry;
@@ -355,7 +365,8 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat,
         entry = &zone->entries[(*next)++];
 
         if (entry->owner
-            && ngx_http_dsem_zone_take(entry, heartbeat, session) == NGX_OK)
+            && ngx_http_dsem_zone_take(entry, shard, heartbeat, session)
+               == NGX_OK)
         {
             return NGX_OK;
         }
@@ -365,8 +376,38 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_msec_t heartbeat,
 }
 
 
+/* true if a process that is gone has left a session in the shard */
+
+ngx_uint_t
+ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, ngx_uint_t shard)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_zone_t        *zone;
+    ngx_http_dsem_zone_entry_t   copy;
+
+    if (shm_zone == NULL) {
+        return 0;
+    }
+
+    zone = shm_zone->data;
+
+    for (i = 0; i < zone->used; i++) {
+
+        if (zone->entries[i].shard == shard
+            && ngx_http_dsem_zone_copy(&zone->entries[i], &copy) == NGX_OK
+            && copy.shard == shard
+            && ngx_http_dsem_zone_gone(&copy))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_int_t
-ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
+ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, ngx_uint_t shard,
     ngx_msec_t heartbeat, ngx_str_t *session)
 {
     ngx_http_dsem_zone_entry_t  copy;
@@ -387,7 +428,8 @@ ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_dsem_zone_gone(&copy)
+    if (copy.shard != shard
+        || !ngx_http_dsem_zone_gone(&copy)
         || !ngx_http_dsem_zone_due(&entry->asked, heartbeat))
     {
         return NGX_DECLINED;
@@ -532,33 +574,36 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 }
 
 
-/* the state of the fleet at the last reply to a worker of this node */
+/* the state of the fleet at the last reply to a session of this node */
 
 void
-ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, int64_t generation,
-    ngx_uint_t sessions, uint64_t replied)
+ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    int64_t generation, ngx_uint_t sessions, uint64_t replied)
 {
-    ngx_http_dsem_zone_t  *zone;
+    ngx_http_dsem_zone_t        *zone;
+    ngx_http_dsem_zone_shard_t  *known;
 
     if (shm_zone == NULL) {
         return;
     }
 
     zone = shm_zone->data;
+    known = &zone->shards[shard];
 
-    zone->generation = generation;
-    zone->sessions = sessions;
-    zone->replied = ngx_max(zone->replied, replied);
+    known->generation = generation;
+    known->sessions = sessions;
+    known->replied = ngx_max(known->replied, replied);
 }
 
 
 /* the remembered state; all zero: none */
 
 void
-ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
-    ngx_uint_t *sessions, uint64_t *replied)
+ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    int64_t *generation, ngx_uint_t *sessions, uint64_t *replied)
 {
-    ngx_http_dsem_zone_t  *zone;
+    ngx_http_dsem_zone_t        *zone;
+    ngx_http_dsem_zone_shard_t  *known;
 
     *generation = 0;
     *sessions = 0;
@@ -569,10 +614,11 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
     }
 
     zone = shm_zone->data;
+    known = &zone->shards[shard];
 
-    *generation = zone->generation;
-    *sessions = zone->sessions;
-    *replied = zone->replied;
+    *generation = known->generation;
+    *sessions = known->sessions;
+    *replied = known->replied;
 }
 
 

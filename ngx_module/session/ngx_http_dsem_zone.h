@@ -24,23 +24,25 @@ typedef struct {
 
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 
-void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone,
+void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
 ngx_int_t ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone,
     ngx_str_t *session);
 ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone,
-    ngx_msec_t heartbeat);
-ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone,
+    ngx_uint_t shard, ngx_msec_t heartbeat);
+ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
+ngx_uint_t ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone,
+    ngx_uint_t shard);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);
 ngx_uint_t ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone);
 
-void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone,
+void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     int64_t generation, ngx_uint_t sessions, uint64_t replied);
-void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, int64_t *generation,
-    ngx_uint_t *sessions, uint64_t *replied);
+void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    int64_t *generation, ngx_uint_t *sessions, uint64_t *replied);
 
 ngx_uint_t ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);

@@ -2,9 +2,11 @@ package Dsem::Cluster;
 
 # A Redis Cluster: three masters, each with one replica unless told otherwise.
 # For the rest of the harness it is one Redis, whose commands go to the master
-# that has the keys of dsem; its address is that of all nodes.
+# that has one shard, that of the semaphore "api" unless told otherwise; its
+# address is that of all nodes.
 #
 #   my $cluster = Dsem::Cluster->new($t, replicas => 0);
+#   $cluster->at('other')           # the same, with the shard of that name
 #   $cluster->owner                 # Dsem::Redis: the master of the slot
 #   $cluster->replica               # one of its replicas
 #   $cluster->nodes                 # all of them, masters first
@@ -27,8 +29,8 @@ use constant SLOTS => 16384;
 # args => [...]: of each redis-server
 sub new {
     my ($class, $t, %opt) = @_;
-    my $self = bless { masters => 3, replicas => 1, args => [], t => $t, %opt,
-        node => [] }, $class;
+    my $self = bless { masters => 3, replicas => 1, args => [], name => 'api',
+        t => $t, %opt, node => [] }, $class;
     my $n = $self->{masters} * (1 + $self->{replicas});
     my @bus = map { $t->free_port } 1 .. $n;
     for my $i (0 .. $n - 1) {
@@ -43,6 +45,14 @@ sub new {
     return $self;
 }
 
+# name => ...: the semaphore whose shard it stands for
+sub at {
+    my ($self, $name) = @_;
+    return bless { %$self, name => $name, slot => undef, last => undef },
+        ref $self;
+}
+
+sub shard { Dsem::State::shard_of($_[0]{name}) }
 sub nodes { @{ $_[0]{node} } }
 sub address { join ' ', map { $_->address } $_[0]->nodes }
 
@@ -161,6 +171,13 @@ sub move {
 
 sub running { scalar grep { $_->running } $_[0]->nodes }
 sub client { $_[0]->owner->client }
+
+# Of all masters.
+sub clients {
+    my ($self) = @_;
+    return map { $_->client } grep { $_->running && !$_->{frozen}
+        && myself($_) =~ /master/ } $self->nodes;
+}
 
 sub cmd {
     my ($self, @args) = @_;

@@ -6,6 +6,10 @@ package Dsem::State;
 #
 #   $t->state->held('api')                  # in the first Redis of the test
 #   Dsem::State->new($redis, 'bench:{0}')   # $redis: anything with cmd
+#   Dsem::State->new($cluster->at('api'))   # the shard of that name
+#   Dsem::State::shard_of('api')            # its number
+#
+# It is one shard; the only one, unless the Redis is a Cluster.
 #
 # Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
 #   (name => key), census_key, keys_of($script, @names) (KEYS of a script), channel($session),
@@ -39,12 +43,26 @@ use constant FIGURES => qw(held waiting limit seq seen touched active recalled
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
 use constant ENTRY => qw(epoch declared lease ends configuration);
 use constant MARKER => 'queue';
+use constant SHARDS => 4;
 
 my $SESSION = qr/^[^:]+:\d+:[0-9a-f]+$/;
 
 sub new {
     my ($class, $redis, $prefix) = @_;
-    return bless { redis => $redis, prefix => $prefix // 'dsem:{0}' }, $class;
+    $prefix //= 'dsem:{' . ($redis->can('shard') ? $redis->shard : 0) . '}';
+    return bless { redis => $redis, prefix => $prefix }, $class;
+}
+
+# The number of the shard that a name has in a Cluster.
+sub shard_of {
+    my ($name) = @_;
+    my $crc = 0;
+    for my $byte (unpack 'C*', $name) {
+        $crc ^= $byte << 8;
+        $crc = ($crc & 0x8000 ? $crc << 1 ^ 0x1021 : $crc << 1) & 0xffff
+            for 1 .. 8;
+    }
+    return $crc % SHARDS;
 }
 
 # One for each prefix that has semaphores.

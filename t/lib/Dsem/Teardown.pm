@@ -71,14 +71,16 @@ sub left_count {
     return $n;
 }
 
-# Permits and tickets of live sessions, and sums that differ from the accounts.
+# Permits and tickets of live sessions, and sums that differ from the accounts,
+# in all shards.
 sub left_in {
     my ($redis) = @_;
+    my @clients = $redis->can('clients') ? $redis->clients : $redis->client;
     return map {
         my $state = $_;
         my $live = live_sessions($state);
         map { left_of($state, $_, $live) } $state->names;
-    } Dsem::State->all($redis->client);
+    } map { Dsem::State->all($_) } @clients;
 }
 
 sub left_of {
