@@ -43,7 +43,8 @@ my @LIES = (
         ('x' x 256) . ':1', ('x' x 5000) . ':1', '0.0.0.0:1',
         '255.255.255.255:1', '224.0.0.1:1', '?:1', ('1.' x 200) . ':1'),
     (map { "-MOVED $_ $here\r\n" } 0, 1, 16384, -1, 'x', '', 99999999999),
-    "-MOVED 0 " . $cluster->address . "\r\n", "-MOVED\r\n", "-MOVED \r\n", "-MOVED $slot\r\n", "-moved $slot $here\r\n",
+    "-MOVED 0 " . $cluster->address . "\r\n",
+    "-MOVED\r\n", "-MOVED \r\n", "-MOVED $slot\r\n", "-moved $slot $here\r\n",
     "-MOVED  $slot $here\r\n", "-ASK $slot $here\r\n", "-ASK\r\n",
     "-TRYAGAIN Multiple keys\r\n", "-CLUSTERDOWN The cluster is down\r\n",
     "-\r\n", "-ERR \e[31m\x07\r\n", "+OK\r\n", "*0\r\n*0\r\n", ":5\r\n",
@@ -51,6 +52,8 @@ my @LIES = (
     "*2\r\n\$1\r\na\r\n:1\r\n", "\$99999999\r\n", "%1\r\n", "_\r\n", "\0\1\r\n",
     '',
 );
+
+my $LOGIN = qr/^\*\d\r\n\$4\r\nAUTH(?:\r\n\$.*\r\n.*)+?\r\n(?=\*|\z)/;
 
 # one after the other, then changed ones; hosts without end in between
 my $next = 0;
@@ -89,6 +92,9 @@ my $peer = Dsem::Process->spawn(name => 'peer', log => $t->dir . '/peer.log',
                     $select->remove($sock);
                     close $sock;
                 } else {
+                    # the login is no question
+                    syswrite $sock, "+OK\r\n" if $data =~ s/$LOGIN//;
+                    next if $data eq '';
                     my $reply = -e $honest
                         ? "-MOVED $slot " . $cluster->address . "\r\n"
                         : lie($told++);
