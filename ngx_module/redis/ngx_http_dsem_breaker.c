@@ -77,10 +77,13 @@ ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker)
 }
 
 
+/* pending: what is waited for, if it is waited for too long */
+
 void
-ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker)
+ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,
+    const char *pending)
 {
-    breaker->pending = "connect timed out";
+    breaker->pending = pending;
 }
 
 

@@ -52,7 +52,8 @@ void ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
 void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 
-void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker);
+void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,
+    const char *pending);
 void ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     ngx_str_t *server);

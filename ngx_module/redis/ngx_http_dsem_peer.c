@@ -4,7 +4,8 @@
  *
  * Owns the choice of the next address, and the address in use.  A server with
  * several addresses (a name for both families) is tried at each in turn;
- * one that was good is tried first again.
+ * one that was good is tried first again.  With Sentinel the choice is that of
+ * the sentinels.
  *
  * Called by: redis, before each attempt to connect; subscription, which goes
  * where the commands go.
@@ -14,26 +15,40 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_peer.h"
+#include "ngx_http_dsem_sentinel.h"
 
 
 struct ngx_http_dsem_peer_s {
     ngx_http_dsem_redis_settings_t  *settings;
-    ngx_http_dsem_peer_pt            handler;
+    ngx_http_dsem_peer_handlers_t   *handlers;
     void                            *data;
+
+    ngx_http_dsem_sentinel_t        *sentinel;  /* NULL: another mode */
 
     ngx_uint_t                       current;   /* address of the server */
     unsigned                         good:1;    /* it accepted a session */
 };
 
 
+static void ngx_http_dsem_peer_found(void *data, ngx_addr_t *addr,
+    const char *reason);
+static void ngx_http_dsem_peer_moved(void *data, const char *reason);
+
+
+static ngx_http_dsem_sentinel_handlers_t  ngx_http_dsem_peer_sentinel = {
+    ngx_http_dsem_peer_found,
+    ngx_http_dsem_peer_moved
+};
+
+
 /*
- * settings must outlive the peer; handler is called once after each find,
+ * settings must outlive the peer; "found" is called once after each find,
  * maybe before that returns.  NULL: no memory.
  */
 
 ngx_http_dsem_peer_t *
 ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_peer_pt handler, void *data)
+    ngx_http_dsem_peer_handlers_t *handlers, void *data)
 {
     ngx_http_dsem_peer_t  *peer;
 
@@ -43,18 +58,34 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
     }
 
     peer->settings = settings;
-    peer->handler = handler;
+    peer->handlers = handlers;
     peer->data = data;
+
+    if (settings->mode != NGX_HTTP_DSEM_MODE_SENTINEL) {
+        return peer;
+    }
+
+    peer->sentinel = ngx_http_dsem_sentinel_create(settings,
+                                                &ngx_http_dsem_peer_sentinel,
+                                                peer);
+    if (peer->sentinel == NULL) {
+        ngx_free(peer);
+        return NULL;
+    }
 
     return peer;
 }
 
 
-/* the handler is not called any more */
+/* no handler is called any more */
 
 void
 ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_destroy(peer->sentinel);
+    }
+
     ngx_free(peer);
 }
 
@@ -64,7 +95,30 @@ ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
 {
-    peer->handler(peer->data, ngx_http_dsem_peer_addr(peer), NULL);
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_find(peer->sentinel);
+        return;
+    }
+
+    ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), NULL);
+}
+
+
+static void
+ngx_http_dsem_peer_found(void *data, ngx_addr_t *addr, const char *reason)
+{
+    ngx_http_dsem_peer_t *peer = data;
+
+    peer->handlers->found(peer->data, addr, reason);
+}
+
+
+static void
+ngx_http_dsem_peer_moved(void *data, const char *reason)
+{
+    ngx_http_dsem_peer_t *peer = data;
+
+    peer->handlers->moved(peer->data, reason);
 }
 
 
@@ -73,6 +127,11 @@ ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_good(peer->sentinel);
+        return;
+    }
+
     peer->good = 1;
 }
 
@@ -86,6 +145,11 @@ ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_failed(peer->sentinel);
+        return;
+    }
+
     if (!peer->good) {
         peer->current = (peer->current + 1)
                         % peer->settings->servers[0].naddrs;
@@ -95,11 +159,15 @@ ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 }
 
 
-/* the last one that was found */
+/* the last one that was found; NULL: none yet */
 
 ngx_addr_t *
 ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        return ngx_http_dsem_sentinel_addr(peer->sentinel);
+    }
+
     return &peer->settings->servers[0].addrs[peer->current];
 }
 
@@ -109,5 +177,18 @@ ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 ngx_str_t *
 ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 {
-    return &ngx_http_dsem_peer_addr(peer)->name;
+    ngx_addr_t  *addr;
+
+    addr = ngx_http_dsem_peer_addr(peer);
+
+    return addr ? &addr->name : &peer->settings->master;
+}
+
+
+/* what an attempt to connect begins with, for the log */
+
+const char *
+ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer)
+{
+    return peer->sentinel ? "no sentinel replies" : "connect timed out";
 }

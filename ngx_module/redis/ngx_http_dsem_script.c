@@ -30,6 +30,7 @@
 
 typedef enum {
     NGX_HTTP_DSEM_CALL_LOAD = 0,
+    NGX_HTTP_DSEM_CALL_ROLE,
     NGX_HTTP_DSEM_CALL_INFO,
     NGX_HTTP_DSEM_CALL_NAME,
     NGX_HTTP_DSEM_CALL_SCRIPT
@@ -49,6 +50,12 @@ typedef struct {
 
 static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
+static ngx_int_t ngx_http_dsem_script_ask(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_call_e kind, const char *section);
+static ngx_int_t ngx_http_dsem_script_told(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_error(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply);
@@ -140,6 +147,21 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
+ * Asks whether the server is a master; that may be denied.  Before the
+ * version, so that a server that is none is never used.  NGX_ERROR: no
+ * memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_script_role(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    return ngx_http_dsem_script_ask(calls, conn, NGX_HTTP_DSEM_CALL_ROLE,
+                                    "replication");
+}
+
+
+/*
  * Asks for the version of the server, for the log; that may be denied.  It is
  * a short command, whose error names the cause where all are rejected.
  * NGX_ERROR: no memory.
@@ -149,6 +171,16 @@ ngx_int_t
 ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
+    return ngx_http_dsem_script_ask(calls, conn, NGX_HTTP_DSEM_CALL_INFO,
+                                    "server");
+}
+
+
+static ngx_int_t
+ngx_http_dsem_script_ask(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_call_e kind,
+    const char *section)
+{
     ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
@@ -156,14 +188,14 @@ ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
 
     ngx_http_dsem_resp_begin(command, 2);
     ngx_http_dsem_resp_bytes(command, "INFO", sizeof("INFO") - 1);
-    ngx_http_dsem_resp_bytes(command, "server", sizeof("server") - 1);
+    ngx_http_dsem_resp_bytes(command, section, ngx_strlen(section));
 
     call = ngx_http_dsem_script_send(calls, conn);
     if (call == NULL) {
         return NGX_ERROR;
     }
 
-    call->kind = NGX_HTTP_DSEM_CALL_INFO;
+    call->kind = kind;
 
     return NGX_OK;
 }
@@ -343,6 +375,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  *
  * NGX_OK        the caller's handler has been called
  * NGX_DONE      the server has told its version, or does not want to
+ * NGX_ABORT     the server is no master
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
  * NGX_ERROR     it fits no call
@@ -380,13 +413,10 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     if (reply->type == REDIS_REPLY_ERROR) {
         rc = ngx_http_dsem_script_error(calls, call, reply);
 
-    } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
-        rc = NGX_ERROR;
-
-        if (reply->type == REDIS_REPLY_STRING) {
-            ngx_http_dsem_script_server(calls, reply->str);
-            rc = NGX_DONE;
-        }
+    } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO
+               || call->kind == NGX_HTTP_DSEM_CALL_ROLE)
+    {
+        rc = ngx_http_dsem_script_told(calls, call, reply);
 
     } else if (call->handler) {
         call->handler(call->data, &decoded);
@@ -395,6 +425,30 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     ngx_free(call);
 
     return rc;
+}
+
+
+/* a section of INFO; a server that tells no role may be a master */
+
+static ngx_int_t
+ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply)
+{
+    ngx_str_t  role;
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        return NGX_ERROR;
+    }
+
+    if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
+        ngx_http_dsem_script_server(calls, reply->str);
+        return NGX_DONE;
+    }
+
+    return (ngx_http_dsem_script_field(reply->str, "role:", &role)
+            && (role.len != sizeof("master") - 1
+                || ngx_strncmp(role.data, "master", role.len) != 0))
+           ? NGX_ABORT : NGX_OK;
 }
 
 
@@ -408,11 +462,16 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
         return NGX_OK;
     }
 
-    if (call->kind == NGX_HTTP_DSEM_CALL_INFO
+    if ((call->kind == NGX_HTTP_DSEM_CALL_INFO
+         || call->kind == NGX_HTTP_DSEM_CALL_ROLE)
         && (ngx_strncmp(reply->str, "NOPERM ", sizeof("NOPERM ") - 1) == 0
             || ngx_strncmp(reply->str, "ERR unknown command",
                            sizeof("ERR unknown command") - 1) == 0))
     {
+        if (call->kind == NGX_HTTP_DSEM_CALL_ROLE) {
+            return NGX_OK;
+        }
+
         ngx_http_dsem_script_server(calls, "");
         return NGX_DONE;
     }

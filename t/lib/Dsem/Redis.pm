@@ -3,7 +3,7 @@ package Dsem::Redis;
 # A private redis-server: no persistence, TCP and unix socket, log in the test's
 # directory. The test stops, kills, freezes or empties it.
 #
-# Called by: Dsem::Test.
+# Called by: Dsem::Test, Dsem::Sentinel.
 
 use strict;
 use warnings;
@@ -47,6 +47,8 @@ sub start {
         name => $self->{name}, log => $self->log,
         argv => [
             '/usr/bin/env', $ENV{DSEM_REDIS_SERVER} // 'redis-server',
+            # a file comes first
+            $self->{conf} // (),
             '--bind', '127.0.0.1', '--port', $self->{port},
             '--unixsocket', $self->unix, '--dir', $self->{dir},
             '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
