@@ -68,9 +68,16 @@ sub client {
     return Dsem::Redis::Client->new($self->unix, $self->{password});
 }
 
+# With the option reconnect the command is sent again where a sentinel has
+# closed the connection, as it does when it changes the role of a server.
 sub cmd {
     my ($self, @args) = @_;
     $self->{client} //= $self->client;
+    return $self->{client}->cmd(@args) unless $self->{reconnect};
+    my $reply;
+    return $reply if eval { $reply = $self->{client}->cmd(@args); 1 };
+    croak $@ unless $@ =~ /reading from Redis|closed|EOF|connect/i;
+    $self->{client} = $self->client;
     return $self->{client}->cmd(@args);
 }
 

@@ -12,7 +12,10 @@ package Dsem::Sentinel;
 #   that the sentinels name, a Dsem::Redis), servers, sentinels (the same, each
 #   with stop start kill freeze thaw cmd), replicas (all but the master),
 #   named($sentinel) (the address that it names), settle: waits until all
-#   sentinels name one master with its replicas, failover: a planned one, begun.
+#   sentinels name one master with its replicas, failover: a planned one, begun,
+#   replaced($old): waits until another server is the master, has the sessions,
+#   and grants; returns {master => Dsem::Redis, writable, found, granting:
+#   moments}.
 #   watch($name, $address): one more sentinel, which watches a master by another
 #   name and never replaces it.
 #
@@ -24,7 +27,8 @@ use warnings;
 use Carp qw(croak);
 
 use Dsem::Redis;
-use Dsem::Wait qw(wait_for);
+use Dsem::State;
+use Dsem::Wait qw(wait_for now);
 
 # ms; short, so that the set is complete soon
 use constant { PUBLISH => 200, INFO => 500 };
@@ -40,9 +44,7 @@ sub new {
         $self->start_sentinel("sentinel$_", $self->{name},
             $self->{of}[0]->address, 2)
     } 1 .. $self->{sentinels} ];
-    $self->settle;
-    $self->pace(2000, 10_000);
-    return $self;
+    return $self->settle;
 }
 
 sub name { $_[0]{name} }
@@ -56,7 +58,7 @@ sub start_servers {
     push @args, '--requirepass', $self->{password},
         '--masterauth', $self->{password} if defined $self->{password};
     my $start = sub {
-        $self->{t}->redis(args => [@args, @_],
+        $self->{t}->redis(args => [@args, @_], reconnect => 1,
             password => $self->{password});
     };
     my $master = $start->();
@@ -84,7 +86,6 @@ sub start_sentinel {
     close $fh;
     my $sentinel = Dsem::Redis->new($self->{t}, $process, conf => $path,
         args => ['--sentinel'], password => $self->{sentinel_password});
-    quicken($sentinel, PUBLISH, INFO);
     return $sentinel;
 }
 
@@ -98,7 +99,8 @@ sub watch {
 
 sub pace {
     my ($self, @ms) = @_;
-    quicken($_, @ms) for $self->sentinels;
+    quicken($_, @ms) for grep { $_->running && !$_->{frozen} }
+        $self->sentinels;
 }
 
 sub quicken {
@@ -121,7 +123,10 @@ sub named {
 
 sub settle {
     my ($self, $timeout) = @_;
+    $self->pace(PUBLISH, INFO);
     wait_for { $self->settled } $timeout // 60, 'a complete Sentinel set';
+    # as it is by default
+    $self->pace(2000, 10_000);
     return $self;
 }
 
@@ -163,6 +168,24 @@ sub failover {
         eval { $sentinel->cmd(qw(SENTINEL FAILOVER), $self->{name}) }
     } 30, 'a failover to begin';
     return $self;
+}
+
+sub replaced {
+    my ($self, $old) = @_;
+    my $new = wait_for {
+        (grep { $_ != $old && $_->running
+            && $_->cmd('INFO', 'replication') =~ /^role:master/m }
+            $self->servers)[0];
+    } 60, 'a promotion';
+    my %at = (master => $new, writable => now);
+    my ($id) = $new->cmd('INFO', 'server') =~ /^run_id:(\w+)/m;
+    my $state = Dsem::State->new($new);
+    # a hello marks the state as that of this server
+    wait_for { ($state->shard('run') // '') eq $id } 60, 'a worker there';
+    $at{found} = now;
+    wait_for { !$state->recovering } 60, 'the end of the recovery';
+    $at{granting} = now;
+    return \%at;
 }
 
 1;
