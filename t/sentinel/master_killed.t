@@ -88,11 +88,14 @@ sub round {
         "$n: messages from the new master";
     my %status;
     $status{ $_->{dsem_status} }++ for map { $_->access_log } @fleet;
-    note sprintf '%d: promoted %.3f s after the kill, found %.3f s after the promotion, grants %.3f s after '
-        . 'it, %.3f s in recovery; longest time without a start %.3f s, '
-        . 'longest request %.3f s; %s', $n,
-        $at->{writable} - $killed, $at->{found} - $at->{writable}, $at->{granting} - $at->{writable},
-        $at->{granting} - $at->{found}, pause(), $result->{max},
+    note sprintf '%d: promoted %.3f s after the kill, named after %.3f s, '
+        . 'found after %.3f s, '
+        . 'grants after %.3f s, %.3f s in recovery; longest time '
+        . 'without a start %.3f s, longest request %.3f s; %s', $n,
+        $at->{writable} - $killed, $at->{named} - $at->{writable},
+        $at->{found} - $at->{writable},
+        $at->{granting} - $at->{writable}, $at->{granting} - $at->{found},
+        pause(), $result->{max},
         join ' ', map { "$_ $status{$_}" } sort keys %status;
     $old->start;
 }

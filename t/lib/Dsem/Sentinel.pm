@@ -13,11 +13,12 @@ package Dsem::Sentinel;
 #   with stop start kill freeze thaw cmd), replicas (all but the master),
 #   named($sentinel) (the address that it names), settle: waits until all
 #   sentinels name one master with its replicas, failover: a planned one, begun,
-#   replaced($old): waits until another server is the master, has the sessions,
-#   and grants; returns {master => Dsem::Redis, writable, found, granting:
-#   moments}.
+#   replaced($old): waits until another server is the master, is named, has a
+#   worker, and grants; returns {master => Dsem::Redis, writable, named, found,
+#   granting: moments}.
 #   watch($name, $address): one more sentinel, which watches a master by another
-#   name and never replaces it.
+#   name and never replaces it, name_master($sentinel, $name, $address): it
+#   names this one from now on.
 #
 # Called by: Dsem::Test.
 
@@ -97,6 +98,14 @@ sub watch {
     return $self->start_sentinel("watch$n", $name, $address, 1);
 }
 
+sub name_master {
+    my ($self, $sentinel, $name, $address) = @_;
+    $sentinel->cmd(qw(SENTINEL REMOVE), $name);
+    $sentinel->cmd(qw(SENTINEL MONITOR), $name, split(/:/, $address), 1);
+    $sentinel->cmd(qw(SENTINEL SET), $name, 'down-after-milliseconds',
+        3_600_000);
+}
+
 sub pace {
     my ($self, @ms) = @_;
     quicken($_, @ms) for grep { $_->running && !$_->{frozen} }
@@ -132,7 +141,8 @@ sub settle {
 
 sub settled {
     my ($self) = @_;
-    my @running = grep { $_->running && !$_->{frozen} } $self->sentinels;
+    my @running = grep { $_->running && !$_->{frozen} } $self->sentinels
+        or return 1;
     my %named = map { $self->named($_) => 1 } @running;
     return if keys %named != 1;
     for (@running) {
@@ -149,7 +159,8 @@ sub settled {
 # As the first running sentinel names it.
 sub master {
     my ($self) = @_;
-    my ($sentinel) = grep { $_->running && !$_->{frozen} } $self->sentinels;
+    my ($sentinel) = grep { $_->running && !$_->{frozen} } $self->sentinels
+        or return $self->{of}[0];
     my $address = $self->named($sentinel);
     my ($master) = grep { $_->address eq $address } $self->servers;
     return $master // croak "no server at $address";
@@ -178,6 +189,9 @@ sub replaced {
             $self->servers)[0];
     } 60, 'a promotion';
     my %at = (master => $new, writable => now);
+    wait_for { grep { $self->named($_) eq $new->address } grep { $_->running }
+        $self->sentinels } 60, 'a sentinel that names it';
+    $at{named} = now;
     my ($id) = $new->cmd('INFO', 'server') =~ /^run_id:(\w+)/m;
     my $state = Dsem::State->new($new);
     # a hello marks the state as that of this server
