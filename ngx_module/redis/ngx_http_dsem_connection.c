@@ -12,7 +12,8 @@
  * The first commands are its own: the password and the database.  They are
  * written before those of the owner, which sees no reply to them.
  *
- * Called by: redis, subscription and sentinel.  The owner is the only one to close it.
+ * Called by: redis, subscription and sentinel.  The owner is the only one to
+ * close it.
  * After "failed" nothing more is reported and the owner has to close it;
  * after that nothing is reported at all.  It may be closed from inside a
  * handler: the memory stays until the handler has returned.
