@@ -69,6 +69,9 @@ sub round {
     $set->failover;
     my $at = $set->replaced($old);
     my $new = $at->{master};
+    # before the silence of the old one is noticed
+    eventually { subscribed($new) == $WORKERS && !subscribed($old) }
+        "$n: messages from the new master", 1;
     wait_for { $set->master == $new } 30, 'the new master named';
     # on the new master, with permits that it has granted
     my $served = $up->served;
@@ -83,8 +86,6 @@ sub round {
     is scalar(map { $_->grep_log(qr/\[error\]/) } @fleet), 0,
         "$n: no error logged";
     cmp_ok $at->{granting} - $at->{found}, '<', 1, "$n: soon grants again";
-    eventually { subscribed($new) == $WORKERS && !subscribed($old) }
-        "$n: messages from the new master";
     my %status;
     $status{ $_->{dsem_status} }++ for map { $_->access_log } @fleet;
     note sprintf '%d: named after %.3f s, found after %.3f s, '

@@ -7,7 +7,9 @@ package Dsem::Sentinel;
 #   dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 #
 # Options: servers (3), sentinels (3), password, sentinel_password, down_after
-#   (ms, 500), args (redis-server's, of each server).
+#   (ms, 500), args (redis-server's, of each server), lines (of a sentinel's
+#   configuration, instead of its own; %%MASTER%% is the master's host and
+#   port).
 # Set: addresses (of the sentinels), name (of the master), master (the server
 #   that the sentinels name, a Dsem::Redis), servers, sentinels (the same, each
 #   with stop start kill freeze thaw cmd), replicas (all but the master),
@@ -82,6 +84,8 @@ sub start_sentinel {
     push @line, map { "$_ $self->{sentinel_password}" }
         'requirepass', 'sentinel sentinel-pass'
         if defined $self->{sentinel_password};
+    @line = map { s/%%MASTER%%/$host $port/r } @{ $self->{lines} }
+        if $self->{lines};
     open my $fh, '>', $path or croak "$path: $!";
     print $fh map { "$_\n" } @line;
     close $fh;
