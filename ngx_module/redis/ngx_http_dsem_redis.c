@@ -269,8 +269,20 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
+    ngx_uint_t             known;
+    ngx_http_dsem_info_t  *info;
+
+    info = &redis->calls.info;
+    known = redis->breaker.known;
+
     ngx_http_dsem_peer_good(redis->peer);
-    ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
+    ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
+
+    /* once for each node is enough */
+
+    if (!known && ngx_worker == 0) {
+        ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer));
+    }
 }
 
 
@@ -483,7 +495,8 @@ ngx_http_dsem_redis_connected(void *data)
 
     if ((redis->settings.mode == NGX_HTTP_DSEM_MODE_SENTINEL
          && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
-        || ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_info(&redis->calls, redis->conn,
+                                     !redis->breaker.known) != NGX_OK
         || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
@@ -605,7 +618,7 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
         break;
 
     case NGX_ABORT:
-        ngx_http_dsem_redis_failed(redis, "not a master", 0);
+        ngx_http_dsem_redis_failed(redis, "server is a replica", 0);
         break;
 
     default: /* NGX_ERROR */

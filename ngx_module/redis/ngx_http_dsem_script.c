@@ -62,10 +62,6 @@ static ngx_int_t ngx_http_dsem_script_error(
 static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
-static void ngx_http_dsem_script_server(
-    ngx_http_dsem_script_calls_t *calls, char *info);
-static ngx_uint_t ngx_http_dsem_script_field(char *info, const char *field,
-    ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_script_decode(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
@@ -147,9 +143,8 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
- * Asks whether the server is a master; that may be denied.  Before the
- * version, so that a server that is none is never used.  NGX_ERROR: no
- * memory.
+ * Asks whether the server is a master; that may be denied.  Before all else,
+ * so that a server that is none is never used.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
@@ -162,17 +157,17 @@ ngx_http_dsem_script_role(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
- * Asks for the version of the server, for the log; that may be denied.  It is
- * a short command, whose error names the cause where all are rejected.
- * NGX_ERROR: no memory.
+ * Asks the server about itself, for the log; that may be denied.  "all": more
+ * than its version, at a higher price.  It is a short command, whose error
+ * names the cause where all are rejected.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
 ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_connection_t *conn)
+    ngx_http_dsem_connection_t *conn, ngx_uint_t all)
 {
     return ngx_http_dsem_script_ask(calls, conn, NGX_HTTP_DSEM_CALL_INFO,
-                                    "server");
+                                    all ? NULL : "server");
 }
 
 
@@ -186,9 +181,12 @@ ngx_http_dsem_script_ask(ngx_http_dsem_script_calls_t *calls,
 
     command = &calls->command;
 
-    ngx_http_dsem_resp_begin(command, 2);
+    ngx_http_dsem_resp_begin(command, section ? 2 : 1);
     ngx_http_dsem_resp_bytes(command, "INFO", sizeof("INFO") - 1);
-    ngx_http_dsem_resp_bytes(command, section, ngx_strlen(section));
+
+    if (section) {
+        ngx_http_dsem_resp_bytes(command, section, ngx_strlen(section));
+    }
 
     call = ngx_http_dsem_script_send(calls, conn);
     if (call == NULL) {
@@ -375,7 +373,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  *
  * NGX_OK        the caller's handler has been called
  * NGX_DONE      the server has told its version, or does not want to
- * NGX_ABORT     the server is no master
+ * NGX_ABORT     the server is a replica
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
  * NGX_ERROR     it fits no call
@@ -428,27 +426,26 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/* a section of INFO; a server that tells no role may be a master */
+/* a reply to INFO; a server that tells no role may be a master */
 
 static ngx_int_t
 ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply)
 {
-    ngx_str_t  role;
+    ngx_http_dsem_info_t  info;
 
     if (reply->type != REDIS_REPLY_STRING) {
         return NGX_ERROR;
     }
 
     if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
-        ngx_http_dsem_script_server(calls, reply->str);
+        ngx_http_dsem_info_read(&calls->info, reply->str);
         return NGX_DONE;
     }
 
-    return (ngx_http_dsem_script_field(reply->str, "role:", &role)
-            && (role.len != sizeof("master") - 1
-                || ngx_strncmp(role.data, "master", role.len) != 0))
-           ? NGX_ABORT : NGX_OK;
+    ngx_http_dsem_info_read(&info, reply->str);
+
+    return info.replica ? NGX_ABORT : NGX_OK;
 }
 
 
@@ -472,7 +469,7 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
             return NGX_OK;
         }
 
-        ngx_http_dsem_script_server(calls, "");
+        ngx_http_dsem_info_read(&calls->info, "");
         return NGX_DONE;
     }
 
@@ -485,58 +482,6 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     }
 
     return (call->epoch == calls->identity->epoch) ? NGX_AGAIN : NGX_OK;
-}
-
-
-/* for the log: Valkey also tells the version of Redis that it is like */
-
-static void
-ngx_http_dsem_script_server(ngx_http_dsem_script_calls_t *calls, char *info)
-{
-    u_char      *p;
-    ngx_str_t    version;
-    const char  *name;
-
-    name = "Valkey";
-
-    if (!ngx_http_dsem_script_field(info, "valkey_version:", &version)) {
-        name = "Redis";
-
-        if (!ngx_http_dsem_script_field(info, "redis_version:", &version)) {
-            ngx_str_set(&version, "of unknown version");
-        }
-    }
-
-    p = ngx_snprintf(calls->server_buf, NGX_HTTP_DSEM_SERVER_LEN, "%s %V",
-                     name, &version);
-
-    calls->server.data = calls->server_buf;
-    calls->server.len = p - calls->server_buf;
-}
-
-
-/* the value of a line, as far as it is printable; 0: there is none */
-
-static ngx_uint_t
-ngx_http_dsem_script_field(char *info, const char *field, ngx_str_t *value)
-{
-    char  *p;
-
-    p = ngx_strstr(info, field);
-
-    if (p == NULL) {
-        return 0;
-    }
-
-    value->data = (u_char *) p + ngx_strlen(field);
-
-    for (value->len = 0; value->data[value->len] > ' '; value->len++) {
-        if (value->data[value->len] > '~') {
-            break;
-        }
-    }
-
-    return 1;
 }
 
 

@@ -392,7 +392,7 @@ ngx_http_dsem_sentinel_reply(void *data, redisReply *reply)
         }
 
         *ngx_slprintf((u_char *) reason, last, "master \"%s\" is no address, "
-                      "set \"resolve-hostnames no\"",
+                      "set \"announce-hostnames no\"",
                       reply->element[0]->str) = '\0';
         break;
 

@@ -29,7 +29,7 @@ sub array { return '*' . @_ . "\r\n" . join '', @_ }
 sub pair { return array(bulk(@_)) }
 
 my $shape = qr/unexpected reply/;
-my $name = qr/is no address, set "resolve-hostnames no"/;
+my $name = qr/is no address, set "announce-hostnames no"/;
 
 my %case = (
     integer => [ ":1\r\n", $shape ],

@@ -47,7 +47,7 @@ sub errors { $node->grep_log(qr/\[(?:warn|error)\].* dsem: redis/) }
 sub unavailable { $node->grep_log(qr/ unavailable \($_[0]/) }
 sub back { $node->grep_log(qr/ available again after/) }
 
-eventually { unavailable('not a master') } 'replica: cause logged';
+eventually { unavailable('server is a replica') } 'replica: cause logged';
 is $node->get('/')->status, 500, 'replica: request rejected';
 my $asked = $replica->calls->{info};
 wait_for { $replica->calls->{info} >= $asked + 5 } 15, 'more attempts';
