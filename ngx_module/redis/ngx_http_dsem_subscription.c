@@ -154,13 +154,20 @@ static void
 ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 {
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_addr_t                      *addr;
     ngx_http_dsem_redis_settings_t  *settings;
+
+    addr = ngx_http_dsem_peer_addr(subscription->peer);
+
+    if (addr == NULL) {
+        ngx_http_dsem_subscription_failed(subscription, "no address", 0);
+        return;
+    }
 
     settings = subscription->settings;
     subscription->named = 0;
 
-    subscription->conn = ngx_http_dsem_connection_create(
-                                   ngx_http_dsem_peer_addr(subscription->peer),
+    subscription->conn = ngx_http_dsem_connection_create(addr,
                                    settings->connect_timeout,
                                    &settings->login,
                                    &ngx_http_dsem_subscription_handlers,
@@ -168,6 +175,21 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 
     if (subscription->conn == NULL) {
         ngx_http_dsem_subscription_failed(subscription, reason, 0);
+    }
+}
+
+
+/* the session is accepted, maybe by another server: that one has messages */
+
+void
+ngx_http_dsem_subscription_follow(ngx_http_dsem_subscription_t *subscription)
+{
+    if (subscription->conn
+        && !ngx_http_dsem_connection_leads_to(subscription->conn,
+                                ngx_http_dsem_peer_addr(subscription->peer)))
+    {
+        ngx_http_dsem_subscription_close(subscription);
+        ngx_http_dsem_subscription_retry(subscription);
     }
 }
 
@@ -287,7 +309,7 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
 {
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
-                                   subscription->settings->backoff));
+                                   subscription->settings->backoff, 1));
 }
 
 
