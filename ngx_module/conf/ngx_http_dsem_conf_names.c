@@ -65,11 +65,13 @@ ngx_http_dsem_conf_resolver(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    dmcf->resolver = clcf->resolver;
+    /* without the directive nginx has a resolver that asks nothing */
 
-    if (dmcf->resolver == NULL) {
+    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
         return NGX_OK;
     }
+
+    dmcf->resolver = clcf->resolver;
 
     /* nginx's own default is set only where the level below inherits it */
 

@@ -25,6 +25,9 @@
 /* more addresses of a name are not used */
 #define NGX_HTTP_DSEM_HOST_MAX_ADDRS  8
 
+/* ms; the resolver repeats a lost question only after 5 s, a new find asks */
+#define NGX_HTTP_DSEM_HOST_TIMEOUT    2000
+
 
 typedef struct {
     ngx_sockaddr_t                   sockaddr;
@@ -242,15 +245,13 @@ ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
         return NGX_ERROR;
     }
 
-    if (host->naddrs) {
-        most = ngx_max(host->settings->connect_timeout / 4, 1);
-        timeout = ngx_min(timeout, most);
-    }
+    most = host->naddrs ? ngx_max(host->settings->connect_timeout / 4, 1)
+                        : NGX_HTTP_DSEM_HOST_TIMEOUT;
 
     ctx->name = host->server->host;
     ctx->handler = ngx_http_dsem_host_resolve_handler;
     ctx->data = host;
-    ctx->timeout = timeout;
+    ctx->timeout = ngx_min(timeout, most);
 
     /* an exiting worker does not wait for it */
     ctx->cancelable = 1;
