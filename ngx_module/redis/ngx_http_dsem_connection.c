@@ -105,9 +105,10 @@ static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
 /*
  * Begins to connect to addr, of which it has a copy; the login must outlive
  * the connection.  After "timeout" ms without success it fails.  NULL if that
- * cannot even begin: no memory, no socket, refused at once; the buffer "reason"
- * has the cause.  Otherwise either "connected" or "failed" follows, never before
- * this has returned.  A login that is refused is a protocol error, later.
+ * cannot even begin: no memory, no socket, refused at once; the buffer
+ * "reason" has the cause.  Otherwise either "connected" or "failed" follows,
+ * never before this has returned.  A login that is refused is a protocol
+ * error, later.
  */
 
 ngx_http_dsem_connection_t *

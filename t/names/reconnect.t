@@ -29,6 +29,9 @@ http {
     %%HTTP%%
     dsem_redis redis.dsem.test:%%REDIS_PORT%%;
     resolver %%DNS%%;
+    # no subscription ends for being silent
+    dsem_redis_timeout 20s;
+    dsem_lease 30s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A name with several addresses: all workers try them in the same order, the
-# next one at once. A dead address, whether it refuses connections or is silent,
-# costs one attempt and does not make Redis unavailable. IPv6 only, and both
-# families.
+# A name with several addresses: all workers try them in the same order, four
+# without a pause. A dead address, whether it refuses connections or is silent,
+# costs one attempt and does not make Redis unavailable; a good one is tried
+# first again. IPv6 only, and both families.
 
 use warnings;
 use strict;
@@ -19,11 +19,15 @@ use IO::Socket::INET;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis(args => [ '--bind', '127.0.0.3', '::1' ]);
+my $redis = $t->redis(args => [ '--bind',
+    '127.0.0.3', '127.0.0.4', '127.0.0.8', '::1' ]);
 my $port = $redis->port;
 my $up = $t->upstream;
 my $dns = $t->dns(
     'refused.dsem.test' => [ '127.0.0.3', '127.0.0.1', '127.0.0.2' ],
+    'many.dsem.test' => [ map { "127.0.0.$_" } 8, 1, 2,
+        5 .. 7, 10, 11 ],
+    'same.dsem.test' => [ '127.0.0.4', '127.0.0.3' ],
     'silent.dsem.test' => [ '127.0.0.3', '127.0.0.2' ],
     'six.dsem.test' => [ '::1' ],
     'both.dsem.test' => [ '::1', '127.0.0.1' ],
@@ -31,12 +35,13 @@ my $dns = $t->dns(
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
-worker_processes 2;
+error_log %%DIR%%/debug.log debug;
+worker_processes 4;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%HOST%%:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 1s;
+    dsem_redis_connect_timeout 1500ms;
     resolver %%DNS%%;
     dsem_node %%NODE%%;
     server {
@@ -54,7 +59,7 @@ sub connected {
     my $began = now;
     my $node = $t->node($name, $conf, HOST => $host, REDIS_PORT => $port);
     eventually {
-        $node->grep_log(qr/connected to redis \Q$addr\E:$port /) == 2;
+        $node->grep_log(qr/connected to redis \Q$addr\E:$port /) == 4;
     } "$host: connected to $addr";
     note sprintf '%s: %.3f s', $host, now - $began;
     is $node->get('/?t=1')->status, 200, "$host: request served";
@@ -62,13 +67,16 @@ sub connected {
 }
 
 my $node = connected('refused', 'refused.dsem.test', '127.0.0.3');
-
-# the good address is tried first again
-
-$node->clear_logs;
+is refused($node), 8, 'two attempts of each worker failed';
+my ($last) = sort { $b <=> $a } clients();
 $redis->client_kill;
-eventually { clients('refused') == 4 } 'connected again';
-ok !$node->grep_log(qr/unavailable \(/), 'never unavailable';
+eventually { 8 == grep { $_ > $last } clients() } 'connected again';
+is refused($node), 8, 'good address tried first again';
+ok !$node->grep_log(qr/unavailable \(/), 'refused: never unavailable';
+
+$node = connected('many', 'many.dsem.test', '127.0.0.8');
+ok !$node->grep_log(qr/unavailable \(/), 'many: never unavailable';
+connected('same', 'same.dsem.test', '127.0.0.3');
 
 connected('six', 'six.dsem.test', '[::1]');
 connected('both', 'both.dsem.test', '[::1]');
@@ -89,10 +97,16 @@ $node = connected('silent', 'silent.dsem.test', '127.0.0.3');
 ok !$node->grep_log(qr/unavailable \(/), 'silent address: never unavailable';
 close $_ for @full, $listen;
 
-# connections of the workers
+# attempts of the workers; only the debug log has them
+sub refused {
+    my ($node) = @_;
+    open my $log, '<', $node->dir . '/debug.log' or die "debug.log: $!";
+    return scalar grep { /dsem redis down: .*refused/ } <$log>;
+}
+
+# connections of the workers, by number: a new one has a higher number
 sub clients {
-    my ($name) = @_;
-    return scalar(() = $redis->cmd(qw(CLIENT LIST)) =~ / name=dsem-$name-/g);
+    return $redis->cmd(qw(CLIENT LIST)) =~ /^id=(\d+) .* name=dsem-/mg;
 }
 
 $t->done;

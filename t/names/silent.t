@@ -49,7 +49,7 @@ my $node = $t->node('a', $conf, REDIS_PORT => $port);
 my $began = now;
 eventually { $dns->questions >= 2 } 'asked';
 
-# more often than once, so that a lost answer costs little
+# nginx alone repeats a question after 5 s
 
 my $slowest = 0;
 wait_for {
@@ -57,8 +57,9 @@ wait_for {
     $slowest = $latency if $latency > $slowest;
     $dns->questions >= 6;
 } 30, 'several attempts';
-note sprintf 'slowest of the requests: %.3f s, asked for %.1f s', $slowest,
-    now - $began;
+my $took = now - $began;
+note sprintf 'slowest of the requests: %.3f s', $slowest;
+cmp_ok $took, '<', 9, 'asked more often than nginx repeats a question';
 cmp_ok $slowest, '<', 0.5, 'other requests served meanwhile';
 
 is scalar($node->grep_log(
