@@ -19,6 +19,7 @@ LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 T = t
 J = 2
 LONG =
+ACL =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
@@ -35,7 +36,7 @@ BUILD_NEEDS = make libhiredis-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client
+    curl nghttp2-client gdb
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
@@ -69,7 +70,8 @@ help:
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
-	@echo '                     file, LONG=1 the long way, J=1 one at a time'
+	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
+	@echo '                     ACL=1 as the Redis user of the README'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
@@ -182,7 +184,7 @@ test-files:
 	done
 
 test: test-files test-needs module
-	@DSEM_LONG=$(LONG) prove -r --timer -j$(J) -It/lib $(T)
+	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)
 
 # the source packages are known to apt in this directory only
 $(ASAN)/apt/updated:

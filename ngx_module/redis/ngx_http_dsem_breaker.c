@@ -77,7 +77,7 @@ ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker)
 }
 
 
-/* "pending": the reason if that takes too long */
+/* pending: what is waited for, if it is waited for too long */
 
 void
 ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,

@@ -160,15 +160,6 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
 }
 
 
-ngx_uint_t
-ngx_http_dsem_connection_leads_to(ngx_http_dsem_connection_t *conn,
-    ngx_addr_t *addr)
-{
-    return conn->name.len == addr->name.len
-           && ngx_memcmp(conn->text, addr->name.data, addr->name.len) == 0;
-}
-
-
 /* a numeric address or a path: hiredis never has to resolve a name */
 
 static ngx_int_t

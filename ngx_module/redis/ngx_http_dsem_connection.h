@@ -32,8 +32,6 @@ typedef struct {
 ngx_http_dsem_connection_t *ngx_http_dsem_connection_create(ngx_addr_t *addr,
     ngx_msec_t timeout, ngx_http_dsem_login_t *login,
     ngx_http_dsem_connection_handlers_t *handlers, void *data, char *reason);
-ngx_uint_t ngx_http_dsem_connection_leads_to(
-    ngx_http_dsem_connection_t *conn, ngx_addr_t *addr);
 ngx_int_t ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_resp_t *command);
 ngx_int_t ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,

@@ -183,3 +183,12 @@ ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 {
     return ngx_http_dsem_host_name(peer->host);
 }
+
+
+/* what an attempt to connect begins with, for the log */
+
+const char *
+ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer)
+{
+    return "host not resolved in time";
+}

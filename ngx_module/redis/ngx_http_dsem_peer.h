@@ -31,6 +31,7 @@ ngx_uint_t ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer);
 ngx_msec_t ngx_http_dsem_peer_timeout(ngx_http_dsem_peer_t *peer);
 ngx_addr_t *ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer);
 ngx_str_t *ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer);
+const char *ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer);
 
 
 #endif /* _NGX_HTTP_DSEM_PEER_H_INCLUDED_ */

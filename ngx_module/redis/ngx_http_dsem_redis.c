@@ -262,9 +262,21 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
+    ngx_uint_t             known;
+    ngx_http_dsem_info_t  *info;
+
+    info = &redis->calls.info;
+    known = redis->breaker.known;
+
     ngx_http_dsem_peer_good(redis->peer);
     ngx_http_dsem_subscription_follow(redis->subscription);
-    ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
+    ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
+
+    /* once for each node is enough */
+
+    if (!known && ngx_worker == 0) {
+        ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer));
+    }
 }
 
 
@@ -401,7 +413,8 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
     redis = ev->data;
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
-    ngx_http_dsem_breaker_connecting(&redis->breaker, "no address in time");
+    ngx_http_dsem_breaker_connecting(&redis->breaker,
+                                    ngx_http_dsem_peer_pending(redis->peer));
     ngx_http_dsem_peer_find(redis->peer);
 }
 
@@ -453,7 +466,8 @@ ngx_http_dsem_redis_connected(void *data)
      * with an error that does not name the cause
      */
 
-    if (ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+    if (ngx_http_dsem_script_info(&redis->calls, redis->conn,
+                                  !redis->breaker.known) != NGX_OK
         || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {

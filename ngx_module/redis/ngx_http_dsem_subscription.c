@@ -26,6 +26,8 @@ struct ngx_http_dsem_subscription_s {
     ngx_http_dsem_redis_settings_t  *settings;
     ngx_http_dsem_peer_t            *peer;
     ngx_http_dsem_connection_t      *conn;      /* NULL: not connected */
+    ngx_sockaddr_t                   sockaddr;  /* of the last attempt */
+    socklen_t                        socklen;   /* 0: there was none */
 
     ngx_event_t                      retry;
     ngx_event_t                      silence;
@@ -160,12 +162,15 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
     addr = ngx_http_dsem_peer_addr(subscription->peer);
 
     if (addr == NULL) {
-        ngx_http_dsem_subscription_failed(subscription, "no address", 0);
+        /* until there is one to follow */
         return;
     }
 
     settings = subscription->settings;
     subscription->named = 0;
+
+    ngx_memcpy(&subscription->sockaddr, addr->sockaddr, addr->socklen);
+    subscription->socklen = addr->socklen;
 
     subscription->conn = ngx_http_dsem_connection_create(addr,
                                    settings->connect_timeout,
@@ -179,18 +184,30 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 }
 
 
-/* the session is accepted, maybe by another server: that one has messages */
+/*
+ * A server listens at the address that the peer has found.  If it is another
+ * one than before, messages come from there: the old server may go on
+ * replying.
+ */
 
 void
 ngx_http_dsem_subscription_follow(ngx_http_dsem_subscription_t *subscription)
 {
-    if (subscription->conn
-        && !ngx_http_dsem_connection_leads_to(subscription->conn,
-                                ngx_http_dsem_peer_addr(subscription->peer)))
+    ngx_addr_t  *addr;
+
+    addr = ngx_http_dsem_peer_addr(subscription->peer);
+
+    if (subscription->channel.len == 0
+        || ngx_cmp_sockaddr(&subscription->sockaddr.sockaddr,
+                            subscription->socklen, addr->sockaddr,
+                            addr->socklen, 1)
+           == NGX_OK)
     {
-        ngx_http_dsem_subscription_close(subscription);
-        ngx_http_dsem_subscription_retry(subscription);
+        return;
     }
+
+    ngx_http_dsem_subscription_close(subscription);
+    ngx_http_dsem_subscription_connect(subscription);
 }
 
 

@@ -63,7 +63,7 @@ cmp_ok $took, '<', 9, 'asked more often than nginx repeats a question';
 cmp_ok $slowest, '<', 0.5, 'other requests served meanwhile';
 
 is scalar($node->grep_log(
-    qr/redis redis\.dsem\.test:$port unavailable \(no address in time\)/)), 1,
+    qr/redis redis\.dsem\.test:$port unavailable \(host not resolved in time\)/)), 1,
     'unavailable logged';
 ok !$node->grep_log(qr/\[alert\]/), 'no alert';
 my $request = $node->get('/limited?t=1');

@@ -66,8 +66,8 @@ my @causes = (
     [ 'NOAUTH',
         sub { config(requirepass => 'x'); $redis->client_kill },
         sub { config(requirepass => '') } ],
-    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER default -evalsha)) },
-        sub { $redis->cmd(qw(ACL SETUSER default +evalsha)) } ],
+    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '-evalsha') },
+        sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '+evalsha') } ],
     [ 'LOADING', sub {
             $redis->cmd(qw(DEBUG POPULATE 2000 filler));
             config('key-load-delay' => 5000);

@@ -10,6 +10,8 @@ use warnings;
 
 use Carp qw(croak);
 
+use Dsem::Redis;
+
 my @LOGGED = qw(
     request_id status dsem_status dsem_name dsem_wait_time
     dsem_queue_position dsem_limit dsem_in_use request_uri request_method
@@ -81,6 +83,8 @@ sub write_conf {
     $self->{conf} = $conf if defined $conf;
     my $text = $self->{conf};
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
+    my $login = Dsem::Redis->login;
+    $text =~ s/(\bdsem_redis\s(?:(?!password)[^;])*);/$1$login;/g;
     $self->{text} = $text;
     my $path = "$self->{dir}/nginx.conf";
     open my $fh, '>', $path or croak "$path: $!";
