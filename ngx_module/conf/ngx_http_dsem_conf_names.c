@@ -30,7 +30,7 @@ static ngx_int_t ngx_http_dsem_conf_name(ngx_conf_t *cf,
 ngx_int_t
 ngx_http_dsem_conf_names(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
-    ngx_uint_t                       i;
+    ngx_uint_t                       i, later;
     ngx_http_dsem_server_t          *server;
     ngx_http_dsem_redis_settings_t  *settings;
 
@@ -40,11 +40,15 @@ ngx_http_dsem_conf_names(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
     settings = dmcf->redis;
 
+    /* Sentinel and Cluster have the addresses of the configuration only */
+
+    later = (dmcf->resolver && settings->mode == NGX_HTTP_DSEM_MODE_SINGLE);
+
     for (i = 0; i < settings->nservers; i++) {
         server = &settings->servers[i];
 
         if (server->naddrs == 0
-            && ngx_http_dsem_conf_name(cf, server, dmcf->resolver != NULL)
+            && ngx_http_dsem_conf_name(cf, server, later && server->resolve)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -102,7 +106,6 @@ ngx_http_dsem_conf_name(ngx_conf_t *cf, ngx_http_dsem_server_t *server,
     ngx_str_t  *word;
 
     word = ngx_http_dsem_conf_word(cf, &server->name);
-    later = (later && server->resolve);
 
     ngx_memzero(&u, sizeof(ngx_url_t));
 
@@ -116,8 +119,8 @@ ngx_http_dsem_conf_name(ngx_conf_t *cf, ngx_http_dsem_server_t *server,
         if (server->resolve && !later) {
             ngx_conf_log_error(NGX_LOG_NOTICE, cf, 0,
                                "host in address \"%V\" of \"dsem_redis\" "
-                               "directive is resolved now only, "
-                               "\"resolver\" is needed to follow DNS", word);
+                               "directive is resolved now only, changes of "
+                               "DNS need a reload", word);
         }
 
         return NGX_OK;

@@ -53,7 +53,7 @@ for (
     eventually { $node->grep_log(qr/connected to redis \S+:$port /) }
         "$name: connected";
     is $node->get('/?t=1')->status, 200, "$name: request served";
-    is scalar($node->grep_log(qr/\[notice\] .* host in address "$host:$port" of "dsem_redis" directive is resolved now only, "resolver" is needed to follow DNS/)),
+    is scalar($node->grep_log(qr/\[notice\] .* host in address "$host:$port" of "dsem_redis" directive is resolved now only, changes of DNS need a reload/)),
         $notices, "$name: notice";
     is $dns->questions > $questions, !!$asked, "$name: questions";
     $node->quit;

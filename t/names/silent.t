@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The name server does not answer when nginx starts: requests are handled by
-# dsem_on_error, and nothing blocks the worker. It connects when an answer comes.
-# A worker that waits for an answer exits at once.
+# The name server does not answer when nginx starts, or has no such name:
+# requests are handled by dsem_on_error, and nothing blocks the worker. It
+# connects when an answer comes. A worker that waits for one exits at once.
 
 use warnings;
 use strict;
@@ -28,7 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 300ms;
+    dsem_redis_connect_timeout 900ms;
     resolver %%DNS%%;
     dsem_node %%NODE%%;
     server {
@@ -75,6 +75,14 @@ $dns->silent(0);
 eventually { $node->grep_log(qr/connected to redis 127\.0\.0\.1:$port /) }
     'connected';
 is $node->get('/limited?t=1')->header('X-Status'), 'PASSED', 'by a permit';
+$node->quit;
+
+# a name that does not exist
+
+$dns->set('redis.dsem.test');
+$node->start;
+eventually { $node->grep_log(qr/redis\.dsem\.test:$port unavailable \(host not resolved: Host not found\)/) }
+    'cause logged';
 $node->quit;
 
 $dns->silent;
