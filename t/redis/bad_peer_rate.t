@@ -21,6 +21,9 @@ use Dsem::Control;
 use Dsem::Process;
 use Dsem::Test;
 
+# the peer tells connections by their first command
+delete $ENV{DSEM_ACL};
+
 my $SECONDS = 10;
 
 my $t = Dsem::Test->new;

@@ -19,20 +19,24 @@ my @LOGGED = qw(
     upstream_response_time http_x_nonce
 );
 
+# undef: linked in
 sub module {
-    return $ENV{DSEM_MODULE}
+    return $ENV{DSEM_STATIC_NGINX} ? undef : $ENV{DSEM_MODULE}
         // Dsem::Test->root . '/build/ngx_http_dsem_module.so';
 }
 
-sub _static { $ENV{DSEM_STATIC_NGINX} }
+sub has_module { !defined module() || -e module() }
 
-sub has_module { _static() || -e module() }
+sub load_module {
+    my $module = module();
+    return defined $module && -e $module ? "load_module $module;" : ();
+}
 
 sub _globals {
     my ($self) = @_;
     my $level = $ENV{DSEM_DEBUG} ? 'debug' : 'info';
     return join "\n",
-        (has_module() && !_static() ? 'load_module ' . module() . ';' : ()),
+        load_module(),
         "error_log $self->{dir}/error.log $level;",
         "pid $self->{dir}/nginx.pid;",
         # inherited by the new binary of an upgrade
@@ -84,7 +88,7 @@ sub write_conf {
     my $text = $self->{conf};
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
     my $login = Dsem::Redis->login;
-    $text =~ s/(\bdsem_redis\s(?:(?!password)[^;])*);/$1$login;/g;
+    $text =~ s/(\bdsem_redis\s(?:(?!user=|password)[^;])*);/$1$login;/g;
     $self->{text} = $text;
     my $path = "$self->{dir}/nginx.conf";
     open my $fh, '>', $path or croak "$path: $!";
