@@ -60,7 +60,8 @@ void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
 ngx_int_t ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up);
-ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker);
+ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
+    ngx_uint_t attempts);
 void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
     ngx_uint_t passed);

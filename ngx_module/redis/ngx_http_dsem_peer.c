@@ -3,9 +3,9 @@
  * The peer: the server to connect to, whatever the topology.
  *
  * Owns the choice of the next address, and the address in use.  A server with
- * several addresses (a name for both families) is tried at each in turn;
- * one that was good is tried first again.  With Sentinel the choice is that of
- * the sentinels.
+ * several addresses (a name for both families) is tried at each in turn,
+ * without a pause before all have failed; one that was good is tried first
+ * again.  With Sentinel the choice is that of the sentinels.
  *
  * Called by: redis, before each attempt to connect; subscription, which goes
  * where the commands go.
@@ -14,8 +14,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_host.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_sentinel.h"
+
+
+/* addresses that are tried without a pause */
+#define NGX_HTTP_DSEM_PEER_MAX_BURST  4
 
 
 struct ngx_http_dsem_peer_s {
@@ -25,7 +30,8 @@ struct ngx_http_dsem_peer_s {
 
     ngx_http_dsem_sentinel_t        *sentinel;  /* NULL: another mode */
 
-    ngx_uint_t                       current;   /* address of the server */
+    ngx_http_dsem_host_t            *host;      /* NULL: with Sentinel */
+    ngx_uint_t                       tried;     /* since the last pause */
     unsigned                         good:1;    /* it accepted a session */
 };
 
@@ -33,6 +39,8 @@ struct ngx_http_dsem_peer_s {
 static void ngx_http_dsem_peer_found(void *data, ngx_addr_t *addr,
     const char *reason);
 static void ngx_http_dsem_peer_moved(void *data, const char *reason);
+static void ngx_http_dsem_peer_host_handler(void *data, const char *reason);
+static ngx_uint_t ngx_http_dsem_peer_burst(ngx_http_dsem_peer_t *peer);
 
 
 static ngx_http_dsem_sentinel_handlers_t  ngx_http_dsem_peer_sentinel = {
@@ -61,14 +69,18 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
     peer->handlers = handlers;
     peer->data = data;
 
-    if (settings->mode != NGX_HTTP_DSEM_MODE_SENTINEL) {
-        return peer;
-    }
-
-    peer->sentinel = ngx_http_dsem_sentinel_create(settings,
+    if (settings->mode == NGX_HTTP_DSEM_MODE_SENTINEL) {
+        peer->sentinel = ngx_http_dsem_sentinel_create(settings,
                                                 &ngx_http_dsem_peer_sentinel,
                                                 peer);
-    if (peer->sentinel == NULL) {
+    } else {
+        peer->host = ngx_http_dsem_host_create(settings,
+                                               &settings->servers[0],
+                                               ngx_http_dsem_peer_host_handler,
+                                               peer);
+    }
+
+    if (peer->sentinel == NULL && peer->host == NULL) {
         ngx_free(peer);
         return NULL;
     }
@@ -84,6 +96,9 @@ ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 {
     if (peer->sentinel) {
         ngx_http_dsem_sentinel_destroy(peer->sentinel);
+
+    } else {
+        ngx_http_dsem_host_destroy(peer->host);
     }
 
     ngx_free(peer);
@@ -100,7 +115,9 @@ ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
         return;
     }
 
-    ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), NULL);
+    if (peer->tried || ngx_http_dsem_host_find(peer->host) == NGX_OK) {
+        ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), NULL);
+    }
 }
 
 
@@ -122,6 +139,15 @@ ngx_http_dsem_peer_moved(void *data, const char *reason)
 }
 
 
+static void
+ngx_http_dsem_peer_host_handler(void *data, const char *reason)
+{
+    ngx_http_dsem_peer_t *peer = data;
+
+    ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), reason);
+}
+
+
 /* the address is in use, and is tried first from now on */
 
 void
@@ -129,33 +155,77 @@ ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 {
     if (peer->sentinel) {
         ngx_http_dsem_sentinel_good(peer->sentinel);
-        return;
     }
 
     peer->good = 1;
+    peer->tried = 0;
 }
 
 
 /*
  * The connection is lost, or was not made, or the caller does not want one
  * any more: a find that has not ended is given up.  An address that was not
- * good leaves its turn to the next one.
+ * good leaves its turn to the next one.  Returns how many have failed since
+ * the last pause, if it is time for one; 0: another is to be tried at once.
  */
 
-void
+ngx_uint_t
 ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 {
+    ngx_uint_t  tried;
+
     if (peer->sentinel) {
         ngx_http_dsem_sentinel_failed(peer->sentinel);
-        return;
+        return 1;
     }
 
-    if (!peer->good) {
-        peer->current = (peer->current + 1)
-                        % peer->settings->servers[0].naddrs;
+    ngx_http_dsem_host_cancel(peer->host);
+
+    if (peer->good) {
+        peer->good = 0;
+        return 1;
     }
 
-    peer->good = 0;
+    ngx_http_dsem_host_next(peer->host);
+
+    tried = peer->tried + 1;
+
+    if (tried < ngx_http_dsem_peer_burst(peer)) {
+        peer->tried = tried;
+        return 0;
+    }
+
+    peer->tried = 0;
+
+    return tried;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_peer_burst(ngx_http_dsem_peer_t *peer)
+{
+    if (peer->sentinel) {
+        return 1;
+    }
+
+    return ngx_min(ngx_http_dsem_host_naddrs(peer->host),
+                   NGX_HTTP_DSEM_PEER_MAX_BURST);
+}
+
+
+/*
+ * For one attempt while requests wait, in ms: a dead address leaves the
+ * others their part of the time to connect.
+ */
+
+ngx_msec_t
+ngx_http_dsem_peer_timeout(ngx_http_dsem_peer_t *peer)
+{
+    ngx_msec_t  timeout;
+
+    timeout = peer->settings->connect_timeout;
+
+    return ngx_max(timeout / ngx_max(ngx_http_dsem_peer_burst(peer), 1), 1);
 }
 
 
@@ -164,11 +234,8 @@ ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 ngx_addr_t *
 ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 {
-    if (peer->sentinel) {
-        return ngx_http_dsem_sentinel_addr(peer->sentinel);
-    }
-
-    return &peer->settings->servers[0].addrs[peer->current];
+    return peer->sentinel ? ngx_http_dsem_sentinel_addr(peer->sentinel)
+                          : ngx_http_dsem_host_addr(peer->host);
 }
 
 
@@ -178,6 +245,10 @@ ngx_str_t *
 ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 {
     ngx_addr_t  *addr;
+
+    if (peer->host) {
+        return ngx_http_dsem_host_name(peer->host);
+    }
 
     addr = ngx_http_dsem_peer_addr(peer);
 
@@ -190,5 +261,6 @@ ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 const char *
 ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer)
 {
-    return peer->sentinel ? "no sentinel replies" : "connect timed out";
+    return peer->sentinel ? "no sentinel replies"
+                          : "host not resolved in time";
 }

@@ -276,6 +276,7 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
     known = redis->breaker.known;
 
     ngx_http_dsem_peer_good(redis->peer);
+    ngx_http_dsem_subscription_follow(redis->subscription);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
 
     /* once for each node is enough */
@@ -432,7 +433,8 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    char  text[NGX_HTTP_DSEM_REASON_LEN];
+    char        text[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_msec_t  timeout;
 
     if (addr == NULL) {
         ngx_http_dsem_redis_down(redis, reason);
@@ -441,8 +443,10 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
 
     ngx_http_dsem_breaker_connecting(&redis->breaker, "connect timed out");
 
-    redis->conn = ngx_http_dsem_connection_create(addr,
-                                            redis->settings.connect_timeout,
+    timeout = redis->breaker.open ? redis->settings.connect_timeout
+                                  : ngx_http_dsem_peer_timeout(redis->peer);
+
+    redis->conn = ngx_http_dsem_connection_create(addr, timeout,
                                             &redis->settings.login,
                                             &ngx_http_dsem_redis_handlers,
                                             redis, text);
@@ -486,7 +490,6 @@ ngx_http_dsem_redis_connected(void *data)
     redis->state = NGX_HTTP_DSEM_REDIS_UP;
 
     ngx_http_dsem_breaker_connected(&redis->breaker);
-    ngx_http_dsem_subscription_follow(redis->subscription);
 
     /*
      * a short command first: without a password Redis rejects long scripts
@@ -702,18 +705,18 @@ ngx_http_dsem_redis_failed(void *data, const char *reason,
 static void
 ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 {
-    ngx_uint_t  was_up;
+    ngx_uint_t  was_up, attempts;
 
     was_up = (redis->state == NGX_HTTP_DSEM_REDIS_UP);
 
     /* before the connection goes: the reason may live in it */
     ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
-    ngx_http_dsem_peer_failed(redis->peer);
+    attempts = ngx_http_dsem_peer_failed(redis->peer);
 
     ngx_http_dsem_redis_close(redis);
 
     ngx_add_timer(&redis->retry,
-                  ngx_http_dsem_breaker_pause(&redis->breaker));
+                  ngx_http_dsem_breaker_pause(&redis->breaker, attempts));
 
     if (was_up) {
         redis->handlers->down(redis->data);

@@ -481,7 +481,7 @@ ngx_http_dsem_sentinel_parse_addr(ngx_http_dsem_sentinel_t *sentinel,
 }
 
 
-/* in place: connections to it refer to the address until they are closed */
+/* a name of its own: the reply is freed */
 
 static void
 ngx_http_dsem_sentinel_set(ngx_http_dsem_sentinel_master_t *master,
@@ -645,7 +645,7 @@ ngx_http_dsem_sentinel_unanswered(ngx_http_dsem_sentinel_t *sentinel)
 
     ngx_http_dsem_sentinel_wait(sentinel,
                        ngx_http_dsem_backoff_pause(&sentinel->backoff,
-                                                   settings->backoff));
+                                                   settings->backoff, 1));
 
     if (sentinel->good && !sentinel->reported) {
         sentinel->reported = 1;

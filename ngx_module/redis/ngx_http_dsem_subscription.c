@@ -326,7 +326,7 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
 {
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
-                                   subscription->settings->backoff));
+                                   subscription->settings->backoff, 1));
 }
 
 
