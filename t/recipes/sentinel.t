@@ -16,6 +16,9 @@ use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;
 
+# passwords of its own
+delete $ENV{DSEM_ACL};
+
 my $t = Dsem::Test->new;
 
 my ($recipe, $redis, $sentinel) = recipe('With Redis Sentinel',

@@ -15,6 +15,9 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+# passwords of its own
+delete $ENV{DSEM_ACL};
+
 my $t = Dsem::Test->new;
 my $set = $t->sentinel(password => 'redis-secret',
     sentinel_password => 'sentinel-secret');
