@@ -20,6 +20,12 @@ T = t
 J = 2
 LONG =
 ACL =
+SYSTEMS =
+VALKEY_T =
+FORK_T =
+MATRIX = /var/tmp/dsem-matrix
+OPENRESTY_SRC =
+ANGIE_SRC =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
@@ -28,7 +34,7 @@ SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
-SCRIPTS = hello declare declared beat sync bye configure
+SCRIPTS = hello declare declared beat sync syncs bye configure
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 
 BUILD_NEEDS = make libhiredis-dev $(filter gcc clang,$(CC)) \
@@ -74,6 +80,8 @@ help:
 	@echo '                     ACL=1 as the Redis user of the README'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
+	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
+	@echo '                     t/matrix/README.md'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
@@ -239,6 +247,11 @@ test-asan: test-files asan
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T)
 
+test-matrix: test-files
+	@MATRIX='$(MATRIX)' T='$(T)' VALKEY_T='$(VALKEY_T)' FORK_T='$(FORK_T)' \
+	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
+	    OPENRESTY_SRC='$(OPENRESTY_SRC)' t/matrix/matrix $(SYSTEMS)
+
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
 
@@ -262,4 +275,4 @@ FORCE:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     scale-needs instructions-needs module install test-files test asan \
-    test-asan run bench bench-scale bench-instructions clean
+    test-asan test-matrix run bench bench-scale bench-instructions clean

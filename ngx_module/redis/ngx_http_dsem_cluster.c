@@ -292,13 +292,19 @@ ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
 }
 
 
-/* the last one that was found; until then any: all accept subscriptions */
+/*
+ * The last one that was found; until then any: all accept subscriptions.
+ * NULL: none is known.
+ */
 
 ngx_addr_t *
 ngx_http_dsem_cluster_addr(ngx_http_dsem_cluster_t *cluster)
 {
-    return cluster->current ? &cluster->current->addr
-                            : &cluster->nodes.elts[0].addr;
+    if (cluster->current) {
+        return &cluster->current->addr;
+    }
+
+    return cluster->nodes.n ? &cluster->nodes.elts[0].addr : NULL;
 }
 
 

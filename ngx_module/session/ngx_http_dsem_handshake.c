@@ -580,7 +580,11 @@ ngx_http_dsem_handshake_clock(int64_t moved)
 {
     int64_t  step;
 
-    step = (moved < 0) ? moved : moved - (int64_t) ngx_http_dsem_lease_age();
+    step = moved;
+
+    if (moved > 0) {
+        step = ngx_max(moved - (int64_t) ngx_http_dsem_lease_age(), 0);
+    }
 
     if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,

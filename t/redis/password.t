@@ -15,6 +15,9 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::State;
 use Dsem::Test;
 
+# users of its own
+delete $ENV{DSEM_ACL};
+
 my $t = Dsem::Test->new;
 my $up = $t->upstream;
 my $redis = $t->redis;

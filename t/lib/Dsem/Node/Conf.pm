@@ -19,20 +19,24 @@ my @LOGGED = qw(
     upstream_response_time http_x_nonce
 );
 
+# undef: linked in
 sub module {
-    return $ENV{DSEM_MODULE}
+    return $ENV{DSEM_STATIC_NGINX} ? undef : $ENV{DSEM_MODULE}
         // Dsem::Test->root . '/build/ngx_http_dsem_module.so';
 }
 
-sub _static { $ENV{DSEM_STATIC_NGINX} }
+sub has_module { !defined module() || -e module() }
 
-sub has_module { _static() || -e module() }
+sub load_module {
+    my $module = module();
+    return defined $module && -e $module ? "load_module $module;" : ();
+}
 
 sub _globals {
     my ($self) = @_;
     my $level = $ENV{DSEM_DEBUG} ? 'debug' : 'info';
     return join "\n",
-        (has_module() && !_static() ? 'load_module ' . module() . ';' : ()),
+        load_module(),
         "error_log $self->{dir}/error.log $level;",
         "pid $self->{dir}/nginx.pid;",
         # inherited by the new binary of an upgrade
@@ -69,9 +73,12 @@ sub _token {
     return $self->{name} if $token eq 'NODE';
     return $self->_globals if $token =~ /^(?:TEST_)?GLOBALS$/;
     return $self->_http if $token =~ /^(?:TEST_GLOBALS_)?HTTP$/;
-    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1] : $t->{redis}[-1];
+    return $t->{sentinel}->addresses if $token eq 'SENTINELS';
+    return $t->{sentinel}->name if $token eq 'MASTER';
+    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1]
+        : $token eq 'DNS' ? $t->{dns}[-1] : $t->{redis}[-1];
     croak "nothing started for %%$token%%" unless $of;
-    return $of->address if $token =~ /^(?:UPSTREAM|REDIS)$/;
+    return $of->address if $token =~ /^(?:UPSTREAM|REDIS|DNS)$/;
     return $of->address($1) if $token =~ /^UPSTREAM(\d+)$/;
     return $of->unix if $token eq 'REDIS_UNIX';
     croak "unknown token %%$token%%";
@@ -83,7 +90,7 @@ sub write_conf {
     my $text = $self->{conf};
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
     my $login = Dsem::Redis->login;
-    $text =~ s/(\bdsem_redis\s(?:(?!password)[^;])*);/$1$login;/g;
+    $text =~ s/(\bdsem_redis\s(?:(?!user=|password)[^;])*);/$1$login;/g;
     $self->{text} = $text;
     my $path = "$self->{dir}/nginx.conf";
     open my $fh, '>', $path or croak "$path: $!";
