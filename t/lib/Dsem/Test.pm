@@ -37,7 +37,8 @@ package Dsem::Test;
 # Test: new(%opt: lease => 5 s of the module for teardown), dir, plan($n)
 #   (else the number is not planned; teardown adds its own), done,
 #   redis(%opt) upstream(%opt) node($name, $conf, %tokens)
-#   sentinel(%opt) (Dsem::Sentinel: a set of servers and sentinels),
+#   sentinel(%opt) (Dsem::Sentinel: a set of servers and sentinels; a Cluster
+#   is a Dsem::Cluster),
 #   fleet($n, $conf, %tokens) (nodes n1..), proxy($address), client,
 #   dns(name => [addresses]),
 #   load(%opt) (runs to the end, returns the result), load_start(%opt)
