@@ -83,6 +83,8 @@ typedef struct {
 
 typedef struct {
     ngx_http_dsem_redis_settings_t  *redis;
+    ngx_resolver_t            *resolver;    /* NULL: none at http level */
+    ngx_msec_t                 resolver_timeout;
     ngx_msec_t                 connect_timeout;
     ngx_msec_t                 timeout;
     ngx_msec_t                 lease;
@@ -124,6 +126,10 @@ char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* conf_redis */
 char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
+
+/* conf_names */
+ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
 /* conf_check */

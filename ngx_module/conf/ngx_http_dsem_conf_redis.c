@@ -388,14 +388,15 @@ ngx_http_dsem_redis_servers(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 }
 
 
-/* names are resolved here, as nothing may block while serving */
+/* a name is resolved later: whether there is a resolver is not known yet */
 
 static ngx_int_t
 ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *address,
     ngx_http_dsem_server_t *server)
 {
-    ngx_url_t  u;
+    ngx_url_t         u;
+    static ngx_str_t  local = ngx_string("localhost");
 
     if (ngx_strlcasestrn(address->data, address->data + address->len,
                          (u_char *) "://", 3 - 1))
@@ -411,6 +412,7 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_memzero(&u, sizeof(ngx_url_t));
 
     u.url = *address;
+    u.no_resolve = 1;
     u.default_port = (settings->mode == NGX_HTTP_DSEM_MODE_SENTINEL)
                      ? NGX_HTTP_DSEM_SENTINEL_PORT : NGX_HTTP_DSEM_REDIS_PORT;
 
@@ -437,11 +439,10 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
     server->port = u.port;
     server->addrs = u.addrs;
     server->naddrs = u.naddrs;
-    server->resolve = (u.family != AF_UNIX
-                       && ngx_strlchr(u.host.data, u.host.data + u.host.len,
-                                      ':') == NULL
-                       && ngx_inet_addr(u.host.data, u.host.len)
-                          == INADDR_NONE);
+    server->resolve = (u.naddrs == 0
+                       && (u.host.len != local.len
+                           || ngx_strncasecmp(u.host.data, local.data,
+                                              local.len) != 0));
 
     return NGX_OK;
 }

@@ -38,7 +38,7 @@
 
 /*
  * Nodes that are asked at once because others have named them.  More are
- * named only where nodes disagree or lie; one more is allowed each turn.
+ * named only where nodes disagree or lie; they have their turn.
  */
 #define NGX_HTTP_DSEM_CLUSTER_HOPS      8
 
@@ -74,7 +74,7 @@ struct ngx_http_dsem_cluster_s {
 
     ngx_uint_t                       search;    /* number of searches */
     ngx_uint_t                       failures;  /* of them in a row */
-    ngx_uint_t                       hops;      /* left */
+    ngx_uint_t                       tries;     /* that need no turn, left */
     ngx_msec_t                       turn;      /* time of the last one */
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
 
@@ -214,14 +214,17 @@ ngx_http_dsem_cluster_find(ngx_http_dsem_cluster_t *cluster)
 {
     cluster->searching = 1;
     cluster->search++;
-    cluster->hops = NGX_HTTP_DSEM_CLUSTER_HOPS;
     cluster->reason[0] = '\0';
 
     if (cluster->failures++ < NGX_HTTP_DSEM_CLUSTER_FAILURES) {
+        cluster->tries = cluster->nodes.nconfigured
+                         + NGX_HTTP_DSEM_CLUSTER_HOPS;
+
         ngx_add_timer(&cluster->tick, NGX_HTTP_DSEM_CLUSTER_TICK);
         ngx_http_dsem_cluster_next(cluster);
 
     } else {
+        cluster->tries = 1;
         ngx_add_timer(&cluster->tick, NGX_HTTP_DSEM_CLUSTER_PAUSE);
     }
 }
@@ -289,13 +292,19 @@ ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
 }
 
 
-/* the last one that was found; until then any: all accept subscriptions */
+/*
+ * The last one that was found; until then any: all accept subscriptions.
+ * NULL: none is known.
+ */
 
 ngx_addr_t *
 ngx_http_dsem_cluster_addr(ngx_http_dsem_cluster_t *cluster)
 {
-    return cluster->current ? &cluster->current->addr
-                            : &cluster->nodes.elts[0].addr;
+    if (cluster->current) {
+        return &cluster->current->addr;
+    }
+
+    return cluster->nodes.n ? &cluster->nodes.elts[0].addr : NULL;
 }
 
 
@@ -528,11 +537,11 @@ ngx_http_dsem_cluster_follow(ngx_http_dsem_cluster_t *cluster,
 
     ngx_http_dsem_cluster_set_named(cluster, node);
 
-    if (known || node->asking || cluster->hops == 0) {
+    if (known || node->asking || cluster->tries == 0) {
         return;
     }
 
-    cluster->hops--;
+    cluster->tries--;
 
     ngx_http_dsem_cluster_ask(cluster, node);
 }
@@ -608,6 +617,10 @@ ngx_http_dsem_cluster_next(ngx_http_dsem_cluster_t *cluster)
 {
     ngx_http_dsem_node_t  *node;
 
+    if (cluster->tries == 0) {
+        return;
+    }
+
     node = cluster->named;
 
     if (node == NULL || node->search == cluster->search) {
@@ -615,6 +628,7 @@ ngx_http_dsem_cluster_next(ngx_http_dsem_cluster_t *cluster)
     }
 
     if (node && node->search != cluster->search) {
+        cluster->tries--;
         ngx_http_dsem_cluster_ask(cluster, node);
     }
 }
@@ -631,6 +645,12 @@ ngx_http_dsem_cluster_tick_handler(ngx_event_t *ev)
 
     ngx_add_timer(ev, NGX_HTTP_DSEM_CLUSTER_TICK);
 
+    /* before the questions: a query that waits for a reply gives no way */
+
+    if (ngx_current_msec - cluster->turn >= NGX_HTTP_DSEM_CLUSTER_TURN) {
+        ngx_http_dsem_cluster_turn(cluster);
+    }
+
     for (i = 0; i < NGX_HTTP_DSEM_CLUSTER_QUERIES; i++) {
 
         if (cluster->queries[i].connected) {
@@ -642,10 +662,6 @@ ngx_http_dsem_cluster_tick_handler(ngx_event_t *ev)
 
     if (unused) {
         ngx_http_dsem_cluster_next(cluster);
-    }
-
-    if (ngx_current_msec - cluster->turn >= NGX_HTTP_DSEM_CLUSTER_TURN) {
-        ngx_http_dsem_cluster_turn(cluster);
     }
 }
 
@@ -670,10 +686,6 @@ static void
 ngx_http_dsem_cluster_turn(ngx_http_dsem_cluster_t *cluster)
 {
     ngx_http_dsem_node_t  *node;
-
-    if (cluster->hops < NGX_HTTP_DSEM_CLUSTER_HOPS) {
-        cluster->hops++;
-    }
 
     cluster->odd = !cluster->odd;
     node = cluster->named;

@@ -12,7 +12,8 @@
  * The first commands are its own: the password and the database.  They are
  * written before those of the owner, which sees no reply to them.
  *
- * Called by: redis and subscription.  The owner is the only one to close it.
+ * Called by: redis, subscription and sentinel.  The owner is the only one to
+ * close it.
  * After "failed" nothing more is reported and the owner has to close it;
  * after that nothing is reported at all.  It may be closed from inside a
  * handler: the memory stays until the handler has returned.
@@ -42,6 +43,8 @@ struct ngx_http_dsem_connection_s {
     redisAsyncContext                    *ac;       /* NULL: freed */
     ngx_connection_t                     *c;
     ngx_log_t                             log;
+    ngx_str_t                             name;     /* of the address */
+    u_char                                text[NGX_SOCKADDR_STRLEN];
 
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
@@ -101,11 +104,12 @@ static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
 
 
 /*
- * Begins to connect to addr (which must outlive the connection, as must the
- * login); after "timeout" ms without success it fails.  NULL if that cannot
- * even begin: no memory, no socket, refused at once; the buffer "reason" has
- * the cause.  Otherwise either "connected" or "failed" follows, never before
- * this has returned.  A login that is refused is a protocol error, later.
+ * Begins to connect to addr, of which it has a copy; the login must outlive
+ * the connection.  After "timeout" ms without success it fails.  NULL if that
+ * cannot even begin: no memory, no socket, refused at once; the buffer
+ * "reason" has the cause.  Otherwise either "connected" or "failed" follows,
+ * never before this has returned.  A login that is refused is a protocol
+ * error, later.
  */
 
 ngx_http_dsem_connection_t *
@@ -125,6 +129,10 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->handlers = handlers;
     conn->data = data;
 
+    conn->name.data = conn->text;
+    conn->name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
+    ngx_memcpy(conn->text, addr->name.data, conn->name.len);
+
     /*
      * nginx would log every attempt; an operator needs one line per change
      * of state, which the owner logs
@@ -132,7 +140,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
 
     conn->log = *ngx_cycle->log;
     conn->log.handler = ngx_http_dsem_connection_log_error;
-    conn->log.data = addr;
+    conn->log.data = conn;
     conn->log.action = NULL;
 
     if (!(conn->log.log_level & NGX_LOG_DEBUG_ALL)) {
@@ -344,6 +352,15 @@ ngx_http_dsem_connection_clean(char *text)
             *text = '?';
         }
     }
+}
+
+
+/* replies are those of Sentinel: pairs of strings, or nil */
+
+void
+ngx_http_dsem_connection_pairs(ngx_http_dsem_connection_t *conn)
+{
+    conn->guard.pairs = 1;
 }
 
 
@@ -794,9 +811,9 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
 static u_char *
 ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
 {
-    ngx_addr_t  *addr;
+    ngx_http_dsem_connection_t  *conn;
 
-    addr = log->data;
+    conn = log->data;
 
-    return ngx_snprintf(buf, len, ", dsem redis: %V", &addr->name);
+    return ngx_snprintf(buf, len, ", dsem redis: %V", &conn->name);
 }

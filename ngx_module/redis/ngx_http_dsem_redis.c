@@ -59,11 +59,13 @@ struct ngx_http_dsem_redis_s {
 static ngx_int_t ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
     ngx_uint_t shard);
+static void ngx_http_dsem_redis_end(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
     ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
     const char *reason);
+static void ngx_http_dsem_redis_moved(void *data, const char *reason);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
@@ -86,10 +88,17 @@ static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_redis_handlers = {
 };
 
 
+static ngx_http_dsem_peer_handlers_t  ngx_http_dsem_redis_peer = {
+    ngx_http_dsem_redis_connect,
+    ngx_http_dsem_redis_moved
+};
+
+
 /* errors of a server that may soon be ready, or is no master any more */
 static ngx_str_t  ngx_http_dsem_redis_passing[] = {
     ngx_string("LOADING "),
     ngx_string("MASTERDOWN "),
+    ngx_string("NOREPLICAS "),
     ngx_string("READONLY "),
     ngx_null_string
 };
@@ -147,8 +156,7 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
     }
 
     redis->peer = ngx_http_dsem_peer_create(&redis->settings, &redis->keys,
-                                            ngx_http_dsem_redis_connect,
-                                            redis);
+                                            &ngx_http_dsem_redis_peer, redis);
     if (redis->peer == NULL) {
         return NGX_ERROR;
     }
@@ -196,6 +204,17 @@ ngx_http_dsem_redis_start(ngx_http_dsem_redis_t *redis)
 void
 ngx_http_dsem_redis_stop(ngx_http_dsem_redis_t *redis)
 {
+    ngx_http_dsem_redis_end(redis);
+    ngx_http_dsem_subscription_stop(redis->subscription);
+
+    /* a search for the server has an end, too */
+    (void) ngx_http_dsem_peer_failed(redis->peer);
+}
+
+
+static void
+ngx_http_dsem_redis_end(ngx_http_dsem_redis_t *redis)
+{
     ngx_http_dsem_redis_close(redis);
 
     if (redis->retry.timer_set) {
@@ -203,14 +222,6 @@ ngx_http_dsem_redis_stop(ngx_http_dsem_redis_t *redis)
     }
 
     ngx_http_dsem_breaker_stop(&redis->breaker);
-
-    if (redis->subscription) {
-        ngx_http_dsem_subscription_stop(redis->subscription);
-    }
-
-    if (redis->peer) {
-        ngx_http_dsem_peer_failed(redis->peer);
-    }
 }
 
 
@@ -234,7 +245,7 @@ ngx_http_dsem_redis_drain(ngx_http_dsem_redis_t *redis, ngx_msec_t end)
 void
 ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis)
 {
-    ngx_http_dsem_redis_stop(redis);
+    ngx_http_dsem_redis_end(redis);
 
     if (redis->subscription) {
         ngx_http_dsem_subscription_destroy(redis->subscription);
@@ -296,6 +307,7 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
     known = redis->breaker.known;
 
     ngx_http_dsem_peer_good(redis->peer);
+    ngx_http_dsem_subscription_follow(redis->subscription);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
 
     /* once for each node is enough */
@@ -439,7 +451,8 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
     redis = ev->data;
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
-    ngx_http_dsem_breaker_connecting(&redis->breaker);
+    ngx_http_dsem_breaker_connecting(&redis->breaker,
+                                    ngx_http_dsem_peer_pending(redis->peer));
     ngx_http_dsem_peer_find(redis->peer);
 }
 
@@ -451,15 +464,20 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    char  text[NGX_HTTP_DSEM_REASON_LEN];
+    char        text[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_msec_t  timeout;
 
     if (addr == NULL) {
         ngx_http_dsem_redis_down(redis, reason);
         return;
     }
 
-    redis->conn = ngx_http_dsem_connection_create(addr,
-                                            redis->settings.connect_timeout,
+    ngx_http_dsem_breaker_connecting(&redis->breaker, "connect timed out");
+
+    timeout = redis->breaker.open ? redis->settings.connect_timeout
+                                  : ngx_http_dsem_peer_timeout(redis->peer);
+
+    redis->conn = ngx_http_dsem_connection_create(addr, timeout,
                                             &redis->settings.login,
                                             &ngx_http_dsem_redis_handlers,
                                             redis, text);
@@ -467,6 +485,29 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
     if (redis->conn == NULL) {
         ngx_http_dsem_redis_down(redis, text);
     }
+}
+
+
+/*
+ * Another server is the one to connect to.  The old one may go on replying,
+ * and grants permits of which the new one does not know: no use of it is
+ * right any more.
+ */
+
+static void
+ngx_http_dsem_redis_moved(void *data, const char *reason)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
+        ngx_http_dsem_redis_down(redis, reason);
+    }
+
+    if (redis->retry.timer_set) {
+        ngx_del_timer(&redis->retry);
+    }
+
+    ngx_add_timer(&redis->retry, 1);
 }
 
 
@@ -486,8 +527,10 @@ ngx_http_dsem_redis_connected(void *data)
      * with an error that does not name the cause
      */
 
-    if (ngx_http_dsem_script_info(&redis->calls, redis->conn,
-                                  !redis->breaker.known) != NGX_OK
+    if ((redis->settings.mode == NGX_HTTP_DSEM_MODE_SENTINEL
+         && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
+        || ngx_http_dsem_script_info(&redis->calls, redis->conn,
+                                     !redis->breaker.known) != NGX_OK
         || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
@@ -608,6 +651,10 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
         ngx_http_dsem_redis_error(redis, reply);
         break;
 
+    case NGX_ABORT:
+        ngx_http_dsem_redis_failed(redis, "server is a replica", 0);
+        break;
+
     default: /* NGX_ERROR */
         ngx_http_dsem_redis_failed(redis, "unexpected reply", 1);
         break;
@@ -701,18 +748,18 @@ ngx_http_dsem_redis_failed(void *data, const char *reason,
 static void
 ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 {
-    ngx_uint_t  was_up;
+    ngx_uint_t  was_up, attempts;
 
     was_up = (redis->state == NGX_HTTP_DSEM_REDIS_UP);
 
     /* before the connection goes: the reason may live in it */
     ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
-    ngx_http_dsem_peer_failed(redis->peer);
+    attempts = ngx_http_dsem_peer_failed(redis->peer);
 
     ngx_http_dsem_redis_close(redis);
 
     ngx_add_timer(&redis->retry,
-                  ngx_http_dsem_breaker_pause(&redis->breaker));
+                  ngx_http_dsem_breaker_pause(&redis->breaker, attempts));
 
     if (was_up) {
         redis->handlers->down(redis->data);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # A peer that is no node of a Cluster replies with anything: redirections to
-# itself, to ports without end, in wrong form, and replies of any shape. Nothing
+# itself, to hosts without end, in wrong form, and replies of any shape. Nothing
 # is admitted, no worker crashes, no log line is forged, and attempts to
 # connect are bounded. When it names a real master, the worker finds that one.
 
@@ -19,7 +19,7 @@ use Dsem::Cluster;
 use Dsem::Process;
 use Dsem::Test;
 
-my $SECONDS = $ENV{DSEM_LONG} ? 60 : 4;
+my $SECONDS = $ENV{DSEM_LONG} ? 60 : 5;
 my $SEED = 1;
 
 my $t = Dsem::Test->new;
@@ -43,6 +43,7 @@ my @LIES = (
         ('x' x 256) . ':1', ('x' x 5000) . ':1', '0.0.0.0:1',
         '255.255.255.255:1', '224.0.0.1:1', '?:1', ('1.' x 200) . ':1'),
     (map { "-MOVED $_ $here\r\n" } 0, 1, 16384, -1, 'x', '', 99999999999),
+    "-MOVED 0 " . $cluster->address . "\r\n",
     "-MOVED\r\n", "-MOVED \r\n", "-MOVED $slot\r\n", "-moved $slot $here\r\n",
     "-MOVED  $slot $here\r\n", "-ASK $slot $here\r\n", "-ASK\r\n",
     "-TRYAGAIN Multiple keys\r\n", "-CLUSTERDOWN The cluster is down\r\n",
@@ -52,12 +53,15 @@ my @LIES = (
     '',
 );
 
-# one after the other, then changed ones; ports without end in between
+my $LOGIN = qr/^\*\d\r\n\$4\r\nAUTH(?:\r\n\$.*\r\n.*)+?\r\n(?=\*|\z)/;
+
+# one after the other, then changed ones; hosts without end in between
+my $next = 0;
 sub lie {
     my ($n) = @_;
-    return $LIES[$n] if $n < @LIES;
-    return sprintf "-MOVED $slot 127.0.0.%d:%d\r\n", 3 + $n % 5, 1 + $n % 999
+    return sprintf "-MOVED $slot 127.1.%d.%d:$port\r\n", $n / 250, 1 + $n % 250
         if $n % 3 == 0;
+    return $LIES[$next - 1] if $next++ < @LIES;
     my $lie = $LIES[rand 30];
     substr($lie, 1 + rand(length($lie) - 3), 1) = chr(32 + rand 96)
         for 0 .. rand 3;
@@ -88,6 +92,9 @@ my $peer = Dsem::Process->spawn(name => 'peer', log => $t->dir . '/peer.log',
                     $select->remove($sock);
                     close $sock;
                 } else {
+                    # the login is no question
+                    syswrite $sock, "+OK\r\n" if $data =~ s/$LOGIN//;
+                    next if $data eq '';
                     my $reply = -e $honest
                         ? "-MOVED $slot " . $cluster->address . "\r\n"
                         : lie($told++);
@@ -109,13 +116,14 @@ sub counted {
     return split ' ', <$fh> // '0 0';
 }
 
-my $node = $t->node('a', <<'EOF_CONF', PEER => $here, PEER2 => "127.0.0.2:$port");
+my $peers = join ' ', map { "127.0.0.$_:$port" } 1 .. 3;
+my $node = $t->node('a', <<'EOF_CONF', PEERS => $peers);
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
-    dsem_redis %%PEER%% %%PEER2%% mode=cluster;
+    dsem_redis %%PEERS%% mode=cluster;
     dsem_redis_connect_timeout 300ms;
     dsem_redis_timeout 500ms;
     dsem_node %%NODE%%;
@@ -145,8 +153,9 @@ is_deeply [ grep { $_ != 500 && $_ != 503 } keys %status ], [],
 is $up->started, 0, 'nothing reached the backend';
 is_deeply [$node->workers], \@workers, 'no worker crashed';
 cmp_ok $told, '>', 3 * $took, 'many lies told';
-# the first ones at once, then at a pace
-cmp_ok $accepted, '<', 2 * $took + 20, 'connections bounded';
+# three searches at once, each with the nodes that it knows and 8 more; then
+# two connections a second
+cmp_ok $accepted, '<', 2 * $took + 3 * (3 + 8) + 5, 'connections bounded';
 note "$accepted connections, $told replies in $took s";
 
 open my $fh, '>', $honest or die "honest: $!";

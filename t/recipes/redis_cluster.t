@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Recipe "Redis Cluster": the cap holds over the fleet, and a request that waits
+# Recipe "With Redis Cluster": the cap holds over the fleet, and a request that waits
 # during a failover is served.
 
 use warnings;
@@ -21,7 +21,7 @@ my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream;
 
 my @named = ($cluster->nodes)[0 .. 2];
-my $recipe = recipe('Redis Cluster',
+my $recipe = recipe('With Redis Cluster',
     map { '10.0.0.' . (5 + $_) . ':6379' => $named[$_]->address } 0 .. 2);
 my $limit = Fleet::Conf::semaphore($recipe, 'reports')->{limit};
 

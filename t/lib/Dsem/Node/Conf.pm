@@ -73,9 +73,12 @@ sub _token {
     return $self->{name} if $token eq 'NODE';
     return $self->_globals if $token =~ /^(?:TEST_)?GLOBALS$/;
     return $self->_http if $token =~ /^(?:TEST_GLOBALS_)?HTTP$/;
-    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1] : $t->{redis}[-1];
+    return $t->{sentinel}->addresses if $token eq 'SENTINELS';
+    return $t->{sentinel}->name if $token eq 'MASTER';
+    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1]
+        : $token eq 'DNS' ? $t->{dns}[-1] : $t->{redis}[-1];
     croak "nothing started for %%$token%%" unless $of;
-    return $of->address if $token =~ /^(?:UPSTREAM|REDIS)$/;
+    return $of->address if $token =~ /^(?:UPSTREAM|REDIS|DNS)$/;
     return $of->address($1) if $token =~ /^UPSTREAM(\d+)$/;
     return $of->unix if $token eq 'REDIS_UNIX';
     croak "unknown token %%$token%%";
