@@ -179,7 +179,8 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     settings.redis.connect_timeout = dmcf->connect_timeout;
     settings.redis.timeout = dmcf->timeout;
     settings.redis.resolver = ngx_http_dsem_resolver;
-    settings.nshards = 1;
+    settings.nshards = (dmcf->redis->mode == NGX_HTTP_DSEM_MODE_CLUSTER)
+                       ? NGX_HTTP_DSEM_SHARDS : 1;
     settings.lease = dmcf->lease;
     settings.node = dmcf->node;
     settings.prefix = dmcf->prefix;

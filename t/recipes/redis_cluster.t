@@ -17,7 +17,7 @@ use Dsem::Test;
 use Fleet::Conf;
 
 my $t = Dsem::Test->new;
-my $cluster = Dsem::Cluster->new($t);
+my $cluster = Dsem::Cluster->new($t, name => 'reports');
 my $up = $t->upstream;
 
 my @named = ($cluster->nodes)[0 .. 2];
