@@ -1,0 +1,123 @@
+#!/usr/bin/perl
+
+# A master of a Cluster is lost, without a replica. Requests of names in shards
+# on other masters are served as before, without delay; the others are handled
+# by dsem_on_error. Each worker goes on with the permits that it has.
+
+use warnings;
+use strict;
+
+use List::Util qw(max);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Cluster;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t, replicas => 0,
+    args => [qw(--cluster-require-full-coverage no)]);
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%% mode=cluster;
+    dsem_redis_connect_timeout 300ms;
+    dsem_redis_timeout 500ms;
+    dsem_lease 2s;
+    dsem_reuse off;
+    dsem_node %%NODE%%;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        proxy_set_header X-Sem $dsem_name;
+        location /lost {
+            dsem one limit=4 queue=10 timeout=5s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /rejected {
+            dsem upload limit=4 queue=10 timeout=5s;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /kept {
+            dsem a limit=2 queue=10 timeout=5s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /late {
+            dsem "$arg_n" limit=2 queue=10 timeout=5s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($lost, $kept) = map { $cluster->at($_) } qw(one a);
+my $master = $lost->owner;
+isnt $kept->owner, $master, 'different masters';
+is $cluster->at('upload')->owner, $master, 'the same one';
+eventually { Dsem::State->new($lost)->session_count == 2 } 'registered';
+eventually { Dsem::State->new($kept)->session_count == 2 } 'in both shards';
+
+my @running = map { $_->begin('/lost?hang=1') } @fleet;
+push @running, map { $_->begin('/kept?hang=1') } @fleet;
+eventually { $up->now == @running } 'permits in both shards';
+my $waiting = $fleet[0]->begin('/kept?t=1');
+eventually { Dsem::State->new($kept)->waiting('a') == 1 } 'request queued';
+
+my $killed = now;
+$master->kill;
+
+# one of "kept" is released by the other node: the message arrives
+$up->release_nonce($running[3]->nonce);
+is $waiting->wait->status, 200, 'kept: granted while the other shard is lost';
+$_->wait for $running[3];
+
+my @latency;
+while (now < $killed + 2) {
+    for my $node (@fleet) {
+        my $response = $node->get('/kept?t=1');
+        is $response->status, 200, 'kept: served' if $response->status != 200;
+        push @latency, $response->latency;
+    }
+}
+cmp_ok scalar(@latency), '>', 50, 'kept: many requests';
+cmp_ok max(@latency), '<', 0.25, 'kept: none delayed';
+note sprintf '%d requests, longest %.3f s', scalar @latency, max(@latency);
+is scalar(grep { $_->{dsem_name} eq 'a' && $_->{dsem_status} !~ /^[PQ]/ }
+    map { $_->access_log } @fleet), 0, 'kept: Redis never unavailable';
+
+my $address = $master->address;
+for my $node (@fleet) {
+    my $name = $node->name;
+    eventually { $node->grep_log(qr/unavailable \(/) } "$name: unavailable";
+    like +($node->grep_log(qr/unavailable \(/))[0], qr/\Qredis $address \E/,
+        "$name: that master is named";
+    is $node->get('/rejected?t=1')->status, 500, "$name: lost: rejected";
+}
+
+# after the lease each worker has its share, 2 of 4; one is in use
+wait_for { now > $killed + 2.6 } 5, 'the end of the lease';
+my @local = map { $_->begin('/lost?hang=1') } @fleet;
+eventually { $up->now('one') == 4 } 'lost: local shares', 3;
+is $fleet[0]->get('/late?t=1&n=d')->status, 200, 'another shard begins';
+is $up->peak('one'), 4, 'lost: limit never exceeded';
+
+$master->start;
+$cluster->whole;
+for my $node (@fleet) {
+    eventually { $node->grep_log(qr/available again/) }
+        $node->name . ': available again', 5;
+}
+eventually { Dsem::State->new($lost)->held('one') == 4 } 'declared', 5;
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @running[0 .. 2], @local;
+eventually { $fleet[0]->get('/lost?t=1')->status == 200 } 'granted again';
+
+$t->done;

@@ -1,0 +1,80 @@
+#!/usr/bin/perl
+
+# A worker leaves a shard that it has not used for ten leases: its session is
+# removed and its connections are closed. The next request is served, under a
+# new session. A shard with literal limits is not left, as these limits count.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Cluster;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t, replicas => 0);
+my $up = $t->upstream;
+
+my $node = $t->node('n', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%% mode=cluster;
+    dsem_lease 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /literal {
+            dsem c limit=3;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /named {
+            dsem "$arg_n" limit=2 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my ($literal, $used, $unused) = map { $cluster->at($_) } qw(c one a);
+my @state = map { Dsem::State->new($_) } $literal, $used, $unused;
+
+sub counts { join ' ', map { $_->session_count } @state }
+
+sub connections {
+    return scalar grep { /name=dsem-n-/ }
+        split /\n/, $unused->owner->cmd(qw(CLIENT LIST));
+}
+
+eventually { counts() eq '1 0 0' } 'registered for a literal limit';
+is connections(), 0, 'no connection yet';
+
+my $held = $node->begin('/named?hang=1&n=one');
+is $node->get('/named?t=1&n=a')->status, 200, 'served';
+my $last = now;
+is counts(), '1 1 1', 'registered where used';
+eventually { connections() == 2 } 'connected';
+my ($session) = $state[2]->sessions;
+
+eventually { counts() eq '1 1 0' } 'unused shard left', 20;
+cmp_ok now - $last, '>', 9.5, 'not before ten leases';
+eventually { connections() == 0 } 'connections closed';
+is $held->done, 0, 'request runs';
+is $state[1]->held('one'), 1, 'permit held';
+
+is $node->get('/named?t=1&n=a')->status, 200, 'served again';
+is counts(), '1 1 1', 'registered again';
+isnt +($state[2]->sessions)[0], $session, 'under a new name';
+is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem: /)), 0,
+    'no warning';
+
+$up->release_all;
+is $held->wait->status, 200, 'held request served';
+
+$t->done;
