@@ -9,8 +9,9 @@
  * hiredis frees its context whenever it likes, inside of each function that
  * handles an event: "ac" is NULL from then on, and is looked at after each.
  *
- * The first commands are its own: the password and the database.  They are
- * written before those of the owner, which sees no reply to them.
+ * The handshake of TLS is part of the connect.  The first commands are its
+ * own: the password and the database.  They are written before those of the
+ * owner, which sees no reply to them.
  *
  * Called by: redis and subscription.  The owner is the only one to close it.
  * After "failed" nothing more is reported and the owner has to close it;
@@ -27,6 +28,7 @@
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_tls.h"
 
 
 /*
@@ -41,6 +43,8 @@ typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
 struct ngx_http_dsem_connection_s {
     redisAsyncContext                    *ac;       /* NULL: freed */
     ngx_connection_t                     *c;
+    ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
+    ngx_addr_t                           *addr;
     ngx_log_t                             log;
 
     ngx_http_dsem_connection_handlers_t  *handlers;
@@ -72,9 +76,20 @@ static void ngx_http_dsem_connection_add_read(void *data);
 static void ngx_http_dsem_connection_add_write(void *data);
 static void ngx_http_dsem_connection_del_write(void *data);
 static void ngx_http_dsem_connection_cleanup(void *data);
+static void ngx_http_dsem_connection_set_cause(
+    ngx_http_dsem_connection_t *conn, redisContext *rc);
 static void ngx_http_dsem_connection_set_reason(
     ngx_http_dsem_connection_t *conn, const char *reason);
+static void ngx_http_dsem_connection_set_tls(
+    ngx_http_dsem_connection_t *conn, const char *what, const char *reason);
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
+static void ngx_http_dsem_connection_secure(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_handshake(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_insecure(
+    ngx_http_dsem_connection_t *conn, const char *reason,
+    ngx_uint_t protocol_error);
 static void ngx_http_dsem_connection_connected(
     ngx_http_dsem_connection_t *conn);
 static ngx_int_t ngx_http_dsem_connection_login(
@@ -88,6 +103,8 @@ static void ngx_http_dsem_connection_login_reply(
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
 static ngx_int_t ngx_http_dsem_connection_handle(
     ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle);
+static void ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_connection_event_pt handle);
 static void ngx_http_dsem_connection_reply(redisAsyncContext *ac,
     void *reply, void *data);
@@ -121,6 +138,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
         return NULL;
     }
 
+    conn->addr = addr;
     conn->login = login;
     conn->handlers = handlers;
     conn->data = data;
@@ -281,6 +299,17 @@ ngx_http_dsem_connection_del_write(void *data)
 {
     ngx_http_dsem_connection_t *conn = data;
 
+    if (conn->ssl && sdslen(conn->ac->c.obuf)) {
+
+        /*
+         * with TLS hiredis may leave the rest to the next read event, but a
+         * server that has only a part of a command sends nothing
+         */
+
+        ngx_http_dsem_connection_add_write(conn);
+        return;
+    }
+
     if (conn->c->write->active && !conn->draining) {
         (void) ngx_del_event(conn->c->write, NGX_WRITE_EVENT, 0);
     }
@@ -299,20 +328,50 @@ ngx_http_dsem_connection_cleanup(void *data)
     rc = &conn->ac->c;
 
     if (rc->err && conn->reason[0] == '\0') {
-        conn->protocol_error = (rc->err != REDIS_ERR_IO
-                                && rc->err != REDIS_ERR_EOF);
-
-        ngx_http_dsem_connection_set_reason(conn, conn->guard.rejected
-                                                  ? "unexpected reply"
-                                                  : rc->errstr);
+        ngx_http_dsem_connection_set_cause(conn, rc);
     }
 
     conn->ac = NULL;
+
+    if (conn->ssl) {
+        ngx_http_dsem_tls_close(conn->ssl);
+        conn->ssl = NULL;
+    }
 
     if (conn->c) {
         ngx_close_connection(conn->c);
         conn->c = NULL;
         rc->fd = -1;
+    }
+}
+
+
+static void
+ngx_http_dsem_connection_set_cause(ngx_http_dsem_connection_t *conn,
+    redisContext *rc)
+{
+    char  text[NGX_HTTP_DSEM_REASON_LEN];
+
+    conn->protocol_error = (rc->err != REDIS_ERR_IO
+                            && rc->err != REDIS_ERR_EOF);
+
+    if (conn->guard.rejected) {
+        ngx_http_dsem_connection_set_reason(conn, "unexpected reply");
+
+    } else if (conn->ssl && ngx_http_dsem_tls_failure(text) == NGX_OK) {
+
+        /* alerts too: a server may refuse the client after the handshake */
+
+        conn->protocol_error = 1;
+        ngx_http_dsem_connection_set_tls(conn, "TLS failed", text);
+
+    } else if (conn->ssl == NULL && ngx_strstr(rc->errstr, "\"\\x15\"")) {
+
+        /* the first byte of an alert */
+        ngx_http_dsem_connection_set_reason(conn, "the server uses TLS");
+
+    } else {
+        ngx_http_dsem_connection_set_reason(conn, rc->errstr);
     }
 }
 
@@ -329,6 +388,21 @@ ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
 
     *ngx_slprintf((u_char *) conn->reason, last, "%s%s",
                   conn->connected ? "" : "connect failed: ", reason) = '\0';
+
+    ngx_http_dsem_connection_clean(conn->reason);
+}
+
+
+static void
+ngx_http_dsem_connection_set_tls(ngx_http_dsem_connection_t *conn,
+    const char *what, const char *reason)
+{
+    u_char  *last;
+
+    last = (u_char *) conn->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
+
+    *ngx_slprintf((u_char *) conn->reason, last, "%s: %s", what, reason)
+        = '\0';
 
     ngx_http_dsem_connection_clean(conn->reason);
 }
@@ -433,9 +507,16 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
     if (!conn->connected && wev->timedout) {
 
         if (!ngx_http_dsem_deadline_extend(&conn->deadline, wev)) {
-            ngx_http_dsem_connection_fail(conn, "connect timed out", 0);
+            ngx_http_dsem_connection_fail(conn,
+                                          conn->ssl ? "TLS handshake timed out"
+                                                    : "connect timed out", 0);
         }
 
+        return;
+    }
+
+    if (conn->ssl && !conn->connected) {
+        ngx_http_dsem_connection_handshake(conn);
         return;
     }
 
@@ -449,8 +530,81 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
     conn->writing = 0;
 
     if (!conn->connected && (conn->ac->c.flags & REDIS_CONNECTED)) {
-        ngx_http_dsem_connection_connected(conn);
+
+        if (conn->login->tls) {
+            ngx_http_dsem_connection_secure(conn);
+
+        } else {
+            ngx_http_dsem_connection_connected(conn);
+        }
     }
+}
+
+
+/* the time to connect goes on */
+
+static void
+ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
+{
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
+
+    conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
+                                        conn->addr, reason);
+
+    if (conn->ssl == NULL) {
+        ngx_http_dsem_connection_insecure(conn, reason, 0);
+        return;
+    }
+
+    ngx_http_dsem_connection_handshake(conn);
+}
+
+
+static void
+ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
+{
+    char          reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_int_t     rc;
+    ngx_event_t  *wev;
+
+    wev = conn->c->write;
+
+    rc = ngx_http_dsem_tls_handshake(conn->ssl, reason);
+
+    if (rc == NGX_OK) {
+        ngx_http_dsem_connection_connected(conn);
+        return;
+    }
+
+    if (rc == NGX_AGAIN) {
+
+        if (!ngx_http_dsem_tls_wants_write(conn->ssl)) {
+
+            if (wev->active) {
+                (void) ngx_del_event(wev, NGX_WRITE_EVENT, 0);
+            }
+
+        } else if (!wev->active) {
+            (void) ngx_add_event(wev, NGX_WRITE_EVENT, NGX_LEVEL_EVENT);
+        }
+
+        return;
+    }
+
+    ngx_http_dsem_connection_insecure(conn, reason, rc == NGX_DECLINED);
+}
+
+
+static void
+ngx_http_dsem_connection_insecure(ngx_http_dsem_connection_t *conn,
+    const char *reason, ngx_uint_t protocol_error)
+{
+    ngx_http_dsem_connection_set_tls(conn, "TLS handshake failed", reason);
+    conn->protocol_error = protocol_error;
+
+    redisAsyncFree(conn->ac);
+
+    ngx_http_dsem_connection_failed(conn);
 }
 
 
@@ -553,7 +707,8 @@ ngx_http_dsem_connection_write_secret(ngx_http_dsem_connection_t *conn)
     rc = &conn->ac->c;
     len = sdslen(rc->obuf);
 
-    n = ngx_write_fd(rc->fd, rc->obuf, len);
+    n = conn->ssl ? ngx_http_dsem_tls_write(conn->ac)
+                  : ngx_write_fd(rc->fd, rc->obuf, len);
 
     ngx_explicit_memzero(rc->obuf, len);
     sdsclear(rc->obuf);
@@ -606,6 +761,13 @@ ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
      * refused for a connected one.
      */
 
+    if (conn->ssl && !conn->connected) {
+        ngx_http_dsem_connection_handshake(conn);
+        return;
+    }
+
+    /* with TLS too: hiredis has room for all of a record */
+
     if (!conn->connected
         || ngx_http_dsem_connection_handle(conn, redisAsyncHandleRead)
            != NGX_OK)
@@ -628,7 +790,7 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_connection_event_pt handle)
 {
     conn->busy = 1;
-    handle(conn->ac);
+    ngx_http_dsem_connection_call(conn, handle);
     conn->busy = 0;
 
     if (conn->closed) {
@@ -649,6 +811,26 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle)
+{
+    ngx_uint_t  tls;
+
+    tls = (conn->ssl != NULL);
+
+    if (tls) {
+        ngx_http_dsem_tls_clear();
+    }
+
+    handle(conn->ac);
+
+    if (tls) {
+        ngx_http_dsem_tls_clear();
+    }
 }
 
 
@@ -784,12 +966,9 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
             return NGX_ERROR;
         }
 
-        if (pfd.events == POLLOUT) {
-            redisAsyncHandleWrite(ac);
-
-        } else {
-            redisAsyncHandleRead(ac);
-        }
+        ngx_http_dsem_connection_call(conn, pfd.events == POLLOUT
+                                            ? redisAsyncHandleWrite
+                                            : redisAsyncHandleRead);
     }
 
     return (conn->ac == NULL || conn->error_reply) ? NGX_ERROR : NGX_OK;
