@@ -18,6 +18,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_breaker.h"
+#include "ngx_http_dsem_tls.h"
 
 
 /* ms between log lines while Redis is unavailable */
@@ -81,6 +82,15 @@ void
 ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker)
 {
     breaker->pending = "connect timed out";
+}
+
+
+/* there is a peer, which may have no TLS */
+
+void
+ngx_http_dsem_breaker_securing(ngx_http_dsem_breaker_t *breaker)
+{
+    breaker->pending = NGX_HTTP_DSEM_TLS_SILENT;
 }
 
 

@@ -53,6 +53,7 @@ void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 
 void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker);
+void ngx_http_dsem_breaker_securing(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     ngx_str_t *server);

@@ -58,6 +58,7 @@ struct ngx_http_dsem_connection_s {
     char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                              connected:1;
+    unsigned                              replied:1;
     unsigned                              protocol_error:1;
     unsigned                              refused:1;  /* the login */
     unsigned                              busy:1;   /* in hiredis, handlers */
@@ -77,6 +78,8 @@ static void ngx_http_dsem_connection_add_write(void *data);
 static void ngx_http_dsem_connection_del_write(void *data);
 static void ngx_http_dsem_connection_cleanup(void *data);
 static void ngx_http_dsem_connection_set_cause(
+    ngx_http_dsem_connection_t *conn, redisContext *rc);
+static ngx_uint_t ngx_http_dsem_connection_wants_tls(
     ngx_http_dsem_connection_t *conn, redisContext *rc);
 static void ngx_http_dsem_connection_set_reason(
     ngx_http_dsem_connection_t *conn, const char *reason);
@@ -358,21 +361,42 @@ ngx_http_dsem_connection_set_cause(ngx_http_dsem_connection_t *conn,
     if (conn->guard.rejected) {
         ngx_http_dsem_connection_set_reason(conn, "unexpected reply");
 
-    } else if (conn->ssl && ngx_http_dsem_tls_failure(text) == NGX_OK) {
+    } else if (conn->ssl
+               && ngx_http_dsem_tls_failure(conn->ssl, text) == NGX_OK)
+    {
 
         /* alerts too: a server may refuse the client after the handshake */
 
         conn->protocol_error = 1;
         ngx_http_dsem_connection_set_tls(conn, "TLS failed", text);
 
-    } else if (conn->ssl == NULL && ngx_strstr(rc->errstr, "\"\\x15\"")) {
+    } else if (ngx_http_dsem_connection_wants_tls(conn, rc)) {
 
-        /* the first byte of an alert */
-        ngx_http_dsem_connection_set_reason(conn, "the server uses TLS");
+        *ngx_slprintf((u_char *) text, (u_char *) text + sizeof(text) - 1,
+                      "%s (does the server use TLS?)", rc->errstr) = '\0';
+
+        ngx_http_dsem_connection_set_reason(conn, text);
 
     } else {
         ngx_http_dsem_connection_set_reason(conn, rc->errstr);
     }
+}
+
+
+/*
+ * A server with TLS closes a connection that begins in plain, or sends an
+ * alert, whose first byte is 0x15.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_connection_wants_tls(ngx_http_dsem_connection_t *conn,
+    redisContext *rc)
+{
+    if (conn->login->tls || !conn->connected || conn->replied) {
+        return 0;
+    }
+
+    return !conn->protocol_error || ngx_strstr(rc->errstr, "\"\\x15\"");
 }
 
 
@@ -508,7 +532,7 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
 
         if (!ngx_http_dsem_deadline_extend(&conn->deadline, wev)) {
             ngx_http_dsem_connection_fail(conn,
-                                          conn->ssl ? "TLS handshake timed out"
+                                          conn->ssl ? NGX_HTTP_DSEM_TLS_SILENT
                                                     : "connect timed out", 0);
         }
 
@@ -554,6 +578,10 @@ ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
     if (conn->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
         return;
+    }
+
+    if (conn->handlers->securing) {
+        conn->handlers->securing(conn->data);
     }
 
     ngx_http_dsem_connection_handshake(conn);
@@ -848,6 +876,8 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
         /* a lost connection is reported once, not once per command */
         return;
     }
+
+    conn->replied = 1;
 
     if (conn->nlogins) {
         ngx_http_dsem_connection_login_reply(conn, reply);

@@ -332,18 +332,30 @@ ngx_http_dsem_tls_name(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
 
 /*
  * The second connection of a worker, and a reconnect, cost Redis no private
- * key.  Only to the address whose certificate was verified.
+ * key.  Only to the address whose certificate was verified.  OpenSSL marks a
+ * session as used: both connections would not have one at the same time.
  */
 
 static void
 ngx_http_dsem_tls_resume(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
 {
-    if (tls->session
-        && ngx_cmp_sockaddr(&tls->sockaddr.sockaddr, tls->socklen,
-                            addr->sockaddr, addr->socklen, 1) == NGX_OK)
+    SSL_SESSION  *session;
+
+    if (tls->session == NULL
+        || ngx_cmp_sockaddr(&tls->sockaddr.sockaddr, tls->socklen,
+                            addr->sockaddr, addr->socklen, 1) != NGX_OK)
     {
-        (void) SSL_set_session(ssl, tls->session);
+        return;
     }
+
+    session = SSL_SESSION_dup(tls->session);
+
+    if (session) {
+        (void) SSL_set_session(ssl, session);
+        SSL_SESSION_free(session);
+    }
+
+    ERR_clear_error();
 }
 
 
@@ -502,12 +514,27 @@ ngx_http_dsem_tls_write(redisAsyncContext *ac)
 }
 
 
-/* NGX_OK: the cause of what hiredis reports as an error of the socket */
+/*
+ * NGX_OK: the cause of what hiredis reports as an error of the socket.  A
+ * server that refuses the certificate of the client sends an alert and resets
+ * the connection: a write may find that before the alert has been read.
+ */
 
 ngx_int_t
-ngx_http_dsem_tls_failure(char *reason)
+ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
-    if (ERR_peek_error() == 0) {
+    u_long  e;
+    u_char  byte;
+
+    e = ERR_peek_error();
+
+    if (e == 0 || ERR_GET_LIB(e) == ERR_LIB_SYS) {
+        ERR_clear_error();
+        (void) SSL_read(ssl, &byte, 1);
+        e = ERR_peek_error();
+    }
+
+    if (e == 0 || ERR_GET_LIB(e) == ERR_LIB_SYS) {
         return NGX_DECLINED;
     }
 
@@ -676,7 +703,7 @@ ngx_http_dsem_tls_write(redisAsyncContext *ac)
 
 
 ngx_int_t
-ngx_http_dsem_tls_failure(char *reason)
+ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
     return NGX_DECLINED;
 }

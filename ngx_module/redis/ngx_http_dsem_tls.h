@@ -12,6 +12,11 @@
 #include <ngx_core.h>
 
 
+/* Redis itself waits for more where it expects no TLS */
+#define NGX_HTTP_DSEM_TLS_SILENT                                             \
+    "TLS handshake timed out (does the server use TLS?)"
+
+
 typedef struct ngx_http_dsem_tls_s  ngx_http_dsem_tls_t;
 
 /* TLS of one connection; hiredis frees it with its context */
@@ -36,7 +41,8 @@ ngx_int_t ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl,
     char *reason);
 ngx_uint_t ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl);
 ssize_t ngx_http_dsem_tls_write(struct redisAsyncContext *ac);
-ngx_int_t ngx_http_dsem_tls_failure(char *reason);
+ngx_int_t ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl,
+    char *reason);
 void ngx_http_dsem_tls_clear(void);
 void ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl);
 
