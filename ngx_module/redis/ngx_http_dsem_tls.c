@@ -176,7 +176,8 @@ ngx_http_dsem_tls_certificate(ngx_http_dsem_tls_t *tls, ngx_str_t *cert,
 ngx_int_t
 ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key, char *reason)
 {
-    int  rc;
+    int     rc;
+    u_long  e;
 
     /* without these OpenSSL would ask the terminal */
 
@@ -190,10 +191,17 @@ ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key, char *reason)
         return NGX_OK;
     }
 
+    e = ERR_peek_error();
+
     ngx_http_dsem_tls_error(reason);
 
     if (tls->encrypted) {
         ngx_http_dsem_tls_reason(reason, "it is encrypted with a password");
+
+    } else if (ERR_GET_LIB(e) != ERR_LIB_SYS && ERR_GET_LIB(e) != ERR_LIB_X509)
+    {
+        /* OpenSSL names what it did not understand of other formats */
+        ngx_http_dsem_tls_reason(reason, "no private key in it");
     }
 
     return NGX_ERROR;
