@@ -34,6 +34,7 @@ sub said {
 %%GLOBALS%%
 events { }
 http {
+    %%HTTP%%
     dsem_redis %%WORDS%%;
     server { listen 127.0.0.1:%%PORT%%; }
 }

@@ -24,6 +24,7 @@ for my $more ('', ' ssl_ca=/none.crt', ' ssl_verify=off',
 %%GLOBALS%%
 events { }
 http {
+    %%HTTP%%
     dsem_redis 127.0.0.1:6379 ssl%%MORE%%;
     server { listen 127.0.0.1:%%PORT%%; }
 }

@@ -43,6 +43,7 @@ sub missing {
 %%GLOBALS%%
 events { }
 http {
+    %%HTTP%%
     dsem_redis 127.0.0.1:1 ssl;
     server { listen 127.0.0.1:%%PORT%%; }
 }
