@@ -63,8 +63,12 @@ sub reconnected {
 eventually { subscribed() } 'subscribed';
 is $node->get('/?t=1')->status, 200, 'request served';
 cmp_ok $proxy->bytes->{s2c}, '>', $LARGE, 'certificate sent at first';
-cmp_ok reconnected('again'), '<', $LARGE, 'certificate not sent again';
-cmp_ok reconnected('once more'), '<', $LARGE, 'nor later';
+# the second connection begins while the first one is on its way
+$proxy->delay(0.02);
+cmp_ok reconnected("again $_"), '<', $LARGE, "$_: certificate not sent again"
+    for 1 .. 8;
+
+$proxy->delay(0);
 
 # Redis forgets its sessions with the old certificate
 my $other = $tls->issue('other', san => $SAN);
