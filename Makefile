@@ -19,6 +19,13 @@ LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 T = t
 J = 2
 LONG =
+ACL =
+SYSTEMS =
+VALKEY_T =
+FORK_T =
+MATRIX = /var/tmp/dsem-matrix
+OPENRESTY_SRC =
+ANGIE_SRC =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
@@ -27,7 +34,7 @@ SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
-SCRIPTS = hello declare declared beat sync bye configure
+SCRIPTS = hello declare declared beat sync syncs bye configure
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 
 BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
@@ -35,7 +42,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client openssl stunnel4
+    curl nghttp2-client gdb openssl stunnel4
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
@@ -69,9 +76,12 @@ help:
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
-	@echo '                     file, LONG=1 the long way, J=1 one at a time'
+	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
+	@echo '                     ACL=1 as the Redis user of the README'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
+	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
+	@echo '                     t/matrix/README.md'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
@@ -182,7 +192,7 @@ test-files:
 	done
 
 test: test-files test-needs module
-	@DSEM_LONG=$(LONG) prove -r --timer -j$(J) -It/lib $(T)
+	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)
 
 # the source packages are known to apt in this directory only
 $(ASAN)/apt/updated:
@@ -237,6 +247,11 @@ test-asan: test-files asan
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T)
 
+test-matrix: test-files
+	@MATRIX='$(MATRIX)' T='$(T)' VALKEY_T='$(VALKEY_T)' FORK_T='$(FORK_T)' \
+	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
+	    OPENRESTY_SRC='$(OPENRESTY_SRC)' t/matrix/matrix $(SYSTEMS)
+
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
 
@@ -260,4 +275,4 @@ FORCE:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     scale-needs instructions-needs module install test-files test asan \
-    test-asan run bench bench-scale bench-instructions clean
+    test-asan test-matrix run bench bench-scale bench-instructions clean

@@ -11,8 +11,9 @@
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
 --   live sessions (while the state recovers: with those that are missing),
 --   sessions removed by this call, ms until recovery ends at the latest (0:
---   none), 1: the message was published, 0: the user may not publish it:
---   integers
+--   none), 1: the message was published, 0: the user may not publish it, ms
+--   by which the wall clock has moved since the clock was moved last, negative
+--   where it was set back: integers
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.
@@ -62,7 +63,7 @@ if redis.call('ZCARD', sessions) ~= shard.sessions then
     return { session, epoch, number, STATUS.resync }
 end
 
-clock_tick(shard, lease)
+local moved = clock_tick(shard, lease)
 entry.lease, entry.ends = lease, shard.clock + lease
 entry_write(key, session, entry)
 redis.call('ZADD', sessions, entry.ends, session)
@@ -79,4 +80,4 @@ local published = redis.pcall('PUBLISH', key .. ':c:' .. session,
     'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, removed, recovery, type(published) == 'number' and 1 or 0 }
+    live, removed, recovery, type(published) == 'number' and 1 or 0, moved }

@@ -40,7 +40,65 @@
 -- tickets, accounts or ended sessions at most, whatever there are.
 
 -- @include "include/quiet.lua"
+
+local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
+    call_acquires = string.match(ARGV[2] or '',
+        '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) 0 (%d+) 0$')
+call_flags, call_released, call_acquires = tonumber(call_flags),
+    tonumber(call_released), tonumber(call_acquires)
+
+-- The reply with the values of quiet_sync(), if there are any.
+local function quiet_reply(epoch, number, total, ...)
+    if total then
+        return { ARGV[1], tonumber(epoch), tonumber(number), 0, total, ... }
+    end
+end
+
+-- head, entry of the session, order, and where the limit is a literal one the
+-- limits of the name
+local shard_values
+if call_flags and call_flags % 8 < 4 then
+    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
+        'order:' .. (ARGV[3] or ''))
+else
+    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
+        'order:' .. (ARGV[3] or ''), 'limit:' .. (ARGV[3] or ''))
+end
+-- head and account of the session
+local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
+
+-- what the usual paths need, see quiet.lua; usual_weight: they may take it
+local shard_ended, shard_clock, usual_weight, usual_limit, usual_touch
+if call_epoch and not semaphore_values.err then
+    shard_ended, shard_clock = usual_shard(shard_values, call_gen, call_epoch)
+    if shard_ended then
+        usual_weight, usual_limit = usual_changes(4, call_acquires, call_limit,
+            call_flags, call_released, shard_values[3], shard_values[4])
+    end
+end
+if usual_weight then
+    -- one call in ten leaves it to the rest to look whether the expiry has to
+    -- be set again
+    usual_touch = semaphore_values[1] and string.byte(call_number, -1) == 48
+    if not usual_touch then
+        local reply = quiet_reply(call_epoch, call_number, quiet_sync(KEYS[2],
+            KEYS[3], shard_values, semaphore_values, shard_ended, call_epoch,
+            call_acquires, call_limit, call_flags, call_released, usual_weight,
+            usual_limit))
+        if reply then
+            quiet_others(reply, 15, call_acquires)
+            return reply
+        end
+    end
+end
+
 -- @include "include/contended.lua"
+
+if usual_weight and call_acquires <= 1 then
+    local reply = contended_sync()
+    if reply then return reply end
+end
+
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"

@@ -26,6 +26,7 @@ static ngx_int_t ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf,
     ngx_uint_t phase, ngx_http_handler_pt handler);
 static ngx_int_t ngx_http_dsem_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_dsem_init_process(ngx_cycle_t *cycle);
+static ngx_resolver_t *ngx_http_dsem_resolver(ngx_msec_t *timeout);
 static void ngx_http_dsem_exit_process(ngx_cycle_t *cycle);
 
 
@@ -177,6 +178,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     settings.redis = *dmcf->redis;
     settings.redis.connect_timeout = dmcf->connect_timeout;
     settings.redis.timeout = dmcf->timeout;
+    settings.redis.resolver = ngx_http_dsem_resolver;
     settings.lease = dmcf->lease;
     settings.node = dmcf->node;
     settings.prefix = dmcf->prefix;
@@ -201,6 +203,25 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     }
 
     return ngx_http_dsem_semaphore_init(&settings, max_waiting);
+}
+
+
+/* of the configuration in force: a single process may have read it anew */
+
+static ngx_resolver_t *
+ngx_http_dsem_resolver(ngx_msec_t *timeout)
+{
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_cycle_get_module_main_conf(ngx_cycle,
+                                               ngx_http_dsem_module);
+    if (dmcf == NULL) {
+        return NULL;
+    }
+
+    *timeout = dmcf->resolver_timeout;
+
+    return dmcf->resolver;
 }
 
 

@@ -20,7 +20,8 @@ end
 -- requests by their local shares, which Redis does not count. Then nothing is
 -- granted for a quarter of a lease, so that all sessions can declare first; a
 -- census does not end this pause. A forward step of the host's clock causes
--- the same pause and nothing else.
+-- the same pause and nothing else. Returns how far the wall clock has moved
+-- since it was read last, in ms.
 local function clock_tick(shard, lease)
     local now = wall_now()
     local passed = now - shard.wall
@@ -31,4 +32,5 @@ local function clock_tick(shard, lease)
         redis.call('HSET', shard.key, 'pause', pause)
         shard.recover_until = math.max(shard.recover_until, pause)
     end
+    return passed
 end

@@ -107,8 +107,3 @@ local function contended_sync()
     end
     return reply
 end
-
-if usual and call_acquires + 0 <= 1 then
-    local reply = contended_sync()
-    if reply then return reply end
-end

@@ -1,83 +1,72 @@
--- The two paths that most calls of sync take, before anything else of it is
--- even defined. Whatever they do not understand is left to the rest of the
--- script, which begins with what was read here. Neither writes before it is
--- certain to end the call; the rules are those of the rest.
+-- The quiet path: nothing waits, all that is acquired is free, and nothing else
+-- has to be looked at. Most calls end here, before anything else of sync is
+-- even defined. Whatever the path does not understand is left as it is, for
+-- the rest of sync. It does not write before it is certain to succeed; its
+-- rules are those of the rest.
 --
--- Both need a call without cancels and checks of a known session and
+-- It needs changes without cancels and checks, of a known session and
 -- generation, and a state without order, recovery, newly ended sessions and
 -- parked tickets.
 --
--- shard_values: head, entry of the session, order and, where the limit is a
--- literal one, limits of the name; semaphore_values: head and account of the
--- session.
+-- All that a function needs are its parameters: variables shared by functions
+-- would cost each call more. Values are strings as read, unless told otherwise.
 
--- The call, as strings; nil: not understood.
-local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
-    call_acquires = string.match(ARGV[2] or '',
-        '^(%d+) (%d+) (%d+) (%d+) ([0-7]) (%d+) 0 (%d+) 0$')
-local usual_order = 'order:' .. (ARGV[3] or '')
-
-local shard_values
-if call_flags and call_flags < '4' then
-    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
-        usual_order)
-else
-    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
-        usual_order, 'limit:' .. (ARGV[3] or ''))
-end
-local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
-
--- The shard, as strings; usual: call and shard are understood.
-local shard_gen, shard_clock, shard_until, shard_ended = string.match(
-    shard_values[1] or '', '^2 (%d+) (%d+) %d+ (%d+)( %d+ )')
-local usual = call_epoch and call_gen == shard_gen and not shard_values[3]
-    and not semaphore_values.err
-    and (shard_until == '0' or shard_until - shard_clock <= 0)
-    and string.match(shard_values[2] or '', '^%d+') == call_epoch
-    and #call_limit <= 15 and #call_released <= 15
-
--- The sum of the acquired weights.
-local usual_weight = 0
-for i = 4, usual and 3 + call_acquires or 0 do
-    local weight, class = string.match(ARGV[i] or '',
-        '^%d+ (%d+) (%-?%d) %d+$')
-    if not weight or weight == '0' or class == '8' or class == '9'
-        or class == '-9'
+-- If the session is known and the shard understood: " <ended> ", and the
+-- clock. values: head, and entry of the session.
+local function usual_shard(values, gen, epoch)
+    local current, clock, ends, ended = string.match(values[1] or '',
+        '^2 (%d+) (%d+) %d+ (%d+)( %d+ )')
+    if current == gen and (ends == '0' or ends - clock <= 0)
+        and string.match(values[2] or '', '^%d+') == epoch
     then
-        usual = false
-        break
-    end
-    usual_weight = usual_weight + weight
-end
-
--- The limit in force, where no order is, as text; none: the stored one.
-local usual_limit
-if usual then
-    call_flags, call_released = tonumber(call_flags), tonumber(call_released)
-    usual_limit = call_flags >= 4 and shard_values[4]
-        and string.match(shard_values[4], '^%d+')
-    if not usual_limit and call_acquires ~= '0' and call_flags % 2 == 1 then
-        usual_limit = call_limit
+        return ended, clock
     end
 end
 
--- One call in ten leaves it to the rest of the script to look whether the
--- expiry has to be set again.
-local usual_touch = usual and string.byte(call_number, -1) == 48
+-- Whether the changes of one semaphore are understood: the sum of the acquired
+-- weights (a number), and the limit in force; no limit: the stored one. The
+-- acquires begin at ARGV[first]; their number, flags and released are numbers;
+-- order and lowest: fields of the shard, lowest only for a literal limit.
+local function usual_changes(first, acquires, limit, flags, released, order,
+    lowest)
+    if order or #limit > 15 or flags > 15 or released >= 1e15 then
+        return nil
+    end
+    local weights = 0
+    for i = first, first + acquires - 1 do
+        local weight, class = string.match(ARGV[i] or '',
+            '^%d+ (%d+) (%-?%d) %d+$')
+        if not weight or weight == '0' or class == '8' or class == '9'
+            or class == '-9'
+        then
+            return nil
+        end
+        weights = weights + weight
+    end
+    local in_force = lowest and string.match(lowest, '^%d+')
+    if in_force then
+        -- a message about another node is to be sent
+        if flags >= 8 and in_force - limit < 0 then return nil end
+    elseif acquires > 0 and flags % 2 == 1 then
+        in_force = limit
+    end
+    return weights, in_force
+end
 
 -- The head from seq on: of a semaphore that begins, with places at the clock,
 -- or after the reuse of an account has changed.
-local function quiet_rest(rest, keeps, reuse)
+local function quiet_rest(rest, keeps, reuse, key, shard)
     if not rest then
         -- accounts of another layout may be left over
-        redis.call('UNLINK', KEYS[2])
+        redis.call('UNLINK', key)
         local t = redis.call('TIME')
-        local wall = string.match(shard_values[1], '^%d+ %d+ %d+ (%d+)')
-        local lease = string.match(shard_values[2], '^%d+ %d+ (%d+)')
+        local clock, wall, ended = string.match(shard[1],
+            '^%d+ %d+ (%d+) (%d+) %d+( %d+ )')
+        local lease = string.match(shard[2], '^%d+ %d+ (%d+)')
         local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
-        rest = string.format(' %d%s%s 0 0 0 0', shard_clock
+        rest = string.format(' %d%s%s 0 0 0 0', clock
             + math.min(math.max(passed, 0), math.floor(lease / 4)),
-            shard_ended, shard_clock)
+            ended, clock)
     end
     if keeps == reuse then return rest end
     local before, active, recalled, after = string.match(rest,
@@ -86,56 +75,55 @@ local function quiet_rest(rest, keeps, reuse)
         .. recalled - (reuse == '2' and 1 or 0) .. after
 end
 
--- Nothing waits, and all that is acquired is free. Returns the reply, or nil.
-local function quiet_sync()
-    local head = semaphore_values[1]
-    local own = head and semaphore_values[2]
-    local held, stored, rest = 0, call_limit, nil
+-- Executes the changes of one semaphore. Returns what follows the status in the
+-- reply of sync, for one acquire at most; nil: something is unusual. shard and
+-- values: what was read of the shard, and head and account of the semaphore.
+local function quiet_sync(key, queue, shard, values, ended, epoch, acquires,
+    limit, flags, released, weights, in_force)
+    local head = values[1]
+    local own = head and values[2]
+    local held, stored, rest = 0, limit, nil
     if head then
         held, stored, rest = string.match(head,
             '^(%d+) 0 (%d+)( %d+ %d+ %d+ %d+ %d+ 0 %-?%d+)$')
-        if not rest or usual_touch
-            or not string.find(rest, shard_ended, 1, true)
-        then
+        if not rest or not string.find(rest, ended, 1, true) then
             return nil
         end
     end
-    local epoch, kept, reuse = call_epoch, 0, ''
+    local counted, kept, reuse = epoch, 0, ''
     if own then
-        epoch, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
+        counted, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
     end
-    if epoch ~= call_epoch then return nil end
-    local limit, change = usual_limit or stored, usual_weight - call_released
-    local total, now = held + change, kept + change
-    local in_force = tonumber(limit)
-    if now < usual_weight or total > in_force then return nil end
+    if counted ~= epoch then return nil end
+    in_force = in_force or stored
+    local change = weights - released
+    local total, now, most = held + change, kept + change, tonumber(in_force)
+    if now < weights or total > most then return nil end
 
-    local keeps = now > 0 and call_flags % 4 >= 2 and '1' or ''
+    local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
     if total == 0 then
-        if head then redis.call('UNLINK', KEYS[2], KEYS[3]) end
-    elseif change ~= 0 or limit ~= stored or keeps ~= reuse then
+        if head then redis.call('UNLINK', key, queue) end
+    elseif change ~= 0 or in_force ~= stored or keeps ~= reuse then
         if not head or keeps ~= reuse then
-            rest = quiet_rest(rest, keeps, reuse)
+            rest = quiet_rest(rest, keeps, reuse, key, shard)
         end
         local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
             or ' 0')
-        redis.call('HSET', KEYS[2], '.', total .. ' 0 ' .. limit .. rest,
+        redis.call('HSET', key, '.', total .. ' 0 ' .. in_force .. rest,
             ARGV[1], account)
-        if now == 0 then redis.call('HDEL', KEYS[2], ARGV[1]) end
-        if not head then redis.call('PEXPIRE', KEYS[2], 2592000000) end
+        if now == 0 then redis.call('HDEL', key, ARGV[1]) end
+        if not head then redis.call('PEXPIRE', key, 2592000000) end
     end
 
-    local granted, zero
-    if call_acquires ~= '0' then granted, zero = 1, 0 end
-    local reply = { ARGV[1], tonumber(epoch), tonumber(call_number), 0, total,
-        in_force, 0, 0, now, 0, 1, 0, granted, zero, zero }
-    for i = 16, 12 + 3 * call_acquires, 3 do
-        reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
-    end
-    return reply
+    if acquires == 0 then return total, most, 0, 0, now, 0, 1, 0 end
+    return total, most, 0, 0, now, 0, 1, 0, 1, 0, 0
 end
 
-if usual then
-    local reply = quiet_sync()
-    if reply then return reply end
+-- Adds the other acquires to a reply that ends at last. Returns its new end.
+local function quiet_others(reply, last, acquires)
+    for i = last + 1, last + 3 * (acquires - 1), 3 do
+        reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
+        last = i + 2
+    end
+    return last
 end

@@ -4,7 +4,7 @@
 
 -- Accounts looked at by one call. Of more accounts, some are looked at, and
 -- others by the next call; the field "recall" has the cursor.
-local RECALL_ACCOUNTS = 48
+local RECALL_ACCOUNTS = 24
 
 -- Reads accounts that may have idle permits. Returns whether these are all.
 local function recall_accounts(sem)

@@ -329,6 +329,10 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    if (ngx_http_dsem_conf_names(cf, dmcf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     return NGX_CONF_OK;
 }
 

@@ -83,6 +83,8 @@ typedef struct {
 
 typedef struct {
     ngx_http_dsem_redis_settings_t  *redis;
+    ngx_resolver_t            *resolver;    /* NULL: none at http level */
+    ngx_msec_t                 resolver_timeout;
     ngx_msec_t                 connect_timeout;
     ngx_msec_t                 timeout;
     ngx_msec_t                 lease;
@@ -130,6 +132,10 @@ ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
 ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
     ngx_str_t *values);
+
+/* conf_names */
+ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

@@ -82,6 +82,8 @@ static ngx_int_t ngx_http_dsem_redis_password(ngx_conf_t *cf,
 static ngx_int_t ngx_http_dsem_redis_password_file(ngx_conf_t *cf,
     ngx_str_t *path, ngx_http_dsem_secret_t *password);
 static void ngx_http_dsem_redis_wipe(ngx_conf_t *cf, ngx_str_t *value);
+static void ngx_http_dsem_redis_wipe_text(u_char *start, u_char *last,
+    ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_redis_auth(ngx_conf_t *cf,
     ngx_http_dsem_login_t *login, ngx_str_t *user,
     ngx_http_dsem_secret_t *password);
@@ -422,14 +424,15 @@ ngx_http_dsem_redis_servers(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 }
 
 
-/* names are resolved here, as nothing may block while serving */
+/* a name is resolved later: whether there is a resolver is not known yet */
 
 static ngx_int_t
 ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *address,
     ngx_http_dsem_server_t *server)
 {
-    ngx_url_t  u;
+    ngx_url_t         u;
+    static ngx_str_t  local = ngx_string("localhost");
 
     if (ngx_strlcasestrn(address->data, address->data + address->len,
                          (u_char *) "://", 3 - 1))
@@ -445,6 +448,7 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_memzero(&u, sizeof(ngx_url_t));
 
     u.url = *address;
+    u.no_resolve = 1;
     u.default_port = (settings->mode == NGX_HTTP_DSEM_MODE_SENTINEL)
                      ? NGX_HTTP_DSEM_SENTINEL_PORT : NGX_HTTP_DSEM_REDIS_PORT;
 
@@ -471,11 +475,10 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
     server->port = u.port;
     server->addrs = u.addrs;
     server->naddrs = u.naddrs;
-    server->resolve = (u.family != AF_UNIX
-                       && ngx_strlchr(u.host.data, u.host.data + u.host.len,
-                                      ':') == NULL
-                       && ngx_inet_addr(u.host.data, u.host.len)
-                          == INADDR_NONE);
+    server->resolve = (u.naddrs == 0
+                       && (u.host.len != local.len
+                           || ngx_strncasecmp(u.host.data, local.data,
+                                              local.len) != 0));
 
     return NGX_OK;
 }
@@ -643,27 +646,64 @@ ngx_http_dsem_redis_password_file(ngx_conf_t *cf, ngx_str_t *path,
 }
 
 
-/* the word, and the text that it was read from */
+/*
+ * The word, and the text that it was read from: in the buffer of the file,
+ * what is read already, and what an earlier part of the file has left behind;
+ * in the copy for "nginx -T", which a build with debugging always has.
+ */
 
 static void
 ngx_http_dsem_redis_wipe(ngx_conf_t *cf, ngx_str_t *value)
 {
-    u_char     *p, *last;
-    ngx_buf_t  *b;
+    ngx_buf_t  *b, *dump;
 
-    b = cf->conf_file ? cf->conf_file->buffer : NULL;
+    if (cf->conf_file && cf->conf_file->buffer) {
+        b = cf->conf_file->buffer;
+        dump = cf->conf_file->dump;
 
-    if (b) {
-        last = b->pos - value->len;
+        ngx_http_dsem_redis_wipe_text(b->start, b->pos, value);
+        ngx_http_dsem_redis_wipe_text(b->last, b->end, value);
 
-        for (p = b->start; p <= last; p++) {
-            if (ngx_memcmp(p, value->data, value->len) == 0) {
-                ngx_memset(p, 'x', value->len);
-            }
+        if (dump) {
+            ngx_http_dsem_redis_wipe_text(dump->start,
+                                          dump->last - (b->last - b->pos),
+                                          value);
         }
     }
 
     ngx_explicit_memzero(value->data, value->len);
+}
+
+
+/*
+ * From the last "password=" on, as the text may have quotes and escapes that
+ * the word has not.
+ */
+
+static void
+ngx_http_dsem_redis_wipe_text(u_char *start, u_char *last, ngx_str_t *value)
+{
+    u_char  *p;
+    size_t   len;
+
+    static u_char  name[] = "password=";
+
+    len = sizeof(name) - 1;
+
+    for (p = last - len; p >= start; p--) {
+        if (ngx_memcmp(p, name, len) == 0) {
+            p += len;
+
+            if ((size_t) (last - p) >= value->len
+                && ngx_memcmp(p, value->data, value->len) == 0)
+            {
+                last = p + value->len;
+            }
+
+            ngx_memset(p, 'x', last - p);
+            return;
+        }
+    }
 }
 
 

@@ -52,12 +52,13 @@ ngx_http_dsem_backoff_lost(ngx_http_dsem_backoff_t *backoff,
 
 /*
  * ms before the next attempt, once the connection is lost.  A quarter is
- * random, so that a fleet does not reconnect in step.
+ * random, so that a fleet does not reconnect in step.  "attempts" were made
+ * without a pause between them: each further one has its pause now.
  */
 
 ngx_msec_t
 ngx_http_dsem_backoff_pause(ngx_http_dsem_backoff_t *backoff,
-    ngx_msec_t longest)
+    ngx_msec_t longest, ngx_uint_t attempts)
 {
     ngx_uint_t  n;
     ngx_msec_t  pause;
@@ -69,5 +70,5 @@ ngx_http_dsem_backoff_pause(ngx_http_dsem_backoff_t *backoff,
         pause = ngx_min(ngx_http_dsem_backoff_pauses[n], longest);
     }
 
-    return pause - (ngx_msec_t) ngx_random() % (pause / 4 + 1);
+    return attempts * pause - (ngx_msec_t) ngx_random() % (pause / 4 + 1);
 }

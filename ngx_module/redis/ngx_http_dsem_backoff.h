@@ -24,7 +24,7 @@ void ngx_http_dsem_backoff_usable(ngx_http_dsem_backoff_t *backoff);
 void ngx_http_dsem_backoff_lost(ngx_http_dsem_backoff_t *backoff,
     ngx_msec_t heartbeat);
 ngx_msec_t ngx_http_dsem_backoff_pause(ngx_http_dsem_backoff_t *backoff,
-    ngx_msec_t longest);
+    ngx_msec_t longest, ngx_uint_t attempts);
 
 
 #endif /* _NGX_HTTP_DSEM_BACKOFF_H_INCLUDED_ */

@@ -18,7 +18,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_breaker.h"
-#include "ngx_http_dsem_tls.h"
 
 
 /* ms between log lines while Redis is unavailable */
@@ -78,19 +77,13 @@ ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker)
 }
 
 
-void
-ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker)
-{
-    breaker->pending = "connect timed out";
-}
-
-
-/* there is a peer, which may have no TLS */
+/* pending: what is waited for, if it is waited for too long */
 
 void
-ngx_http_dsem_breaker_securing(ngx_http_dsem_breaker_t *breaker)
+ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,
+    const char *pending)
 {
-    breaker->pending = NGX_HTTP_DSEM_TLS_SILENT;
+    breaker->pending = pending;
 }
 
 
@@ -197,11 +190,13 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 
 /*
  * The pause before the next attempt, in ms, once the connection is gone.
- * The rest of the time to connect goes on.
+ * The rest of the time to connect goes on.  "attempts" have failed since the
+ * last pause; 0: the next one is made at once.
  */
 
 ngx_msec_t
-ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker)
+ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
+    ngx_uint_t attempts)
 {
     ngx_msec_int_t  left;
 
@@ -214,8 +209,12 @@ ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker)
                                    ngx_max(left, 1));
     }
 
+    if (attempts == 0) {
+        return 1;
+    }
+
     return ngx_http_dsem_backoff_pause(&breaker->backoff,
-                                       breaker->settings->backoff);
+                                       breaker->settings->backoff, attempts);
 }
 
 

@@ -52,15 +52,16 @@ void ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
 void ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_stop(ngx_http_dsem_breaker_t *breaker);
 
-void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker);
-void ngx_http_dsem_breaker_securing(ngx_http_dsem_breaker_t *breaker);
+void ngx_http_dsem_breaker_connecting(ngx_http_dsem_breaker_t *breaker,
+    const char *pending);
 void ngx_http_dsem_breaker_connected(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     ngx_str_t *server);
 ngx_int_t ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up);
-ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker);
+ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
+    ngx_uint_t attempts);
 void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
     ngx_uint_t passed);

@@ -44,8 +44,11 @@ struct ngx_http_dsem_connection_s {
     redisAsyncContext                    *ac;       /* NULL: freed */
     ngx_connection_t                     *c;
     ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
-    ngx_addr_t                           *addr;
     ngx_log_t                             log;
+
+    ngx_addr_t                            addr;     /* the peer's may change */
+    ngx_sockaddr_t                        sockaddr;
+    u_char                                text[NGX_SOCKADDR_STRLEN];
 
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
@@ -121,11 +124,12 @@ static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
 
 
 /*
- * Begins to connect to addr (which must outlive the connection, as must the
- * login); after "timeout" ms without success it fails.  NULL if that cannot
- * even begin: no memory, no socket, refused at once; the buffer "reason" has
- * the cause.  Otherwise either "connected" or "failed" follows, never before
- * this has returned.  A login that is refused is a protocol error, later.
+ * Begins to connect to addr, of which it has a copy; the login must outlive
+ * the connection.  After "timeout" ms without success it fails.  NULL if that
+ * cannot even begin: no memory, no socket, refused at once; the buffer
+ * "reason" has the cause.  Otherwise either "connected" or "failed" follows,
+ * never before this has returned.  A login that is refused is a protocol
+ * error, later.
  */
 
 ngx_http_dsem_connection_t *
@@ -141,10 +145,17 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
         return NULL;
     }
 
-    conn->addr = addr;
     conn->login = login;
     conn->handlers = handlers;
     conn->data = data;
+
+    conn->addr.sockaddr = &conn->sockaddr.sockaddr;
+    conn->addr.socklen = addr->socklen;
+    ngx_memcpy(&conn->sockaddr, addr->sockaddr, addr->socklen);
+
+    conn->addr.name.data = conn->text;
+    conn->addr.name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
+    ngx_memcpy(conn->text, addr->name.data, conn->addr.name.len);
 
     /*
      * nginx would log every attempt; an operator needs one line per change
@@ -153,7 +164,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
 
     conn->log = *ngx_cycle->log;
     conn->log.handler = ngx_http_dsem_connection_log_error;
-    conn->log.data = addr;
+    conn->log.data = conn;
     conn->log.action = NULL;
 
     if (!(conn->log.log_level & NGX_LOG_DEBUG_ALL)) {
@@ -573,7 +584,7 @@ ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
     char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
-                                        conn->addr, reason);
+                                        &conn->addr, reason);
 
     if (conn->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
@@ -1008,9 +1019,10 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
 static u_char *
 ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
 {
-    ngx_addr_t  *addr;
+    ngx_http_dsem_connection_t  *conn;
 
-    addr = log->data;
+    conn = log->data;
 
-    return ngx_snprintf(buf, len, ", dsem redis: %V", &addr->name);
+    return ngx_snprintf(buf, len, ", dsem redis: %V",
+                        &conn->addr.name);
 }

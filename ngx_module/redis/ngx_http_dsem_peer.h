@@ -27,9 +27,11 @@ void ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer);
 
 void ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer);
 void ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer);
-void ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer);
+ngx_uint_t ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer);
+ngx_msec_t ngx_http_dsem_peer_timeout(ngx_http_dsem_peer_t *peer);
 ngx_addr_t *ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer);
 ngx_str_t *ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer);
+const char *ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer);
 
 
 #endif /* _NGX_HTTP_DSEM_PEER_H_INCLUDED_ */

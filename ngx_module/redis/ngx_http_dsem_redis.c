@@ -264,8 +264,21 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
+    ngx_uint_t             known;
+    ngx_http_dsem_info_t  *info;
+
+    info = &redis->calls.info;
+    known = redis->breaker.known;
+
     ngx_http_dsem_peer_good(redis->peer);
-    ngx_http_dsem_breaker_accepted(&redis->breaker, &redis->calls.server);
+    ngx_http_dsem_subscription_follow(redis->subscription);
+    ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
+
+    /* once for each node is enough */
+
+    if (!known && ngx_worker == 0) {
+        ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer));
+    }
 }
 
 
@@ -402,7 +415,8 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
     redis = ev->data;
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
-    ngx_http_dsem_breaker_connecting(&redis->breaker);
+    ngx_http_dsem_breaker_connecting(&redis->breaker,
+                                    ngx_http_dsem_peer_pending(redis->peer));
     ngx_http_dsem_peer_find(redis->peer);
 }
 
@@ -414,15 +428,20 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    char  text[NGX_HTTP_DSEM_REASON_LEN];
+    char        text[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_msec_t  timeout;
 
     if (addr == NULL) {
         ngx_http_dsem_redis_down(redis, reason);
         return;
     }
 
-    redis->conn = ngx_http_dsem_connection_create(addr,
-                                            redis->settings.connect_timeout,
+    ngx_http_dsem_breaker_connecting(&redis->breaker, "connect timed out");
+
+    timeout = redis->breaker.open ? redis->settings.connect_timeout
+                                  : ngx_http_dsem_peer_timeout(redis->peer);
+
+    redis->conn = ngx_http_dsem_connection_create(addr, timeout,
                                             &redis->settings.login,
                                             &ngx_http_dsem_redis_handlers,
                                             redis, text);
@@ -438,7 +457,8 @@ ngx_http_dsem_redis_securing(void *data)
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    ngx_http_dsem_breaker_securing(&redis->breaker);
+    ngx_http_dsem_breaker_connecting(&redis->breaker,
+                                     NGX_HTTP_DSEM_TLS_SILENT);
 }
 
 
@@ -458,7 +478,8 @@ ngx_http_dsem_redis_connected(void *data)
      * with an error that does not name the cause
      */
 
-    if (ngx_http_dsem_script_info(&redis->calls, redis->conn) != NGX_OK
+    if (ngx_http_dsem_script_info(&redis->calls, redis->conn,
+                                  !redis->breaker.known) != NGX_OK
         || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
@@ -660,18 +681,18 @@ ngx_http_dsem_redis_failed(void *data, const char *reason,
 static void
 ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 {
-    ngx_uint_t  was_up;
+    ngx_uint_t  was_up, attempts;
 
     was_up = (redis->state == NGX_HTTP_DSEM_REDIS_UP);
 
     /* before the connection goes: the reason may live in it */
     ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
-    ngx_http_dsem_peer_failed(redis->peer);
+    attempts = ngx_http_dsem_peer_failed(redis->peer);
 
     ngx_http_dsem_redis_close(redis);
 
     ngx_add_timer(&redis->retry,
-                  ngx_http_dsem_breaker_pause(&redis->breaker));
+                  ngx_http_dsem_breaker_pause(&redis->breaker, attempts));
 
     if (was_up) {
         redis->handlers->down(redis->data);

@@ -55,10 +55,6 @@ static ngx_int_t ngx_http_dsem_script_error(
 static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
-static void ngx_http_dsem_script_server(
-    ngx_http_dsem_script_calls_t *calls, char *info);
-static ngx_uint_t ngx_http_dsem_script_field(char *info, const char *field,
-    ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_script_decode(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
@@ -140,23 +136,26 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
- * Asks for the version of the server, for the log; that may be denied.  It is
- * a short command, whose error names the cause where all are rejected.
- * NGX_ERROR: no memory.
+ * Asks the server about itself, for the log; that may be denied.  "all": more
+ * than its version, at a higher price.  It is a short command, whose error
+ * names the cause where all are rejected.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
 ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_connection_t *conn)
+    ngx_http_dsem_connection_t *conn, ngx_uint_t all)
 {
     ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
 
-    ngx_http_dsem_resp_begin(command, 2);
+    ngx_http_dsem_resp_begin(command, all ? 1 : 2);
     ngx_http_dsem_resp_bytes(command, "INFO", sizeof("INFO") - 1);
-    ngx_http_dsem_resp_bytes(command, "server", sizeof("server") - 1);
+
+    if (!all) {
+        ngx_http_dsem_resp_bytes(command, "server", sizeof("server") - 1);
+    }
 
     call = ngx_http_dsem_script_send(calls, conn);
     if (call == NULL) {
@@ -384,7 +383,7 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
         rc = NGX_ERROR;
 
         if (reply->type == REDIS_REPLY_STRING) {
-            ngx_http_dsem_script_server(calls, reply->str);
+            ngx_http_dsem_info_read(&calls->info, reply->str);
             rc = NGX_DONE;
         }
 
@@ -413,7 +412,7 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
             || ngx_strncmp(reply->str, "ERR unknown command",
                            sizeof("ERR unknown command") - 1) == 0))
     {
-        ngx_http_dsem_script_server(calls, "");
+        ngx_http_dsem_info_read(&calls->info, "");
         return NGX_DONE;
     }
 
@@ -426,58 +425,6 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     }
 
     return (call->epoch == calls->identity->epoch) ? NGX_AGAIN : NGX_OK;
-}
-
-
-/* for the log: Valkey also tells the version of Redis that it is like */
-
-static void
-ngx_http_dsem_script_server(ngx_http_dsem_script_calls_t *calls, char *info)
-{
-    u_char      *p;
-    ngx_str_t    version;
-    const char  *name;
-
-    name = "Valkey";
-
-    if (!ngx_http_dsem_script_field(info, "valkey_version:", &version)) {
-        name = "Redis";
-
-        if (!ngx_http_dsem_script_field(info, "redis_version:", &version)) {
-            ngx_str_set(&version, "of unknown version");
-        }
-    }
-
-    p = ngx_snprintf(calls->server_buf, NGX_HTTP_DSEM_SERVER_LEN, "%s %V",
-                     name, &version);
-
-    calls->server.data = calls->server_buf;
-    calls->server.len = p - calls->server_buf;
-}
-
-
-/* the value of a line, as far as it is printable; 0: there is none */
-
-static ngx_uint_t
-ngx_http_dsem_script_field(char *info, const char *field, ngx_str_t *value)
-{
-    char  *p;
-
-    p = ngx_strstr(info, field);
-
-    if (p == NULL) {
-        return 0;
-    }
-
-    value->data = (u_char *) p + ngx_strlen(field);
-
-    for (value->len = 0; value->data[value->len] > ' '; value->len++) {
-        if (value->data[value->len] > '~') {
-            break;
-        }
-    }
-
-    return 1;
 }
 
 

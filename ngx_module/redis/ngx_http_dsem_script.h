@@ -11,13 +11,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_info.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_scripts.h"
 
 
-#define NGX_HTTP_DSEM_SHA_LEN     40
-#define NGX_HTTP_DSEM_SERVER_LEN  64
+#define NGX_HTTP_DSEM_SHA_LEN  40
 
 
 typedef struct {
@@ -28,8 +28,7 @@ typedef struct {
     ngx_http_dsem_identity_t    *identity;
     uint64_t                     number;   /* of the last call */
 
-    ngx_str_t                    server;   /* name and version */
-    u_char                       server_buf[NGX_HTTP_DSEM_SERVER_LEN];
+    ngx_http_dsem_info_t         info;
 
     u_char                       sha[NGX_HTTP_DSEM_NSCRIPTS]
                                     [NGX_HTTP_DSEM_SHA_LEN];
@@ -47,7 +46,7 @@ ngx_int_t ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
 ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_connection_t *conn);
+    ngx_http_dsem_connection_t *conn, ngx_uint_t all);
 ngx_int_t ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_ping(ngx_http_dsem_script_calls_t *calls,

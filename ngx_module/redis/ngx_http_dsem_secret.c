@@ -35,11 +35,7 @@ ngx_http_dsem_secret_create(ngx_http_dsem_secret_t *secret, size_t size)
     }
 
 #ifdef MADV_DONTDUMP
-    if (madvise(p, size, MADV_DONTDUMP) == -1) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, ngx_errno,
-                      "dsem: madvise(MADV_DONTDUMP) failed, "
-                      "a password may be in a core");
-    }
+    (void) madvise(p, size, MADV_DONTDUMP);
 #endif
 
     secret->data = p;

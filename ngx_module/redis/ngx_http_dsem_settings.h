@@ -21,14 +21,21 @@ typedef enum {
 } ngx_http_dsem_mode_e;
 
 
+/*
+ * The resolver of the configuration in force, NULL if it has none; timeout in
+ * ms.  It may go with the next event: nothing keeps it.
+ */
+typedef ngx_resolver_t *(*ngx_http_dsem_resolver_pt)(ngx_msec_t *timeout);
+
+
 /* one "address" of the directive */
 typedef struct {
     ngx_str_t                 name;        /* for the log: host:port, path */
     ngx_str_t                 host;        /* as written, without the port */
     in_port_t                 port;
     ngx_addr_t               *addrs;       /* when the configuration is read */
-    ngx_uint_t                naddrs;
-    unsigned                  resolve:1;   /* the host is a name */
+    ngx_uint_t                naddrs;      /* may be 0 if "resolve" */
+    unsigned                  resolve:1;   /* the host is a name in DNS */
 } ngx_http_dsem_server_t;
 
 
@@ -49,6 +56,8 @@ typedef struct {
 
     ngx_http_dsem_login_t     login;
     ngx_http_dsem_login_t     sentinel_login;
+
+    ngx_http_dsem_resolver_pt  resolver;   /* NULL: names stay as they are */
 
     ngx_msec_t                connect_timeout;
     ngx_msec_t                timeout;

@@ -26,6 +26,8 @@ struct ngx_http_dsem_subscription_s {
     ngx_http_dsem_redis_settings_t  *settings;
     ngx_http_dsem_peer_t            *peer;
     ngx_http_dsem_connection_t      *conn;      /* NULL: not connected */
+    ngx_sockaddr_t                   sockaddr;  /* of the last attempt */
+    socklen_t                        socklen;   /* 0: there was none */
 
     ngx_event_t                      retry;
     ngx_event_t                      silence;
@@ -155,13 +157,23 @@ static void
 ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 {
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_addr_t                      *addr;
     ngx_http_dsem_redis_settings_t  *settings;
+
+    addr = ngx_http_dsem_peer_addr(subscription->peer);
+
+    if (addr == NULL) {
+        /* until there is one to follow */
+        return;
+    }
 
     settings = subscription->settings;
     subscription->named = 0;
 
-    subscription->conn = ngx_http_dsem_connection_create(
-                                   ngx_http_dsem_peer_addr(subscription->peer),
+    ngx_memcpy(&subscription->sockaddr, addr->sockaddr, addr->socklen);
+    subscription->socklen = addr->socklen;
+
+    subscription->conn = ngx_http_dsem_connection_create(addr,
                                    settings->connect_timeout,
                                    &settings->login,
                                    &ngx_http_dsem_subscription_handlers,
@@ -170,6 +182,33 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
     if (subscription->conn == NULL) {
         ngx_http_dsem_subscription_failed(subscription, reason, 0);
     }
+}
+
+
+/*
+ * A server listens at the address that the peer has found.  If it is another
+ * one than before, messages come from there: the old server may go on
+ * replying.
+ */
+
+void
+ngx_http_dsem_subscription_follow(ngx_http_dsem_subscription_t *subscription)
+{
+    ngx_addr_t  *addr;
+
+    addr = ngx_http_dsem_peer_addr(subscription->peer);
+
+    if (subscription->channel.len == 0
+        || ngx_cmp_sockaddr(&subscription->sockaddr.sockaddr,
+                            subscription->socklen, addr->sockaddr,
+                            addr->socklen, 1)
+           == NGX_OK)
+    {
+        return;
+    }
+
+    ngx_http_dsem_subscription_close(subscription);
+    ngx_http_dsem_subscription_connect(subscription);
 }
 
 
@@ -288,7 +327,7 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
 {
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
-                                   subscription->settings->backoff));
+                                   subscription->settings->backoff, 1));
 }
 
 

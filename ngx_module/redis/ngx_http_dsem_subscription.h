@@ -27,6 +27,8 @@ ngx_http_dsem_subscription_t *ngx_http_dsem_subscription_create(
 ngx_int_t ngx_http_dsem_subscription_start(
     ngx_http_dsem_subscription_t *subscription, ngx_http_dsem_keys_t *keys,
     ngx_http_dsem_identity_t *identity);
+void ngx_http_dsem_subscription_follow(
+    ngx_http_dsem_subscription_t *subscription);
 void ngx_http_dsem_subscription_published(
     ngx_http_dsem_subscription_t *subscription, ngx_uint_t published);
 void ngx_http_dsem_subscription_destroy(

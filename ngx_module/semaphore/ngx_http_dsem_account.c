@@ -328,7 +328,8 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->pending_release
         || account->inflight
         || account->posted
-        || account->delayed)
+        || account->delayed
+        || account->batched)
     {
         return;
     }
@@ -635,6 +636,17 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
 }
 
 
+/* a report was not executed: its permits are still to go back */
+
+void
+ngx_http_dsem_account_unreport(ngx_http_dsem_account_t *account,
+    ngx_int_t weight, ngx_int_t unclaimed)
+{
+    account->pending_release += weight;
+    account->unclaimed += unclaimed;
+}
+
+
 ngx_int_t
 ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 {
@@ -731,6 +743,7 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_forget_usage(account);
 
     account->inflight = 0;
+    account->batched = 0;
     account->check = 0;
     account->synced = 0;
     account->recovering = 0;

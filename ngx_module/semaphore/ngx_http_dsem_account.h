@@ -81,6 +81,7 @@ typedef struct {
     unsigned                   sent_keep:1;   /* with the last sync */
     unsigned                   strict:1;   /* a limit of it has no queue */
     unsigned                   reused:1;   /* since the last sync */
+    unsigned                   batched:1;  /* in a batch, no reply yet */
 } ngx_http_dsem_account_t;
 
 
@@ -127,6 +128,8 @@ void ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_unreport(ngx_http_dsem_account_t *account,
+    ngx_int_t weight, ngx_int_t unclaimed);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
     ngx_int_t counted);

@@ -4,8 +4,9 @@
  *
  * Joins the session to the accounts.  A new epoch resets and declares them;
  * in a ready session the posted ones are synced at the end of each turn of
- * the event loop; while Redis is unavailable they are served without it.
- * Messages are hints, which may be lost: waiting accounts are polled.
+ * the event loop, quiet ones together; while Redis is unavailable they are
+ * served without it.  Messages are hints, which may be lost: waiting accounts
+ * are polled.
  *
  * Called by: semaphore (init), module (exit); nginx and the session, through
  * handlers.
@@ -15,6 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_batch.h"
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_handshake.h"
@@ -102,6 +104,7 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
                  ngx_http_dsem_redis_keys(ngx_http_dsem_session_redis()),
                  ngx_http_dsem_dispatch_flush_handler);
 
+    ngx_http_dsem_batch_reset();
     ngx_memzero(&ngx_http_dsem_dispatch, sizeof(ngx_http_dsem_dispatch_t));
 
     ngx_queue_init(&ngx_http_dsem_dispatch.held_back);
@@ -194,6 +197,8 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
         ngx_http_dsem_account_done(account);
     }
 
+    (void) ngx_http_dsem_batch_send();
+
     ngx_http_dsem_session_drain();
 }
 
@@ -222,7 +227,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         ngx_http_dsem_local_serve(account);
     }
 
-    if (ngx_http_dsem_dispatch_hold_back(account)) {
+    if (ngx_http_dsem_dispatch_hold_back(account) || account->batched) {
         return NGX_OK;
     }
 
@@ -246,7 +251,14 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
 static ngx_int_t
 ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
 {
+    ngx_int_t   rc;
     ngx_uint_t  nasks;
+
+    rc = ngx_http_dsem_batch_gather(account);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
 
     while (account->inflight < NGX_HTTP_DSEM_MAX_INFLIGHT) {
 
@@ -410,6 +422,7 @@ ngx_http_dsem_dispatch_reset(void *data)
 
     counted = 0;
 
+    ngx_http_dsem_batch_reset();
     ngx_http_dsem_hints_not_full();
     ngx_http_dsem_dispatch_heard(data);
 

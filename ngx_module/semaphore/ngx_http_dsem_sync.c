@@ -9,8 +9,12 @@
  * is passed over.  A reply to a command of an older epoch is ignored, and
  * where counts differ nothing is guessed: the session begins anew.
  *
- * Called by: dispatch (when to send), redis (replies) and declare (keys of
- * another type).  The order of arguments and values is that of lua/sync.lua.
+ * A part is the same without cancels and checks, and one of several in a
+ * call.  Redis may leave it alone: then all of it is unsent again.
+ *
+ * Called by: dispatch (when to send), batch (parts), redis (replies) and
+ * declare (keys of another type).  The order of arguments and values is that
+ * of lua/sync.lua and lua/syncs.lua.
  */
 
 
@@ -35,6 +39,11 @@
 /* values in the first argument; the name; then one per cancel, ask, check */
 #define NGX_HTTP_DSEM_SYNC_HEAD          7
 #define NGX_HTTP_DSEM_SYNC_ARGS          1
+
+/* the values of a part, and what its reply begins with */
+#define NGX_HTTP_DSEM_SYNC_PART_VALUES   4
+#define NGX_HTTP_DSEM_SYNC_EXECUTED      0
+#define NGX_HTTP_DSEM_SYNC_LEFT_ALONE    1
 
 /* flags, a sum */
 #define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
@@ -77,7 +86,7 @@ typedef struct {
 
 
 /* a command that is sent; freed when its reply has come or never will */
-typedef struct {
+struct ngx_http_dsem_sync_s {
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
     uint64_t                      epoch;
     ngx_int_t                     held;     /* ledger's sum after it */
@@ -86,8 +95,14 @@ typedef struct {
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */
+
+    /* of the account, if it is not executed */
+    ngx_int_t                     released;   /* by it, permits */
+    ngx_int_t                     unclaimed;  /* before it, permits */
+    ngx_int_t                     sent_limit; /* before it */
+
     ngx_http_dsem_sync_ticket_t   tickets[1];
-} ngx_http_dsem_sync_t;
+};
 
 
 static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
@@ -95,6 +110,10 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
+    int64_t *values);
+static void ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_resp_t *command);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
@@ -103,8 +122,9 @@ static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_sync_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_reply_t *reply);
+    int64_t *values, ngx_uint_t nvalues);
 static void ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     int64_t *values);
 static void ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync,
@@ -189,10 +209,6 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         return ngx_http_dsem_sync_failed(sync);
     }
 
-    if (nasks) {
-        account->sent_limit = account->limit;
-    }
-
     sent = sync->tickets;
 
     for (i = 0; i < ncancels; i++) {
@@ -206,16 +222,45 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         account->ncancels--;
     }
 
-    for (i = 0; i < nasks; i++) {
-        q = ngx_queue_head(&account->asks);
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-
-        ngx_http_dsem_sync_ticket(sent++, ticket, command, 4);
-
-        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
-    }
+    ngx_http_dsem_sync_asks(sync, command);
 
     return ngx_http_dsem_sync_send(sync);
+}
+
+
+/*
+ * Writes the releases and all asks of an account to a call of several.  Until
+ * its reply is read by ngx_http_dsem_sync_part_read() the account sends
+ * nothing else: a cancel must not be executed before its ask.  The caller
+ * frees the part.  NULL: no memory.
+ */
+
+ngx_http_dsem_sync_t *
+ngx_http_dsem_sync_part(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_resp_t *command)
+{
+    int64_t                values[NGX_HTTP_DSEM_SYNC_PART_VALUES];
+    ngx_http_dsem_sync_t  *sync;
+
+    sync = ngx_http_dsem_sync_create(account, 0, account->nasks, 0);
+    if (sync == NULL) {
+        return NULL;
+    }
+
+    ngx_http_dsem_sync_values(sync, values);
+
+    values[NGX_HTTP_DSEM_SYNC_PART_VALUES - 1] = sync->nasks;
+
+    ngx_http_dsem_resp_string(command, &account->node.str);
+    ngx_http_dsem_resp_numbers(command, values,
+                               NGX_HTTP_DSEM_SYNC_PART_VALUES);
+
+    ngx_http_dsem_sync_asks(sync, command);
+
+    account->batched = 1;
+    account->inflight++;
+
+    return sync;
 }
 
 
@@ -241,6 +286,8 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->nasks = nasks;
     sync->nchecks = nchecks;
     sync->check = 0;
+    sync->unclaimed = account->unclaimed;
+    sync->sent_limit = account->sent_limit;
 
     return sync;
 }
@@ -271,19 +318,13 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     keys[0] = account->key;
     keys[1] = account->queue_key;
 
-    account->sent_keep = ngx_http_dsem_idle_allowed(account);
-    account->last_sync = ngx_current_msec;
-    account->refresh = 0;
-
     head[0] = ngx_http_dsem_session_generation();
-    head[1] = account->limit;
-    head[2] = ngx_http_dsem_sync_flags(account);
-    head[3] = ngx_http_dsem_account_report(account);
+
+    ngx_http_dsem_sync_values(sync, &head[1]);
+
     head[4] = sync->ncancels;
     head[5] = sync->nasks;
     head[6] = sync->nchecks;
-
-    sync->held = ngx_http_dsem_account_sum(account);
 
     command = ngx_http_dsem_redis_begin_packed(redis,
                       NGX_HTTP_DSEM_SCRIPT_SYNC, keys, 2, head,
@@ -293,6 +334,54 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     ngx_http_dsem_resp_string(command, &account->node.str);
 
     return command;
+}
+
+
+/* limit, flags, released; the account has sent them from now on */
+
+static void
+ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    account->sent_keep = ngx_http_dsem_idle_allowed(account);
+    account->last_sync = ngx_current_msec;
+    account->refresh = 0;
+
+    if (sync->nasks) {
+        account->sent_limit = account->limit;
+    }
+
+    sync->released = ngx_http_dsem_account_report(account);
+    sync->held = ngx_http_dsem_account_sum(account);
+
+    values[0] = account->limit;
+    values[1] = ngx_http_dsem_sync_flags(account);
+    values[2] = sync->released;
+}
+
+
+/* the oldest asks, behind the cancels */
+
+static void
+ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_resp_t *command)
+{
+    ngx_uint_t               i;
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (i = 0; i < sync->nasks; i++) {
+        q = ngx_queue_head(&sync->account->asks);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+
+        ngx_http_dsem_sync_ticket(&sync->tickets[sync->ncancels + i], ticket,
+                                  command, 4);
+
+        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
+    }
 }
 
 
@@ -397,7 +486,7 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
     switch (reply->status) {
 
     case NGX_HTTP_DSEM_REPLY_OK:
-        rc = ngx_http_dsem_sync_read(sync, reply);
+        rc = ngx_http_dsem_sync_read(sync, reply->values, reply->nvalues);
         break;
 
     case NGX_HTTP_DSEM_REPLY_BROKEN:
@@ -420,21 +509,105 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 }
 
 
+/*
+ * A part of a reply of this epoch; the values that were read are taken off
+ * "rest".  NGX_ERROR: the session begins anew, accounts may be gone.
+ */
+
+ngx_int_t
+ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *rest)
+{
+    int64_t                  *values;
+    ngx_uint_t                nvalues;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    account->batched = 0;
+    account->inflight--;
+
+    values = rest->values;
+    nvalues = 0;
+
+    if (rest->nvalues && values[0] == NGX_HTTP_DSEM_SYNC_LEFT_ALONE) {
+        ngx_http_dsem_sync_undo(sync);
+
+    } else {
+        nvalues = NGX_HTTP_DSEM_SYNC_VALUES
+                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+
+        if (rest->nvalues <= nvalues
+            || values[0] != NGX_HTTP_DSEM_SYNC_EXECUTED)
+        {
+            ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
+                                     "unexpected reply");
+            return NGX_ERROR;
+        }
+
+        if (ngx_http_dsem_sync_read(sync, values + 1, nvalues) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    rest->values += 1 + nvalues;
+    rest->nvalues -= 1 + nvalues;
+
+    ngx_http_dsem_account_post(account);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Redis has left a part alone: all of it is unsent, and goes by a sync of its
+ * own at once.  Until that is sent no permit is kept: Redis would not know to
+ * recall it.
+ */
+
+static void
+ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync)
+{
+    ngx_uint_t                i;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem sync \"%V\": left alone, asks:%ui",
+                   &account->node.str, sync->nasks);
+
+    for (i = 0; i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
+
+        if (ticket) {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+    }
+
+    ngx_http_dsem_account_unreport(account, sync->released, sync->unclaimed);
+
+    account->sent_limit = sync->sent_limit;
+    account->refresh = 1;
+}
+
+
 /* NGX_ERROR: the session begins anew, the account may be gone */
 
 static ngx_int_t
-ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
+    ngx_uint_t nvalues)
 {
     int64_t                  *value, *last;
     ngx_http_dsem_account_t  *account;
 
     account = sync->account;
 
-    if (reply->nvalues < NGX_HTTP_DSEM_SYNC_VALUES
-                         + sync->ncancels
-                         + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
-                         + sync->nchecks)
+    if (nvalues < NGX_HTTP_DSEM_SYNC_VALUES
+                  + sync->ncancels
+                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
+                  + sync->nchecks)
     {
         ngx_http_dsem_redis_drop(ngx_http_dsem_session_redis(),
                                  "reply too short");
@@ -447,10 +620,10 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
         return NGX_ERROR;
     }
 
-    value = reply->values + NGX_HTTP_DSEM_SYNC_VALUES;
-    last = reply->values + reply->nvalues;
+    value = values + NGX_HTTP_DSEM_SYNC_VALUES;
+    last = values + nvalues;
 
-    ngx_http_dsem_sync_read_usage(account, reply->values);
+    ngx_http_dsem_sync_read_usage(account, values);
 
     ngx_http_dsem_sync_read_cancels(sync, value);
     value += sync->ncancels;
@@ -462,7 +635,7 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
     value += sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
 
     if (sync->check
-        && ngx_http_dsem_sync_read_checks(sync, reply->values, value)
+        && ngx_http_dsem_sync_read_checks(sync, values, value)
            != NGX_OK)
     {
         return NGX_ERROR;

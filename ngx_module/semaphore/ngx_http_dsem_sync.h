@@ -11,11 +11,23 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_account.h"
+#include "ngx_http_dsem_resp.h"
+
+
+/* arguments of a part beside those of its asks */
+#define NGX_HTTP_DSEM_SYNC_PART_ARGS  2
+
+
+typedef struct ngx_http_dsem_sync_s  ngx_http_dsem_sync_t;
 
 
 ngx_int_t ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks);
+ngx_http_dsem_sync_t *ngx_http_dsem_sync_part(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
+ngx_int_t ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *rest);
 void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
 
 

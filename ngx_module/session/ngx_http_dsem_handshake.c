@@ -41,6 +41,9 @@
 #define NGX_HTTP_DSEM_BYE_TIMEOUT        2000
 #define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT   150
 
+/* ms; the clock of a host is slewed, or corrected by less */
+#define NGX_HTTP_DSEM_CLOCK_STEP  1000
+
 /* ms between two beats while Redis recovers, at most */
 #define NGX_HTTP_DSEM_RECOVERY_BEAT      200
 
@@ -79,6 +82,7 @@ static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev);
+static void ngx_http_dsem_handshake_clock(int64_t moved);
 static void ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
@@ -547,10 +551,11 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 4)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
         return;
     }
 
+    ngx_http_dsem_handshake_clock(reply->values[4]);
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
     ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
@@ -560,6 +565,30 @@ ngx_http_dsem_handshake_beat_handler(void *data,
                       "dsem: lease of %L sessions expired, their permits are "
                       "released, %L sessions remain",
                       reply->values[1], reply->values[0]);
+    }
+}
+
+
+/*
+ * Redis's clock has moved by so many ms since a command of some worker, which
+ * was no earlier than the last renewal of this one.  More than that, or less
+ * than nothing, is a step of the host's clock.
+ */
+
+static void
+ngx_http_dsem_handshake_clock(int64_t moved)
+{
+    int64_t  step;
+
+    step = moved;
+
+    if (moved > 0) {
+        step = ngx_max(moved - (int64_t) ngx_http_dsem_lease_age(), 0);
+    }
+
+    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: clock of redis stepped by %L ms", step);
     }
 }
 

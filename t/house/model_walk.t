@@ -41,6 +41,14 @@ for my $faults (sort keys %Model::Walk::FAULTS) {
         or diag join "\n", @bad;
 }
 
+# changes of both names in one command
+my @together = (together => 1, limit => 6);
+for my $faults (qw/none break stop loss order/) {
+    my @bad = map { walk($faults, $scripts, $_, undef, @together) } 1 .. $seeds;
+    is @bad, 0, "$faults: walks with names together"
+        or diag join "\n", @bad;
+}
+
 # The walk itself is tested with scripts that are broken on purpose. Where that
 # is seldom seen, the last number is a seed that has seen it.
 for (
@@ -97,6 +105,26 @@ for (
             =~ /: $what /
     } $hint // (), 1 .. 96;
     ok $seed, "own permits, $rule: $what seen";
+    note "seed $seed" if $seed;
+}
+
+my $seed = first { (walk('none', $scripts, $_, undef, @together,
+    broken => 'unsent') // '') =~ /: C2 / } 1 .. 96;
+ok $seed, 'part left alone, not sent again: C2 seen';
+for ([ 'S1', qr/ or total > most/ ], [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/,
+    '%d+' ])
+{
+    my ($what, $from, $to) = @$_;
+    my $found = 0;
+    my $broken = Model::Walk->load($client, sub {
+        my $text = $t->script($_[0]);
+        $found += $text =~ s/$from/$to \/\/ ''/e if $_[0] eq 'syncs';
+        return $text;
+    });
+    is $found, 1, "syncs: broken for $what";
+    $seed = first { (walk('none', $broken, $_, undef, @together) // '')
+        =~ /: $what / } 1 .. 96;
+    ok $seed, "syncs: $what seen";
     note "seed $seed" if $seed;
 }
 

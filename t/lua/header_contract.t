@@ -17,7 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $t = $scripts->t;
 
-for my $script (qw/hello declare declared beat bye sync configure/) {
+for my $script (qw/hello declare declared beat bye sync syncs configure/) {
     open my $file, '<', "$FindBin::Bin/../../lua/$script.lua" or die $!;
     my $text = do { local $/; <$file> };
     my ($head, $body) = $text =~ /\A((?:--[^\n]*\n)+)(.*)\z/s;
@@ -43,9 +43,9 @@ for my $script (qw/hello declare declared beat bye sync configure/) {
 SKIP: {
     my $luacheck = 'luacheck --std lua51 --globals redis KEYS ARGV'
         . ' --ignore 211 --no-cache --codes';
-    skip 'no luacheck', 7 if system 'luacheck --version >/dev/null 2>&1';
+    skip 'no luacheck', 8 if system 'luacheck --version >/dev/null 2>&1';
 
-    for my $script (qw/hello declare declared beat bye sync configure/) {
+    for my $script (qw/hello declare declared beat bye sync syncs configure/) {
         my $path = $t->dir . "/$script.lua";
         open my $file, '>', $path or die $!;
         print {$file} $t->script($script);

@@ -31,7 +31,7 @@ my %argv = (
 sub reply {
     my ($script, $epoch, $number, @argv) = @_;
     my $reply = $scripts->run($script, [ $scripts->keys_of($script, 'api') ],
-        $one->name, $script eq 'sync' ? ("$epoch $number " . shift @argv, @argv)
+        $one->name, $script =~ /^syncs?$/ ? ("$epoch $number " . shift @argv, @argv)
             : ($epoch, $number, @argv));
     is_deeply [ @$reply[0 .. 2] ], [ $one->name, $epoch, $number ],
         "$script: session, epoch, number";
@@ -56,13 +56,16 @@ is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
 is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
     'configure: ok';
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
-is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 8 ], 'beat: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 9 ], 'beat: ok';
 
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
     [ 'ok', 12 + 1 + 2 * 3 + 1 + 1 ], 'sync: ok, one granted';
 is_deeply [ reply('sync', 3, 6, "$gen 4 1 0 0 1 0", 'api', '11 1 0 9') ],
     [ 'ok', 12 + 3 + 1 ], 'sync: second one granted';
+
+is_deeply [ reply('syncs', 3, 8, "$gen", 'api', '4 1 0 1', '12 1 0 9') ],
+    [ 'ok', 4 + 1 ], 'syncs: ok, left alone';
 
 $scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";

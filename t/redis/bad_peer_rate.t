@@ -21,6 +21,9 @@ use Dsem::Control;
 use Dsem::Process;
 use Dsem::Test;
 
+# the peer tells connections by their first command
+delete $ENV{DSEM_ACL};
+
 my $SECONDS = 10;
 
 my $t = Dsem::Test->new;
@@ -129,7 +132,9 @@ package main;
 
 # as many peers as manners, so that all of them take ten seconds together
 my @MANNERS = ('closes at once', qw(closes garbage rejects silent),
-    'closes after hello', 'no messages', 'no messages later', 'refuses');
+    'closes after hello', 'no messages', 'no messages later', 'refuses',
+    'refuses twice');
+my $dns = $t->dns('redis.dsem.test' => [ '127.0.0.1', '127.0.0.2' ]);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -139,6 +144,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
+    resolver %%DNS%%;
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
@@ -165,9 +171,10 @@ for my $manner (@MANNERS) {
             my $control = Dsem::Control::serve($socket, $peer);
             EV::run();
         });
+    my $host = $manner =~ /twice/ ? 'redis.dsem.test' : '127.0.0.1';
     $peer{$manner} = {
         control => Dsem::Control->new($t->dir . "/$name.peer"),
-        node => $t->node($name, $conf, REDIS => "127.0.0.1:$port"),
+        node => $t->node($name, $conf, REDIS => "$host:$port"),
     };
 }
 
@@ -205,7 +212,7 @@ for (@MANNERS) {
     my $control = $peer{$_}{control};
     $peer{$_}{epoch} = epoch($peer{$_}{node});
     $peer{$_}{log} = -s $peer{$_}{node}->dir . '/debug.log';
-    $control->call('listen', 0) if $_ eq 'refuses';
+    $control->call('listen', 0) if /^refuses/;
     $control->call('behave', $_);
     $peer{$_}{began} = now;
 }
@@ -214,7 +221,7 @@ wait_for { now > $began + $SECONDS } 60, 'ten seconds';
 
 for (@MANNERS) {
     my ($control, $node) = @{ $peer{$_} }{qw(control node)};
-    my $kinds = $_ eq 'refuses' ? refused($node, $peer{$_}{log})
+    my $kinds = /^refuses/ ? refused($node, $peer{$_}{log})
         : $control->call('kinds');
     my $seconds = now - $peer{$_}{began};
     my $most = 2 * $seconds;
@@ -234,7 +241,7 @@ for (@MANNERS) {
 for (@MANNERS) {
     my ($control, $node) = @{ $peer{$_} }{qw(control node)};
     my $before = epoch($node);
-    $control->call('listen', 1) if $_ eq 'refuses';
+    $control->call('listen', 1) if /^refuses/;
     $control->call('behave', 'passes');
     my $back = now;
     next if /^no messages/;

@@ -54,13 +54,13 @@ eventually { names() =~ /1-messages$/ && names() =~ /^dsem-edge-1-0 / }
     'named again after a loss';
 $node->quit;
 
-$redis->cmd(qw(ACL SETUSER default -client));
+$redis->cmd(qw(ACL SETUSER), $redis->user, '-client');
 my $denied = $t->node('denied', $conf);
 eventually { subscribers() == 2 } 'denied: subscribed';
 is $denied->get('/?t=1')->status, 200, 'denied: request served';
 is scalar($denied->grep_log(qr/\[(?:warn|error)\]/)), 0, 'denied: no error';
 is scalar($denied->grep_log(qr/lost \(/)), 0, 'denied: connection kept';
-$redis->cmd(qw(ACL SETUSER default +client));
+$redis->cmd(qw(ACL SETUSER), $redis->user, '+client');
 is names(), '', 'denied: no name';
 
 $t->done;

@@ -2,7 +2,7 @@
 
 # The clock of the Redis host is set by a minute or an hour, either way, under
 # load. No lease expires, no permit is lost, and the lease of a node killed
-# right afterwards expires after its real time.
+# right afterwards expires after its real time. Each step is logged once.
 
 use warnings;
 use strict;
@@ -85,8 +85,14 @@ is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'every request served';
 is $up->release_all, 3, 'long requests still running';
 is $_->wait->status, 200, 'long requests served' for @long;
-is scalar(map { $_->grep_log(qr/lease of|resynchronizing|\[warn\].*dsem:/) }
-    $one, $two), 0, 'no lease expired, no warning';
+is scalar(map { $_->grep_log(
+        qr/lease of|resynchronizing|\[warn\].*dsem: (?!clock)/) }
+    $one, $two), 0, 'no lease expired';
+is_deeply [ sort { $a <=> $b } map { /stepped by (-?\d+) ms/
+        ? sprintf '%.0f', $1 / 1000 : () }
+    map { $_->grep_log(qr/\[warn\].*dsem: clock of redis stepped/) }
+    $one, $two ], [ sort { $a <=> $b } @STEPS ],
+    'each step in the log of one worker';
 
 # a lease expires after its real time
 

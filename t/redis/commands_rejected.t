@@ -94,7 +94,7 @@ sub answered {
     ok $said{DEGRADED} && $said{ERROR}, "$name: statuses logged";
 }
 
-sub acl { $redis->cmd(qw(ACL SETUSER default), @_) }
+sub acl { $redis->cmd(qw(ACL SETUSER), $redis->user, @_) }
 
 answered('misconf', 'MISCONF', sub {
         $redis->cmd(qw(CONFIG SET dir /proc), 'save', '3600 1000000');

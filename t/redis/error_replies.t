@@ -63,11 +63,12 @@ sub begin_redis {
 }
 
 my @causes = (
-    [ 'NOAUTH',
+    # another user than that of the test needs no password of the default one
+    ($redis->user eq 'default' ? [ 'NOAUTH',
         sub { config(requirepass => 'x'); $redis->client_kill },
-        sub { config(requirepass => '') } ],
-    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER default -evalsha)) },
-        sub { $redis->cmd(qw(ACL SETUSER default +evalsha)) } ],
+        sub { config(requirepass => '') } ] : ()),
+    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '-evalsha') },
+        sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '+evalsha') } ],
     [ 'LOADING', sub {
             $redis->cmd(qw(DEBUG POPULATE 2000 filler));
             config('key-load-delay' => 5000);

@@ -60,9 +60,9 @@ sub fuzz { return run("$dir/guard", @_) }
 
 make_path($dir);
 
-# make has configured nginx in one of these
+# nginx has been configured in one of these
 my ($nginx) = grep { -f "$_/objs/ngx_auto_headers.h" }
-    "$root/build/nginx", "$root/build/asan/nginx";
+    map { "$root/build/$_" } qw(nginx asan/nginx nginx-source);
 my @folders = grep { -d } "$root/ngx_module", glob "$root/ngx_module/*";
 my ($guard) = grep { -f } map { "$_/ngx_http_dsem_guard.c" } @folders;
 

@@ -16,7 +16,7 @@ use Dsem::Test qw(wait_for eventually);
 my $t = Dsem::Test->new;
 my $up = $t->upstream;
 my $redis = $t->redis;
-$redis->cmd(qw(ACL SETUSER default -info));
+$redis->cmd(qw(ACL SETUSER), $redis->user, '-info');
 
 my $node = $t->node('single', <<'EOF_CONF');
 %%GLOBALS%%
@@ -62,7 +62,7 @@ is $second->wait->status, 200, 'waiting request served';
 is $up->peak, 1, 'limit reached, never exceeded';
 
 # the server itself tells it again
-$redis->cmd(qw(ACL SETUSER default +info));
+$redis->cmd(qw(ACL SETUSER), $redis->user, '+info');
 $redis->client_kill;
 eventually { ($t->state->declared)[0] > 2 } 'declared once more';
 ok $t->state->shard('run'), 'run id known';

@@ -48,7 +48,7 @@ is $node->get('/?t=1')->status, 200, 'request served';
 is scalar($node->grep_log(qr/rejects commands/)), 0, 'nothing logged';
 
 for my $round (1, 2) {
-    $redis->cmd(qw(ACL SETUSER default -publish));
+    $redis->cmd(qw(ACL SETUSER), $redis->user, '-publish');
     eventually { $node->grep_log(
         qr/\[error\].*dsem: .*\(PUBLISH to "dsem:\{0\}:c:a:0:[0-9a-f]{16}"\)/)
         == $round } 'no permission: logged as an error';
@@ -56,7 +56,7 @@ for my $round (1, 2) {
     is scalar($node->grep_log(qr/rejects commands/)), $round, 'logged once';
     is $node->get('/?t=1')->status, 200, 'request served without messages';
 
-    $redis->cmd(qw(ACL SETUSER default +publish));
+    $redis->cmd(qw(ACL SETUSER), $redis->user, '+publish');
     heartbeats();
     is scalar($node->grep_log(qr/rejects commands/)), $round,
         'permission back: nothing logged';

@@ -140,8 +140,11 @@ sub converges {
 
 converges('cut', sub { $redis->client_kill });
 converges('emptied', sub {
+    # in one step: recovery may end before so many orders are set again
+    $redis->cmd('MULTI');
     $redis->cmd('FLUSHALL');
     pause();
+    $redis->cmd('EXEC');
     $redis->client_kill;
 });
 

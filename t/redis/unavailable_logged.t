@@ -112,8 +112,7 @@ SKIP: {
     (my $as_nobody = $conf) =~ s/^(worker_processes)/user nobody nogroup;\n$1/m;
     # the harness says root
     my $globals = join "\n",
-        (Dsem::Node::Conf::has_module()
-            ? 'load_module ' . Dsem::Node::Conf::module() . ';' : ()),
+        Dsem::Node::Conf::load_module(),
         'error_log %%DIR%%/error.log info;', 'pid %%DIR%%/nginx.pid;';
     $as_nobody =~ s/%%GLOBALS%%/$globals/;
     my $lost = $t->node('denied', $as_nobody, REDIS => "unix:$closed/x.sock");

@@ -84,6 +84,9 @@ sub cut_after { $_[0]->_ask('cut_after', $_[1], $_[2] // 's2c') }
 # Passes data in segments of so many bytes; 0: unchanged.
 sub slice { $_[0]->_ask('slice', $_[1]) }
 
+# Replaces what matches in each part of a reply, by as many bytes.
+sub rewrite { $_[0]->_ask('rewrite', $_[1], $_[2]) }
+
 # Sends these bytes on every open connection, by default as if Redis had.
 sub inject { $_[0]->_ask('inject', $_[1], $_[2] // 's2c') }
 

@@ -89,6 +89,7 @@ sub pass {
     my $dir = $side->{dir};
     my $other = $side->{pair}{ $OTHER{$dir} };
     my $due = EV::time() + $self->{delay}{$dir};
+    $bytes =~ s/$self->{from}/$self->{to}/g if $self->{from} && $dir eq 's2c';
     my $size = $self->{slice} || length $bytes;
     while (length $bytes) {
         push @{ $other->{queue} }, [$due, substr $bytes, 0, $size, ''];
@@ -222,6 +223,7 @@ sub do_pieces { $_[0]{pieces} }
 sub do_swallowed { $_[0]{swallowed} }
 sub do_retarget { $_[0]{target} = $_[1] }
 sub do_slice { $_[0]{slice} = $_[1] }
+sub do_rewrite { @{ $_[0] }{qw(from to)} = @_[1, 2]; return 1 }
 
 sub directions {
     my ($dir) = @_;

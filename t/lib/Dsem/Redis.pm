@@ -1,7 +1,8 @@
 package Dsem::Redis;
 
 # A private redis-server: no persistence, TCP and unix socket, log in the test's
-# directory. The test stops, kills, freezes or empties it.
+# directory. The test stops, kills, freezes or empties it. With DSEM_ACL=1
+# nginx is the user of the README, for any prefix, and the test the default one.
 #
 # Called by: Dsem::Test.
 
@@ -36,6 +37,25 @@ sub unix { "$_[0]{dir}/redis.sock" }
 sub pid { $_[0]{process}->pid }
 sub log { "$_[0]{dir}/log" }
 
+# the user that nginx is, and its parameters of "dsem_redis"
+sub user { $ENV{DSEM_ACL} ? 'dsem' : 'default' }
+sub login { $ENV{DSEM_ACL} ? ' user=dsem password=password' : '' }
+
+# Writes the ACL file. Returns the arguments for it.
+sub _acl {
+    my ($self) = @_;
+    return unless $ENV{DSEM_ACL};
+    open my $readme, '<', $self->{t}->root . '/README.md' or croak $!;
+    my $text = do { local $/; <$readme> };
+    my ($user) = $text =~ /^```\n(user dsem .*?)^```$/ms
+        or croak 'no user in README.md';
+    $user = join ' ', split ' ', $user =~ s/([~&])dsem:/$1*:/gr;
+    open my $acl, '>', "$self->{dir}/acl" or croak $!;
+    print $acl "user default on nopass ~* &* +\@all\n$user\n";
+    close $acl;
+    return ('--aclfile', "$self->{dir}/acl");
+}
+
 sub running {
     my ($self) = @_;
     return $self->{process} && $self->{process}->alive;
@@ -52,6 +72,7 @@ sub start {
             '--bind', '127.0.0.1', '--port', $self->{port},
             '--unixsocket', $self->unix, '--dir', $self->{dir},
             '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
+            $self->_acl,
             map({ ("--tls-$_", $self->{tls}{$_}) } sort keys
                 %{ $self->{tls} // {} }),
             @{ $self->{args} },

@@ -18,8 +18,8 @@ package Dsem::Scripts;
 #   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
-#   declare, declared, enter, beat, bye, sync, ask; most return the reply as a
-#   hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
+#   declare, declared, enter, beat, bye, sync, syncs, ask; most return the reply
+#   as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
 #   syncs again while there is more, at most so many times in all; returns the
 #   last reply, with tickets granted by all and the number of syncs.
 
@@ -44,10 +44,10 @@ sub t { $_[0]{t} }
 sub lease { $_[0]{lease} }
 sub state { $_[0]{state} //= Dsem::State->new($_[0]{redis}) }
 
-# KEYS of a script; $name: semaphore, for scripts that need one.
+# KEYS of a script; @names: semaphores, for scripts that need them.
 sub keys_of {
-    my ($self, $script, $name) = @_;
-    return $self->state->keys_of($script, $name);
+    my ($self, $script, @names) = @_;
+    return $self->state->keys_of($script, @names);
 }
 
 # Runs a script with the KEYS and ARGV given; returns the raw reply.
@@ -154,14 +154,17 @@ sub channel {
     return $self->{scripts}->state->channel($self->{name});
 }
 
-# Calls a script and decodes the common part of its reply.
+# Calls a script and decodes the common part of its reply. $name: of the
+# semaphore, or a list of them.
 sub call {
     my ($self, $script, $name, @argv) = @_;
     my $scripts = $self->{scripts};
     my $number = ++$self->{number};
     my @head = ($self->{epoch}, $number);
     @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
-    my $raw = $scripts->run($script, [ $scripts->keys_of($script, $name) ],
+    @head = join ' ', @head, shift @argv if $script eq 'syncs';
+    my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
+    my $raw = $scripts->run($script, \@keys,
         $self->{name}, @head, @argv);
     my ($session, $epoch, $echo, $status, @rest) = @$raw;
     die "$script: reply begins '$session $epoch $echo'\n"
@@ -282,36 +285,71 @@ sub configure {
     return $reply;
 }
 
-# ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...
-sub sync {
-    my ($self, $name, %arg) = @_;
-    my @cancel = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{cancel} // [] };
-    my @ask = map { [ $_->[0], $_->[1] // 1, $_->[2] // 0, $_->[3] // 10 ] }
-        @{ $arg{ask} // [] };
-    my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
+sub acquires { return map { [ $_->[0], $_->[1] // 1, $_->[2] // 0,
+    $_->[3] // 10 ] } @{ $_[0] // [] } }
 
-    my $flags = ($arg{literal} ? 4 : $arg{may_set} // 1)
-        + 2 * ($arg{keep} // 0) + 8 * ($arg{asks_node} // 0);
-    my ($reply, @rest) = $self->call('sync', $name, $self->{gen},
-        $arg{limit} // 1, $flags, $arg{release} // 0, scalar @cancel,
-        scalar @ask, scalar @check, $name,
-        map { "@$_" } @cancel, @ask, @check);
-    return $reply unless $reply->{status} eq 'ok';
+sub flags {
+    my (%arg) = @_;
+    return ($arg{literal} ? 4 : $arg{may_set} // 1) + 2 * ($arg{keep} // 0)
+        + 8 * ($arg{asks_node} // 0);
+}
 
-    @$reply{qw/in_use limit waiting recovery/} = splice @rest, 0, 4;
-    $reply->{account} = [ splice @rest, 0, 2 ];
-    @$reply{qw/may_keep more/} = splice @rest, 0, 2;
-    $reply->{cancelled}{ $_->[0] } = shift @rest for @cancel;
-    for (@ask) {
-        my ($verdict, $place, $position) = splice @rest, 0, 3;
+# What both sync and syncs reply for a semaphore, taken from the list.
+sub decode {
+    my ($rest, $cancel, $ask) = @_;
+    my $reply = { status => 'ok' };
+    @$reply{qw/in_use limit waiting recovery/} = splice @$rest, 0, 4;
+    $reply->{account} = [ splice @$rest, 0, 2 ];
+    @$reply{qw/may_keep more/} = splice @$rest, 0, 2;
+    $reply->{cancelled}{ $_->[0] } = shift @$rest for @$cancel;
+    for (@$ask) {
+        my ($verdict, $place, $position) = splice @$rest, 0, 3;
         $reply->{asked}{ $_->[0] } = {
             verdict => $Dsem::Scripts::VERDICT[$verdict],
             place => $place, position => $position,
         };
     }
+    return $reply;
+}
+
+# ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...
+sub sync {
+    my ($self, $name, %arg) = @_;
+    my @cancel = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{cancel} // [] };
+    my @ask = acquires($arg{ask});
+    my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
+
+    my ($reply, @rest) = $self->call('sync', $name, $self->{gen},
+        $arg{limit} // 1, flags(%arg), $arg{release} // 0, scalar @cancel,
+        scalar @ask, scalar @check, $name,
+        map { "@$_" } @cancel, @ask, @check);
+    return $reply unless $reply->{status} eq 'ok';
+
+    $reply = decode(\@rest, \@cancel, \@ask);
     $reply->{checked}{ $_->[0] } = shift @rest for @check;
     $reply->{granted} = \@rest;
     return $reply;
+}
+
+# Changes of several semaphores: name, { limit, ask, release ... } ...; returns
+# the reply of each, undef where it was left as it is.
+sub syncs {
+    my ($self, @changes) = @_;
+    my (@names, @argv, @asks, @replies);
+    while (my ($name, $arg) = splice @changes, 0, 2) {
+        my @ask = acquires($arg->{ask});
+        push @names, $name;
+        push @asks, \@ask;
+        push @argv, $name, join(' ', $arg->{limit} // 1, flags(%$arg),
+            $arg->{release} // 0, scalar @ask), map { "@$_" } @ask;
+    }
+    my ($reply, @rest) = $self->call('syncs', \@names, $self->{gen}, @argv);
+    for my $ask (@asks) {
+        push @replies, shift @rest ? undef : decode(\@rest, [], $ask);
+    }
+    die "syncs: $reply->{status}, @rest left\n"
+        if $reply->{status} ne 'ok' || @rest;
+    return @replies;
 }
 
 sub sync_all {

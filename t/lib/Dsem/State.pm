@@ -8,7 +8,7 @@ package Dsem::State;
 #   Dsem::State->new($redis, 'bench:{0}')   # $redis: anything with cmd
 #
 # Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
-#   (name => key), census_key, keys_of($script, $name) (KEYS of a script), channel($session),
+#   (name => key), census_key, keys_of($script, @names) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
 #   figures (a hash; active and recalled: sessions with idle permits), accounts
@@ -85,10 +85,10 @@ sub shard_keys {
 }
 
 sub keys_of {
-    my ($self, $script, $name) = @_;
+    my ($self, $script, @names) = @_;
     return $self->key if $script eq 'configure';
-    return $self->key, $self->semaphore_keys($name)
-        if $script =~ /^(sync|declare)$/;
+    return $self->key, map { $self->semaphore_keys($_) } @names
+        if $script =~ /^(syncs?|declare)$/;
     return $self->key, $self->key('sessions'), $self->census_key;
 }
 

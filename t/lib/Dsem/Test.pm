@@ -28,7 +28,7 @@ package Dsem::Test;
 #
 # Tokens: %%PORT%% %%PORT2%%.. (kept over reload), %%REDIS%% %%REDIS_UNIX%%
 #   (of the last $t->redis), %%UPSTREAM%% (host:port of the last upstream),
-#   %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
+#   %%DNS%% (of the last $t->dns), %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
 #   error_log, pid, user), %%HTTP%% (temporary paths, access log, long Redis
 #   timeouts and a short dsem_reuse unless the test sets its own); and those passed as arguments:
 #   $t->node('a', $conf, REDIS => $proxy->address). An unknown token dies.
@@ -37,6 +37,7 @@ package Dsem::Test;
 #   (else the number is not planned; teardown adds its own), done,
 #   redis(%opt) upstream(%opt) node($name, $conf, %tokens)
 #   fleet($n, $conf, %tokens) (nodes n1..), proxy($address), client,
+#   dns(name => [addresses]),
 #   load(%opt) (runs to the end, returns the result), load_start(%opt)
 #   (returns Dsem::Load with ->wait), test_conf($conf, %tokens): (exit status,
 #   stderr) of nginx -t, script($name): assembled Lua text, state: what the
@@ -86,6 +87,7 @@ package Dsem::Test;
 #   count => n, dir => 's2c') swallowed pieces
 #   cut_after($bytes, $dir) slice($bytes) inject($bytes, $dir) refuse(1|0)
 #   retarget($address).
+# Dns: address, set($name, @addresses) (none: NXDOMAIN), silent(1|0), questions.
 #   (swallow: by default every pub/sub message; without arguments: no more).
 #   $dir is c2s, s2c or both.
 #
@@ -103,6 +105,7 @@ use File::Basename qw(basename dirname);
 use File::Path qw(make_path remove_tree);
 
 use Dsem::Client;
+use Dsem::Dns;
 use Dsem::Load;
 use Dsem::Node;
 use Dsem::Ports;
@@ -150,7 +153,7 @@ sub new {
     return $current = bless {
         dir => $dir, lease => 5, expected => [], expect_held => 0,
         owner_pid => $$, redis => [], upstreams => [], nodes => [],
-        proxies => [], loads => [], %opt,
+        proxies => [], dns => [], loads => [], %opt,
     }, $class;
 }
 
@@ -225,6 +228,14 @@ sub proxy {
     my $proxy = Dsem::Proxy->new($self, "proxy$n", $target);
     push @{ $self->{proxies} }, $proxy;
     return $proxy;
+}
+
+sub dns {
+    my ($self, %record) = @_;
+    my $n = @{ $self->{dns} } + 1;
+    my $dns = Dsem::Dns->new($self, "dns$n", %record);
+    push @{ $self->{dns} }, $dns;
+    return $dns;
 }
 
 sub node {

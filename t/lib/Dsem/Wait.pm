@@ -5,7 +5,8 @@ package Dsem::Wait;
 # DSEM_TIME_FACTOR for slow builds (sanitizers, valgrind).
 #
 # A deadline counts only the time in which this process could run: on a busy or
-# suspended machine the awaited process does not run either.
+# suspended machine the awaited process does not run either. Of a check that
+# takes long it counts a part, as nothing tells which of the two it was.
 #
 # Called by: the whole harness; tests import it from Dsem::Test.
 
@@ -22,8 +23,9 @@ our @EXPORT_OK = qw(wait_for eventually now poll time_factor);
 # seconds; long, because only failures take so long
 use constant DEADLINE => 15;
 
-# seconds; checking the condition takes a few ms, a longer step is the machine's
-use constant { PAUSE => 0.005, LOOK => 0.020 };
+# seconds; checking the condition takes a few ms, most of a longer step is the
+# machine's
+use constant { PAUSE => 0.005, LOOK => 0.020, PART => 0.2 };
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
@@ -40,7 +42,8 @@ sub poll {
         return if $left < 0;
         sleep PAUSE;
         my $took = -$at + ($at = now);
-        $left -= $took < LOOK ? $took : LOOK;
+        $left -= $took < LOOK ? $took
+            : $took * PART < LOOK ? LOOK : $took * PART;
     }
 }
 

@@ -8,6 +8,9 @@ package Model::Walk;
 # reads a key, because a walk in real time could not be repeated; so is the run
 # id. The rest of the scripts is unchanged.
 #
+# With "together" workers send the changes of both names in one command, if
+# that may be possible; with a higher limit it often is.
+#
 # Checked after every step:
 #   S1  the sum of weights of running requests never exceeds the limit, except
 #       requests of a session whose lease expired while they were running, that
@@ -76,7 +79,7 @@ sub new {
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
-        recoveries => 0, by_census => 0, broken => '', %arg,
+        recoveries => 0, by_census => 0, broken => '', together => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     srand $self->{seed};
@@ -96,7 +99,7 @@ sub load {
     my %value = (wall_now => "tonumber(redis.call('GET', 'model:now'))",
         run_read => "redis.call('GET', 'model:run')");
     my %sha;
-    for my $script (qw/hello declare declared beat sync bye configure/) {
+    for my $script (qw/hello declare declared beat sync syncs bye configure/) {
         my $body = $text->($script);
         for (sort keys %value) {
             my $lines = "    return $value{$_}\n";
@@ -179,7 +182,8 @@ sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
     $self->recovery_over if $self->{recovering};
-    my @keys = $self->state->keys_of($script, $name);
+    my @keys = $self->state->keys_of($script, $script eq 'syncs'
+        ? map { $_->{name} } @{ $command->{payload} } : $name);
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
     $self->note(" $script @{ $command->{argv} } =>",
@@ -197,11 +201,30 @@ sub execute {
     $self->recovery($worker, $command, $reply, @published)
         if $self->{loses} && !$reply->[3];
     $self->except_removed if $script eq 'beat' && !$reply->[3] && $reply->[5];
-    $self->in_force($command->{name}, $reply->[5])
-        if $script eq 'sync' && !$reply->[3];
-    $self->in_line($worker, $command, $reply, @published)
-        if $script eq 'sync' && !$reply->[3] && !%{ $self->{can} };
+    return $reply if $reply->[3];
+    $self->synced($worker, $command, $reply, @published)
+        if $script eq 'sync';
+    $self->parts($worker, $command, @$reply) if $script eq 'syncs';
     return $reply;
+}
+
+sub synced {
+    my ($self, $worker, $command, $reply, @published) = @_;
+    $self->in_force($command->{name}, $reply->[5]);
+    $self->in_line($worker, $command, $reply, @published)
+        if !%{ $self->{can} };
+}
+
+# Each executed part is like a sync.
+sub parts {
+    my ($self, $worker, $command, $session, $epoch, $number, $status, @rest)
+        = @_;
+    for (Model::Worker::parts($command, @rest)) {
+        my ($of, @values) = @$_;
+        $self->{count}{ @values ? 'executed' : 'left' }++;
+        $self->synced($worker, { name => $of->{name}, payload => $of },
+            [ $session, $epoch, $number, $status, @values ]) if @values;
+    }
 }
 
 # The exception from S1: requests that run while their session is removed.
@@ -494,6 +517,7 @@ sub timers {
 
 sub requests {
     my ($self, $worker) = @_;
+    $worker->flush_together if $self->{together} && $self->happens(0.5);
     for my $name (@{ $self->{names} }) {
         my @used = sort { $a <=> $b } keys %{ $worker->{used}{$name} };
         my @waiting = $worker->waiting($name);

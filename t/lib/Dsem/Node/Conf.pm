@@ -10,6 +10,8 @@ use warnings;
 
 use Carp qw(croak);
 
+use Dsem::Redis;
+
 my @LOGGED = qw(
     request_id status dsem_status dsem_name dsem_wait_time
     dsem_queue_position dsem_limit dsem_in_use request_uri request_method
@@ -17,20 +19,24 @@ my @LOGGED = qw(
     upstream_response_time http_x_nonce
 );
 
+# undef: linked in
 sub module {
-    return $ENV{DSEM_MODULE}
+    return $ENV{DSEM_STATIC_NGINX} ? undef : $ENV{DSEM_MODULE}
         // Dsem::Test->root . '/build/ngx_http_dsem_module.so';
 }
 
-sub _static { $ENV{DSEM_STATIC_NGINX} }
+sub has_module { !defined module() || -e module() }
 
-sub has_module { _static() || -e module() }
+sub load_module {
+    my $module = module();
+    return defined $module && -e $module ? "load_module $module;" : ();
+}
 
 sub _globals {
     my ($self) = @_;
     my $level = $ENV{DSEM_DEBUG} ? 'debug' : 'info';
     return join "\n",
-        (has_module() && !_static() ? 'load_module ' . module() . ';' : ()),
+        load_module(),
         "error_log $self->{dir}/error.log $level;",
         "pid $self->{dir}/nginx.pid;",
         # inherited by the new binary of an upgrade
@@ -67,9 +73,10 @@ sub _token {
     return $self->{name} if $token eq 'NODE';
     return $self->_globals if $token =~ /^(?:TEST_)?GLOBALS$/;
     return $self->_http if $token =~ /^(?:TEST_GLOBALS_)?HTTP$/;
-    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1] : $t->{redis}[-1];
+    my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1]
+        : $token eq 'DNS' ? $t->{dns}[-1] : $t->{redis}[-1];
     croak "nothing started for %%$token%%" unless $of;
-    return $of->address if $token =~ /^(?:UPSTREAM|REDIS)$/;
+    return $of->address if $token =~ /^(?:UPSTREAM|REDIS|DNS)$/;
     return $of->address($1) if $token =~ /^UPSTREAM(\d+)$/;
     return $of->unix if $token eq 'REDIS_UNIX';
     croak "unknown token %%$token%%";
@@ -80,6 +87,8 @@ sub write_conf {
     $self->{conf} = $conf if defined $conf;
     my $text = $self->{conf};
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
+    my $login = Dsem::Redis->login;
+    $text =~ s/(\bdsem_redis\s(?:(?!user=|password)[^;])*);/$1$login;/g;
     $self->{text} = $text;
     my $path = "$self->{dir}/nginx.conf";
     open my $fh, '>', $path or croak "$path: $!";

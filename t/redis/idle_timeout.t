@@ -1,0 +1,47 @@
+#!/usr/bin/perl
+
+# Redis closes idle connections after "timeout" seconds, as load balancers do.
+# The heartbeat is faster than the shortest one, on both connections.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $up = $t->upstream;
+my $redis = $t->redis(args => [qw(--timeout 1)]);
+
+my $node = $t->node('single', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1h;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+is $node->get('/')->status, 200, 'served';
+my $idle = $t->connect;
+$redis->beats(4, 'some seconds without a request');
+ok !eval { $idle->cmd('PING') }, 'an idle connection is closed';
+is scalar($node->grep_log(qr/connected to redis/)), 1, 'connected once';
+is scalar($node->grep_log(qr/reconnecting/)), 0, 'and never lost';
+is $node->get('/')->status, 200, 'served again';
+
+$t->done;

@@ -1,0 +1,116 @@
+#!/usr/bin/perl
+
+# A password is in no log, no response and no core, of the master or of a
+# worker: written in the configuration or read from a file, right or wrong,
+# before and after a reconnect and a reload.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $up = $t->upstream;
+my $redis = $t->redis;
+# the text itself is not in this process
+my $secret = join '', map { chr(97 + int rand 26) } 1 .. 24;
+$redis->cmd(qw(ACL SETUSER app on), ">$secret", qw(~* &* +@all));
+
+my $file = $t->dir . '/password';
+open my $fh, '>', $file or die "$file: $!";
+print $fh "$secret\n";
+close $fh;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    error_log %%DIR%%/debug.log debug;
+    %%PADDING%%
+    dsem_redis %%REDIS%% user=app %%PASSWORD%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# Processes in whose core the password is.
+sub in_core {
+    my ($node) = @_;
+    my @found;
+    for my $pid ($node->pid, $node->workers) {
+        my $core = $t->dir . '/core';
+        qx(gcore -o $core $pid 2>&1);
+        die 'no core' unless -s "$core.$pid";
+        push @found, $pid == $node->pid ? 'master' : 'worker'
+            if system('grep', '-qaF', $secret, "$core.$pid") == 0;
+        unlink "$core.$pid";
+    }
+    return \@found;
+}
+
+# the oracle must be able to find something
+
+my $probe = $t->node('probe', $conf, PADDING => "# $secret",
+    PASSWORD => "password_file=$file");
+is $probe->get('/')->status, 200, 'a password in a comment as well';
+is_deeply in_core($probe), ['master', 'worker'], 'seen in a core';
+$probe->stop;
+
+for my $case (
+    ['file', '', "password_file=$file"],
+    ['literal', '', "password=$secret"],
+    # the directive is read in two parts
+    ['parts', join('', ('# ' . 'x' x 90 . "\n") x 43), "password=$secret"],
+    ['quotes', '', qq("password=\\"$secret"), '"'],
+) {
+    my ($name, $padding, $password, $prefix) = @$case;
+    $prefix //= '';
+    $redis->cmd(qw(ACL SETUSER app resetpass), ">$prefix$secret");
+    my $node = $t->node($name, $conf, PADDING => $padding,
+        PASSWORD => $password);
+    is $node->get('/')->status, 200, "$name: connected";
+    is_deeply in_core($node), [], "$name: in no core";
+
+    $redis->cmd(qw(ACL SETUSER app resetpass >other));
+    $redis->client_kill;
+    eventually { $node->get('/')->status == 503 } "$name: wrong password";
+    my $body = $node->get('/')->body;
+    is_deeply in_core($node), [], "$name: in no core";
+
+    $redis->cmd(qw(ACL SETUSER app), ">$prefix$secret");
+    $node->reload;
+    eventually { $node->get('/')->status == 200 } "$name: reloaded";
+    is_deeply in_core($node), [], "$name: in no core after a reload";
+
+    unlike $body, qr/$secret/, "$name: not in a response";
+    my $logs = join ' ', glob $t->dir . "/$name/*log*";
+    is qx(grep -laF $secret $logs), '', "$name: in no log";
+    $node->stop;
+}
+
+# what "nginx -t" says of wrong words
+
+for my $wrong ("pasword=$secret", "redis://app:$secret\@127.0.0.1:6379",
+    "password=$secret password_file=$file", "password=$secret password=$secret")
+{
+    my ($status, $errors) = $t->test_conf(
+        $conf =~ s/%%PADDING%%//r =~ s/%%PASSWORD%%/$wrong/r);
+    is $status, 1, 'refused';
+    unlike $errors, qr/$secret/, 'without the password';
+}
+
+$t->done;

@@ -1,0 +1,90 @@
+#!/usr/bin/perl
+
+# A store that does not suit is named once at start, by one worker: a policy
+# that evicts keys, a replica that accepts writes, an old version, a hole in
+# Lua. Nothing is said of a store that suits, and service begins all the same.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10;
+            dsem_on_error reject;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# Lines of the log once both workers are connected, and after a reconnect.
+sub said {
+    my ($name, $redis, $address) = @_;
+    my $node = $t->node($name, $conf, REDIS => $address // $redis->address);
+    eventually { $node->grep_log(qr/\[notice\].*connected to redis/) == 2 }
+        "$name: connected";
+    is $node->get('/')->status, 200, "$name: served";
+    $redis->client_kill;
+    eventually { $node->get('/')->status == 200 } "$name: served again";
+    my @lines = map { /dsem: redis \S+ (.*)/ ? $1 : () }
+        grep { !/connected|reconnecting|available|lost its state/ }
+        $node->grep_log(qr/dsem: redis /);
+    $node->stop;
+    return \@lines;
+}
+
+# Debian's versions have the fix, but not its number
+my $redis = $t->redis;
+my $proxy = $t->proxy($redis->address);
+my $hole = qr/^\(.*\) has a hole in its Lua \(CVE-2025-49844\)/;
+
+$proxy->rewrite('(?:redis|valkey)_version:\K\d', '9');
+is_deeply said('fit', $redis, $proxy->address), [], 'fit: nothing said';
+
+$proxy->rewrite('(?:redis|valkey)_version:\K\d\.\d\.\d', '7.0.1');
+my ($line, @more) = said('hole', $redis, $proxy->address)->@*;
+like $line, $hole, 'hole: named';
+is_deeply \@more, [], 'hole: once';
+
+
+# Valkey has its own number
+SKIP: {
+    skip 'no old Valkey', 5 if ($ENV{DSEM_REDIS_SERVER} // '') =~ /valkey/;
+    $proxy->rewrite('redis_version:\K\d\.\d', '6.0');
+    ($line, @more) = said('old', $redis, $proxy->address)->@*;
+    like $line, qr/^is too old \(Redis 6\.0\S+\), version 6\.2 is needed/,
+        'old: named';
+    is_deeply [grep { $_ !~ $hole } @more], [], 'old: once';
+}
+
+my $evicts = $t->redis(args => [qw(--maxmemory 100mb),
+    qw(--maxmemory-policy allkeys-lru)]);
+is_deeply [grep { $_ !~ $hole } said('evicts', $evicts)->@*],
+    ['may evict permits (maxmemory-policy allkeys-lru), set it to noeviction'],
+    'evicts: named';
+
+my $replica = $t->redis(args => ['--replica-read-only', 'no',
+    '--replicaof', '127.0.0.1', $redis->port]);
+is_deeply [grep { $_ !~ $hole } said('replica', $replica)->@*],
+    ['is a replica, permits belong on the master'], 'replica: named';
+
+$t->done;
