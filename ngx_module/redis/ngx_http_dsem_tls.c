@@ -427,10 +427,11 @@ ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
         return NGX_AGAIN;
     }
 
-    /* not the same session once more */
-    ngx_http_dsem_tls_forget(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
-
     if (error == SSL_ERROR_SSL && ERR_peek_error()) {
+
+        /* not the same session once more */
+        ngx_http_dsem_tls_forget(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+
         rc = ngx_http_dsem_tls_refused(ssl, reason);
 
     } else if (err) {

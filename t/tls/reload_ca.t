@@ -60,7 +60,8 @@ certify($tls->issue('next', ca => 'new'));
 eventually { $node->grep_log(
     qr/unavailable \(TLS handshake failed: self-signed certificate/) == 1 }
     'new authority refused';
-is $node->get('/?t=1')->status, 503, 'request refused';
+# until the fence the worker has what it had
+eventually { $node->get('/?t=1')->status == 503 } 'request refused';
 
 $t->expect_log(qr/cannot load "ssl_ca"/);
 open my $fh, '>', $file or die "$file: $!";

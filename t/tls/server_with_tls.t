@@ -43,7 +43,7 @@ EOF_CONF
     my $began = now;
     is $node->get('/?t=1')->status, 503, "$name: request refused";
     wait_for { now > $began + 1 } 5, 'more attempts';
-    my @lines = $node->grep_log(qr/\[(?:warn|error|alert|crit|emerg)\].*dsem: /);
+    my @lines = $tls->unavailable($node);
     is scalar(@lines), 1, "$name: logged once" or diag join "\n", @lines;
     like "@lines", qr/unavailable \(.* \(does the server use TLS\?\)\), /,
         "$name: cause named";

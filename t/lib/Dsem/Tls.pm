@@ -10,6 +10,7 @@ package Dsem::Tls;
 # ca($name): the file of an authority; issue($name, %opt): {cert, key}, files,
 # with ca (name), san, expired; redis(%opt): Dsem::Redis with a port for TLS,
 # options of issue, and auth => 'yes' (client certificates), args, password;
+# unavailable($node): its lines of an unavailable Redis;
 # to($redis, %opt): address and parameters of dsem_redis, address can be given;
 # missing($t): why the module has no TLS, or ''; certificates($t): as new,
 # where the module needs no TLS.
@@ -22,6 +23,8 @@ use warnings;
 use Carp qw(croak);
 use File::Path qw(make_path);
 use Test::More ();
+
+use Dsem::Wait qw(wait_for);
 
 sub new {
     my ($class, $t) = @_;
@@ -131,6 +134,22 @@ sub redis {
         'ca-cert-file' => $self->ca($opt{ca}),
         'auth-clients' => $opt{auth} // 'no',
     }, map { $_ => $opt{$_} } grep { $opt{$_} } qw(args password));
+}
+
+# The lines of a node whose time to connect ended between two attempts: during
+# one, the log names what that attempt waits for.
+sub unavailable {
+    my ($self, $node) = @_;
+    my $line = qr/\[(?:warn|error|alert|crit)\].*dsem: redis .*unavailable \(/;
+    for my $again (1 .. 5) {
+        wait_for { $node->grep_log($line) } 15, 'Redis unavailable';
+        my @lines = $node->grep_log($line);
+        return @lines if $lines[0] !~ /unavailable \((?:connect|no reply)/;
+        $node->stop;
+        $node->clear_logs;
+        $node->start;
+    }
+    return;
 }
 
 sub to {
