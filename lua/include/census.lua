@@ -15,6 +15,10 @@
 -- answered hello or beat, until which the session was certainly registered.
 -- A session whose fence is not after the freshest answer of all may have been
 -- removed before the loss: neither the session nor its number counts.
+--
+-- Where state is lost again during a recovery, sessions that came in between
+-- were registered at the second loss, but not at the first. A number of the
+-- first loss does not include them, so that census decides nothing.
 
 local PENDING, NOT_MEMBER = 2^52, '-inf'
 -- a time before all others, above all pending scores
@@ -24,8 +28,9 @@ local NOTIFIED_AT_ONCE = 256
 
 -- The census that is open or was the last one; nil: none. gen: generation;
 -- begins: clock; lease: ms; any: sessions of the same generation are counted,
--- too, because they were registered with another process; lost: state was
--- lost, so there is a recovery; number: of sessions that were registered;
+-- too, because they were registered with another process; mixed: it decides
+-- nothing; lost: state was lost, so there is a recovery; number: of sessions
+-- that were registered;
 -- number_fence: of the session that told it; freshest: clock time of the last
 -- answer to any session.
 local function census_read(shard, key)
@@ -37,7 +42,8 @@ local function census_read(shard, key)
     return {
         shard = shard, key = key, gen = tonumber(gen),
         begins = tonumber(begins), lease = tonumber(lease),
-        any = any == '1', lost = lost == '1', number = tonumber(number),
+        any = any ~= '0', mixed = any == '2', lost = lost == '1',
+        number = tonumber(number),
         number_fence = tonumber(number_fence), freshest = tonumber(freshest)
     }
 end
@@ -45,7 +51,8 @@ end
 local function census_write(census)
     redis.call('HSET', census.shard.key, 'census', string.format(
         '%.0f %.0f %.0f %d %d %.0f %.0f %.0f', census.gen, census.begins,
-        census.lease, census.any and 1 or 0, census.lost and 1 or 0,
+        census.lease, census.mixed and 2 or census.any and 1 or 0,
+        census.lost and 1 or 0,
         census.number, census.number_fence, census.freshest))
 end
 
@@ -59,6 +66,15 @@ local function census_count(census, offset)
     return redis.call('ZCOUNT', census.key,
         string.format('(%.0f', census.freshest - offset),
         string.format('%.0f', -NEVER - offset))
+end
+
+-- Whether the census before a second loss was open, and had sessions that are
+-- not counted.
+local function census_mixed(census, shard)
+    return census and census.lost and census_open(census, shard.clock)
+        and shard.recover_until > shard.clock
+        and (census.mixed
+            or redis.call('ZCOUNT', census.key, NOT_MEMBER, NOT_MEMBER) > 0)
 end
 
 -- The number of registered sessions. While the state recovers it includes
@@ -82,6 +98,7 @@ local function census_begin(shard, key, before, begins, lease, any)
     local census = {
         shard = shard, key = key, gen = shard.gen, begins = begins,
         lease = lease, any = any, lost = any, freshest = NEVER,
+        mixed = any and census_mixed(before, shard),
         number = census_size(before, shard), number_fence = -NEVER
     }
     redis.call('UNLINK', key)
@@ -138,7 +155,9 @@ end
 -- quarter of a lease at least: new workers may have admitted requests by their
 -- local shares, and have to declare them, although they are not counted.
 local function census_end(census, clock, recover_until, pause)
-    if census.number == 0 or census_count(census, 0) < census.number then
+    if census.mixed or census.number == 0
+        or census_count(census, 0) < census.number
+    then
         return census.begins + census.lease
     end
     local ends = math.max(math.min(recover_until, clock), pause)

@@ -13,7 +13,8 @@
  * own: the password and the database.  They are written before those of the
  * owner, which sees no reply to them.
  *
- * Called by: redis and subscription.  The owner is the only one to close it.
+ * Called by: redis, subscription and sentinel.  The owner is the only one to
+ * close it.
  * After "failed" nothing more is reported and the owner has to close it;
  * after that nothing is reported at all.  It may be closed from inside a
  * handler: the memory stays until the handler has returned.
@@ -453,6 +454,15 @@ ngx_http_dsem_connection_clean(char *text)
             *text = '?';
         }
     }
+}
+
+
+/* replies are those of Sentinel: pairs of strings, or nil */
+
+void
+ngx_http_dsem_connection_pairs(ngx_http_dsem_connection_t *conn)
+{
+    conn->guard.pairs = 1;
 }
 
 

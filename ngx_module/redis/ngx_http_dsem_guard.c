@@ -29,6 +29,10 @@
 /* "message" or "subscribe", the channel, the text or a number */
 #define NGX_HTTP_DSEM_GUARD_MESSAGE       3
 
+/* a host and a port, and the longest of them */
+#define NGX_HTTP_DSEM_GUARD_PAIR          2
+#define NGX_HTTP_DSEM_GUARD_MAX_HOST      255
+
 
 static void *ngx_http_dsem_guard_reject(const redisReadTask *task);
 static ngx_uint_t ngx_http_dsem_guard_subscribed(const redisReadTask *task);
@@ -39,6 +43,8 @@ static ngx_uint_t ngx_http_dsem_guard_message(const redisReadTask *task,
 static ngx_uint_t ngx_http_dsem_guard_is(ngx_str_t *text, const char *str,
     size_t len);
 static void *ngx_http_dsem_guard_string(const redisReadTask *task, char *str,
+    size_t len);
+static ngx_uint_t ngx_http_dsem_guard_pair(const redisReadTask *task,
     size_t len);
 static void *ngx_http_dsem_guard_session(const redisReadTask *task,
     char *str, size_t len);
@@ -161,6 +167,13 @@ ngx_http_dsem_guard_root(const redisReadTask *task, size_t elements)
 
     /* later types are those of RESP3, which no connection of ours speaks */
 
+    if (guard->pairs
+        && task->type == REDIS_REPLY_ARRAY
+        && elements != NGX_HTTP_DSEM_GUARD_PAIR)
+    {
+        return 0;
+    }
+
     return guard->ac->replies.head != NULL
            && elements <= NGX_HTTP_DSEM_GUARD_MAX_ELEMENTS
            && task->type <= REDIS_REPLY_ERROR;
@@ -211,9 +224,19 @@ ngx_http_dsem_guard_is(ngx_str_t *text, const char *str, size_t len)
 static void *
 ngx_http_dsem_guard_string(const redisReadTask *task, char *str, size_t len)
 {
+    ngx_http_dsem_guard_t  *guard;
+
+    guard = task->privdata;
+
     if (task->parent == NULL) {
 
         if (!ngx_http_dsem_guard_root(task, 0)) {
+            return ngx_http_dsem_guard_reject(task);
+        }
+
+    } else if (guard->pairs) {
+
+        if (!ngx_http_dsem_guard_pair(task, len)) {
             return ngx_http_dsem_guard_reject(task);
         }
 
@@ -225,6 +248,16 @@ ngx_http_dsem_guard_string(const redisReadTask *task, char *str, size_t len)
     }
 
     return ngx_http_dsem_guard_defaults->createString(task, str, len);
+}
+
+
+/* an element of a pair */
+
+static ngx_uint_t
+ngx_http_dsem_guard_pair(const redisReadTask *task, size_t len)
+{
+    return task->type == REDIS_REPLY_STRING
+           && len <= NGX_HTTP_DSEM_GUARD_MAX_HOST;
 }
 
 
@@ -258,7 +291,7 @@ ngx_http_dsem_guard_integer(const redisReadTask *task, long long value)
 
     guard = task->privdata;
 
-    if (task->parent == NULL) {
+    if (task->parent == NULL || guard->pairs) {
         /* no command of ours has an integer for a reply */
         return ngx_http_dsem_guard_reject(task);
     }
@@ -290,14 +323,18 @@ static void *
 ngx_http_dsem_guard_array(const redisReadTask *task, int elements)
 #endif
 {
+    ngx_http_dsem_guard_t  *guard;
+
     /* no script of ours nests */
 
     if (task->parent != NULL || !ngx_http_dsem_guard_root(task, elements)) {
         return ngx_http_dsem_guard_reject(task);
     }
 
-    if (!ngx_http_dsem_guard_subscribed(task)) {
-        return ngx_http_dsem_guard_values(task->privdata, elements);
+    guard = task->privdata;
+
+    if (!ngx_http_dsem_guard_subscribed(task) && !guard->pairs) {
+        return ngx_http_dsem_guard_values(guard, elements);
     }
 
     return ngx_http_dsem_guard_defaults->createArray(task, elements);
@@ -335,11 +372,22 @@ ngx_http_dsem_guard_values(ngx_http_dsem_guard_t *guard, size_t elements)
 }
 
 
-/* no command of ours has it for a reply */
+/* of the commands of ours only the question for a pair has it for a reply */
 
 static void *
 ngx_http_dsem_guard_nil(const redisReadTask *task)
 {
+    ngx_http_dsem_guard_t  *guard;
+
+    guard = task->privdata;
+
+    if (guard->pairs
+        && task->parent == NULL
+        && ngx_http_dsem_guard_root(task, NGX_HTTP_DSEM_GUARD_PAIR))
+    {
+        return ngx_http_dsem_guard_defaults->createNil(task);
+    }
+
     return ngx_http_dsem_guard_reject(task);
 }
 

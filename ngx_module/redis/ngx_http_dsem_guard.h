@@ -34,6 +34,7 @@ typedef struct {
     ngx_str_t                      channel;   /* subscribed to */
     ngx_http_dsem_guard_values_t   values;
     unsigned                       subscribed:1;  /* it is a message */
+    unsigned                       pairs:1;     /* of strings, or nil */
     unsigned                       rejected:1;  /* a reply of another shape */
 } ngx_http_dsem_guard_t;
 

@@ -5,7 +5,7 @@
  * Owns the choice of the next address, and the address in use.  A server with
  * several addresses (a name for both families) is tried at each in turn,
  * without a pause before all have failed; one that was good is tried first
- * again.
+ * again.  With Sentinel the choice is that of the sentinels.
  *
  * Called by: redis, before each attempt to connect; subscription, which goes
  * where the commands go.
@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_host.h"
 #include "ngx_http_dsem_peer.h"
+#include "ngx_http_dsem_sentinel.h"
 
 
 /* addresses that are tried without a pause */
@@ -24,27 +25,38 @@
 
 struct ngx_http_dsem_peer_s {
     ngx_http_dsem_redis_settings_t  *settings;
-    ngx_http_dsem_peer_pt            handler;
+    ngx_http_dsem_peer_handlers_t   *handlers;
     void                            *data;
 
-    ngx_http_dsem_host_t            *host;
+    ngx_http_dsem_sentinel_t        *sentinel;  /* NULL: another mode */
+
+    ngx_http_dsem_host_t            *host;      /* NULL: with Sentinel */
     ngx_uint_t                       tried;     /* since the last pause */
     unsigned                         good:1;    /* it accepted a session */
 };
 
 
+static void ngx_http_dsem_peer_found(void *data, ngx_addr_t *addr,
+    const char *reason);
+static void ngx_http_dsem_peer_moved(void *data, const char *reason);
 static void ngx_http_dsem_peer_host_handler(void *data, const char *reason);
 static ngx_uint_t ngx_http_dsem_peer_burst(ngx_http_dsem_peer_t *peer);
 
 
+static ngx_http_dsem_sentinel_handlers_t  ngx_http_dsem_peer_sentinel = {
+    ngx_http_dsem_peer_found,
+    ngx_http_dsem_peer_moved
+};
+
+
 /*
- * settings must outlive the peer; handler is called once after each find,
+ * settings must outlive the peer; "found" is called once after each find,
  * maybe before that returns.  NULL: no memory.
  */
 
 ngx_http_dsem_peer_t *
 ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_peer_pt handler, void *data)
+    ngx_http_dsem_peer_handlers_t *handlers, void *data)
 {
     ngx_http_dsem_peer_t  *peer;
 
@@ -54,13 +66,21 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
     }
 
     peer->settings = settings;
-    peer->handler = handler;
+    peer->handlers = handlers;
     peer->data = data;
 
-    peer->host = ngx_http_dsem_host_create(settings, &settings->servers[0],
-                                           ngx_http_dsem_peer_host_handler,
-                                           peer);
-    if (peer->host == NULL) {
+    if (settings->mode == NGX_HTTP_DSEM_MODE_SENTINEL) {
+        peer->sentinel = ngx_http_dsem_sentinel_create(settings,
+                                                &ngx_http_dsem_peer_sentinel,
+                                                peer);
+    } else {
+        peer->host = ngx_http_dsem_host_create(settings,
+                                               &settings->servers[0],
+                                               ngx_http_dsem_peer_host_handler,
+                                               peer);
+    }
+
+    if (peer->sentinel == NULL && peer->host == NULL) {
         ngx_free(peer);
         return NULL;
     }
@@ -69,12 +89,18 @@ ngx_http_dsem_peer_create(ngx_http_dsem_redis_settings_t *settings,
 }
 
 
-/* the handler is not called any more */
+/* no handler is called any more */
 
 void
 ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 {
-    ngx_http_dsem_host_destroy(peer->host);
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_destroy(peer->sentinel);
+
+    } else {
+        ngx_http_dsem_host_destroy(peer->host);
+    }
+
     ngx_free(peer);
 }
 
@@ -84,9 +110,32 @@ ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer)
 void
 ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer)
 {
-    if (peer->tried || ngx_http_dsem_host_find(peer->host) == NGX_OK) {
-        peer->handler(peer->data, ngx_http_dsem_peer_addr(peer), NULL);
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_find(peer->sentinel);
+        return;
     }
+
+    if (peer->tried || ngx_http_dsem_host_find(peer->host) == NGX_OK) {
+        ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), NULL);
+    }
+}
+
+
+static void
+ngx_http_dsem_peer_found(void *data, ngx_addr_t *addr, const char *reason)
+{
+    ngx_http_dsem_peer_t *peer = data;
+
+    peer->handlers->found(peer->data, addr, reason);
+}
+
+
+static void
+ngx_http_dsem_peer_moved(void *data, const char *reason)
+{
+    ngx_http_dsem_peer_t *peer = data;
+
+    peer->handlers->moved(peer->data, reason);
 }
 
 
@@ -95,7 +144,7 @@ ngx_http_dsem_peer_host_handler(void *data, const char *reason)
 {
     ngx_http_dsem_peer_t *peer = data;
 
-    peer->handler(peer->data, ngx_http_dsem_peer_addr(peer), reason);
+    ngx_http_dsem_peer_found(peer, ngx_http_dsem_peer_addr(peer), reason);
 }
 
 
@@ -104,6 +153,10 @@ ngx_http_dsem_peer_host_handler(void *data, const char *reason)
 void
 ngx_http_dsem_peer_good(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_good(peer->sentinel);
+    }
+
     peer->good = 1;
     peer->tried = 0;
 }
@@ -120,6 +173,11 @@ ngx_uint_t
 ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 {
     ngx_uint_t  tried;
+
+    if (peer->sentinel) {
+        ngx_http_dsem_sentinel_failed(peer->sentinel);
+        return 1;
+    }
 
     ngx_http_dsem_host_cancel(peer->host);
 
@@ -146,6 +204,10 @@ ngx_http_dsem_peer_failed(ngx_http_dsem_peer_t *peer)
 static ngx_uint_t
 ngx_http_dsem_peer_burst(ngx_http_dsem_peer_t *peer)
 {
+    if (peer->sentinel) {
+        return 1;
+    }
+
     return ngx_min(ngx_http_dsem_host_naddrs(peer->host),
                    NGX_HTTP_DSEM_PEER_MAX_BURST);
 }
@@ -172,7 +234,8 @@ ngx_http_dsem_peer_timeout(ngx_http_dsem_peer_t *peer)
 ngx_addr_t *
 ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 {
-    return ngx_http_dsem_host_addr(peer->host);
+    return peer->sentinel ? ngx_http_dsem_sentinel_addr(peer->sentinel)
+                          : ngx_http_dsem_host_addr(peer->host);
 }
 
 
@@ -181,7 +244,15 @@ ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer)
 ngx_str_t *
 ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 {
-    return ngx_http_dsem_host_name(peer->host);
+    ngx_addr_t  *addr;
+
+    if (peer->host) {
+        return ngx_http_dsem_host_name(peer->host);
+    }
+
+    addr = ngx_http_dsem_peer_addr(peer);
+
+    return addr ? &addr->name : &peer->settings->master;
 }
 
 
@@ -190,5 +261,6 @@ ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer)
 const char *
 ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer)
 {
-    return "host not resolved in time";
+    return peer->sentinel ? "no sentinel replies"
+                          : "host not resolved in time";
 }

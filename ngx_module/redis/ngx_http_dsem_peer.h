@@ -15,14 +15,19 @@
 
 typedef struct ngx_http_dsem_peer_s  ngx_http_dsem_peer_t;
 
-/* addr is NULL: there is none, "reason" says why */
-typedef void (*ngx_http_dsem_peer_pt)(void *data, ngx_addr_t *addr,
-    const char *reason);
+/* "reason" is valid during the call only */
+typedef struct {
+    /* after a find; addr is NULL: there is none, for this reason */
+    void                    (*found)(void *data, ngx_addr_t *addr,
+                                     const char *reason);
+    /* the server in use is not the one to connect to any more: find again */
+    void                    (*moved)(void *data, const char *reason);
+} ngx_http_dsem_peer_handlers_t;
 
 
 ngx_http_dsem_peer_t *ngx_http_dsem_peer_create(
-    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_peer_pt handler,
-    void *data);
+    ngx_http_dsem_redis_settings_t *settings,
+    ngx_http_dsem_peer_handlers_t *handlers, void *data);
 void ngx_http_dsem_peer_destroy(ngx_http_dsem_peer_t *peer);
 
 void ngx_http_dsem_peer_find(ngx_http_dsem_peer_t *peer);

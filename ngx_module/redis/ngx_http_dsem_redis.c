@@ -64,6 +64,7 @@ static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
     const char *reason);
 static void ngx_http_dsem_redis_securing(void *data);
+static void ngx_http_dsem_redis_moved(void *data, const char *reason);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
@@ -87,10 +88,17 @@ static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_redis_handlers = {
 };
 
 
+static ngx_http_dsem_peer_handlers_t  ngx_http_dsem_redis_peer = {
+    ngx_http_dsem_redis_connect,
+    ngx_http_dsem_redis_moved
+};
+
+
 /* errors of a server that may soon be ready, or is no master any more */
 static ngx_str_t  ngx_http_dsem_redis_passing[] = {
     ngx_string("LOADING "),
     ngx_string("MASTERDOWN "),
+    ngx_string("NOREPLICAS "),
     ngx_string("READONLY "),
     ngx_null_string
 };
@@ -153,8 +161,7 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
     }
 
     redis->peer = ngx_http_dsem_peer_create(&redis->settings,
-                                            ngx_http_dsem_redis_connect,
-                                            redis);
+                                            &ngx_http_dsem_redis_peer, redis);
     if (redis->peer == NULL) {
         return NGX_ERROR;
     }
@@ -462,6 +469,29 @@ ngx_http_dsem_redis_securing(void *data)
 }
 
 
+/*
+ * Another server is the one to connect to.  The old one may go on replying,
+ * and grants permits of which the new one does not know: no use of it is
+ * right any more.
+ */
+
+static void
+ngx_http_dsem_redis_moved(void *data, const char *reason)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    if (redis->state != NGX_HTTP_DSEM_REDIS_DOWN) {
+        ngx_http_dsem_redis_down(redis, reason);
+    }
+
+    if (redis->retry.timer_set) {
+        ngx_del_timer(&redis->retry);
+    }
+
+    ngx_add_timer(&redis->retry, 1);
+}
+
+
 /* "up" follows with the first reply */
 
 static void
@@ -478,8 +508,10 @@ ngx_http_dsem_redis_connected(void *data)
      * with an error that does not name the cause
      */
 
-    if (ngx_http_dsem_script_info(&redis->calls, redis->conn,
-                                  !redis->breaker.known) != NGX_OK
+    if ((redis->settings.mode == NGX_HTTP_DSEM_MODE_SENTINEL
+         && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
+        || ngx_http_dsem_script_info(&redis->calls, redis->conn,
+                                     !redis->breaker.known) != NGX_OK
         || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
@@ -598,6 +630,10 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
 
     case NGX_DECLINED:
         ngx_http_dsem_redis_error(redis, reply);
+        break;
+
+    case NGX_ABORT:
+        ngx_http_dsem_redis_failed(redis, "server is a replica", 0);
         break;
 
     default: /* NGX_ERROR */

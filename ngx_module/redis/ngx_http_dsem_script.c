@@ -30,6 +30,7 @@
 
 typedef enum {
     NGX_HTTP_DSEM_CALL_LOAD = 0,
+    NGX_HTTP_DSEM_CALL_ROLE,
     NGX_HTTP_DSEM_CALL_INFO,
     NGX_HTTP_DSEM_CALL_NAME,
     NGX_HTTP_DSEM_CALL_SCRIPT
@@ -49,6 +50,12 @@ typedef struct {
 
 static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
+static ngx_int_t ngx_http_dsem_script_ask(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_call_e kind, const char *section);
+static ngx_int_t ngx_http_dsem_script_told(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_error(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply);
@@ -136,6 +143,20 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
 
 
 /*
+ * Asks whether the server is a master; that may be denied.  Before all else,
+ * so that a server that is none is never used.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_script_role(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    return ngx_http_dsem_script_ask(calls, conn, NGX_HTTP_DSEM_CALL_ROLE,
+                                    "replication");
+}
+
+
+/*
  * Asks the server about itself, for the log; that may be denied.  "all": more
  * than its version, at a higher price.  It is a short command, whose error
  * names the cause where all are rejected.  NGX_ERROR: no memory.
@@ -145,16 +166,26 @@ ngx_int_t
 ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_uint_t all)
 {
+    return ngx_http_dsem_script_ask(calls, conn, NGX_HTTP_DSEM_CALL_INFO,
+                                    all ? NULL : "server");
+}
+
+
+static ngx_int_t
+ngx_http_dsem_script_ask(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_call_e kind,
+    const char *section)
+{
     ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
 
-    ngx_http_dsem_resp_begin(command, all ? 1 : 2);
+    ngx_http_dsem_resp_begin(command, section ? 2 : 1);
     ngx_http_dsem_resp_bytes(command, "INFO", sizeof("INFO") - 1);
 
-    if (!all) {
-        ngx_http_dsem_resp_bytes(command, "server", sizeof("server") - 1);
+    if (section) {
+        ngx_http_dsem_resp_bytes(command, section, ngx_strlen(section));
     }
 
     call = ngx_http_dsem_script_send(calls, conn);
@@ -162,7 +193,7 @@ ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
         return NGX_ERROR;
     }
 
-    call->kind = NGX_HTTP_DSEM_CALL_INFO;
+    call->kind = kind;
 
     return NGX_OK;
 }
@@ -342,6 +373,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  *
  * NGX_OK        the caller's handler has been called
  * NGX_DONE      the server has told its version, or does not want to
+ * NGX_ABORT     the server is a replica
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
  * NGX_ERROR     it fits no call
@@ -379,13 +411,10 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     if (reply->type == REDIS_REPLY_ERROR) {
         rc = ngx_http_dsem_script_error(calls, call, reply);
 
-    } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
-        rc = NGX_ERROR;
-
-        if (reply->type == REDIS_REPLY_STRING) {
-            ngx_http_dsem_info_read(&calls->info, reply->str);
-            rc = NGX_DONE;
-        }
+    } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO
+               || call->kind == NGX_HTTP_DSEM_CALL_ROLE)
+    {
+        rc = ngx_http_dsem_script_told(calls, call, reply);
 
     } else if (call->handler) {
         call->handler(call->data, &decoded);
@@ -394,6 +423,29 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     ngx_free(call);
 
     return rc;
+}
+
+
+/* a reply to INFO; a server that tells no role may be a master */
+
+static ngx_int_t
+ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply)
+{
+    ngx_http_dsem_info_t  info;
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        return NGX_ERROR;
+    }
+
+    if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
+        ngx_http_dsem_info_read(&calls->info, reply->str);
+        return NGX_DONE;
+    }
+
+    ngx_http_dsem_info_read(&info, reply->str);
+
+    return info.replica ? NGX_ABORT : NGX_OK;
 }
 
 
@@ -407,11 +459,16 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
         return NGX_OK;
     }
 
-    if (call->kind == NGX_HTTP_DSEM_CALL_INFO
+    if ((call->kind == NGX_HTTP_DSEM_CALL_INFO
+         || call->kind == NGX_HTTP_DSEM_CALL_ROLE)
         && (ngx_strncmp(reply->str, "NOPERM ", sizeof("NOPERM ") - 1) == 0
             || ngx_strncmp(reply->str, "ERR unknown command",
                            sizeof("ERR unknown command") - 1) == 0))
     {
+        if (call->kind == NGX_HTTP_DSEM_CALL_ROLE) {
+            return NGX_OK;
+        }
+
         ngx_http_dsem_info_read(&calls->info, "");
         return NGX_DONE;
     }

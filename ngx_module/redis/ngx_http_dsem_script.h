@@ -45,6 +45,8 @@ ngx_int_t ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script);
+ngx_int_t ngx_http_dsem_script_role(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_uint_t all);
 ngx_int_t ngx_http_dsem_script_name(ngx_http_dsem_script_calls_t *calls,

@@ -26,6 +26,7 @@ static void fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
     redisReply *reply);
 static void fuzz_look_values(fuzz_call_t *call,
     ngx_http_dsem_guard_values_t *values);
+static void fuzz_look_pair(redisReply *reply);
 static void fuzz_look_message(redisReply *reply);
 static void fuzz_look_default(redisReply *reply);
 static void fuzz_cleanup(void *data);
@@ -257,6 +258,11 @@ fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
         return;
     }
 
+    if (connection->pairs) {
+        fuzz_look_pair(reply);
+        return;
+    }
+
     switch (reply->type) {
 
     case REDIS_REPLY_ARRAY:
@@ -273,6 +279,45 @@ fuzz_look(fuzz_connection_t *connection, fuzz_call_t *call,
     default:
         fuzz_fail("a reply of type %d", reply->type);
     }
+}
+
+
+static void
+fuzz_look_pair(redisReply *reply)
+{
+    ngx_uint_t  i;
+
+    switch (reply->type) {
+
+    case REDIS_REPLY_ARRAY:
+        break;
+
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+    case REDIS_REPLY_NIL:
+        fuzz_look_default(reply);
+        return;
+
+    default:
+        fuzz_fail("a reply of type %d", reply->type);
+    }
+
+    if (reply->elements != 2) {
+        fuzz_fail("a pair of %zu elements", reply->elements);
+    }
+
+    for (i = 0; i < 2; i++) {
+
+        if (reply->element[i] == NULL
+            || reply->element[i]->type != REDIS_REPLY_STRING
+            || reply->element[i]->len > 255)
+        {
+            fuzz_fail("a pair of another shape");
+        }
+    }
+
+    fuzz_look_default(reply);
 }
 
 

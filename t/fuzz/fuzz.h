@@ -54,6 +54,7 @@ struct fuzz_connection_s {
 
     unsigned                 unguarded:1;
     unsigned                 subscribed:1;
+    unsigned                 pairs:1;          /* replies of Sentinel */
     unsigned                 owner_closes:1;   /* in the next callback */
     unsigned                 owner_sends:1;    /* likewise */
     unsigned                 numbered:1;       /* replies say their call */
@@ -83,7 +84,7 @@ void fuzz_add(fuzz_text_t *text, const char *fmt, ...)
 void fuzz_good_reply(fuzz_text_t *text, ngx_uint_t number);
 void fuzz_good_message(fuzz_text_t *text, const char *kind,
     const char *third);
-void fuzz_replies(fuzz_text_t *text, ngx_uint_t subscribed,
+void fuzz_replies(fuzz_text_t *text, fuzz_connection_t *connection,
     ngx_uint_t pending, ngx_uint_t evil);
 
 /* memory.c */

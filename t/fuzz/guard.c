@@ -196,6 +196,10 @@ fuzz_round(ngx_uint_t number)
 
     if (fuzz_below(2)) {
         (void) fuzz_subscribe(&connection);
+
+    } else if (fuzz_below(2)) {
+        connection.pairs = 1;
+        connection.guard.pairs = 1;
     }
 
     switch (fuzz_below(FUZZ_LONG)) {
@@ -268,7 +272,7 @@ fuzz_turn(fuzz_connection_t *connection)
     before = connection->nreplies;
 
     fuzz_text.len = 0;
-    fuzz_replies(&fuzz_text, connection->subscribed, pending, evil);
+    fuzz_replies(&fuzz_text, connection, pending, evil);
     fuzz_deliver(connection);
 
     connection->owner_closes = 0;

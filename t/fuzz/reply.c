@@ -25,6 +25,7 @@ static void fuzz_string(fuzz_text_t *text, const char *str,
 static void fuzz_value(fuzz_text_t *text, ngx_uint_t depth);
 static void fuzz_junk(fuzz_text_t *text);
 static void fuzz_array(fuzz_text_t *text, ngx_uint_t evil);
+static void fuzz_pair(fuzz_text_t *text, ngx_uint_t evil);
 static void fuzz_message(fuzz_text_t *text, ngx_uint_t evil);
 static void fuzz_bytes(fuzz_text_t *text);
 
@@ -136,11 +137,12 @@ fuzz_good_message(fuzz_text_t *text, const char *kind, const char *third)
 /* evil 0: exactly the replies expected; 3: hardly one of them is right */
 
 void
-fuzz_replies(fuzz_text_t *text, ngx_uint_t subscribed, ngx_uint_t pending,
-    ngx_uint_t evil)
+fuzz_replies(fuzz_text_t *text, fuzz_connection_t *connection,
+    ngx_uint_t pending, ngx_uint_t evil)
 {
-    ngx_uint_t  i, n;
+    ngx_uint_t  i, n, subscribed;
 
+    subscribed = connection->subscribed;
     n = subscribed ? 1 : pending;
 
     if (evil) {
@@ -162,7 +164,13 @@ fuzz_replies(fuzz_text_t *text, ngx_uint_t subscribed, ngx_uint_t pending,
             fuzz_message(text, evil);
 
         } else if (fuzz_below(4)) {
-            fuzz_array(text, evil);
+
+            if (connection->pairs) {
+                fuzz_pair(text, evil);
+
+            } else {
+                fuzz_array(text, evil);
+            }
 
         } else if (fuzz_below(2)) {
             fuzz_add(text, "%c%s\r\n", fuzz_below(2) ? '+' : '-', "OK");
@@ -311,6 +319,23 @@ fuzz_junk(fuzz_text_t *text)
         text->data[text->len++] = fuzz_below(4) ? fuzz_below(256)
                                                 : marks[fuzz_below(10)];
     }
+}
+
+
+/* as a sentinel replies: a host and a port, or nil */
+
+static void
+fuzz_pair(fuzz_text_t *text, ngx_uint_t evil)
+{
+    if (fuzz_below(8) == 0) {
+        fuzz_add(text, fuzz_below(2) ? "*-1\r\n" : "$-1\r\n");
+        return;
+    }
+
+    fuzz_add(text, "*");
+    fuzz_length(text, 2, evil);
+    fuzz_string(text, "127.0.0.1", evil);
+    fuzz_string(text, "6379", evil);
 }
 
 

@@ -43,6 +43,15 @@ $scripts->redis->cmd('FLUSHALL');
 $_->enter for @fresh, $stale;
 is $stale->ask('api', 1), 'recovering', 'stale one replaces no other';
 
+# one that came between two losses, before any of the old ones
+$scripts->redis->cmd('FLUSHALL');
+my $between = $scripts->session('between')->enter(gen => 99, told => 0);
+$between->enter(restarted => 1);
+@old = map { old($_, 3) } qw/one two/;
+is $between->ask('api', 1), 'recovering', 'one in between replaces no other';
+$scripts->pass(5000, $between, @old);
+is $between->ask('api', 1), 'granted', 'one lease at most';
+
 # after the end the number is that of the live sessions
 $scripts->redis->cmd('FLUSHALL');
 @old = map { old($_, 2) } qw/one two/;

@@ -4,7 +4,7 @@ package Dsem::Redis;
 # directory. The test stops, kills, freezes or empties it. With DSEM_ACL=1
 # nginx is the user of the README, for any prefix, and the test the default one.
 #
-# Called by: Dsem::Test.
+# Called by: Dsem::Test, Dsem::Sentinel.
 
 use strict;
 use warnings;
@@ -44,7 +44,7 @@ sub login { $ENV{DSEM_ACL} ? ' user=dsem password=password' : '' }
 # Writes the ACL file. Returns the arguments for it.
 sub _acl {
     my ($self) = @_;
-    return unless $ENV{DSEM_ACL};
+    return if !$ENV{DSEM_ACL} || $self->{conf};
     open my $readme, '<', $self->{t}->root . '/README.md' or croak $!;
     my $text = do { local $/; <$readme> };
     my ($user) = $text =~ /^```\n(user dsem .*?)^```$/ms
@@ -69,6 +69,8 @@ sub start {
         name => $self->{name}, log => $self->log,
         argv => [
             '/usr/bin/env', $ENV{DSEM_REDIS_SERVER} // 'redis-server',
+            # a file comes first
+            $self->{conf} // (),
             '--bind', '127.0.0.1', '--port', $self->{port},
             '--unixsocket', $self->unix, '--dir', $self->{dir},
             '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
@@ -91,9 +93,16 @@ sub client {
     return Dsem::Redis::Client->new($self->unix, $self->{password});
 }
 
+# With the option reconnect the command is sent again where a sentinel has
+# closed the connection, as it does when it changes the role of a server.
 sub cmd {
     my ($self, @args) = @_;
     $self->{client} //= $self->client;
+    return $self->{client}->cmd(@args) unless $self->{reconnect};
+    my $reply;
+    return $reply if eval { $reply = $self->{client}->cmd(@args); 1 };
+    croak $@ unless $@ =~ /reading from Redis|closed|EOF|connect/i;
+    $self->{client} = $self->client;
     return $self->{client}->cmd(@args);
 }
 

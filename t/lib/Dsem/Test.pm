@@ -28,7 +28,8 @@ package Dsem::Test;
 #
 # Tokens: %%PORT%% %%PORT2%%.. (kept over reload), %%REDIS%% %%REDIS_UNIX%%
 #   (of the last $t->redis), %%UPSTREAM%% (host:port of the last upstream),
-#   %%DNS%% (of the last $t->dns), %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
+#   %%SENTINELS%% %%MASTER%% (of $t->sentinel), %%DNS%% (of the last $t->dns),
+#   %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
 #   error_log, pid, user), %%HTTP%% (temporary paths, access log, long Redis
 #   timeouts and a short dsem_reuse unless the test sets its own); and those passed as arguments:
 #   $t->node('a', $conf, REDIS => $proxy->address). An unknown token dies.
@@ -36,6 +37,7 @@ package Dsem::Test;
 # Test: new(%opt: lease => 5 s of the module for teardown), dir, plan($n)
 #   (else the number is not planned; teardown adds its own), done,
 #   redis(%opt) upstream(%opt) node($name, $conf, %tokens)
+#   sentinel(%opt) (Dsem::Sentinel: a set of servers and sentinels),
 #   fleet($n, $conf, %tokens) (nodes n1..), proxy($address), client,
 #   dns(name => [addresses]),
 #   load(%opt) (runs to the end, returns the result), load_start(%opt)
@@ -112,6 +114,7 @@ use Dsem::Ports;
 use Dsem::Process;
 use Dsem::Proxy;
 use Dsem::Redis;
+use Dsem::Sentinel;
 use Dsem::State;
 use Dsem::Teardown;
 use Dsem::Upstream;
@@ -212,6 +215,11 @@ sub redis {
     my $redis = Dsem::Redis->new($self, "redis$n", %opt);
     push @{ $self->{redis} }, $redis;
     return $redis;
+}
+
+sub sentinel {
+    my ($self, %opt) = @_;
+    return $self->{sentinel} = Dsem::Sentinel->new($self, %opt);
 }
 
 sub upstream {

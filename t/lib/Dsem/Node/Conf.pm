@@ -73,6 +73,8 @@ sub _token {
     return $self->{name} if $token eq 'NODE';
     return $self->_globals if $token =~ /^(?:TEST_)?GLOBALS$/;
     return $self->_http if $token =~ /^(?:TEST_GLOBALS_)?HTTP$/;
+    return $t->{sentinel}->addresses if $token eq 'SENTINELS';
+    return $t->{sentinel}->name if $token eq 'MASTER';
     my $of = $token =~ /^UPSTREAM/ ? $t->{upstreams}[-1]
         : $token eq 'DNS' ? $t->{dns}[-1] : $t->{redis}[-1];
     croak "nothing started for %%$token%%" unless $of;

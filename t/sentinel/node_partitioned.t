@@ -1,0 +1,96 @@
+#!/usr/bin/perl
+
+# One node is cut off from the master that the sentinels go on naming. Its own
+# permits serve its requests until the fence, then it rejects; after its lease
+# the other node has all permits. The limit is never exceeded, and the node is
+# back soon after the partition.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my ($LIMIT, $LEASE) = (4, 2);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $set = $t->sentinel(servers => 2, sentinels => 0);
+my $up = $t->upstream;
+my $way = $t->proxy($set->master->address);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_lease 2s;
+    dsem_on_error reject;
+    dsem_status 503 error=500;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /waits {
+            dsem api limit=4 queue=100 timeout=10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my %node = map {
+    my $address = $_ eq 'cut' ? $way->address : $set->master->address;
+    $_ => $t->node($_, $conf, MASTER => $_,
+        SENTINELS => $set->watch($_, $address)->address);
+} qw(cut whole);
+my $state = Dsem::State->new($set->master);
+wait_for { $state->session_count == 2 } 15, 'two sessions';
+
+my @cut = map { $node{cut}->begin('/waits?hang=1') } 1, 2;
+my @whole = map { $node{whole}->begin('/waits?hang=1') } 1, 2;
+wait_for { $up->now == $LIMIT } 15, 'all permits out';
+my $waits = $node{whole}->begin('/waits?hang=1');
+wait_for { $state->waiting('api') == 1 } 15, 'one request queued';
+
+my $opened = $way->accepted;
+$way->freeze;
+my $frozen = now;
+eventually { $node{cut}->grep_log(qr/ unavailable \(/) } 'node cut off';
+$up->release_nonce($cut[0]->nonce);
+is $cut[0]->wait->status, 200, 'running request served';
+is $node{cut}->get('/waits?t=1')->status, 200, 'own permit used again';
+is $up->now, 3, 'freed permit not granted to the other node';
+$up->release_nonce($cut[1]->nonce);
+is $cut[1]->wait->status, 200, 'running request served';
+eventually { $node{cut}->get('/waits?t=1')->status == 500 }
+    'rejects after the fence';
+cmp_ok now - $frozen, '>', $LEASE / 2, 'own permits until the fence';
+eventually { $up->now == 3 && $state->session_count == 1 }
+    'permits granted after the lease', $LEASE + 5;
+push @whole, $waits, $node{whole}->begin('/waits?hang=1');
+eventually { $up->now == $LIMIT } 'all permits for the other node';
+is $node{cut}->get('/waits')->status, 500, 'still cut off';
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+my $took = now - $frozen;
+cmp_ok $way->accepted - $opened, '<=', 4 * $took + 8, 'few attempts';
+
+$way->cut;
+$way->thaw;
+eventually { $state->session_count == 2 } 'node is back';
+wait_for { $node{cut}->grep_log(qr/ available again /) } 15, 'its log line';
+my $queued = $node{cut}->begin('/waits?t=1');
+eventually { $state->waiting('api') == 1 } 'its request queued';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @whole, $queued;
+is $up->peak, $LIMIT, 'limit held to the end';
+is scalar($node{whole}->grep_log(qr/\[error\]/)), 0,
+    'other node: no error logged';
+
+$t->done;
