@@ -37,12 +37,12 @@ WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 SCRIPTS = hello declare declared beat sync syncs bye configure
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 
-BUILD_NEEDS = make libhiredis-dev $(filter gcc clang,$(CC)) \
+BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb
+    curl nghttp2-client gdb openssl stunnel4
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \

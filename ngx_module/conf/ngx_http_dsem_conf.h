@@ -128,6 +128,11 @@ char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
+/* conf_tls */
+ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
+    ngx_str_t *values);
+
 /* conf_names */
 ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);

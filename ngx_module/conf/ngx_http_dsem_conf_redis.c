@@ -40,6 +40,11 @@ typedef enum {
     NGX_HTTP_DSEM_REDIS_SENTINEL_USER,
     NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD,
     NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD_FILE,
+    NGX_HTTP_DSEM_REDIS_SSL_CA,     /* the first of TLS */
+    NGX_HTTP_DSEM_REDIS_SSL_CERT,
+    NGX_HTTP_DSEM_REDIS_SSL_KEY,
+    NGX_HTTP_DSEM_REDIS_SSL_NAME,
+    NGX_HTTP_DSEM_REDIS_SSL_VERIFY,
     NGX_HTTP_DSEM_REDIS_NPARAMS
 } ngx_http_dsem_redis_param_e;
 
@@ -49,11 +54,14 @@ typedef struct {
     ngx_str_t                         values[NGX_HTTP_DSEM_REDIS_NPARAMS];
     ngx_array_t                       addresses;    /* ngx_str_t */
     ngx_http_dsem_redis_settings_t   *settings;
+    unsigned                          ssl:1;
 } ngx_http_dsem_redis_conf_t;
 
 
 static ngx_int_t ngx_http_dsem_redis_word(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_str_t *word);
+static ngx_int_t ngx_http_dsem_redis_ssl(ngx_conf_t *cf,
+    ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_param(ngx_str_t *word);
 static ngx_int_t ngx_http_dsem_redis_mode(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
@@ -92,6 +100,11 @@ static ngx_str_t  ngx_http_dsem_redis_params[] = {
     ngx_string("sentinel_user"),
     ngx_string("sentinel_password"),
     ngx_string("sentinel_password_file"),
+    ngx_string("ssl_ca"),
+    ngx_string("ssl_cert"),
+    ngx_string("ssl_key"),
+    ngx_string("ssl_name"),
+    ngx_string("ssl_verify"),
     ngx_null_string
 };
 
@@ -152,6 +165,9 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
                                      NGX_HTTP_DSEM_REDIS_USER) != NGX_OK
         || ngx_http_dsem_redis_login(cf, &rcf, &rcf.settings->sentinel_login,
                                      NGX_HTTP_DSEM_REDIS_SENTINEL_USER)
+           != NGX_OK
+        || ngx_http_dsem_conf_tls(cf, rcf.settings, rcf.ssl,
+                                  &rcf.values[NGX_HTTP_DSEM_REDIS_SSL_CA])
            != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -185,7 +201,7 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 }
 
 
-/* a word without "=", and a path, is an address */
+/* a word without "=", and a path, is an address; "ssl" is none */
 
 static ngx_int_t
 ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
@@ -194,6 +210,10 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     u_char     *p;
     ngx_int_t   i;
     ngx_str_t   name, *address;
+
+    if (ngx_strcmp(word->data, "ssl") == 0) {
+        return ngx_http_dsem_redis_ssl(cf, conf);
+    }
 
     p = ngx_strlchr(word->data, word->data + word->len, '=');
 
@@ -238,6 +258,22 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
                            "directive", &name);
         return NGX_ERROR;
     }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_redis_ssl(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
+{
+    if (conf->ssl) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "duplicate \"ssl\" parameter in \"dsem_redis\" "
+                           "directive");
+        return NGX_ERROR;
+    }
+
+    conf->ssl = 1;
 
     return NGX_OK;
 }

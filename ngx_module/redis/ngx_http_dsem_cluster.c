@@ -116,7 +116,8 @@ static void ngx_http_dsem_cluster_turn(ngx_http_dsem_cluster_t *cluster);
 static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_cluster_handlers = {
     ngx_http_dsem_cluster_connected,
     ngx_http_dsem_cluster_reply,
-    ngx_http_dsem_cluster_failed
+    ngx_http_dsem_cluster_failed,
+    NULL
 };
 
 

@@ -9,8 +9,9 @@
  * hiredis frees its context whenever it likes, inside of each function that
  * handles an event: "ac" is NULL from then on, and is looked at after each.
  *
- * The first commands are its own: the password and the database.  They are
- * written before those of the owner, which sees no reply to them.
+ * The handshake of TLS is part of the connect.  The first commands are its
+ * own: the password and the database.  They are written before those of the
+ * owner, which sees no reply to them.
  *
  * Called by: redis, subscription and sentinel.  The owner is the only one to
  * close it.
@@ -28,6 +29,7 @@
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_tls.h"
 
 
 /*
@@ -42,8 +44,11 @@ typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
 struct ngx_http_dsem_connection_s {
     redisAsyncContext                    *ac;       /* NULL: freed */
     ngx_connection_t                     *c;
+    ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
     ngx_log_t                             log;
-    ngx_str_t                             name;     /* of the address */
+
+    ngx_addr_t                            addr;     /* the peer's may change */
+    ngx_sockaddr_t                        sockaddr;
     u_char                                text[NGX_SOCKADDR_STRLEN];
 
     ngx_http_dsem_connection_handlers_t  *handlers;
@@ -57,6 +62,7 @@ struct ngx_http_dsem_connection_s {
     char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                              connected:1;
+    unsigned                              replied:1;
     unsigned                              protocol_error:1;
     unsigned                              refused:1;  /* the login */
     unsigned                              busy:1;   /* in hiredis, handlers */
@@ -75,9 +81,22 @@ static void ngx_http_dsem_connection_add_read(void *data);
 static void ngx_http_dsem_connection_add_write(void *data);
 static void ngx_http_dsem_connection_del_write(void *data);
 static void ngx_http_dsem_connection_cleanup(void *data);
+static void ngx_http_dsem_connection_set_cause(
+    ngx_http_dsem_connection_t *conn, redisContext *rc);
+static ngx_uint_t ngx_http_dsem_connection_wants_tls(
+    ngx_http_dsem_connection_t *conn, redisContext *rc);
 static void ngx_http_dsem_connection_set_reason(
     ngx_http_dsem_connection_t *conn, const char *reason);
+static void ngx_http_dsem_connection_set_tls(
+    ngx_http_dsem_connection_t *conn, const char *what, const char *reason);
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
+static void ngx_http_dsem_connection_secure(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_handshake(
+    ngx_http_dsem_connection_t *conn);
+static void ngx_http_dsem_connection_insecure(
+    ngx_http_dsem_connection_t *conn, const char *reason,
+    ngx_uint_t protocol_error);
 static void ngx_http_dsem_connection_connected(
     ngx_http_dsem_connection_t *conn);
 static ngx_int_t ngx_http_dsem_connection_login(
@@ -91,6 +110,8 @@ static void ngx_http_dsem_connection_login_reply(
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
 static ngx_int_t ngx_http_dsem_connection_handle(
     ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle);
+static void ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_connection_event_pt handle);
 static void ngx_http_dsem_connection_reply(redisAsyncContext *ac,
     void *reply, void *data);
@@ -129,9 +150,13 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->handlers = handlers;
     conn->data = data;
 
-    conn->name.data = conn->text;
-    conn->name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
-    ngx_memcpy(conn->text, addr->name.data, conn->name.len);
+    conn->addr.sockaddr = &conn->sockaddr.sockaddr;
+    conn->addr.socklen = addr->socklen;
+    ngx_memcpy(&conn->sockaddr, addr->sockaddr, addr->socklen);
+
+    conn->addr.name.data = conn->text;
+    conn->addr.name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
+    ngx_memcpy(conn->text, addr->name.data, conn->addr.name.len);
 
     /*
      * nginx would log every attempt; an operator needs one line per change
@@ -289,6 +314,17 @@ ngx_http_dsem_connection_del_write(void *data)
 {
     ngx_http_dsem_connection_t *conn = data;
 
+    if (conn->ssl && sdslen(conn->ac->c.obuf)) {
+
+        /*
+         * with TLS hiredis may leave the rest to the next read event, but a
+         * server that has only a part of a command sends nothing
+         */
+
+        ngx_http_dsem_connection_add_write(conn);
+        return;
+    }
+
     if (conn->c->write->active && !conn->draining) {
         (void) ngx_del_event(conn->c->write, NGX_WRITE_EVENT, 0);
     }
@@ -307,21 +343,72 @@ ngx_http_dsem_connection_cleanup(void *data)
     rc = &conn->ac->c;
 
     if (rc->err && conn->reason[0] == '\0') {
-        conn->protocol_error = (rc->err != REDIS_ERR_IO
-                                && rc->err != REDIS_ERR_EOF);
-
-        ngx_http_dsem_connection_set_reason(conn, conn->guard.rejected
-                                                  ? "unexpected reply"
-                                                  : rc->errstr);
+        ngx_http_dsem_connection_set_cause(conn, rc);
     }
 
     conn->ac = NULL;
+
+    if (conn->ssl) {
+        ngx_http_dsem_tls_close(conn->ssl);
+        conn->ssl = NULL;
+    }
 
     if (conn->c) {
         ngx_close_connection(conn->c);
         conn->c = NULL;
         rc->fd = -1;
     }
+}
+
+
+static void
+ngx_http_dsem_connection_set_cause(ngx_http_dsem_connection_t *conn,
+    redisContext *rc)
+{
+    char  text[NGX_HTTP_DSEM_REASON_LEN];
+
+    conn->protocol_error = (rc->err != REDIS_ERR_IO
+                            && rc->err != REDIS_ERR_EOF);
+
+    if (conn->guard.rejected) {
+        ngx_http_dsem_connection_set_reason(conn, "unexpected reply");
+
+    } else if (conn->ssl
+               && ngx_http_dsem_tls_failure(conn->ssl, text) == NGX_OK)
+    {
+
+        /* alerts too: a server may refuse the client after the handshake */
+
+        conn->protocol_error = 1;
+        ngx_http_dsem_connection_set_tls(conn, "TLS failed", text);
+
+    } else if (ngx_http_dsem_connection_wants_tls(conn, rc)) {
+
+        *ngx_slprintf((u_char *) text, (u_char *) text + sizeof(text) - 1,
+                      "%s (does the server use TLS?)", rc->errstr) = '\0';
+
+        ngx_http_dsem_connection_set_reason(conn, text);
+
+    } else {
+        ngx_http_dsem_connection_set_reason(conn, rc->errstr);
+    }
+}
+
+
+/*
+ * A server with TLS closes a connection that begins in plain, or sends an
+ * alert, whose first byte is 0x15.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_connection_wants_tls(ngx_http_dsem_connection_t *conn,
+    redisContext *rc)
+{
+    if (conn->login->tls || !conn->connected || conn->replied) {
+        return 0;
+    }
+
+    return !conn->protocol_error || ngx_strstr(rc->errstr, "\"\\x15\"");
 }
 
 
@@ -337,6 +424,21 @@ ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
 
     *ngx_slprintf((u_char *) conn->reason, last, "%s%s",
                   conn->connected ? "" : "connect failed: ", reason) = '\0';
+
+    ngx_http_dsem_connection_clean(conn->reason);
+}
+
+
+static void
+ngx_http_dsem_connection_set_tls(ngx_http_dsem_connection_t *conn,
+    const char *what, const char *reason)
+{
+    u_char  *last;
+
+    last = (u_char *) conn->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
+
+    *ngx_slprintf((u_char *) conn->reason, last, "%s: %s", what, reason)
+        = '\0';
 
     ngx_http_dsem_connection_clean(conn->reason);
 }
@@ -450,9 +552,16 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
     if (!conn->connected && wev->timedout) {
 
         if (!ngx_http_dsem_deadline_extend(&conn->deadline, wev)) {
-            ngx_http_dsem_connection_fail(conn, "connect timed out", 0);
+            ngx_http_dsem_connection_fail(conn,
+                                          conn->ssl ? NGX_HTTP_DSEM_TLS_SILENT
+                                                    : "connect timed out", 0);
         }
 
+        return;
+    }
+
+    if (conn->ssl && !conn->connected) {
+        ngx_http_dsem_connection_handshake(conn);
         return;
     }
 
@@ -466,8 +575,85 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
     conn->writing = 0;
 
     if (!conn->connected && (conn->ac->c.flags & REDIS_CONNECTED)) {
-        ngx_http_dsem_connection_connected(conn);
+
+        if (conn->login->tls) {
+            ngx_http_dsem_connection_secure(conn);
+
+        } else {
+            ngx_http_dsem_connection_connected(conn);
+        }
     }
+}
+
+
+/* the time to connect goes on */
+
+static void
+ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
+{
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
+
+    conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
+                                        &conn->addr, reason);
+
+    if (conn->ssl == NULL) {
+        ngx_http_dsem_connection_insecure(conn, reason, 0);
+        return;
+    }
+
+    if (conn->handlers->securing) {
+        conn->handlers->securing(conn->data);
+    }
+
+    ngx_http_dsem_connection_handshake(conn);
+}
+
+
+static void
+ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
+{
+    char          reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_int_t     rc;
+    ngx_event_t  *wev;
+
+    wev = conn->c->write;
+
+    rc = ngx_http_dsem_tls_handshake(conn->ssl, reason);
+
+    if (rc == NGX_OK) {
+        ngx_http_dsem_connection_connected(conn);
+        return;
+    }
+
+    if (rc == NGX_AGAIN) {
+
+        if (!ngx_http_dsem_tls_wants_write(conn->ssl)) {
+
+            if (wev->active) {
+                (void) ngx_del_event(wev, NGX_WRITE_EVENT, 0);
+            }
+
+        } else if (!wev->active) {
+            (void) ngx_add_event(wev, NGX_WRITE_EVENT, NGX_LEVEL_EVENT);
+        }
+
+        return;
+    }
+
+    ngx_http_dsem_connection_insecure(conn, reason, rc == NGX_DECLINED);
+}
+
+
+static void
+ngx_http_dsem_connection_insecure(ngx_http_dsem_connection_t *conn,
+    const char *reason, ngx_uint_t protocol_error)
+{
+    ngx_http_dsem_connection_set_tls(conn, "TLS handshake failed", reason);
+    conn->protocol_error = protocol_error;
+
+    redisAsyncFree(conn->ac);
+
+    ngx_http_dsem_connection_failed(conn);
 }
 
 
@@ -570,7 +756,8 @@ ngx_http_dsem_connection_write_secret(ngx_http_dsem_connection_t *conn)
     rc = &conn->ac->c;
     len = sdslen(rc->obuf);
 
-    n = ngx_write_fd(rc->fd, rc->obuf, len);
+    n = conn->ssl ? ngx_http_dsem_tls_write(conn->ac)
+                  : ngx_write_fd(rc->fd, rc->obuf, len);
 
     ngx_explicit_memzero(rc->obuf, len);
     sdsclear(rc->obuf);
@@ -623,6 +810,13 @@ ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
      * refused for a connected one.
      */
 
+    if (conn->ssl && !conn->connected) {
+        ngx_http_dsem_connection_handshake(conn);
+        return;
+    }
+
+    /* with TLS too: hiredis has room for all of a record */
+
     if (!conn->connected
         || ngx_http_dsem_connection_handle(conn, redisAsyncHandleRead)
            != NGX_OK)
@@ -645,7 +839,7 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_connection_event_pt handle)
 {
     conn->busy = 1;
-    handle(conn->ac);
+    ngx_http_dsem_connection_call(conn, handle);
     conn->busy = 0;
 
     if (conn->closed) {
@@ -670,6 +864,26 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
 
 
 static void
+ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
+    ngx_http_dsem_connection_event_pt handle)
+{
+    ngx_uint_t  tls;
+
+    tls = (conn->ssl != NULL);
+
+    if (tls) {
+        ngx_http_dsem_tls_clear();
+    }
+
+    handle(conn->ac);
+
+    if (tls) {
+        ngx_http_dsem_tls_clear();
+    }
+}
+
+
+static void
 ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
     void *unused)
 {
@@ -683,6 +897,8 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
         /* a lost connection is reported once, not once per command */
         return;
     }
+
+    conn->replied = 1;
 
     if (conn->nlogins) {
         ngx_http_dsem_connection_login_reply(conn, reply);
@@ -796,12 +1012,9 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
             return NGX_ERROR;
         }
 
-        if (pfd.events == POLLOUT) {
-            redisAsyncHandleWrite(ac);
-
-        } else {
-            redisAsyncHandleRead(ac);
-        }
+        ngx_http_dsem_connection_call(conn, pfd.events == POLLOUT
+                                            ? redisAsyncHandleWrite
+                                            : redisAsyncHandleRead);
     }
 
     return (conn->ac == NULL || conn->error_reply) ? NGX_ERROR : NGX_OK;
@@ -815,5 +1028,6 @@ ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
 
     conn = log->data;
 
-    return ngx_snprintf(buf, len, ", dsem redis: %V", &conn->name);
+    return ngx_snprintf(buf, len, ", dsem redis: %V",
+                        &conn->addr.name);
 }

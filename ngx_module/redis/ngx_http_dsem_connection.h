@@ -19,13 +19,15 @@ typedef struct ngx_http_dsem_connection_s  ngx_http_dsem_connection_t;
 
 /*
  * Reports to the owner.  "reason" is owned by the connection;
- * "protocol_error": the peer is there, but does not speak as Redis does
+ * "protocol_error": the peer is there, but does not speak as Redis does;
+ * "securing", or NULL: the handshake of TLS begins, nothing may be done then
  */
 typedef struct {
     void             (*connected)(void *data);
     void             (*reply)(void *data, redisReply *reply);
     void             (*failed)(void *data, const char *reason,
                                ngx_uint_t protocol_error);
+    void             (*securing)(void *data);
 } ngx_http_dsem_connection_handlers_t;
 
 

@@ -65,6 +65,7 @@ static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
     const char *reason);
+static void ngx_http_dsem_redis_securing(void *data);
 static void ngx_http_dsem_redis_moved(void *data, const char *reason);
 static void ngx_http_dsem_redis_connected(void *data);
 static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
@@ -84,7 +85,8 @@ static void ngx_http_dsem_redis_close(ngx_http_dsem_redis_t *redis);
 static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_redis_handlers = {
     ngx_http_dsem_redis_connected,
     ngx_http_dsem_redis_reply,
-    ngx_http_dsem_redis_failed
+    ngx_http_dsem_redis_failed,
+    ngx_http_dsem_redis_securing
 };
 
 
@@ -485,6 +487,16 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
     if (redis->conn == NULL) {
         ngx_http_dsem_redis_down(redis, text);
     }
+}
+
+
+static void
+ngx_http_dsem_redis_securing(void *data)
+{
+    ngx_http_dsem_redis_t *redis = data;
+
+    ngx_http_dsem_breaker_connecting(&redis->breaker,
+                                     NGX_HTTP_DSEM_TLS_SILENT);
 }
 
 

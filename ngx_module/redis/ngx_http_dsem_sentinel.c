@@ -117,7 +117,8 @@ static ngx_http_dsem_connection_handlers_t
 {
     ngx_http_dsem_sentinel_connected,
     ngx_http_dsem_sentinel_reply,
-    ngx_http_dsem_sentinel_lost
+    ngx_http_dsem_sentinel_lost,
+    NULL
 };
 
 

@@ -33,6 +33,10 @@ ngx_http_dsem_settings_copy(ngx_http_dsem_redis_settings_t *copy,
     ngx_memzero(&copy->login.auth, sizeof(ngx_http_dsem_secret_t));
     ngx_memzero(&copy->sentinel_login.auth, sizeof(ngx_http_dsem_secret_t));
 
+    copy->login.tls = ngx_http_dsem_tls_ref(settings->login.tls);
+    copy->sentinel_login.tls =
+                          ngx_http_dsem_tls_ref(settings->sentinel_login.tls);
+
     copy->servers = ngx_palloc(pool, settings->nservers
                                      * sizeof(ngx_http_dsem_server_t));
 
@@ -130,4 +134,7 @@ ngx_http_dsem_settings_free(ngx_http_dsem_redis_settings_t *copy)
 {
     ngx_http_dsem_secret_free(&copy->login.auth);
     ngx_http_dsem_secret_free(&copy->sentinel_login.auth);
+
+    ngx_http_dsem_tls_free(copy->login.tls);
+    ngx_http_dsem_tls_free(copy->sentinel_login.tls);
 }

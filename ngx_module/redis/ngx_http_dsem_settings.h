@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_secret.h"
+#include "ngx_http_dsem_tls.h"
 
 
 typedef enum {
@@ -40,6 +41,7 @@ typedef struct {
 
 /* what a connection says first */
 typedef struct {
+    ngx_http_dsem_tls_t      *tls;         /* NULL: in plain */
     ngx_http_dsem_secret_t    auth;        /* a whole AUTH command; or empty */
     ngx_uint_t                db;
 } ngx_http_dsem_login_t;

@@ -70,7 +70,8 @@ static ngx_http_dsem_connection_handlers_t
 {
     ngx_http_dsem_subscription_connected,
     ngx_http_dsem_subscription_reply,
-    ngx_http_dsem_subscription_failed
+    ngx_http_dsem_subscription_failed,
+    NULL
 };
 
 

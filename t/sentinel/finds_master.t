@@ -64,8 +64,8 @@ sub subscribed {
 
 my $node = node('right');
 eventually { state()->session_count == 1 } 'session at the master';
-is scalar($node->grep_log(qr/connected to redis ${\address($master)} /)), 1,
-    'address of the master logged';
+eventually { $node->grep_log(qr/connected to redis ${\address($master)} /)
+    == 1 } 'address of the master logged';
 is scalar($node->grep_log(qr/\[(?:warn|error)\]/)), 0, 'no error';
 eventually { subscribed($node) } 'subscribed at the master';
 my @held = map { $node->begin('/?hang=1') } 1, 2;

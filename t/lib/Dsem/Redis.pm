@@ -25,12 +25,14 @@ sub new {
         t => $t, name => $name, dir => $dir, port => $t->free_port,
         args => [], %opt,
     }, $class;
+    $self->{tls}{port} = $t->free_port if $self->{tls};
     return $self->start;
 }
 
 sub name { $_[0]{name} }
 sub port { $_[0]{port} }
 sub address { "127.0.0.1:$_[0]{port}" }
+sub tls_address { "127.0.0.1:$_[0]{tls}{port}" }
 sub unix { "$_[0]{dir}/redis.sock" }
 sub pid { $_[0]{process}->pid }
 sub log { "$_[0]{dir}/log" }
@@ -73,6 +75,8 @@ sub start {
             '--unixsocket', $self->unix, '--dir', $self->{dir},
             '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
             $self->_acl,
+            map({ ("--tls-$_", $self->{tls}{$_}) } sort keys
+                %{ $self->{tls} // {} }),
             @{ $self->{args} },
         ]);
     wait_for {

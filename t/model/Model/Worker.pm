@@ -347,7 +347,7 @@ sub finish {
     my $weight = delete $self->{used}{$name}{$ticket};
     return if !$self->{synced}{$name};
     if ($self->{reuse_sent}{$name} && $self->{may_keep}{$name}
-        && !$self->waiting($name) && $self->{ready})
+        && !$self->{over}{$name} && !$self->waiting($name) && $self->{ready})
     {
         $self->{idle}{$name} += $weight;
     } else {

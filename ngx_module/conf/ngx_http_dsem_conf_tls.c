@@ -1,0 +1,256 @@
+
+/*
+ * TLS of the "dsem_redis" directive: "ssl" and the parameters that need it.
+ *
+ * Owns the rules between them, and what they become: the files are read here,
+ * by the master with its rights, and no worker opens one.  The certificate of
+ * the server is verified unless the configuration says otherwise.
+ *
+ * Called by: conf_redis, when the rest of the directive is known.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_resp.h"
+
+
+/* in the order in which conf_redis has their values */
+typedef enum {
+    NGX_HTTP_DSEM_TLS_CA = 0,
+    NGX_HTTP_DSEM_TLS_CERT,
+    NGX_HTTP_DSEM_TLS_KEY,
+    NGX_HTTP_DSEM_TLS_NAME,
+    NGX_HTTP_DSEM_TLS_VERIFY
+} ngx_http_dsem_tls_param_e;
+
+
+typedef ngx_int_t (*ngx_http_dsem_tls_load_pt)(ngx_http_dsem_tls_t *tls,
+    ngx_str_t *file, char *reason);
+
+
+static ngx_int_t ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
+    ngx_str_t *values);
+static ngx_http_dsem_tls_t *ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf,
+    ngx_http_dsem_tls_t *tls, ngx_str_t *values);
+static ngx_int_t ngx_http_dsem_conf_tls_load(ngx_conf_t *cf,
+    ngx_http_dsem_tls_t *tls, ngx_str_t *values, ngx_uint_t param,
+    ngx_http_dsem_tls_load_pt load);
+static void ngx_http_dsem_conf_tls_cleanup(void *data);
+
+
+/* by ngx_http_dsem_tls_param_e */
+static ngx_str_t  ngx_http_dsem_conf_tls_names[] = {
+    ngx_string("ssl_ca"),
+    ngx_string("ssl_cert"),
+    ngx_string("ssl_key"),
+    ngx_string("ssl_name"),
+    ngx_string("ssl_verify"),
+    ngx_null_string
+};
+
+
+/* values: data is NULL where a parameter is not given */
+
+ngx_int_t
+ngx_http_dsem_conf_tls(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
+    ngx_str_t *values)
+{
+    ngx_http_dsem_tls_t  *tls;
+
+    if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, values) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (!ssl) {
+        return NGX_OK;
+    }
+
+    tls = ngx_http_dsem_conf_tls_create(cf, settings,
+                                        &values[NGX_HTTP_DSEM_TLS_NAME]);
+
+    if (tls == NULL
+        || ngx_http_dsem_conf_tls_verify(cf, tls, values) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (values[NGX_HTTP_DSEM_TLS_CERT].data == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_CERT,
+                                    ngx_http_dsem_tls_certificate) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_KEY,
+                                       ngx_http_dsem_tls_key);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
+    ngx_str_t *values)
+{
+    ngx_uint_t               i;
+    const char              *wrong;
+    ngx_http_dsem_server_t  *server;
+
+    for (i = 0; !ssl && ngx_http_dsem_conf_tls_names[i].len; i++) {
+        if (values[i].data) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" without \"ssl\" in \"dsem_redis\" "
+                               "directive", &ngx_http_dsem_conf_tls_names[i]);
+            return NGX_ERROR;
+        }
+    }
+
+    wrong = NULL;
+
+    server = &settings->servers[0];
+
+    if (ssl
+        && server->naddrs
+        && server->addrs[0].sockaddr->sa_family == AF_UNIX)
+    {
+        wrong = "\"ssl\" with a path, for which Redis has no TLS,";
+
+    } else if (values[NGX_HTTP_DSEM_TLS_CERT].data
+               && values[NGX_HTTP_DSEM_TLS_KEY].data == NULL)
+    {
+        wrong = "\"ssl_cert\" without \"ssl_key\"";
+
+    } else if (values[NGX_HTTP_DSEM_TLS_KEY].data
+               && values[NGX_HTTP_DSEM_TLS_CERT].data == NULL)
+    {
+        wrong = "\"ssl_key\" without \"ssl_cert\"";
+    }
+
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "%s in \"dsem_redis\" directive", wrong);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Several servers have no name in common: without "ssl_name" each must be
+ * certified for its address, which is all that Sentinel or a Cluster tells.
+ */
+
+static ngx_http_dsem_tls_t *
+ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
+    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *name)
+{
+    char                  reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_pool_cleanup_t   *cln;
+    ngx_http_dsem_tls_t  *tls;
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    if (name->data == NULL && settings->mode == NGX_HTTP_DSEM_MODE_SINGLE) {
+        name = &settings->servers[0].host;
+    }
+
+    tls = ngx_http_dsem_tls_create(name, reason);
+
+    if (tls == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ssl\" in \"dsem_redis\" directive cannot be used "
+                           "(%s), see \"TLS\" in README.md", reason);
+        return NULL;
+    }
+
+    cln->handler = ngx_http_dsem_conf_tls_cleanup;
+    cln->data = settings;
+
+    settings->login.tls = tls;
+    settings->sentinel_login.tls = ngx_http_dsem_tls_ref(tls);
+
+    return tls;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
+    ngx_str_t *values)
+{
+    ngx_str_t  *verify;
+
+    verify = &values[NGX_HTTP_DSEM_TLS_VERIFY];
+
+    if (verify->data && ngx_strcmp(verify->data, "off") == 0) {
+        return NGX_OK;
+    }
+
+    if (verify->data && ngx_strcmp(verify->data, "on") != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" of \"ssl_verify\" parameter "
+                           "in \"dsem_redis\" directive, it must be \"on\" or "
+                           "\"off\"", ngx_http_dsem_conf_word(cf, verify));
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_CA,
+                                       ngx_http_dsem_tls_verify);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
+    ngx_str_t *values, ngx_uint_t param, ngx_http_dsem_tls_load_pt load)
+{
+    char       reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_str_t  *file;
+
+    file = &values[param];
+
+    if (file->data && ngx_conf_full_name(cf->cycle, file, 1) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (load(tls, file, reason) == NGX_OK) {
+        return NGX_OK;
+    }
+
+    if (file->data) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "cannot load \"%V\" file \"%V\" of "
+                           "\"dsem_redis\" directive (%s)",
+                           &ngx_http_dsem_conf_tls_names[param],
+                           ngx_http_dsem_conf_word(cf, file), reason);
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "cannot load the CA certificates of the system "
+                           "for \"dsem_redis\" directive (%s)", reason);
+    }
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_http_dsem_conf_tls_cleanup(void *data)
+{
+    ngx_http_dsem_redis_settings_t *settings = data;
+
+    ngx_http_dsem_tls_free(settings->login.tls);
+    ngx_http_dsem_tls_free(settings->sentinel_login.tls);
+}

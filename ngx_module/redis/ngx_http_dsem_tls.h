@@ -1,0 +1,50 @@
+
+/*
+ * TLS to Redis: what the configuration loads, and the handshake.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_TLS_H_INCLUDED_
+#define _NGX_HTTP_DSEM_TLS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* Redis itself waits for more where it expects no TLS */
+#define NGX_HTTP_DSEM_TLS_SILENT                                             \
+    "TLS handshake timed out (does the server use TLS?)"
+
+
+typedef struct ngx_http_dsem_tls_s  ngx_http_dsem_tls_t;
+
+/* TLS of one connection; hiredis frees it with its context */
+typedef struct ssl_st               ngx_http_dsem_tls_conn_t;
+
+struct redisAsyncContext;
+
+
+ngx_http_dsem_tls_t *ngx_http_dsem_tls_create(ngx_str_t *name, char *reason);
+ngx_int_t ngx_http_dsem_tls_verify(ngx_http_dsem_tls_t *tls, ngx_str_t *ca,
+    char *reason);
+ngx_int_t ngx_http_dsem_tls_certificate(ngx_http_dsem_tls_t *tls,
+    ngx_str_t *cert, char *reason);
+ngx_int_t ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key,
+    char *reason);
+ngx_http_dsem_tls_t *ngx_http_dsem_tls_ref(ngx_http_dsem_tls_t *tls);
+void ngx_http_dsem_tls_free(ngx_http_dsem_tls_t *tls);
+
+ngx_http_dsem_tls_conn_t *ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls,
+    struct redisAsyncContext *ac, ngx_addr_t *addr, char *reason);
+ngx_int_t ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl,
+    char *reason);
+ngx_uint_t ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl);
+ssize_t ngx_http_dsem_tls_write(struct redisAsyncContext *ac);
+ngx_int_t ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl,
+    char *reason);
+void ngx_http_dsem_tls_clear(void);
+void ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl);
+
+
+#endif /* _NGX_HTTP_DSEM_TLS_H_INCLUDED_ */

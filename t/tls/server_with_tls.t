@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+
+# "dsem_redis" leads to a port with TLS, but "ssl" is not written: the log says
+# so, once.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+use Dsem::Tls;
+
+my $t = Dsem::Test->new;
+my $tls = Dsem::Tls->certificates($t);
+my $redis = $tls->redis;
+my $up = $t->upstream;
+
+for my $password ('', ' password=word') {
+    my $name = $password ? 'password' : 'plain';
+    my $node = $t->node($name, <<'EOF_CONF', TLS => $redis->tls_address . $password);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%TLS%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_node %%NODE%%;
+    dsem_on_error reject;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=10 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+    my $began = now;
+    is $node->get('/?t=1')->status, 503, "$name: request refused";
+    wait_for { now > $began + 1 } 5, 'more attempts';
+    my @lines = $tls->unavailable($node);
+    is scalar(@lines), 1, "$name: logged once" or diag join "\n", @lines;
+    like "@lines", qr/unavailable \(.* \(does the server use TLS\?\)\), /,
+        "$name: cause named";
+    $node->quit;
+}
+
+$t->done;
