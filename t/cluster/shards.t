@@ -22,7 +22,7 @@ my $t = Dsem::Test->new;
 my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream(service => 0.010);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -38,13 +38,15 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
         location /literal {
-            dsem c limit=3;
+            dsem c limit=%%LIMIT%%;
             dsem a limit=4;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
 }
 EOF_CONF
+
+my @fleet = map { $t->node($_, $conf, LIMIT => 3) } 'n1', 'n2';
 
 # one name in each shard
 my @NAMES = qw(one c d a);
@@ -64,6 +66,13 @@ is $state{a}->lowest_limit('a'), 4, 'that of another name, too';
 is_deeply [ grep { /^limit:/ } $state{c}->limit_fields ], ['limit:c'],
     'no other limit there';
 is $fleet[0]->get('/literal?t=1')->status, 200, 'names of two shards';
+
+my $careful = $t->node('n3', $conf, LIMIT => 1);
+eventually { $state{c}->lowest_limit('c') == 1 } 'lower limit of another node';
+is $state{a}->lowest_limit('a'), 4, 'other shard unchanged';
+$careful->quit;
+eventually { $state{c}->lowest_limit('c') == 3 } 'until that exits';
+eventually { counts() eq '0 2 0 2' } 'without its sessions';
 
 # the first request of a shard
 
