@@ -2,7 +2,8 @@
 
 # A worker leaves a shard that it has not used for ten leases: its session is
 # removed and its connections are closed. The next request is served, under a
-# new session. A shard with literal limits is not left, as these limits count.
+# new session, also one that arrives before Redis has replied to the bye. A
+# shard with literal limits is not left, as these limits count.
 
 use warnings;
 use strict;
@@ -42,8 +43,9 @@ http {
 }
 EOF_CONF
 
-my ($literal, $used, $unused) = map { $cluster->at($_) } qw(c one a);
+my ($literal, $used, $unused, $late) = map { $cluster->at($_) } qw(c one a d);
 my @state = map { Dsem::State->new($_) } $literal, $used, $unused;
+my $late_state = Dsem::State->new($late);
 
 sub counts { join ' ', map { $_->session_count } @state }
 
@@ -61,9 +63,21 @@ my $last = now;
 is counts(), '1 1 1', 'registered where used';
 eventually { connections() == 2 } 'connected';
 my ($session) = $state[2]->sessions;
+is $node->get('/named?t=1&n=d')->status, 200, 'served in another shard';
+my ($late_session) = $late_state->sessions;
+
+wait_for { now > $last + 9.8 } 15, 'almost ten leases';
+is counts(), '1 1 1', 'not left before';
+my $master = $late->owner;
+$master->freeze;
+wait_for { now > $last + 11 } 5, 'the bye';
+my $arrived = $node->begin('/named?t=1&n=d');
+$master->thaw;
+is $arrived->wait->status, 200, 'request between bye and reply served';
+is $late_state->session_count, 1, 'registered again';
+isnt +($late_state->sessions)[0], $late_session, 'under a new name';
 
 eventually { counts() eq '1 1 0' } 'unused shard left', 20;
-cmp_ok now - $last, '>', 9.5, 'not before ten leases';
 eventually { connections() == 0 } 'connections closed';
 is $held->done, 0, 'request runs';
 is $state[1]->held('one'), 1, 'permit held';
