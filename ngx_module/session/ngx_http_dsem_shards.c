@@ -241,7 +241,8 @@ ngx_http_dsem_shards_next(ngx_http_dsem_session_t *session)
 
 /*
  * The number of sessions that may share a limit without asking Redis: the
- * largest of all shards, as a worker that is not in a shard yet may come.
+ * largest that is known of a shard, as a worker that is not in another one yet
+ * may come.
  */
 
 ngx_uint_t
@@ -256,7 +257,9 @@ ngx_http_dsem_shards_fleet(void)
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        n = ngx_max(n, ngx_http_dsem_session_fleet(session));
+        if (session->started) {
+            n = ngx_max(n, ngx_http_dsem_session_fleet(session));
+        }
     }
 
     return n;
