@@ -20,7 +20,9 @@ local function contended_head()
         '^(%d+) (%d+) (%d+) (%d+) ')
     local counted, held, waiting = string.match(account or '',
         '^(%d+) (%d+) (%d+)$')
+    -- an account that was lost, and begun again, does not count its tickets
     if current ~= of_epoch or declared ~= of_epoch or counted ~= of_epoch
+        or waiting == '0'
         or session ~= ARGV[1] and shard_clock - ends + lease
             > 2 * math.min(math.floor(lease / 5), 1000)
     then
