@@ -133,7 +133,7 @@ is_deeply [ $one->syncs(x => {}, y => { ask => [ [1] ] }) ], [ undef, undef ],
 $state->set_shard(recover_until => $until);
 
 # an hour after it was set last
-my $state = $scripts->state;
+
 my ($e) = $one->syncs(e => { ask => [ [1], [2] ], limit => 5 });
 is $e->{in_use}, 2, 'begun by a part';
 my $expiry = sub { $scripts->redis->cmd(PTTL => $state->semaphore_key('e')) };
