@@ -26,6 +26,7 @@
 -- @include "include/hash.lua"
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
+-- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
 
 local session = session_name(1)

@@ -39,6 +39,7 @@
 -- O(k log q), k tickets in the call, q queued; of others it looks at 64
 -- tickets, accounts or ended sessions at most, whatever there are.
 
+-- @include "include/expiry.lua"
 -- @include "include/quiet.lua"
 
 local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
@@ -68,7 +69,7 @@ end
 local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
 
 -- what the usual paths need, see quiet.lua; usual_weight: they may take it
-local shard_ended, shard_clock, usual_weight, usual_limit, usual_touch
+local shard_ended, shard_clock, usual_weight, usual_limit
 if call_epoch and not semaphore_values.err then
     shard_ended, shard_clock = usual_shard(shard_values, call_gen, call_epoch)
     if shard_ended then
@@ -77,18 +78,13 @@ if call_epoch and not semaphore_values.err then
     end
 end
 if usual_weight then
-    -- one call in ten leaves it to the rest to look whether the expiry has to
-    -- be set again
-    usual_touch = semaphore_values[1] and string.byte(call_number, -1) == 48
-    if not usual_touch then
-        local reply = quiet_reply(call_epoch, call_number, quiet_sync(KEYS[2],
-            KEYS[3], shard_values, semaphore_values, shard_ended, call_epoch,
-            call_acquires, call_limit, call_flags, call_released, usual_weight,
-            usual_limit))
-        if reply then
-            quiet_others(reply, 15, call_acquires)
-            return reply
-        end
+    local reply = quiet_reply(call_epoch, call_number, quiet_sync(KEYS[2],
+        KEYS[3], shard_values, semaphore_values, shard_ended, shard_clock,
+        call_epoch, call_acquires, call_limit, call_flags, call_released,
+        usual_weight, usual_limit))
+    if reply then
+        quiet_others(reply, 15, call_acquires)
+        return reply
     end
 end
 

@@ -19,6 +19,7 @@
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
 -- O(k), k semaphores and tickets in the call.
 
+-- @include "include/expiry.lua"
 -- @include "include/quiet.lua"
 -- @include "include/arguments.lua"
 
@@ -59,19 +60,17 @@ local session, head = session_name(1), integers(2, HEAD)
 local epoch, _, gen = string.match(ARGV[2], HEAD)
 local list, fields = read_changes(session)
 local shard = redis.call('HMGET', KEYS[1], unpack(fields))
-local ended = usual_shard(shard, gen, epoch)
--- one call in a thousand leaves this semaphore to sync, which sets the expiry
-local touched = head[2] % 1000 - 900
+local ended, clock = usual_shard(shard, gen, epoch)
 
 -- Executes the changes of semaphore n, see quiet_sync().
 local function execute(n, first, acquires, limit, flags, released)
     local weights, in_force = usual_changes(first, acquires, limit, flags,
         released, shard[2 * n + 1], flags % 8 >= 4 and shard[2 * n + 2])
-    if not weights or n == touched then return nil end
+    if not weights then return nil end
     local values = redis.pcall('HMGET', KEYS[2 * n], '.', session)
     if values.err then return nil end
     return quiet_sync(KEYS[2 * n], KEYS[2 * n + 1], shard, values, ended,
-        epoch, acquires, limit, flags, released, weights, in_force)
+        clock, epoch, acquires, limit, flags, released, weights, in_force)
 end
 
 local reply, last = { session, head[1], head[2], 0 }, 4

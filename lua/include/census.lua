@@ -69,11 +69,11 @@ local function census_count(census, offset)
 end
 
 -- Whether the census before a second loss was open, and had sessions that are
--- not counted.
+-- not counted; or lost its key, and does not know.
 local function census_mixed(census, shard)
     return census and census.lost and census_open(census, shard.clock)
         and shard.recover_until > shard.clock
-        and (census.mixed
+        and (census.mixed or redis.call('ZCARD', census.key) == 0
             or redis.call('ZCOUNT', census.key, NOT_MEMBER, NOT_MEMBER) > 0)
 end
 

@@ -44,13 +44,13 @@ end
 
 -- Returns the reply, or nil.
 local function contended_sync()
-    local held, waiting, stored, seq, seen, tail = string.match(
+    local held, waiting, stored, seq, seen, touched, tail = string.match(
         semaphore_values[1] or '',
-        '^(%d+) (%d+) (%d+) (%d+)( %d+ %d+ 0 0 0 )(%-?%d+)$')
+        '^(%d+) (%d+) (%d+) (%d+)( %d+ )(%d+) 0 0 0 (%-?%d+)$')
     local counted, kept, mine = string.match(semaphore_values[2] or '',
         '^(%d+) (%d+) (%d+)$')
-    if not seen or waiting == '0' or usual_touch or counted ~= call_epoch
-        or not string.find(seen, shard_ended, 1, true)
+    if seen ~= shard_ended or waiting == '0' or counted ~= call_epoch
+        or shard_clock - touched < 0 or shard_clock - touched >= TOUCH_MS
     then
         return nil
     end
@@ -70,8 +70,8 @@ local function contended_sync()
     held = free < 0 and in_force - free or in_force
 
     local verdict, place, position = 0, 0, 0
-    local ask, weight, class, queue_limit = string.match(ARGV[4] or '',
-        '^(%d+) (%d+) (%-?%d) (%d+)$')
+    local ask, weight, class, queue_limit = string.match(
+        call_acquires == 1 and ARGV[4] or '', '^(%d+) (%d+) (%-?%d) (%d+)$')
     if ask and waiting < tonumber(queue_limit) then
         seq, waiting, mine = seq + 1, waiting + 1, mine + 1
         verdict, position = 2, waiting
@@ -85,8 +85,8 @@ local function contended_sync()
         return nil
     end
     if verdict == 2 then tail = place end
-    local head = string.format('%d %d %d %s%s%s', held, waiting, in_force,
-        seq, seen, tail)
+    local head = string.format('%d %d %d %s%s%s 0 0 0 %s', held, waiting,
+        in_force, seq, seen, touched, tail)
     local account = string.format('%s %d %d', call_epoch, kept, mine)
     if member then redis.call('ZREM', KEYS[3], member) end
     if member and session ~= ARGV[1] then

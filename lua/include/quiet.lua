@@ -29,15 +29,16 @@ end
 -- order and lowest: fields of the shard, lowest only for a literal limit.
 local function usual_changes(first, acquires, limit, flags, released, order,
     lowest)
-    if order or #limit > 15 or flags > 15 or released >= 1e15 then
+    -- numbers are joined to text below, which is exact up to 14 digits
+    if order or #limit > 14 or flags > 15 or released >= 1e14 then
         return nil
     end
     local weights = 0
     for i = first, first + acquires - 1 do
-        local weight, class = string.match(ARGV[i] or '',
-            '^%d+ (%d+) (%-?%d) %d+$')
-        if not weight or weight == '0' or class == '8' or class == '9'
-            or class == '-9'
+        local ticket, weight, class = string.match(ARGV[i] or '',
+            '^([1-9]%d*) (%d+) (%-?%d) %d+$')
+        if not ticket or #ticket > 15 or weight == '0' or class == '8'
+            or class == '9' or class == '-9'
         then
             return nil
         end
@@ -53,40 +54,43 @@ local function usual_changes(first, acquires, limit, flags, released, order,
     return weights, in_force
 end
 
--- The head from seq on: of a semaphore that begins, with places at the clock,
--- or after the reuse of an account has changed.
-local function quiet_rest(rest, keeps, reuse, key, shard)
-    if not rest then
-        -- accounts of another layout may be left over
-        redis.call('UNLINK', key)
-        local t = redis.call('TIME')
-        local clock, wall, ended = string.match(shard[1],
-            '^%d+ %d+ (%d+) (%d+) %d+( %d+ )')
-        local lease = string.match(shard[2], '^%d+ %d+ (%d+)')
-        local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
-        rest = string.format(' %d%s%s 0 0 0 0', clock
-            + math.min(math.max(passed, 0), math.floor(lease / 4)),
-            ended, clock)
-    end
+-- The head of a semaphore that begins, from seq to touched, with places at the
+-- clock; and the rest of it.
+local function quiet_begin(key, shard)
+    -- accounts of another layout may be left over
+    redis.call('UNLINK', key)
+    local t = redis.call('TIME')
+    local clock, wall, ended = string.match(shard[1],
+        '^%d+ %d+ (%d+) (%d+) %d+( %d+ )')
+    local lease = string.match(shard[2], '^%d+ %d+ (%d+)')
+    local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
+    return string.format(' %d%s%s', clock
+        + math.min(math.max(passed, 0), math.floor(lease / 4)), ended, clock),
+        ' 0 0 0 0'
+end
+
+-- The rest of the head after the reuse of an account has changed.
+local function quiet_reuse(rest, keeps, reuse)
     if keeps == reuse then return rest end
-    local before, active, recalled, after = string.match(rest,
-        '^( %d+ %d+ %d+) (%d+) (%d+)( 0 %-?%d+)$')
-    return before .. ' ' .. active + #keeps - (reuse == '1' and 1 or 0) .. ' '
-        .. recalled - (reuse == '2' and 1 or 0) .. after
+    local active, recalled, last = string.match(rest,
+        '^ (%d+) (%d+)( 0 %-?%d+)$')
+    return ' ' .. active + #keeps - (reuse == '1' and 1 or 0) .. ' '
+        .. recalled - (reuse == '2' and 1 or 0) .. last
 end
 
 -- Executes the changes of one semaphore. Returns what follows the status in the
 -- reply of sync, for one acquire at most; nil: something is unusual. shard and
 -- values: what was read of the shard, and head and account of the semaphore.
-local function quiet_sync(key, queue, shard, values, ended, epoch, acquires,
-    limit, flags, released, weights, in_force)
+local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
+    acquires, limit, flags, released, weights, in_force)
     local head = values[1]
     local own = head and values[2]
-    local held, stored, rest = 0, limit, nil
+    local held, stored, seq, seen, touched, rest = 0, limit, nil, nil, nil, nil
     if head then
-        held, stored, rest = string.match(head,
-            '^(%d+) 0 (%d+)( %d+ %d+ %d+ %d+ %d+ 0 %-?%d+)$')
-        if not rest or not string.find(rest, ended, 1, true) then
+        held, stored, seq, seen, touched, rest = string.match(head,
+            '^(%d+) 0 (%d+)( %d+)( %d+ )(%d+)( %d+ %d+ 0 %-?%d+)$')
+        if seen ~= ended or clock - touched < 0 or clock - touched >= TOUCH_MS
+        then
             return nil
         end
     end
@@ -98,21 +102,21 @@ local function quiet_sync(key, queue, shard, values, ended, epoch, acquires,
     in_force = in_force or stored
     local change = weights - released
     local total, now, most = held + change, kept + change, tonumber(in_force)
-    if now < weights or total > most then return nil end
+    if now < weights or total > most or total >= 1e14 then return nil end
 
     local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
     if total == 0 then
-        if head then redis.call('UNLINK', key, queue) end
+        -- the queue may be left over from a head that was lost
+        redis.call('UNLINK', key, queue)
     elseif change ~= 0 or in_force ~= stored or keeps ~= reuse then
-        if not head or keeps ~= reuse then
-            rest = quiet_rest(rest, keeps, reuse, key, shard)
-        end
+        local first = head and seq .. seen .. touched
+        if not head then first, rest = quiet_begin(key, shard) end
         local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
             or ' 0')
-        redis.call('HSET', key, '.', total .. ' 0 ' .. in_force .. rest,
-            ARGV[1], account)
+        redis.call('HSET', key, '.', total .. ' 0 ' .. in_force .. first
+            .. quiet_reuse(rest, keeps, reuse), ARGV[1], account)
         if now == 0 then redis.call('HDEL', key, ARGV[1]) end
-        if not head then redis.call('PEXPIRE', key, 2592000000) end
+        if not head then redis.call('PEXPIRE', key, EXPIRE_MS) end
     end
 
     if acquires == 0 then return total, most, 0, 0, now, 0, 1, 0 end

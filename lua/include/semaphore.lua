@@ -9,7 +9,6 @@
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
-local EXPIRE_MS, TOUCH_MS = 2592000000, 3600000
 
 -- Tickets, accounts and ended sessions of others that one call looks at.
 local STEPS = 64

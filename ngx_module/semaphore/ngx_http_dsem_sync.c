@@ -101,6 +101,7 @@ struct ngx_http_dsem_sync_s {
     ngx_int_t                     released;   /* by it, permits */
     ngx_int_t                     unclaimed;  /* before it, permits */
     ngx_int_t                     sent_limit; /* before it */
+    ngx_uint_t                    sent_keep;  /* unsigned:1, before it */
 
     ngx_http_dsem_sync_ticket_t   tickets[1];
 };
@@ -291,6 +292,7 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->check = 0;
     sync->unclaimed = account->unclaimed;
     sync->sent_limit = account->sent_limit;
+    sync->sent_keep = account->sent_keep;
 
     return sync;
 }
@@ -596,7 +598,12 @@ ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync)
     ngx_http_dsem_account_unreport(account, sync->released, sync->unclaimed);
 
     account->sent_limit = sync->sent_limit;
+    account->sent_keep = sync->sent_keep;
     account->refresh = 1;
+
+    if (!account->sent_keep) {
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+    }
 }
 
 

@@ -132,21 +132,19 @@ is_deeply [ $one->syncs(x => {}, y => { ask => [ [1] ] }) ], [ undef, undef ],
     'recovering: left alone';
 $state->set_shard(recover_until => $until);
 
-# one call in a thousand leaves a semaphore to sync, which sets the expiry: each in its turn
-my @left;
-$one->{number} = 4900;
-for my $n (1 .. 100) {
-    my @reply = $one->syncs(map { ("e$_" => { ask => [ [$n] ],
-        release => $n > 1 ? 1 : 0, limit => 5 }) } 1 .. 3);
-    push @left, map { "$one->{number} $_" } grep { !$reply[ $_ - 1 ] } 1 .. 3;
-    if (my ($e) = grep { !$reply[ $_ - 1 ] } 1 .. 3) {
-        $one->sync("e$e", limit => 5, ask => [ [$n] ],
-            release => $n > 1 ? 1 : 0);
-        $one->{number}--;
-    }
-}
-$one->{number} = 5000;
-is_deeply \@left, [ '4901 1', '4902 2', '4903 3' ], 'expiry left to sync';
+# an hour after it was set last
+
+my ($e) = $one->syncs(e => { ask => [ [1], [2] ], limit => 5 });
+is $e->{in_use}, 2, 'begun by a part';
+my $expiry = sub { $scripts->redis->cmd(PTTL => $state->semaphore_key('e')) };
+$scripts->redis->cmd(PEXPIRE => $state->semaphore_key('e'), 5000);
+$state->set_shard(clock => $state->shard('clock') + 3_600_000);
+($e) = $one->syncs(e => { release => 1, limit => 5 });
+is $e, undef, 'expiry left to sync';
+$one->sync('e', release => 1, limit => 5);
+cmp_ok $expiry->(), '>', 1e9, 'and set there';
+($e) = $one->syncs(e => { ask => [ [3] ], limit => 5 });
+is $e->{in_use}, 2, 'a part again';
 
 # sixteen at most, and no command that is not of a semaphore
 
