@@ -10,6 +10,7 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
+use File::Basename qw(dirname);
 use File::Path qw(make_path);
 
 use Dsem::Process;
@@ -45,7 +46,8 @@ sub login { $ENV{DSEM_ACL} ? ' user=dsem password=password' : '' }
 sub _acl {
     my ($self) = @_;
     return if !$ENV{DSEM_ACL} || $self->{conf};
-    open my $readme, '<', $self->{t}->root . '/README.md' or croak $!;
+    open my $readme, '<', dirname(__FILE__) . '/../../../README.md'
+        or croak $!;
     my $text = do { local $/; <$readme> };
     my ($user) = $text =~ /^```\n(user dsem .*?)^```$/ms
         or croak 'no user in README.md';
