@@ -128,6 +128,11 @@ char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
+/* conf_secret */
+ngx_int_t ngx_http_dsem_conf_login(ngx_conf_t *cf,
+    ngx_http_dsem_login_t *login, ngx_str_t *names, ngx_str_t *value);
+void ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all);
+
 /* conf_tls */
 ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,

@@ -3,9 +3,8 @@
  * The "dsem_redis" directive: where Redis is, and how it is spoken to.
  *
  * Owns the parameters of the directive and the rules between them.  What it
- * makes is settings of redis/.  A password goes into memory of its own, is
- * wiped wherever it has been read, and is part of no message: of a parameter
- * only the name is.
+ * makes is settings of redis/.  A password is part of no message: of a
+ * parameter only the name is.
  *
  * Called by: nginx, through the table of directives; conf, for the default.
  */
@@ -16,17 +15,10 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
-#include "ngx_http_dsem_resp.h"
 
 
 #define NGX_HTTP_DSEM_REDIS_PORT     6379
 #define NGX_HTTP_DSEM_SENTINEL_PORT  26379
-
-/* of a user and of a password, bytes */
-#define NGX_HTTP_DSEM_MAX_SECRET     512
-
-/* a user, a password, and the rest of an AUTH command */
-#define NGX_HTTP_DSEM_AUTH_SIZE      (2 * NGX_HTTP_DSEM_MAX_SECRET + 256)
 
 
 /* a parameter name=value; the indices of the table below */
@@ -58,6 +50,8 @@ typedef struct {
 } ngx_http_dsem_redis_conf_t;
 
 
+static ngx_int_t ngx_http_dsem_redis_read(ngx_conf_t *cf,
+    ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_word(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_str_t *word);
 static ngx_int_t ngx_http_dsem_redis_ssl(ngx_conf_t *cf,
@@ -74,20 +68,6 @@ static ngx_int_t ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_server_t *server);
 static ngx_int_t ngx_http_dsem_redis_db(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_login(ngx_conf_t *cf,
-    ngx_http_dsem_redis_conf_t *conf, ngx_http_dsem_login_t *login,
-    ngx_uint_t user);
-static ngx_int_t ngx_http_dsem_redis_password(ngx_conf_t *cf,
-    ngx_str_t *value, ngx_http_dsem_secret_t *password);
-static ngx_int_t ngx_http_dsem_redis_password_file(ngx_conf_t *cf,
-    ngx_str_t *path, ngx_http_dsem_secret_t *password);
-static void ngx_http_dsem_redis_wipe(ngx_conf_t *cf, ngx_str_t *value);
-static void ngx_http_dsem_redis_wipe_text(u_char *start, u_char *last,
-    ngx_str_t *value);
-static ngx_int_t ngx_http_dsem_redis_auth(ngx_conf_t *cf,
-    ngx_http_dsem_login_t *login, ngx_str_t *user,
-    ngx_http_dsem_secret_t *password);
-static void ngx_http_dsem_redis_cleanup(void *data);
 
 
 static ngx_str_t  ngx_http_dsem_redis_params[] = {
@@ -129,11 +109,11 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_main_conf_t *dmcf = conf;
 
-    ngx_str_t                   *value;
-    ngx_uint_t                   i;
+    ngx_int_t                    rc;
     ngx_http_dsem_redis_conf_t   rcf;
 
     if (dmcf->redis) {
+        ngx_http_dsem_conf_wipe(cf, 1);
         return "is duplicate";
     }
 
@@ -149,33 +129,54 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    value = cf->args->elts;
+    rc = ngx_http_dsem_redis_read(cf, &rcf);
 
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_dsem_redis_word(cf, &rcf, &value[i]) != NGX_OK) {
-            return NGX_CONF_ERROR;
-        }
-    }
+    ngx_http_dsem_conf_wipe(cf, rc != NGX_OK);
 
-    if (ngx_http_dsem_redis_mode(cf, &rcf) != NGX_OK
-        || ngx_http_dsem_redis_mode_rules(cf, &rcf) != NGX_OK
-        || ngx_http_dsem_redis_servers(cf, &rcf) != NGX_OK
-        || ngx_http_dsem_redis_db(cf, &rcf) != NGX_OK
-        || ngx_http_dsem_redis_login(cf, &rcf, &rcf.settings->login,
-                                     NGX_HTTP_DSEM_REDIS_USER) != NGX_OK
-        || ngx_http_dsem_redis_login(cf, &rcf, &rcf.settings->sentinel_login,
-                                     NGX_HTTP_DSEM_REDIS_SENTINEL_USER)
-           != NGX_OK
-        || ngx_http_dsem_conf_tls(cf, rcf.settings, rcf.ssl,
-                                  &rcf.values[NGX_HTTP_DSEM_REDIS_SSL_CA])
-           != NGX_OK)
-    {
+    if (rc != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
     dmcf->redis = rcf.settings;
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
+{
+    ngx_str_t                       *word;
+    ngx_uint_t                       i;
+    ngx_http_dsem_redis_settings_t  *settings;
+
+    settings = conf->settings;
+    word = cf->args->elts;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (ngx_http_dsem_redis_word(cf, conf, &word[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (ngx_http_dsem_redis_mode(cf, conf) != NGX_OK
+        || ngx_http_dsem_redis_mode_rules(cf, conf) != NGX_OK
+        || ngx_http_dsem_redis_servers(cf, conf) != NGX_OK
+        || ngx_http_dsem_redis_db(cf, conf) != NGX_OK
+        || ngx_http_dsem_conf_login(cf, &settings->login,
+                    &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_USER],
+                    &conf->values[NGX_HTTP_DSEM_REDIS_USER]) != NGX_OK
+        || ngx_http_dsem_conf_login(cf, &settings->sentinel_login,
+              &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SENTINEL_USER],
+              &conf->values[NGX_HTTP_DSEM_REDIS_SENTINEL_USER]) != NGX_OK
+        || ngx_http_dsem_conf_tls(cf, settings, conf->ssl,
+                                  &conf->values[NGX_HTTP_DSEM_REDIS_SSL_CA])
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 
@@ -201,25 +202,51 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 }
 
 
-/* a word without "=", and a path, is an address; "ssl" is none */
+/*
+ * A word without "=", and a path, is an address; "ssl" is none.  What is like
+ * a URL may have a password, and is not printed.
+ */
 
 static ngx_int_t
 ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     ngx_str_t *word)
 {
-    u_char     *p;
-    ngx_int_t   i;
-    ngx_str_t   name, *address;
+    u_char      *p, *last;
+    ngx_int_t    i;
+    ngx_str_t    name, *address;
+    ngx_uint_t   path;
 
     if (ngx_strcmp(word->data, "ssl") == 0) {
         return ngx_http_dsem_redis_ssl(cf, conf);
     }
 
-    p = ngx_strlchr(word->data, word->data + word->len, '=');
+    last = word->data + word->len;
+    p = ngx_strlchr(word->data, last, '=');
 
-    if (p == NULL
-        || ngx_strncmp(word->data, "unix:", sizeof("unix:") - 1) == 0)
+    path = (ngx_strncmp(word->data, "unix:", sizeof("unix:") - 1) == 0);
+
+    if (path) {
+        p = NULL;
+    }
+
+    name.data = word->data;
+    name.len = p ? (size_t) (p - word->data) : 0;
+
+    i = ngx_http_dsem_redis_param(&name);
+
+    if (i == NGX_DECLINED
+        && !path
+        && (ngx_strlchr(word->data, last, '@')
+            || ngx_strnstr(word->data, "://", word->len)))
     {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "URL in \"dsem_redis\" directive, write it as "
+                           "\"dsem_redis host:port [user=name] "
+                           "[password=word] [db=number] [ssl]\"");
+        return NGX_ERROR;
+    }
+
+    if (p == NULL) {
         address = ngx_array_push(&conf->addresses);
         if (address == NULL) {
             return NGX_ERROR;
@@ -229,11 +256,6 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
 
         return NGX_OK;
     }
-
-    name.data = word->data;
-    name.len = p - word->data;
-
-    i = ngx_http_dsem_redis_param(&name);
 
     if (i == NGX_DECLINED) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -434,17 +456,6 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_url_t         u;
     static ngx_str_t  local = ngx_string("localhost");
 
-    if (ngx_strlcasestrn(address->data, address->data + address->len,
-                         (u_char *) "://", 3 - 1))
-    {
-        /* it may have a password */
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "URL in \"dsem_redis\" directive, write it as "
-                           "\"dsem_redis host:port [user=name] "
-                           "[password=word] [db=number] [ssl]\"");
-        return NGX_ERROR;
-    }
-
     ngx_memzero(&u, sizeof(ngx_url_t));
 
     u.url = *address;
@@ -508,257 +519,4 @@ ngx_http_dsem_redis_db(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
     conf->settings->login.db = arg.number;
 
     return NGX_OK;
-}
-
-
-/* user: index of the user; password and its file follow */
-
-static ngx_int_t
-ngx_http_dsem_redis_login(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
-    ngx_http_dsem_login_t *login, ngx_uint_t user)
-{
-    ngx_int_t                rc;
-    ngx_str_t               *value, *names;
-    ngx_http_dsem_secret_t   password;
-
-    value = &conf->values[user];
-    names = &ngx_http_dsem_redis_params[user];
-
-    if (value[1].data && value[2].data) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "both \"%V\" and \"%V\" in \"dsem_redis\" "
-                           "directive", &names[1], &names[2]);
-        return NGX_ERROR;
-    }
-
-    if (value[1].data == NULL && value[2].data == NULL) {
-
-        if (value[0].data) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" without \"%V\" in \"dsem_redis\" "
-                               "directive", &names[0], &names[1]);
-            return NGX_ERROR;
-        }
-
-        return NGX_OK;
-    }
-
-    if (ngx_http_dsem_secret_create(&password, NGX_HTTP_DSEM_MAX_SECRET + 2)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    rc = value[1].data
-         ? ngx_http_dsem_redis_password(cf, &value[1], &password)
-         : ngx_http_dsem_redis_password_file(cf, &value[2], &password);
-
-    if (rc == NGX_OK) {
-        rc = ngx_http_dsem_redis_auth(cf, login, &value[0], &password);
-    }
-
-    ngx_http_dsem_secret_free(&password);
-
-    return rc;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_redis_password(ngx_conf_t *cf, ngx_str_t *value,
-    ngx_http_dsem_secret_t *password)
-{
-    if (value->len > NGX_HTTP_DSEM_MAX_SECRET) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "password in \"dsem_redis\" directive is longer "
-                           "than %d bytes", NGX_HTTP_DSEM_MAX_SECRET);
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(password->data, value->data, value->len);
-    password->len = value->len;
-
-    ngx_http_dsem_redis_wipe(cf, value);
-
-    return NGX_OK;
-}
-
-
-/*
- * The first line of the file, which the master reads before it gives up its
- * rights.
- */
-
-static ngx_int_t
-ngx_http_dsem_redis_password_file(ngx_conf_t *cf, ngx_str_t *path,
-    ngx_http_dsem_secret_t *password)
-{
-    u_char   *end;
-    ssize_t   n;
-    ngx_fd_t  fd;
-
-    if (ngx_conf_full_name(cf->cycle, path, 1) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    fd = ngx_open_file(path->data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
-
-    if (fd == NGX_INVALID_FILE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           ngx_open_file_n " password file \"%V\" failed",
-                           path);
-        return NGX_ERROR;
-    }
-
-    n = ngx_read_fd(fd, password->data, NGX_HTTP_DSEM_MAX_SECRET + 2);
-
-    if (n == -1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           ngx_read_fd_n " password file \"%V\" failed",
-                           path);
-    }
-
-    if (ngx_close_file(fd) == NGX_FILE_ERROR) {
-        ngx_conf_log_error(NGX_LOG_ALERT, cf, ngx_errno,
-                           ngx_close_file_n " \"%V\" failed", path);
-    }
-
-    if (n == -1) {
-        return NGX_ERROR;
-    }
-
-    end = ngx_strlchr(password->data, password->data + n, LF);
-    n = end ? end - password->data : n;
-
-    if (n && password->data[n - 1] == CR) {
-        n--;
-    }
-
-    if (n == 0 || n > NGX_HTTP_DSEM_MAX_SECRET) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "the first line of password file \"%V\" must have "
-                           "1 to %d bytes", path, NGX_HTTP_DSEM_MAX_SECRET);
-        return NGX_ERROR;
-    }
-
-    password->len = n;
-
-    return NGX_OK;
-}
-
-
-/*
- * The word, and the text that it was read from: in the buffer of the file,
- * what is read already, and what an earlier part of the file has left behind;
- * in the copy for "nginx -T", which a build with debugging always has.
- */
-
-static void
-ngx_http_dsem_redis_wipe(ngx_conf_t *cf, ngx_str_t *value)
-{
-    ngx_buf_t  *b, *dump;
-
-    if (cf->conf_file && cf->conf_file->buffer) {
-        b = cf->conf_file->buffer;
-        dump = cf->conf_file->dump;
-
-        ngx_http_dsem_redis_wipe_text(b->start, b->pos, value);
-        ngx_http_dsem_redis_wipe_text(b->last, b->end, value);
-
-        if (dump) {
-            ngx_http_dsem_redis_wipe_text(dump->start,
-                                          dump->last - (b->last - b->pos),
-                                          value);
-        }
-    }
-
-    ngx_explicit_memzero(value->data, value->len);
-}
-
-
-/*
- * From the last "password=" on, as the text may have quotes and escapes that
- * the word has not.
- */
-
-static void
-ngx_http_dsem_redis_wipe_text(u_char *start, u_char *last, ngx_str_t *value)
-{
-    u_char  *p;
-    size_t   len;
-
-    static u_char  name[] = "password=";
-
-    len = sizeof(name) - 1;
-
-    for (p = last - len; p >= start; p--) {
-        if (ngx_memcmp(p, name, len) == 0) {
-            p += len;
-
-            if ((size_t) (last - p) >= value->len
-                && ngx_memcmp(p, value->data, value->len) == 0)
-            {
-                last = p + value->len;
-            }
-
-            ngx_memset(p, 'x', last - p);
-            return;
-        }
-    }
-}
-
-
-/* the command is composed once: no connection has to copy the password */
-
-static ngx_int_t
-ngx_http_dsem_redis_auth(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
-    ngx_str_t *user, ngx_http_dsem_secret_t *password)
-{
-    ngx_pool_cleanup_t    *cln;
-    ngx_http_dsem_resp_t   command;
-
-    if (user->len > NGX_HTTP_DSEM_MAX_SECRET) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "user in \"dsem_redis\" directive is longer than "
-                           "%d bytes", NGX_HTTP_DSEM_MAX_SECRET);
-        return NGX_ERROR;
-    }
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-
-    if (cln == NULL
-        || ngx_http_dsem_secret_create(&login->auth, NGX_HTTP_DSEM_AUTH_SIZE)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    cln->handler = ngx_http_dsem_redis_cleanup;
-    cln->data = &login->auth;
-
-    ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
-
-    /* it never grows out of this memory */
-
-    command.data = login->auth.data;
-    command.size = login->auth.size;
-
-    ngx_http_dsem_resp_begin(&command, user->len ? 3 : 2);
-    ngx_http_dsem_resp_bytes(&command, "AUTH", sizeof("AUTH") - 1);
-
-    if (user->len) {
-        ngx_http_dsem_resp_string(&command, user);
-    }
-
-    ngx_http_dsem_resp_bytes(&command, password->data, password->len);
-
-    login->auth.len = command.len;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_http_dsem_redis_cleanup(void *data)
-{
-    ngx_http_dsem_secret_free(data);
 }

@@ -164,7 +164,13 @@ ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
         return NULL;
     }
 
-    if (name->data == NULL && settings->mode == NGX_HTTP_DSEM_MODE_SINGLE) {
+    /* that of an IPv6 address has brackets: the address itself is verified */
+
+    if (name->data == NULL
+        && settings->mode == NGX_HTTP_DSEM_MODE_SINGLE
+        && settings->servers[0].host.len
+        && settings->servers[0].host.data[0] != '[')
+    {
         name = &settings->servers[0].host;
     }
 

@@ -31,6 +31,8 @@
 
 
 static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
+static void ngx_http_dsem_breaker_available(ngx_http_dsem_breaker_t *breaker);
+static void ngx_http_dsem_breaker_report(ngx_http_dsem_breaker_t *breaker);
 static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
 static const char *ngx_http_dsem_breaker_cause(
     ngx_http_dsem_breaker_t *breaker, const char *otherwise);
@@ -63,7 +65,10 @@ void
 ngx_http_dsem_breaker_start(ngx_http_dsem_breaker_t *breaker)
 {
     breaker->lost = 1;
-    breaker->lost_since = ngx_current_msec;
+
+    if (!breaker->flapping) {
+        breaker->lost_since = ngx_current_msec;
+    }
 
     ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                breaker->settings->connect_timeout);
@@ -128,17 +133,30 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
                       ngx_http_dsem_peer_name(breaker->peer), server);
     }
 
-    if (breaker->reported) {
-        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: redis %V available again after %M ms",
-                      ngx_http_dsem_peer_name(breaker->peer),
-                      ngx_current_msec - breaker->lost_since);
+    if (breaker->flapping) {
+        /* it has been accepted before: said when it lasts */
+        ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
+                                   breaker->settings->heartbeat);
+
+    } else if (breaker->reported) {
+        ngx_http_dsem_breaker_available(breaker);
     }
 
+    breaker->accepted = ngx_current_msec;
     breaker->known = 1;
     breaker->lost = 0;
     breaker->reported = 0;
     breaker->open = 0;
+}
+
+
+static void
+ngx_http_dsem_breaker_available(ngx_http_dsem_breaker_t *breaker)
+{
+    ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                  "dsem: redis %V available again after %M ms",
+                  ngx_http_dsem_peer_name(breaker->peer),
+                  ngx_current_msec - breaker->lost_since);
 }
 
 
@@ -228,6 +246,10 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
     if (breaker->open) {
         ngx_http_dsem_breaker_remind(breaker);
 
+    } else if (!breaker->lost) {
+        breaker->flapping = 0;
+        ngx_http_dsem_breaker_available(breaker);
+
     } else if (!ngx_http_dsem_deadline_extend(&breaker->deadline, ev)) {
         ngx_http_dsem_breaker_open(breaker);
     }
@@ -245,11 +267,45 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 
     breaker->open = 1;
     breaker->reported = 1;
-    breaker->passed = 0;
-    breaker->refused = 0;
 
     ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                NGX_HTTP_DSEM_BREAKER_REMINDER);
+
+    ngx_http_dsem_breaker_report(breaker);
+
+    breaker->handler(breaker->data);
+}
+
+
+/*
+ * Redis may accept sessions, and reject what they send next, all the time:
+ * such a loss is reported twice, and then each minute.
+ */
+
+static void
+ngx_http_dsem_breaker_report(ngx_http_dsem_breaker_t *breaker)
+{
+    ngx_uint_t  soon;
+
+    soon = breaker->known
+           && ngx_current_msec - breaker->accepted
+              < breaker->settings->heartbeat;
+
+    if (soon && breaker->flapping) {
+
+        if (ngx_current_msec - breaker->line
+            >= NGX_HTTP_DSEM_BREAKER_REMINDER)
+        {
+            ngx_http_dsem_breaker_remind(breaker);
+        }
+
+        return;
+    }
+
+    breaker->flapping = soon;
+    breaker->line = ngx_current_msec;
+    breaker->passed = 0;
+    breaker->refused = 0;
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: redis %V unavailable (%s), requests are handled by "
@@ -258,8 +314,6 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
                   ngx_http_dsem_breaker_cause(breaker,
                             breaker->pending ? breaker->pending
                                              : breaker->reason));
-
-    breaker->handler(breaker->data);
 }
 
 
@@ -277,6 +331,7 @@ ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
                   ngx_http_dsem_breaker_cause(breaker, breaker->reason),
                   breaker->passed, breaker->refused);
 
+    breaker->line = ngx_current_msec;
     breaker->passed = 0;
     breaker->refused = 0;
 

@@ -31,6 +31,8 @@ typedef struct {
     ngx_msec_t                       reloads_since;
     ngx_msec_t                       last_reload;
     ngx_msec_t                       lost_since;
+    ngx_msec_t                       accepted;    /* the last session */
+    ngx_msec_t                       line;        /* the last one in the log */
 
     /* requests handled by "dsem_on_error" since the last log line */
     ngx_uint_t                       passed;
@@ -43,6 +45,7 @@ typedef struct {
     unsigned                         lost:1;      /* no session since then */
     unsigned                         reported:1;  /* the loss was logged */
     unsigned                         known:1;     /* a session was accepted */
+    unsigned                         flapping:1;  /* none lasts a heartbeat */
 } ngx_http_dsem_breaker_t;
 
 

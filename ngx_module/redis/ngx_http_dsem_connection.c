@@ -450,7 +450,9 @@ void
 ngx_http_dsem_connection_clean(char *text)
 {
     for ( /* void */ ; *text; text++) {
-        if ((u_char) *text < 0x20 || *text == 0x7f) {
+        if ((u_char) *text < 0x20
+            || ((u_char) *text >= 0x7f && (u_char) *text < 0xa0))
+        {
             *text = '?';
         }
     }
@@ -1017,7 +1019,8 @@ ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
                                             : redisAsyncHandleRead);
     }
 
-    return (conn->ac == NULL || conn->error_reply) ? NGX_ERROR : NGX_OK;
+    return (conn->ac == NULL || conn->refused || conn->error_reply)
+           ? NGX_ERROR : NGX_OK;
 }
 
 

@@ -457,7 +457,7 @@ ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
 
     result = SSL_get_verify_result(ssl);
 
-    if (result != X509_V_OK) {
+    if (SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE && result != X509_V_OK) {
         ngx_http_dsem_tls_invalid(ssl, result, reason);
         return NGX_DECLINED;
     }

@@ -102,9 +102,39 @@ for my $case (
     $node->stop;
 }
 
+# two passwords in one directive, in both orders
+
+for my $case (
+    ['first', "password=$secret 'sentinel_password=other word'"],
+    ['second', qq("sentinel_password=other \\" word" password=$secret)],
+    ['sentinel', "sentinel_password=$secret password=other"],
+) {
+    my ($name, $passwords) = @$case;
+    my $node = $t->node($name, $conf =~ s/%%REDIS%% user=app/%%REDIS%%/r,
+        PADDING => '', REDIS => '127.0.0.1:1',
+        PASSWORD => "mode=sentinel master=m $passwords db=3");
+    is_deeply in_core($node), [], "$name of two: in no core";
+    my @command = map { "'$_'" } $node->_argv('-T');
+    my $dump = qx(@command 2>/dev/null);
+    unlike $dump, qr/$secret|other/, "$name of two: not in nginx -T";
+    like $dump, qr/dsem_redis.* master=m .*;/, "$name of two: the rest is";
+
+    # a reload that fails
+    if ($name eq 'first') {
+        $t->expect_log(qr/invalid value "99999"/);
+        $node->write_conf($conf =~ s/%%PASSWORD%%/password=$secret db=99999/r);
+        $node->signal('HUP') for 1 .. 2;
+        eventually { $node->grep_log(qr/invalid value "99999"/) }
+            'refused reload';
+        is_deeply in_core($node), [], 'refused reload: in no core';
+    }
+    $node->stop;
+}
+
 # what "nginx -t" says of wrong words
 
 for my $wrong ("pasword=$secret", "redis://app:$secret\@127.0.0.1:6379",
+    "redis://:$secret=\@127.0.0.1", "app:$secret\@127.0.0.1:6379",
     "password=$secret password_file=$file", "password=$secret password=$secret")
 {
     my ($status, $errors) = $t->test_conf(

@@ -1,0 +1,62 @@
+#!/usr/bin/perl
+
+# The user may register sessions, but not touch semaphores: every session is
+# accepted, and lost with its first request. The log says so twice, not with
+# every attempt, and that it is over when it is over.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $up = $t->upstream;
+my $redis = $t->redis;
+
+my $node = $t->node('single', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10;
+            dsem_on_error reject;
+            dsem_reuse off;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+is $node->get('/')->status, 200, 'served';
+$redis->cmd(qw(ACL SETUSER), $redis->user, 'resetkeys', '~*{0}',
+    '~*{0}:sessions', '~*{0}:census');
+$node->clear_logs;
+
+# attempts, as Redis counts them
+my $before = $redis->calls->{info} // 0;
+eventually { $node->get('/'); ($redis->calls->{info} // 0) > $before + 8 }
+    'sessions accepted again and again', 30;
+my @errors = $node->grep_log(qr/\[error\].*dsem: redis/);
+like $errors[0], qr/unavailable \(.*(?:NOPERM|No permissions|ACL)/i,
+    'cause in the log';
+cmp_ok scalar(@errors), '<=', 2, 'errors';
+cmp_ok scalar($node->grep_log(qr/available again/)), '<=', 1, 'notices';
+
+$node->clear_logs;
+$redis->cmd(qw(ACL SETUSER), $redis->user, 'allkeys');
+eventually { $node->get('/')->status == 200 } 'served again';
+eventually { $node->grep_log(qr/available again/) == 1 } 'said when it lasts';
+is scalar($node->grep_log(qr/\[error\].*dsem: redis/)), 0, 'no more errors';
+
+$t->done;
