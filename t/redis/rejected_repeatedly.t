@@ -45,7 +45,7 @@ $node->clear_logs;
 
 # attempts, as Redis counts them
 my $before = $redis->calls->{info} // 0;
-eventually { $node->get('/'); ($redis->calls->{info} // 0) > $before + 8 }
+eventually { $node->get('/'); ($redis->calls->{info} // 0) > $before + 30 }
     'sessions accepted again and again', 30;
 my @errors = $node->grep_log(qr/\[error\].*dsem: redis/);
 like $errors[0], qr/unavailable \(.*(?:NOPERM|No permissions|ACL)/i,

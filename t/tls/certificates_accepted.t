@@ -40,11 +40,11 @@ http {
 EOF_CONF
 
 sub accepted {
-    my ($name, $redis, $to) = @_;
+    my ($name, $redis, $to, $address) = @_;
     my $node = $t->node($name =~ s/\W/_/gr, $conf, TLS => $to);
     is $node->get('/?t=1')->status, 200, "$name: request served";
     my ($line) = $node->grep_log(qr/connected to redis/);
-    my $address = $redis->tls_address;
+    $address //= $redis->tls_address;
     like $line, qr/connected to redis \Q$address\E/, "$name: by TLS";
     $node->quit;
     is scalar($node->grep_log(qr/\[(?:warn|error|alert|crit|emerg)\]/)), 0,
@@ -62,6 +62,10 @@ my $localhost = $tls->redis(san => 'DNS:localhost');
 my $port = $localhost->tls_address =~ s/.*://r;
 accepted('name as written', $localhost,
     $tls->to($localhost, address => "localhost:$port"));
+
+my $six = $tls->redis(san => 'IP:::1', args => [qw(--bind 127.0.0.1 ::1)]);
+my $at = $six->tls_address =~ s/.*:/[::1]:/r;
+accepted('IPv6 address', $six, $tls->to($six, address => $at), $at);
 
 # any certificate
 
