@@ -33,10 +33,17 @@ end
 
 -- Adds the ticket that is acquired to the queue. Returns false if the queue
 -- has the wrong type or was lost: the rest of the script finds that out again.
-local function contended_add(place, ticket, weight)
-    local added = redis.pcall('ZADD', KEYS[3], '-inf', 'queue',
-        string.format('%d', place), string.format('%s %s %s %s', ARGV[1],
-            call_epoch, ticket, weight))
+-- seen: its marker was there.
+local function contended_add(place, ticket, weight, seen)
+    local added
+    place = string.format('%d', place)
+    local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
+        .. weight
+    if seen then
+        added = redis.call('ZADD', KEYS[3], place, member)
+    else
+        added = redis.pcall('ZADD', KEYS[3], '-inf', 'queue', place, member)
+    end
     if added == 1 then return true end
     if added == 2 then redis.call('UNLINK', KEYS[3]) end
     return false
@@ -80,7 +87,7 @@ local function contended_sync()
     end
     if usual_weight > in_force or verdict == 2 and place <= tail
         or waiting == 0 or kept + mine == 0 or kept > 0 and call_flags % 4 >= 2
-        or verdict == 2 and not contended_add(place, ask, weight)
+        or verdict == 2 and not contended_add(place, ask, weight, member)
     then
         return nil
     end
