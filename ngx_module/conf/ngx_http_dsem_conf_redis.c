@@ -54,6 +54,8 @@ static ngx_int_t ngx_http_dsem_redis_read(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_word(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_str_t *word);
+static ngx_int_t ngx_http_dsem_redis_value(ngx_conf_t *cf, ngx_str_t *name,
+    ngx_str_t *value, ngx_str_t *given);
 static ngx_int_t ngx_http_dsem_redis_ssl(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_param(ngx_str_t *word);
@@ -213,7 +215,7 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
 {
     u_char      *p, *last;
     ngx_int_t    i;
-    ngx_str_t    name, *address;
+    ngx_str_t    name, value, *address;
     ngx_uint_t   path;
 
     if (ngx_strcmp(word->data, "ssl") == 0) {
@@ -264,22 +266,34 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
         return NGX_ERROR;
     }
 
-    if (conf->values[i].data) {
+    value.data = p + 1;
+    value.len = last - value.data;
+
+    return ngx_http_dsem_redis_value(cf, &name, &value, &conf->values[i]);
+}
+
+
+/* the value of a parameter, once */
+
+static ngx_int_t
+ngx_http_dsem_redis_value(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *value,
+    ngx_str_t *given)
+{
+    if (given->data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "duplicate \"%V\" parameter in \"dsem_redis\" "
-                           "directive", &name);
+                           "directive", name);
         return NGX_ERROR;
     }
 
-    conf->values[i].data = p + 1;
-    conf->values[i].len = word->data + word->len - (p + 1);
-
-    if (conf->values[i].len == 0) {
+    if (value->len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "empty \"%V\" parameter in \"dsem_redis\" "
-                           "directive", &name);
+                           "directive", name);
         return NGX_ERROR;
     }
+
+    *given = *value;
 
     return NGX_OK;
 }
