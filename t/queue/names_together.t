@@ -74,14 +74,15 @@ sub held { return join ' ', map { $t->state->held("n$_") } @_ }
 # literal limits, and those of other names
 
 my @asked;
-is turn(sub {
+# the kernel may tell of them in any order
+like turn(sub {
     @asked = map { $node->begin($_ == 1 ? '/literal?hang=1'
         : "/?name=n$_&hang=1") } 1 .. 8;
-}, sub { $up->now == 8 }), '17 n1', 'eight names, one command';
+}, sub { $up->now == 8 }), qr/^17 n\d$/, 'eight names, one command';
 is held(1 .. 8), '1 1 1 1 1 1 1 1', 'a permit of each';
-is turn(sub { $up->release_all }, sub {
+like turn(sub { $up->release_all }, sub {
     !grep { !$_->done } @asked and held(1 .. 8) !~ /1/ }),
-    '17 n1', 'eight releases, one command';
+    qr/^17 n\d$/, 'eight releases, one command';
 is $_->status, 200, 'request served' for @asked;
 is_deeply [ map { $_->{dsem_status} } $node->access_log ], [ ('PASSED') x 8 ],
     'each passed';
@@ -90,9 +91,9 @@ is_deeply [ map { "$_->{dsem_in_use} $_->{dsem_limit}" } $node->access_log ],
 
 # two requests of a name are one part; one name alone is an ordinary sync
 
-is turn(sub {
+like turn(sub {
     @asked = map { $node->begin("/?name=n$_&hang=1") } 2, 3, 2;
-}, sub { $up->now == 3 }), '5 n2', 'two of a name together';
+}, sub { $up->now == 3 }), qr/^5 n[23]$/, 'two of a name together';
 is held(2, 3), '2 1', 'both counted';
 is turn(sub { push @asked, $node->begin("/?name=n4&hang=1") },
     sub { $up->now == 4 }), '3 n4', 'one name, a sync';
