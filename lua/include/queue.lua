@@ -113,7 +113,12 @@ local function queue_restore(sem, view, account)
         end
         if #back > 0 then redis.call('ZADD', sem.queue, unpack(back)) end
     end
-    if account.chunks > 0 then view.more = true end
+    if account.chunks > 0 then
+        view.more = true
+    else
+        -- those that were not found went with a queue that was lost
+        account_park(sem, account, -account.parked)
+    end
 end
 
 -- Writes the queue. Returns a status: broken if its key has the wrong type,

@@ -50,6 +50,15 @@ is_deeply $silent->sync('checked', check => [ [1], [2] ])->{checked},
     { 1 => 1, 2 => 1 }, 'both queued';
 is $state->figure('checked', 'parked'), 0, 'no longer parked';
 
+# the queue is lost while the state recovers, when nothing begins anew
+$silent = parked('gone');
+$state->delete_queue('gone');
+my $until = $state->shard('recover_until');
+$state->set_shard(recover_until => $state->shard('clock') + 1000);
+$silent->sync('gone');
+is $state->figure('gone', 'parked'), 0, 'none parked in a lost queue';
+$state->set_shard(recover_until => $until);
+
 $silent = parked('declared');
 my ($place) = grep { /^silent/ } $scripts->queue('declared');
 my $known = $state->places('declared')->{$place} - 10 ** 15;
