@@ -72,7 +72,7 @@ for (
     # parked tickets: places not restored, a list lost, a place forgotten
     [ 'L2', 'stop', 'sync', qr/while account\.chunks > 0(?= and view\.steps > 0 do
         local members = queue_unlist\(sem, view, sem)/, 'while false' ],
-    [ 'C1', 'stop', 'sync', qr/sem\.set\[#sem\.set \+ 1\] = 'parked:'/,
+    [ '(?:L2|C1)', 'stop', 'sync', qr/sem\.set\[#sem\.set \+ 1\] = 'parked:'/,
         "sem.set[#sem.set + 1] = 'lost:'" ],
     [ 'C2', 'order', 'sync', qr/then account_park\(sem, account, -1\) end/,
         'then return end', undef, 45 ],
