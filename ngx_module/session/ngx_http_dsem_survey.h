@@ -1,0 +1,107 @@
+
+/*
+ * The survey: what the whole fleet looks like, read from Redis for people.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* one live session with something of a semaphore */
+typedef struct {
+    ngx_str_t         session;
+    ngx_str_t         node;         /* part of session */
+    ngx_uint_t        worker;
+    ngx_int_t         held;         /* in use or idle */
+    ngx_int_t         idle;
+    ngx_int_t         waiting;
+    ngx_int_t         lease;        /* ms left */
+    unsigned          heard:1;      /* within two heartbeats */
+} ngx_http_dsem_holder_t;
+
+
+/* a configured limit that is not the one in force */
+typedef struct {
+    ngx_str_t         node;         /* one of those that have it */
+    ngx_int_t         limit;
+} ngx_http_dsem_disagreement_t;
+
+
+typedef struct {
+    ngx_str_t         name;         /* encoded */
+    ngx_int_t         limit;        /* in force; -1: unknown, as below */
+    ngx_int_t         configured;
+    ngx_int_t         ordered;      /* -1: none */
+    ngx_int_t         held;
+    ngx_int_t         waiting;
+    ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
+    ngx_array_t       disagreements;
+    unsigned          order:1;      /* there is an order */
+    unsigned          paused:1;
+    unsigned          partial:1;    /* some holders are missing */
+} ngx_http_dsem_survey_semaphore_t;
+
+
+typedef struct {
+    ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
+                                       by name */
+    ngx_array_t       sessions;     /* ngx_http_dsem_holder_t: every live
+                                       session met, held etc. summed up */
+    ngx_uint_t        nsessions;    /* live, as Redis counts them */
+    uint64_t          read;         /* monotonic ms, when it was complete */
+    unsigned          partial:1;    /* some names are missing */
+} ngx_http_dsem_survey_t;
+
+
+/* the caller's, until its handler is called or it is cancelled */
+typedef struct {
+    ngx_queue_t       queue;
+    ngx_str_t         name;         /* a name to be read with all of its
+                                       holders; empty: the usual ones */
+    void            (*handler)(void *data);   /* from a posted event */
+    void             *data;
+    unsigned          waiting:1;
+} ngx_http_dsem_survey_wait_t;
+
+
+/*
+ * NGX_OK: what there is, is not older than a second; NGX_AGAIN: the handler
+ * will be called, at the latest after "dsem_redis_timeout"; NGX_DECLINED:
+ * Redis cannot be asked.  In each case the last survey is then there, if
+ * there ever was one.
+ */
+ngx_int_t ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait);
+void ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait);
+
+/* the last one, valid until control goes back to the event loop; or NULL */
+ngx_http_dsem_survey_t *ngx_http_dsem_survey(void);
+
+/* one semaphore of it, or of the last that was read by name; or NULL */
+ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_survey_find(ngx_str_t *name);
+
+
+/* Redis as this worker sees it */
+typedef enum {
+    NGX_HTTP_DSEM_SURVEY_CONNECTING = 0,
+    NGX_HTTP_DSEM_SURVEY_AVAILABLE,
+    NGX_HTTP_DSEM_SURVEY_RECOVERING,
+    NGX_HTTP_DSEM_SURVEY_UNAVAILABLE
+} ngx_http_dsem_survey_state_e;
+
+typedef struct {
+    ngx_http_dsem_survey_state_e   state;     /* the worst of the shards */
+    ngx_uint_t                     shard;     /* which that is */
+    ngx_msec_t                     since;     /* ms in this state */
+    ngx_str_t                      reason;    /* empty: none */
+    ngx_str_t                      address;   /* no secrets in it */
+} ngx_http_dsem_survey_redis_t;
+
+void ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis);
+
+
+#endif /* _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_ */
