@@ -16,6 +16,7 @@
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_text.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
@@ -25,9 +26,6 @@ static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
 static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *text);
-static ngx_uint_t ngx_http_dsem_message_is(ngx_str_t *word,
-    const char *text);
-static ngx_str_t ngx_http_dsem_message_word(ngx_str_t *text);
 static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
 
 
@@ -47,25 +45,25 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 
     rest = *text;
 
-    verb = ngx_http_dsem_message_word(&rest);
+    verb = ngx_http_dsem_text_word(&rest);
 
-    if (ngx_http_dsem_message_is(&verb, "subscribed")) {
+    if (ngx_http_dsem_text_is(&verb, "subscribed")) {
         ngx_http_dsem_message_check(session);
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "recovered")) {
+    if (ngx_http_dsem_text_is(&verb, "recovered")) {
         ngx_http_dsem_handshake_recovered(session);
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "sessions")) {
+    if (ngx_http_dsem_text_is(&verb, "sessions")) {
         ngx_http_dsem_handshake_sessions(session,
                                          ngx_http_dsem_message_number(&rest));
         return;
     }
 
-    name = ngx_http_dsem_message_word(&rest);
+    name = ngx_http_dsem_text_word(&rest);
 
     if (ngx_http_dsem_message_number(&rest)
         != (int64_t) session->identity.epoch)
@@ -73,10 +71,10 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "grant")) {
+    if (ngx_http_dsem_text_is(&verb, "grant")) {
         ngx_http_dsem_message_granted(session, &rest);
 
-    } else if (ngx_http_dsem_message_is(&verb, "recall")) {
+    } else if (ngx_http_dsem_text_is(&verb, "recall")) {
         account = ngx_http_dsem_account_find(&name,
                                      ngx_crc32_short(name.data, name.len));
 
@@ -84,7 +82,7 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
             ngx_http_dsem_idle_recall(account);
         }
 
-    } else if (ngx_http_dsem_message_is(&verb, "limit")) {
+    } else if (ngx_http_dsem_text_is(&verb, "limit")) {
         ngx_http_dsem_message_limit(session, &name, &rest);
     }
 }
@@ -153,7 +151,7 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_http_dsem_literal_t  *literal;
 
     limit = ngx_http_dsem_message_number(text);
-    node = ngx_http_dsem_message_word(text);
+    node = ngx_http_dsem_text_word(text);
 
     literal = ngx_http_dsem_limits_find(&session->limits, name,
                                         ngx_crc32_short(name->data,
@@ -175,35 +173,6 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
 }
 
 
-static ngx_uint_t
-ngx_http_dsem_message_is(ngx_str_t *word, const char *text)
-{
-    return word->len == ngx_strlen(text)
-           && ngx_strncmp(word->data, text, word->len) == 0;
-}
-
-
-/* takes the first word off the text; it is empty if there is none */
-
-static ngx_str_t
-ngx_http_dsem_message_word(ngx_str_t *text)
-{
-    u_char     *p, *last;
-    ngx_str_t   word;
-
-    last = text->data + text->len;
-    p = ngx_strlchr(text->data, last, ' ');
-
-    word.data = text->data;
-    word.len = (p ? p : last) - text->data;
-
-    text->data = p ? p + 1 : last;
-    text->len = last - text->data;
-
-    return word;
-}
-
-
 /* the next word as a number, negative if it is none */
 
 static int64_t
@@ -211,7 +180,7 @@ ngx_http_dsem_message_number(ngx_str_t *text)
 {
     ngx_str_t  word;
 
-    word = ngx_http_dsem_message_word(text);
+    word = ngx_http_dsem_text_word(text);
 
     return ngx_atoof(word.data, word.len);
 }

@@ -11,6 +11,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_session.h"
 
 
 #define NGX_HTTP_DSEM_ORDER_KEEP   -2    /* the limit stays as it is */
@@ -44,6 +45,8 @@ struct ngx_http_dsem_order_s {
     unsigned          was_paused:1;
 };
 
+
+void ngx_http_dsem_order_init(ngx_http_dsem_session_settings_t *settings);
 
 /*
  * NGX_AGAIN: the handler will be called once, at the latest after

@@ -10,52 +10,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-
-
-/* one live session with something of a semaphore */
-typedef struct {
-    ngx_str_t         session;
-    ngx_str_t         node;         /* part of session */
-    ngx_uint_t        worker;
-    ngx_int_t         held;         /* in use or idle */
-    ngx_int_t         idle;
-    ngx_int_t         waiting;
-    ngx_int_t         lease;        /* ms left */
-    unsigned          heard:1;      /* within two heartbeats */
-} ngx_http_dsem_holder_t;
-
-
-/* a configured limit that is not the one in force */
-typedef struct {
-    ngx_str_t         node;         /* one of those that have it */
-    ngx_int_t         limit;
-} ngx_http_dsem_disagreement_t;
-
-
-typedef struct {
-    ngx_str_t         name;         /* encoded */
-    ngx_int_t         limit;        /* in force; -1: unknown, as below */
-    ngx_int_t         configured;
-    ngx_int_t         ordered;      /* -1: none */
-    ngx_int_t         held;
-    ngx_int_t         waiting;
-    ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
-    ngx_array_t       disagreements;
-    unsigned          order:1;      /* there is an order */
-    unsigned          paused:1;
-    unsigned          partial:1;    /* some holders are missing */
-} ngx_http_dsem_survey_semaphore_t;
-
-
-typedef struct {
-    ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
-                                       by name */
-    ngx_array_t       sessions;     /* ngx_http_dsem_holder_t: every live
-                                       session met, held etc. summed up */
-    ngx_uint_t        nsessions;    /* live, as Redis counts them */
-    uint64_t          read;         /* monotonic ms, when it was complete */
-    unsigned          partial:1;    /* some names are missing */
-} ngx_http_dsem_survey_t;
+#include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_session.h"
 
 
 /* the caller's, until its handler is called or it is cancelled */
@@ -68,6 +24,9 @@ typedef struct {
     unsigned          waiting:1;
 } ngx_http_dsem_survey_wait_t;
 
+
+void ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings);
+void ngx_http_dsem_survey_exit(void);
 
 /*
  * NGX_OK: what there is, is not older than a second; NGX_AGAIN: the handler
