@@ -547,6 +547,8 @@ ngx_http_dsem_dispatch_unavailable(void *data)
 
     ngx_http_dsem_account_t  *account;
 
+    ngx_http_dsem_session_note(session);
+
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;
          account = ngx_http_dsem_account_next(session, account))

@@ -748,6 +748,8 @@ void
 ngx_http_dsem_handshake_recovered(ngx_http_dsem_session_t *session)
 {
     session->recovery = 0;
+
+    ngx_http_dsem_session_note(session);
     session->handlers->recovered(session);
 }
 
@@ -775,6 +777,8 @@ ngx_http_dsem_handshake_set_recovery(ngx_http_dsem_session_t *session,
     }
 
     session->recovery = left;
+
+    ngx_http_dsem_session_note(session);
 }
 
 

@@ -23,6 +23,8 @@
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
 
 
+static ngx_http_dsem_status_e ngx_http_dsem_session_status(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
 
@@ -143,9 +145,49 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 
     session->state = state;
 
+    ngx_http_dsem_session_note(session);
+
     if (state == NGX_HTTP_DSEM_SESSION_READY && session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
+}
+
+
+/* the status may have changed: the time since when it is so, is noted */
+
+void
+ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
+{
+    ngx_http_dsem_status_e  status;
+
+    status = ngx_http_dsem_session_status(session);
+
+    if (session->status != status || session->since == 0) {
+        session->status = status;
+        session->since = ngx_http_dsem_lease_now();
+    }
+}
+
+
+/* a new epoch on the same connection is no news */
+
+static ngx_http_dsem_status_e
+ngx_http_dsem_session_status(ngx_http_dsem_session_t *session)
+{
+    if (ngx_http_dsem_session_unavailable(session)) {
+        return NGX_HTTP_DSEM_STATUS_UNAVAILABLE;
+    }
+
+    if (ngx_http_dsem_session_ready(session)
+        || (ngx_http_dsem_redis_is_up(session->redis)
+            && (session->status == NGX_HTTP_DSEM_STATUS_AVAILABLE
+                || session->status == NGX_HTTP_DSEM_STATUS_RECOVERING)))
+    {
+        return session->recovery ? NGX_HTTP_DSEM_STATUS_RECOVERING
+                                 : NGX_HTTP_DSEM_STATUS_AVAILABLE;
+    }
+
+    return NGX_HTTP_DSEM_STATUS_CONNECTING;
 }
 
 

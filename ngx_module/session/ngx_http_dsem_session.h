@@ -26,6 +26,15 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
+/* the session and its Redis, for people; the worse the higher */
+typedef enum {
+    NGX_HTTP_DSEM_STATUS_AVAILABLE = 0,
+    NGX_HTTP_DSEM_STATUS_CONNECTING,
+    NGX_HTTP_DSEM_STATUS_RECOVERING,
+    NGX_HTTP_DSEM_STATUS_UNAVAILABLE
+} ngx_http_dsem_status_e;
+
+
 /* news for the floor above; data is the session */
 typedef struct {
     /* all that Redis knew of this session is void */
@@ -78,6 +87,8 @@ typedef struct {
     ngx_http_dsem_session_handlers_t  *handlers;
 
     ngx_http_dsem_session_state_e      state;
+    ngx_http_dsem_status_e             status;
+    uint64_t                           since;    /* of the status, ms */
     ngx_http_dsem_identity_t           identity;
     ngx_str_t                          node;
 
@@ -123,6 +134,7 @@ ngx_int_t ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_handlers_t *handlers);
 void ngx_http_dsem_session_free(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_note(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_state_e state);
 
