@@ -591,10 +591,14 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 static void
 ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
 {
+    ngx_str_t                 idle;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_session_t  *session;
 
     session = ev->data;
+
+    /* idle permits are not told */
+    ngx_str_null(&idle);
 
     if (ngx_exiting) {
         ngx_http_dsem_limits_leave(&session->limits, session->redis);
@@ -605,13 +609,14 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     }
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_BEAT, 2);
+                                              NGX_HTTP_DSEM_SCRIPT_BEAT, 3);
     if (command == NULL) {
         return;
     }
 
     ngx_http_dsem_resp_number(command, session->generation);
     ngx_http_dsem_resp_number(command, session->lease.length);
+    ngx_http_dsem_resp_string(command, &idle);
 
     if (ngx_http_dsem_handshake_call(session,
                                      ngx_http_dsem_handshake_beat_handler)
@@ -655,7 +660,7 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 6)) {
         return;
     }
 
@@ -794,18 +799,20 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 }
 
 
-/* all scripts of the handshake have the same keys; NULL: not up */
+/* all scripts of the handshake have the same keys, beat one more; NULL: not up */
 
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,
     ngx_http_dsem_script_e script, ngx_uint_t nargs)
 {
+    ngx_uint_t             nkeys;
     ngx_http_dsem_keys_t  *keys;
 
     keys = ngx_http_dsem_redis_keys(session->redis);
+    nkeys = script == NGX_HTTP_DSEM_SCRIPT_BEAT ? 3 : 2;
 
-    return ngx_http_dsem_redis_begin(session->redis, script, keys->registry, 2,
-                                     nargs);
+    return ngx_http_dsem_redis_begin(session->redis, script, keys->registry,
+                                     nkeys, nargs);
 }
 
 
