@@ -23,7 +23,7 @@
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
 
 
-static ngx_http_dsem_status_e ngx_http_dsem_session_status(
+static ngx_http_dsem_condition_e ngx_http_dsem_session_condition(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
@@ -153,17 +153,17 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 }
 
 
-/* the status may have changed: the time since when it is so, is noted */
+/* the condition may have changed: the time of a change is noted */
 
 void
 ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
 {
-    ngx_http_dsem_status_e  status;
+    ngx_http_dsem_condition_e  condition;
 
-    status = ngx_http_dsem_session_status(session);
+    condition = ngx_http_dsem_session_condition(session);
 
-    if (session->status != status || session->since == 0) {
-        session->status = status;
+    if (session->condition != condition || session->since == 0) {
+        session->condition = condition;
         session->since = ngx_http_dsem_lease_now();
     }
 }
@@ -171,23 +171,23 @@ ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
 
 /* a new epoch on the same connection is no news */
 
-static ngx_http_dsem_status_e
-ngx_http_dsem_session_status(ngx_http_dsem_session_t *session)
+static ngx_http_dsem_condition_e
+ngx_http_dsem_session_condition(ngx_http_dsem_session_t *session)
 {
     if (ngx_http_dsem_session_unavailable(session)) {
-        return NGX_HTTP_DSEM_STATUS_UNAVAILABLE;
+        return NGX_HTTP_DSEM_CONDITION_UNAVAILABLE;
     }
 
     if (ngx_http_dsem_session_ready(session)
         || (ngx_http_dsem_redis_is_up(session->redis)
-            && (session->status == NGX_HTTP_DSEM_STATUS_AVAILABLE
-                || session->status == NGX_HTTP_DSEM_STATUS_RECOVERING)))
+            && (session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE
+                || session->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING)))
     {
-        return session->recovery ? NGX_HTTP_DSEM_STATUS_RECOVERING
-                                 : NGX_HTTP_DSEM_STATUS_AVAILABLE;
+        return session->recovery ? NGX_HTTP_DSEM_CONDITION_RECOVERING
+                                 : NGX_HTTP_DSEM_CONDITION_AVAILABLE;
     }
 
-    return NGX_HTTP_DSEM_STATUS_CONNECTING;
+    return NGX_HTTP_DSEM_CONDITION_CONNECTING;
 }
 
 

@@ -918,7 +918,7 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
         ngx_http_dsem_session_note(session);
 
-        if (first || session->status > worst->status) {
+        if (first || session->condition > worst->condition) {
             worst = session;
             first = 0;
         }
@@ -930,15 +930,15 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
         return;
     }
 
-    redis->state = (ngx_http_dsem_survey_state_e) worst->status;
+    redis->state = (ngx_http_dsem_survey_state_e) worst->condition;
     redis->shard = worst->shard;
     redis->since = ngx_http_dsem_lease_now() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);
 
-    if (worst->status == NGX_HTTP_DSEM_STATUS_RECOVERING) {
+    if (worst->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING) {
         ngx_str_set(&redis->reason, "lost state is being declared again");
 
-    } else if (worst->status != NGX_HTTP_DSEM_STATUS_AVAILABLE) {
+    } else if (worst->condition != NGX_HTTP_DSEM_CONDITION_AVAILABLE) {
         ngx_http_dsem_redis_reason(worst->redis, &redis->reason);
     }
 }
