@@ -446,6 +446,8 @@ ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
          account;
          account = ngx_http_dsem_account_next(session, account))
     {
+        ngx_http_dsem_counters_keep(&account->counted);
+
         if (account->ntickets
             || (ngx_current_msec - account->last_check
                 >= session->lease.length

@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <sys/random.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_session.h"
 
 
@@ -269,17 +270,19 @@ ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 
 
 /*
- * More permits are out than the limit allows, after a declaration.  Logged
- * unless a lowered limit is the reason, which is no fault.
+ * More permits are out than the limit allows, after a declaration.  Logged and
+ * counted unless a lowered limit is the reason, which is no fault.
  */
 
 void
 ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_int_t excess)
 {
-    if (excess <= 0) {
+    if (excess <= 0 || !(session->lease_expired || session->keys_lost)) {
         return;
     }
+
+    ngx_http_dsem_counters_add_to(name, NGX_HTTP_DSEM_COUNT_OVERAGE, excess);
 
     if (session->lease_expired) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -287,7 +290,7 @@ ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
                       "this worker expired while its requests were running)",
                       excess, name);
 
-    } else if (session->keys_lost) {
+    } else {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (its keys in "
                       "redis were lost while requests were running)",
