@@ -13,6 +13,7 @@
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
@@ -20,6 +21,7 @@
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_variables.h"
+#include "ngx_http_dsem_zone.h"
 
 
 static ngx_int_t ngx_http_dsem_add(ngx_conf_t *cf);
@@ -218,6 +220,13 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         max_waiting = ngx_max(cycle->connection_n / 2, 1);
     }
 
+    if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
+                                    dmcf->zone_size)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     return ngx_http_dsem_semaphore_init(&settings, max_waiting);
 }
 
@@ -245,4 +254,5 @@ static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
     ngx_http_dsem_dispatch_exit();
+    ngx_http_dsem_counters_exit();
 }

@@ -80,7 +80,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
-    p = ngx_alloc(3 * keys->shard.len + sizeof(":sessions:census") - 1,
+    p = ngx_alloc(4 * keys->shard.len + sizeof(":sessions:census:idle") - 1,
                   ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
@@ -100,8 +100,10 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
 
     p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
                                 ":sessions", &none);
-    (void) ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
-                                   ":census", &none);
+    p = ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
+                                ":census", &none);
+    (void) ngx_http_dsem_key_write(&keys->registry[2], p, &keys->shard,
+                                   ":idle", &none);
 
     return NGX_OK;
 }

@@ -27,7 +27,7 @@
 /* of one shard, in one allocation */
 typedef struct {
     ngx_str_t   shard;        /* "<prefix>:{<number>}" */
-    ngx_str_t   registry[2];  /* sessions, and their census */
+    ngx_str_t   registry[3];  /* sessions, their census, idle permits */
     ngx_uint_t  slot;         /* of all keys, in a Cluster */
 } ngx_http_dsem_keys_t;
 

@@ -47,6 +47,7 @@ struct ngx_http_dsem_order_s {
 
 
 void ngx_http_dsem_order_init(ngx_http_dsem_session_settings_t *settings);
+void ngx_http_dsem_order_exit(void);
 
 /*
  * NGX_AGAIN: the handler will be called once, at the latest after

@@ -80,7 +80,7 @@ ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_add(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name, ngx_uint_t shard);
 void ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet);
 ngx_int_t ngx_http_dsem_fleet_read(ngx_http_dsem_fleet_t *fleet,
-    ngx_uint_t first, ngx_uint_t n, ngx_str_t *text);
+    ngx_uint_t first, ngx_uint_t n, ngx_uint_t count, ngx_str_t *text);
 ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name);
