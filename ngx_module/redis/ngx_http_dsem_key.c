@@ -21,9 +21,6 @@
 #include "ngx_http_dsem_key.h"
 
 
-/* the rest of a name that is too long, before "~" and the digest */
-#define NGX_HTTP_DSEM_KEY_HEAD  64
-
 #define NGX_HTTP_DSEM_SHA1_LEN   20
 
 /* of a Cluster */
@@ -275,7 +272,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
     u_char       sha1[NGX_HTTP_DSEM_SHA1_LEN];
     ngx_sha1_t   ctx;
 
-    encoded->len = NGX_HTTP_DSEM_KEY_HEAD + 1 + 2 * NGX_HTTP_DSEM_SHA1_LEN;
+    encoded->len = NGX_HTTP_DSEM_KEY_DIGEST;
 
     encoded->data = ngx_pnalloc(pool, encoded->len);
     if (encoded->data == NULL) {

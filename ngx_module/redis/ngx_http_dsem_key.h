@@ -15,6 +15,10 @@
 /* the longest encoded name; longer ones are replaced by a digest */
 #define NGX_HTTP_DSEM_MAX_NAME  200
 
+/* of a digest, the bytes before "~"; and all of it */
+#define NGX_HTTP_DSEM_KEY_HEAD    64
+#define NGX_HTTP_DSEM_KEY_DIGEST  (NGX_HTTP_DSEM_KEY_HEAD + 1 + 40)
+
 
 /* in a Cluster; part of the state: all workers must have the same number */
 #define NGX_HTTP_DSEM_SHARDS    4
