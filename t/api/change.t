@@ -34,7 +34,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_reuse 20s;
+    dsem_reuse 2s;
     dsem_redis_timeout 500ms;
     server {
         listen 127.0.0.1:%%PORT%%;
