@@ -51,12 +51,12 @@ local LONGEST = 320
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
-local count, left = #KEYS - 3, FIELDS
-if count < 0 or count > SEMAPHORES then
+local names, fields_left = #KEYS - 3, FIELDS
+if names < 0 or names > SEMAPHORES then
     error('DSEM keys are not those of 0 to 32 semaphores', 0)
 end
-for i = 6, 5 + count do encoded_name(i) end
-if #ARGV > 5 + count then
+for i = 6, 5 + names do encoded_name(i) end
+if #ARGV > 5 + names then
     error('DSEM argument ' .. #ARGV .. ' is not of a semaphore', 0)
 end
 
@@ -122,13 +122,14 @@ end
 -- Fields and values of a semaphore, and whether these are all there are.
 local function read_fields(key)
     local size = redis.call('HLEN', key)
-    if size <= left and size <= most + 1 then
-        left = left - size
+    if size <= fields_left and size <= most + 1 then
+        fields_left = fields_left - size
         return redis.call('HGETALL', key), true
     end
-    if left <= 0 then return {}, false end
-    local page = redis.call('HSCAN', key, '0', 'COUNT', math.min(most, left))
-    left = left - #page[2] / 2
+    if fields_left <= 0 then return {}, false end
+    local page = redis.call('HSCAN', key, '0', 'COUNT',
+        math.min(most, fields_left))
+    fields_left = fields_left - #page[2] / 2
     return page[2], page[1] == '0'
 end
 
@@ -173,15 +174,16 @@ end
 -- them, and whether these are all.
 local function account_lines(shard, key, name)
     local sessions, accounts, all = list_accounts(key)
-    local held, waiting, reuse, epoch = {}, {}, {}, nil
+    local held, waiting, reuse = {}, {}, {}
     local all_held, all_waiting, last = 0, 0, #reply
     load_sessions(shard, sessions)
     for i, session in ipairs(sessions) do
         local declared = declared_of[session]
         if declared then
+            local epoch
             epoch, held[i], waiting[i], reuse[i] =
                 string.match(accounts[i], '^(%d+) (%d+) (%d+) ?(%d?)')
-            if not epoch or epoch - declared < 0 then held[i] = nil end
+            if epoch and epoch - declared < 0 then held[i] = nil end
         end
     end
     local idle = load_idle(name, sessions, reuse)
@@ -229,7 +231,7 @@ local function semaphore_lines(shard, key, name, order, limits)
 end
 
 local fields = { '.', 'watched' }
-for i = 1, count do
+for i = 1, names do
     fields[2 * i + 1] = 'order:' .. ARGV[5 + i]
     fields[2 * i + 2] = 'limit:' .. ARGV[5 + i]
 end
@@ -246,7 +248,7 @@ else
 end
 reply[2] = string.format('shard %.0f %.0f %.0f %.0f', shard.gen, shard.clock,
     math.max(shard.recover_until - shard.clock, 0), live)
-for i = 1, count do
+for i = 1, names do
     semaphore_lines(shard, KEYS[3 + i], ARGV[5 + i], values[2 * i + 1],
         values[2 * i + 2])
 end
