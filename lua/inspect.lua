@@ -1,7 +1,6 @@
 -- inspect: what there is of some semaphores, for a display: permits, tickets,
 -- limits, and the sessions that have them. It changes nothing but the field
--- "watched" of the shard, a note that somebody looks: until then beats tell idle
--- permits.
+-- "watched" of the shard, the end of the time in which beats tell idle permits.
 --
 -- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] idle HASH; then for each
 -- of up to 32 semaphores
@@ -31,7 +30,7 @@
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
--- but the note. O(n), n fields of all semaphores together, 640 at most. A
+-- but that time. O(n), n accounts of all semaphores together, 640 at most. A
 -- semaphore for which these do not suffice is partial: of fewer semaphores in
 -- one call all accounts can be read.
 
@@ -43,15 +42,18 @@
 -- @include "include/text.lua"
 -- @include "include/idle.lua"
 
--- semaphores, and fields of them that are read by one call: a script blocks all
--- other commands
-local SEMAPHORES, FIELDS = 32, 640
+-- semaphores, and accounts of them that are read by one call: a script blocks
+-- all other commands
+local SEMAPHORES, ACCOUNTS = 32, 640
+-- fields of a semaphore that are none: head, scan, recall, and one to spare
+local OTHERS_EACH = 4
 -- bytes of a session and of an account: longer fields are not ours
 local LONGEST = 320
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
-local names, fields_left = #KEYS - 3, FIELDS
+local names = #KEYS - 3
+local fields_left = ACCOUNTS + OTHERS_EACH * names
 if names < 0 or names > SEMAPHORES then
     error('DSEM keys are not those of 0 to 32 semaphores', 0)
 end
@@ -60,8 +62,8 @@ if #ARGV > 5 + names then
     error('DSEM argument ' .. #ARGV .. ' is not of a semaphore', 0)
 end
 
--- Notes that somebody looks. The note is written anew when a quarter of its
--- time has passed, so that few of many calls write.
+-- Prolongs the time in which beats tell idle permits, when a quarter of it has
+-- passed, so that few of many calls write.
 local function watched(shard, text)
     if watch > 0 and idle_wanted(shard, text) < watch * 3 / 4 then
         redis.call('HSET', shard.key, 'watched', string.format('%.0f',
@@ -122,7 +124,7 @@ end
 -- Fields and values of a semaphore, and whether these are all there are.
 local function read_fields(key)
     local size = redis.call('HLEN', key)
-    if size <= fields_left and size <= most + 1 then
+    if size <= fields_left and size <= most + OTHERS_EACH then
         fields_left = fields_left - size
         return redis.call('HGETALL', key), true
     end

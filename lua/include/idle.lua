@@ -1,6 +1,6 @@
--- Idle permits as the workers tell them, while somebody looks: the field
--- "watched" of the shard has the clock time until which they do. The idle HASH
--- has
+-- Idle permits as the workers tell them while semaphores are inspected: the
+-- field "watched" of the shard has the clock time until which they do. The idle
+-- HASH has
 --   <session> <name>   the idle permits of the session in that semaphore
 --   <session>          "<name> <permits> <name> <permits> ...", as last told
 -- It is only for display: without it idle permits look used. It expires a few
