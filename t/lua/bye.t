@@ -45,7 +45,7 @@ my ($four, $five) = map { $scripts->session($_)->enter } qw/four five/;
 $scripts->pass(1500, $two);
 my $entries = keys %{ $scripts->state->entries };
 is $two->bye($four, 1)->{removed}, 2, 'heard from: stays';
-is $four->ask('api', 1), 'granted', 'and goes on';
+is $four->ask('own', 1), 'granted', 'and goes on';
 $scripts->pass(1000, $two);
 is $two->bye($four, 1)->{removed}, 1, 'silent: removed';
 is $four->hello->{status}, 'gone', 'and barred';
