@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_counters.h"
@@ -23,6 +24,7 @@
 #include "ngx_http_dsem_zone.h"
 
 
+static ngx_int_t ngx_http_dsem_add(ngx_conf_t *cf);
 static ngx_int_t ngx_http_dsem_init(ngx_conf_t *cf);
 static ngx_int_t ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf,
     ngx_uint_t phase, ngx_http_handler_pt handler);
@@ -36,7 +38,7 @@ static ngx_uint_t  ngx_http_dsem_configuration;
 
 
 static ngx_http_module_t  ngx_http_dsem_module_ctx = {
-    ngx_http_dsem_add_variables,           /* preconfiguration */
+    ngx_http_dsem_add,                     /* preconfiguration */
     ngx_http_dsem_init,                    /* postconfiguration */
 
     ngx_http_dsem_create_main_conf,        /* create main configuration */
@@ -64,6 +66,18 @@ ngx_module_t  ngx_http_dsem_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static ngx_int_t
+ngx_http_dsem_add(ngx_conf_t *cf)
+{
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    dmcf->api = ngx_http_dsem_api_handler;
+
+    return ngx_http_dsem_add_variables(cf);
+}
 
 
 static ngx_int_t

@@ -24,6 +24,8 @@
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
 
 
+static ngx_http_dsem_condition_e ngx_http_dsem_session_condition(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
 
@@ -144,9 +146,49 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 
     session->state = state;
 
+    ngx_http_dsem_session_note(session);
+
     if (state == NGX_HTTP_DSEM_SESSION_READY && session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
+}
+
+
+/* the condition may have changed: the time of a change is noted */
+
+void
+ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
+{
+    ngx_http_dsem_condition_e  condition;
+
+    condition = ngx_http_dsem_session_condition(session);
+
+    if (session->condition != condition || session->since == 0) {
+        session->condition = condition;
+        session->since = ngx_http_dsem_lease_now();
+    }
+}
+
+
+/* a new epoch on the same connection is no news */
+
+static ngx_http_dsem_condition_e
+ngx_http_dsem_session_condition(ngx_http_dsem_session_t *session)
+{
+    if (ngx_http_dsem_session_unavailable(session)) {
+        return NGX_HTTP_DSEM_CONDITION_UNAVAILABLE;
+    }
+
+    if (ngx_http_dsem_session_ready(session)
+        || (ngx_http_dsem_redis_is_up(session->redis)
+            && (session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE
+                || session->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING)))
+    {
+        return session->recovery ? NGX_HTTP_DSEM_CONDITION_RECOVERING
+                                 : NGX_HTTP_DSEM_CONDITION_AVAILABLE;
+    }
+
+    return NGX_HTTP_DSEM_CONDITION_CONNECTING;
 }
 
 
