@@ -2,7 +2,8 @@
 
 # A session that a worker is using is removed by force: by another worker, and
 # by itself. The worker comes back with a new name by itself and goes on, its
-# running request is counted again. Without force it stays.
+# running request is counted again. Without force it stays, unless it is not
+# heard from.
 
 use warnings;
 use strict;
@@ -84,7 +85,23 @@ for ([ $two, 'by another node' ], [ $one, 'by itself' ]) {
     is $t->state->session_count, 2, "$test: as many sessions";
 }
 
+# the session of a node that is gone, before its lease ends: its permit is free
+
+sub reclaimed {
+    my $seen = decode_json($one->get('/dsem/semaphores/reports')->body);
+    return $seen->{semaphore}{local}{reclaimed};
+}
+
+my $lost = $two->begin('/reports?hang=1');
+wait_for { $up->now == 2 } 5, 'permit of the other node';
+my $gone = session_of($two);
+my $reclaimed = reclaimed();
+$two->kill;
+eventually { (remove($one, $gone))[0] == 200 } 'removed when not heard from';
+is $one->get('/reports')->status, 200, 'its permit is free';
+eventually { reclaimed() == $reclaimed + 1 } 'counted as reclaimed';
+
 $up->release_all;
 is $running->wait->status, 200, 'running request served';
-# removed while its request was running: counted as an expired lease
+
 $t->done;
