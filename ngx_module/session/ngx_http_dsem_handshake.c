@@ -828,7 +828,7 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 }
 
 
-/* the scripts of the handshake have the same keys, beat one more; NULL: down */
+/* all scripts of the handshake have these keys, beat one more; NULL: not up */
 
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,

@@ -34,9 +34,9 @@
 /* unanswered calls of one run in one shard */
 #define NGX_HTTP_DSEM_SURVEY_INFLIGHT   2
 
-/* semaphores of one call; its accounts are those that "inspect" looks at */
+/* semaphores of one call, and accounts: "inspect" looks at so many */
 #define NGX_HTTP_DSEM_SURVEY_BATCH      16
-#define NGX_HTTP_DSEM_SURVEY_FIELDS     1024
+#define NGX_HTTP_DSEM_SURVEY_FIELDS     640
 
 /* accounts of one semaphore: of the usual names, of a single one */
 #define NGX_HTTP_DSEM_SURVEY_HOLDERS    60
@@ -587,11 +587,12 @@ ngx_http_dsem_survey_begin_part(ngx_http_dsem_survey_run_t *run,
     part = &run->parts[session->shard];
     fleet = ngx_http_dsem_session_fleet(session);
 
+    fleet = ngx_min(fleet, NGX_HTTP_DSEM_SURVEY_MANY);
+
     part->holders = ngx_max(fleet, NGX_HTTP_DSEM_SURVEY_HOLDERS);
-    part->holders = ngx_min(part->holders, NGX_HTTP_DSEM_SURVEY_MANY);
 
     part->batch = NGX_HTTP_DSEM_SURVEY_FIELDS
-                  / (part->holders + NGX_HTTP_DSEM_SURVEY_OTHERS);
+                  / (fleet + NGX_HTTP_DSEM_SURVEY_OTHERS);
     part->batch = ngx_min(part->batch, NGX_HTTP_DSEM_SURVEY_BATCH);
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_INFLIGHT; i++) {
