@@ -3,8 +3,8 @@ package Dsem::Monitoring;
 # The files of monitoring/ as a test needs them, and Prometheus.
 #
 #   Dsem::Monitoring::there()       false: no Prometheus on this machine
-#   new($t), path($file), text($file), write($file, $text): in the test's
-#   directory; promtool($command, $file, $input): '' or what it says;
+#   new($t), path($file), text($file), slurp($path), source: the C code of
+#   http/; write($file, $text): in the test's directory; promtool($command, $file, $input): '' or what it says;
 #   alerts: name => text; expressions: those of the dashboard, for all values
 #   of the variables; metrics: names in rules and dashboard;
 #   start($rules, @targets): a server that scrapes twice a second;
@@ -35,11 +35,20 @@ sub new {
 
 sub path { return "$_[0]{root}/$_[1]" }
 
-sub text {
-    my ($self, $file) = @_;
-    open my $fh, '<', $self->path($file) or croak "$file: $!";
+sub text { return $_[0]->slurp($_[0]->path($_[1])) }
+
+sub slurp {
+    my ($self, $path) = @_;
+    open my $fh, '<', $path or croak "$path: $!";
     local $/;
-    return scalar <$fh>;
+    return scalar(<$fh>) // '';
+}
+
+# All of http/, where variables are.
+sub source {
+    my ($self) = @_;
+    return join '', map { $self->slurp($_) }
+        glob "$self->{root}/../ngx_module/http/*.c";
 }
 
 sub write {
