@@ -106,6 +106,8 @@ sub targets {
     target('Redis commands per request', '<=', 0.1, middle(@$sent));
     target('throughput, API polled / not', '>=', 0.97,
         against(map { $quiet->seen($_, 'rate') } qw(polled reuse)));
+    target('CPU of nginx, API polled / not', '<=', 1.03,
+        against(map { $quiet->seen($_, 'front') } qw(polled reuse)));
     target('throughput, no reuse / Lua', '>=', 2.0,
         against(map { $quiet->seen($_, 'rate') } qw(no_reuse lua)));
     target('Redis CPU per request, no reuse / Lua', '<=', 0.33,
