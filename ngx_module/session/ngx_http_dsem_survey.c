@@ -116,6 +116,8 @@ static ngx_int_t ngx_http_dsem_survey_ask_names(
 static void ngx_http_dsem_survey_names_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_int_t ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run);
+static ngx_int_t ngx_http_dsem_survey_begin_part(
+    ngx_http_dsem_survey_run_t *run, ngx_http_dsem_session_t *session);
 static ngx_int_t ngx_http_dsem_survey_ask_next(
     ngx_http_dsem_survey_run_t *run, ngx_http_dsem_session_t *session);
 static ngx_int_t ngx_http_dsem_survey_ask(ngx_http_dsem_survey_run_t *run,
@@ -520,7 +522,7 @@ ngx_http_dsem_survey_names_handler(void *data, ngx_http_dsem_reply_t *reply)
 static ngx_int_t
 ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run)
 {
-    ngx_uint_t                         i, n, fleet;
+    ngx_uint_t                         i, n;
     ngx_http_dsem_session_t           *session;
     ngx_http_dsem_survey_part_t       *part;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
@@ -558,23 +560,39 @@ ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run)
 
         part->last = i;
 
-        if (!part->asked) {
-            continue;
+        if (part->asked
+            && ngx_http_dsem_survey_begin_part(run, session) != NGX_OK)
+        {
+            return NGX_ERROR;
         }
+    }
 
-        fleet = ngx_http_dsem_session_fleet(session);
+    return NGX_OK;
+}
 
-        part->holders = ngx_max(fleet, NGX_HTTP_DSEM_SURVEY_HOLDERS);
-        part->holders = ngx_min(part->holders, NGX_HTTP_DSEM_SURVEY_MANY);
 
-        part->batch = NGX_HTTP_DSEM_SURVEY_FIELDS
-                      / (part->holders + NGX_HTTP_DSEM_SURVEY_OTHERS);
-        part->batch = ngx_min(part->batch, NGX_HTTP_DSEM_SURVEY_BATCH);
+/* the first calls in a shard: the larger its fleet, the fewer names in each */
 
-        for (fleet = 0; fleet < NGX_HTTP_DSEM_SURVEY_INFLIGHT; fleet++) {
-            if (ngx_http_dsem_survey_ask_next(run, session) != NGX_OK) {
-                return NGX_ERROR;
-            }
+static ngx_int_t
+ngx_http_dsem_survey_begin_part(ngx_http_dsem_survey_run_t *run,
+    ngx_http_dsem_session_t *session)
+{
+    ngx_uint_t                    i, fleet;
+    ngx_http_dsem_survey_part_t  *part;
+
+    part = &run->parts[session->shard];
+    fleet = ngx_http_dsem_session_fleet(session);
+
+    part->holders = ngx_max(fleet, NGX_HTTP_DSEM_SURVEY_HOLDERS);
+    part->holders = ngx_min(part->holders, NGX_HTTP_DSEM_SURVEY_MANY);
+
+    part->batch = NGX_HTTP_DSEM_SURVEY_FIELDS
+                  / (part->holders + NGX_HTTP_DSEM_SURVEY_OTHERS);
+    part->batch = ngx_min(part->batch, NGX_HTTP_DSEM_SURVEY_BATCH);
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_INFLIGHT; i++) {
+        if (ngx_http_dsem_survey_ask_next(run, session) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
 
