@@ -7,7 +7,8 @@ package Dsem::Monitoring;
 #   http/; write($file, $text): in the test's directory; promtool($command, $file, $input): '' or what it says;
 #   alerts: name => text; expressions: those of the dashboard, for all values
 #   of the variables; metrics: names in rules and dashboard;
-#   start($rules, @targets): a server that scrapes twice a second;
+#   start($rules, @targets): a server; its first scrape comes after five
+#   seconds, then five come in a second;
 #   query($path): the "data" of its API.
 #
 # Called by: t/monitoring/*.t.
@@ -21,7 +22,7 @@ use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Process;
 use Dsem::Wait qw(wait_for);
 
-# seconds between two scrapes, and between two evaluations
+# between two scrapes, and between two evaluations
 use constant INTERVAL => '200ms';
 
 my $tool = 'promtool';
