@@ -274,7 +274,7 @@ sub formats {
         $format =~ s/\\"/"/g;
         next if $format !~ /^dsem\b/;
         my $re = join '.*?', map { quotemeta }
-            split /%(?:ui|uL|[A-Za-z])/, $format, -1;
+            split /%(?:ui|uL|\*?[A-Za-z])/, $format, -1;
         push @formats, { level => $level, text => $format, re => qr/^$re$/ };
     }
     return @formats;
