@@ -26,6 +26,7 @@
 #include <ngx_event.h>
 #include <poll.h>
 #include <hiredis/sds.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_guard.h"
@@ -47,9 +48,7 @@ struct ngx_http_dsem_connection_s {
     ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
     ngx_log_t                             log;
 
-    ngx_addr_t                            addr;     /* the peer's may change */
-    ngx_sockaddr_t                        sockaddr;
-    u_char                                text[NGX_SOCKADDR_STRLEN];
+    ngx_http_dsem_addr_t                  at;       /* the peer's may change */
 
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
@@ -150,13 +149,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->handlers = handlers;
     conn->data = data;
 
-    conn->addr.sockaddr = &conn->sockaddr.sockaddr;
-    conn->addr.socklen = addr->socklen;
-    ngx_memcpy(&conn->sockaddr, addr->sockaddr, addr->socklen);
-
-    conn->addr.name.data = conn->text;
-    conn->addr.name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
-    ngx_memcpy(conn->text, addr->name.data, conn->addr.name.len);
+    ngx_http_dsem_addr_set(&conn->at, addr->sockaddr, addr->socklen);
 
     /*
      * nginx would log every attempt; an operator needs one line per change
@@ -596,7 +589,7 @@ ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
     char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
-                                        &conn->addr, reason);
+                                        &conn->at.addr, reason);
 
     if (conn->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
@@ -1031,6 +1024,5 @@ ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
 
     conn = log->data;
 
-    return ngx_snprintf(buf, len, ", dsem redis: %V",
-                        &conn->addr.name);
+    return ngx_snprintf(buf, len, ", dsem redis: %V", &conn->at.addr.name);
 }

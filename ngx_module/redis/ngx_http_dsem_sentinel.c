@@ -23,6 +23,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
@@ -38,14 +39,6 @@
 
 /* ms between two reports of another master, at least */
 #define NGX_HTTP_DSEM_SENTINEL_MOVES  500
-
-
-/* name.len is 0: none */
-typedef struct {
-    ngx_addr_t                          addr;
-    ngx_sockaddr_t                      sockaddr;
-    u_char                              text[NGX_SOCKADDR_STRLEN];
-} ngx_http_dsem_sentinel_master_t;
 
 
 struct ngx_http_dsem_sentinel_s {
@@ -65,8 +58,8 @@ struct ngx_http_dsem_sentinel_s {
     ngx_http_dsem_deadline_t            deadline; /* of the silence */
     ngx_http_dsem_backoff_t             backoff;  /* rounds with no reply */
 
-    ngx_http_dsem_sentinel_master_t     named;    /* by the last reply */
-    ngx_http_dsem_sentinel_master_t     used;     /* by the last find */
+    ngx_http_dsem_addr_t                named;    /* by the last reply */
+    ngx_http_dsem_addr_t                used;     /* by the last find */
     ngx_msec_t                          moved;    /* last report */
 
     char                                reason[NGX_HTTP_DSEM_REASON_LEN];
@@ -94,11 +87,6 @@ static void ngx_http_dsem_sentinel_silence_handler(ngx_event_t *ev);
 static void ngx_http_dsem_sentinel_reply(void *data, redisReply *reply);
 static ngx_int_t ngx_http_dsem_sentinel_parse(
     ngx_http_dsem_sentinel_t *sentinel, redisReply *reply);
-static ngx_int_t ngx_http_dsem_sentinel_parse_addr(
-    ngx_http_dsem_sentinel_t *sentinel, ngx_str_t *host, in_port_t port);
-static void ngx_http_dsem_sentinel_set(
-    ngx_http_dsem_sentinel_master_t *master, struct sockaddr *sockaddr,
-    socklen_t socklen);
 static void ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel);
 static void ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel);
 static void ngx_http_dsem_sentinel_lost(void *data, const char *reason,
@@ -437,68 +425,7 @@ ngx_http_dsem_sentinel_parse(ngx_http_dsem_sentinel_t *sentinel,
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_sentinel_parse_addr(sentinel, &host, port);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_sentinel_parse_addr(ngx_http_dsem_sentinel_t *sentinel,
-    ngx_str_t *host, in_port_t port)
-{
-    ngx_sockaddr_t  sa;
-
-    ngx_memzero(&sa, sizeof(ngx_sockaddr_t));
-
-    sa.sockaddr_in.sin_addr.s_addr = ngx_inet_addr(host->data, host->len);
-
-    if (sa.sockaddr_in.sin_addr.s_addr != INADDR_NONE) {
-        sa.sockaddr_in.sin_family = AF_INET;
-        sa.sockaddr_in.sin_port = htons(port);
-
-        ngx_http_dsem_sentinel_set(&sentinel->named, &sa.sockaddr,
-                                   sizeof(struct sockaddr_in));
-        return NGX_OK;
-    }
-
-#if (NGX_HAVE_INET6)
-
-    ngx_memzero(&sa, sizeof(ngx_sockaddr_t));
-
-    if (ngx_inet6_addr(host->data, host->len,
-                       sa.sockaddr_in6.sin6_addr.s6_addr)
-        == NGX_OK)
-    {
-        sa.sockaddr_in6.sin6_family = AF_INET6;
-        sa.sockaddr_in6.sin6_port = htons(port);
-
-        ngx_http_dsem_sentinel_set(&sentinel->named, &sa.sockaddr,
-                                   sizeof(struct sockaddr_in6));
-        return NGX_OK;
-    }
-
-#endif
-
-    return NGX_DECLINED;
-}
-
-
-/* a name of its own: the reply is freed */
-
-static void
-ngx_http_dsem_sentinel_set(ngx_http_dsem_sentinel_master_t *master,
-    struct sockaddr *sockaddr, socklen_t socklen)
-{
-    ngx_addr_t  *addr;
-
-    addr = &master->addr;
-
-    ngx_memcpy(&master->sockaddr, sockaddr, socklen);
-
-    addr->sockaddr = &master->sockaddr.sockaddr;
-    addr->socklen = socklen;
-    addr->name.data = master->text;
-    addr->name.len = ngx_sock_ntop(addr->sockaddr, socklen, master->text,
-                                   NGX_SOCKADDR_STRLEN, 1);
+    return ngx_http_dsem_addr_parse(&sentinel->named, &host, port);
 }
 
 
@@ -678,8 +605,7 @@ ngx_http_dsem_sentinel_found(ngx_http_dsem_sentinel_t *sentinel)
         return;
     }
 
-    ngx_http_dsem_sentinel_set(&sentinel->used, addr->sockaddr,
-                               addr->socklen);
+    ngx_http_dsem_addr_set(&sentinel->used, addr->sockaddr, addr->socklen);
 
     sentinel->handlers->found(sentinel->data, &sentinel->used.addr, NULL);
 }
