@@ -15,7 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 
 
 /* in the order in which conf_redis has their values */

@@ -25,6 +25,7 @@
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_moved.h"
 #include "ngx_http_dsem_nodes.h"
+#include "ngx_http_dsem_reason.h"
 
 
 /* connections at a time */
@@ -574,23 +575,18 @@ static void
 ngx_http_dsem_cluster_set_reason(ngx_http_dsem_cluster_query_t *query,
     const char *reason)
 {
-    char        *text;
-    u_char      *p, *last;
-    ngx_addr_t  *addr;
+    ngx_addr_t               *addr;
+    ngx_http_dsem_cluster_t  *cluster;
 
-    text = query->cluster->reason;
+    cluster = query->cluster;
     addr = &query->node->at.addr;
 
-    p = (u_char *) text;
-    last = p + NGX_HTTP_DSEM_REASON_LEN - 1;
+    if (addr == ngx_http_dsem_cluster_addr(cluster)) {
+        ngx_http_dsem_reason(cluster->reason, "%s", reason);
 
-    if (addr != ngx_http_dsem_cluster_addr(query->cluster)) {
-        p = ngx_slprintf(p, last, "%V: ", &addr->name);
+    } else {
+        ngx_http_dsem_reason(cluster->reason, "%V: %s", &addr->name, reason);
     }
-
-    *ngx_slprintf(p, last, "%s", reason) = '\0';
-
-    ngx_http_dsem_connection_clean(text);
 }
 
 

@@ -27,6 +27,7 @@
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_sentinel.h"
 
@@ -366,10 +367,7 @@ ngx_http_dsem_sentinel_reply(void *data, redisReply *reply)
 {
     ngx_http_dsem_sentinel_t *sentinel = data;
 
-    char     reason[NGX_HTTP_DSEM_REASON_LEN];
-    u_char  *last;
-
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     switch (reply->type) {
 
@@ -380,28 +378,25 @@ ngx_http_dsem_sentinel_reply(void *data, redisReply *reply)
             return;
         }
 
-        *ngx_slprintf((u_char *) reason, last, "master \"%s\" is no address, "
-                      "set \"announce-hostnames no\"",
-                      reply->element[0]->str) = '\0';
+        ngx_http_dsem_reason(reason, "master \"%s\" is no address, "
+                             "set \"announce-hostnames no\"",
+                             reply->element[0]->str);
         break;
 
     case REDIS_REPLY_NIL:
-        *ngx_slprintf((u_char *) reason, last, "master \"%V\" is unknown",
-                      &sentinel->settings->master) = '\0';
+        ngx_http_dsem_reason(reason, "master \"%V\" is unknown",
+                             &sentinel->settings->master);
         break;
 
     case REDIS_REPLY_ERROR:
-        (void) ngx_cpystrn((u_char *) reason, (u_char *) reply->str,
-                           NGX_HTTP_DSEM_REASON_LEN);
+        ngx_http_dsem_reason(reason, "%s", reply->str);
         break;
 
     default:
-        (void) ngx_cpystrn((u_char *) reason, (u_char *) "unexpected reply",
-                           NGX_HTTP_DSEM_REASON_LEN);
+        ngx_http_dsem_reason(reason, "unexpected reply");
         break;
     }
 
-    ngx_http_dsem_connection_clean(reason);
     ngx_http_dsem_sentinel_lost(sentinel, reason, 1);
 }
 
@@ -481,8 +476,7 @@ ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel)
 static void
 ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel)
 {
-    u_char  *last;
-    char     reason[NGX_HTTP_DSEM_REASON_LEN];
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     if (sentinel->moved
         && ngx_current_msec - sentinel->moved < NGX_HTTP_DSEM_SENTINEL_MOVES)
@@ -491,10 +485,9 @@ ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel)
     }
 
     sentinel->moved = ngx_current_msec;
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
 
-    *ngx_slprintf((u_char *) reason, last, "%V is the master now",
-                  &sentinel->named.addr.name) = '\0';
+    ngx_http_dsem_reason(reason, "%V is the master now",
+                         &sentinel->named.addr.name);
 
     sentinel->handlers->moved(sentinel->data, reason);
 }
@@ -507,8 +500,6 @@ ngx_http_dsem_sentinel_lost(void *data, const char *reason,
     ngx_uint_t protocol_error)
 {
     ngx_http_dsem_sentinel_t *sentinel = data;
-
-    u_char  *last;
 
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem sentinel %V lost: %s",
@@ -524,10 +515,8 @@ ngx_http_dsem_sentinel_lost(void *data, const char *reason,
     if (protocol_error || !sentinel->replied) {
         sentinel->replied |= (protocol_error != 0);
 
-        last = (u_char *) sentinel->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-        *ngx_slprintf((u_char *) sentinel->reason, last, "sentinel %V: %s",
-                      ngx_http_dsem_sentinel_name(sentinel), reason) = '\0';
+        ngx_http_dsem_reason(sentinel->reason, "sentinel %V: %s",
+                             ngx_http_dsem_sentinel_name(sentinel), reason);
     }
 
     ngx_http_dsem_sentinel_next(sentinel);
