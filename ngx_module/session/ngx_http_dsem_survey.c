@@ -140,6 +140,10 @@ static void ngx_http_dsem_survey_timer_handler(ngx_event_t *ev);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
 
+/* of conditions: the worse the higher */
+static ngx_uint_t  ngx_http_dsem_survey_rank[] = { 1, 0, 2, 3 };
+
+
 static ngx_http_dsem_survey_state_t  ngx_http_dsem_survey_state;
 
 
@@ -936,7 +940,10 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
         ngx_http_dsem_session_note(session);
 
-        if (first || session->condition > worst->condition) {
+        if (first
+            || ngx_http_dsem_survey_rank[session->condition]
+               > ngx_http_dsem_survey_rank[worst->condition])
+        {
             worst = session;
             first = 0;
         }
