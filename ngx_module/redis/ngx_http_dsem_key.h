@@ -16,6 +16,10 @@
 #define NGX_HTTP_DSEM_MAX_NAME  200
 
 
+/* of a Cluster */
+#define NGX_HTTP_DSEM_SLOTS     16384
+
+
 /* in a Cluster; part of the state: all workers must have the same number */
 #define NGX_HTTP_DSEM_SHARDS    4
 
