@@ -54,6 +54,7 @@ is $redis->cmd('EXISTS', $state->semaphore_keys('api')), 0, 'no semaphore';
 # one that was set by hand
 $state->order('api', '5x 1');
 is_deeply order('api', '=', '='), reply(), 'malformed one counts as none';
+is $state->ordered('api'), '5x 1', 'and is left';
 is_deeply [ $one->messages ], [], 'no semaphore, no message';
 is_deeply order('api', '=', 1), reply(paused => 1), 'replaced';
 $state->order('api', 'zzz');
