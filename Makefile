@@ -34,8 +34,11 @@ SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
-SCRIPTS = hello declare declared beat sync syncs bye configure
+SCRIPTS = hello declare declared beat sync syncs bye configure \
+    inspect names order
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
+PAGE = build/nginx/objs/ngx_http_dsem_page.c
+EMBED_PAGE = awk -f ngx_module/http/page.awk ngx_module/http/page.html
 
 BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
@@ -174,7 +177,12 @@ $(TABLE): build/nginx/objs/Makefile lua/embed.awk $(wildcard lua/*.lua \
 	@awk -v dir=lua -f lua/embed.awk $(SCRIPTS) > $@.new
 	@mv $@.new $@
 
-module: $(TABLE)
+$(PAGE): build/nginx/objs/Makefile ngx_module/http/page.awk \
+    ngx_module/http/page.html
+	@$(EMBED_PAGE) > $@.new
+	@mv $@.new $@
+
+module: $(TABLE) $(PAGE)
 	@$(MAKE) -s -C build/nginx -f objs/Makefile modules
 	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) || { \
 	    cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) \
@@ -237,7 +245,13 @@ $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c: $(ASAN)/nginx/objs/Makefile \
 	@awk -v dir=lua -f lua/embed.awk $(SCRIPTS) > $@.new
 	@mv $@.new $@
 
-asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c
+$(ASAN)/nginx/objs/ngx_http_dsem_page.c: $(ASAN)/nginx/objs/Makefile \
+    ngx_module/http/page.awk ngx_module/http/page.html
+	@$(EMBED_PAGE) > $@.new
+	@mv $@.new $@
+
+asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c \
+    $(ASAN)/nginx/objs/ngx_http_dsem_page.c
 	@$(MAKE) -s -C $(ASAN)/nginx -f objs/Makefile binary modules
 
 test-asan: test-files asan

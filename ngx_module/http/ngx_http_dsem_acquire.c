@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_refusal.h"
+#include "ngx_http_dsem_result.h"
 #include "ngx_http_dsem_shards.h"
 
 
@@ -111,7 +112,10 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = -1;
     ctx->in_use = -1;
 
+    claim->dry_run = ctx->conf->dry_run;
+
     ngx_http_dsem_ctx_release_all(ctx);
+    ngx_http_dsem_result_invalid(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
 }
 
@@ -132,6 +136,10 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         }
 
         claim = &ctx->claims[ctx->current];
+
+        claim->asked = ngx_current_msec;
+        claim->counted = 0;
+        claim->dry_run = ctx->conf->dry_run;
 
         claim->ask.handler = ngx_http_dsem_acquire_handler;
         claim->ask.data = ctx;
@@ -171,6 +179,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     ngx_http_dsem_acquire_note(ctx, claim, answer);
+    ngx_http_dsem_result_verdict(claim, answer);
 
     if (answer->local || answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE)
     {
@@ -366,6 +375,7 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
     claim = &ctx->claims[ctx->current];
 
     ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
+    ngx_http_dsem_result_timeout(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
     if (!ctx->conf->dry_run) {

@@ -367,3 +367,20 @@ ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
         breaker->refused++;
     }
 }
+
+
+/* why no session is accepted; empty: one is, or there is no cause yet */
+
+const char *
+ngx_http_dsem_breaker_reason(ngx_http_dsem_breaker_t *breaker)
+{
+    if (!breaker->lost) {
+        return "";
+    }
+
+    if (breaker->reason[0] == '\0' && breaker->open && breaker->pending) {
+        return ngx_http_dsem_breaker_cause(breaker, breaker->pending);
+    }
+
+    return ngx_http_dsem_breaker_cause(breaker, breaker->reason);
+}

@@ -21,9 +21,6 @@
 #include "ngx_http_dsem_key.h"
 
 
-/* the rest of a name that is too long, before "~" and the digest */
-#define NGX_HTTP_DSEM_KEY_HEAD  64
-
 #define NGX_HTTP_DSEM_SHA1_LEN   20
 
 /* of a Cluster */
@@ -83,7 +80,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
-    p = ngx_alloc(3 * keys->shard.len + sizeof(":sessions:census") - 1,
+    p = ngx_alloc(4 * keys->shard.len + sizeof(":sessions:census:idle") - 1,
                   ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
@@ -103,8 +100,10 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
 
     p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
                                 ":sessions", &none);
-    (void) ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
-                                   ":census", &none);
+    p = ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
+                                ":census", &none);
+    (void) ngx_http_dsem_key_write(&keys->registry[2], p, &keys->shard,
+                                   ":idle", &none);
 
     return NGX_OK;
 }
@@ -273,7 +272,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
     u_char       sha1[NGX_HTTP_DSEM_SHA1_LEN];
     ngx_sha1_t   ctx;
 
-    encoded->len = NGX_HTTP_DSEM_KEY_HEAD + 1 + 2 * NGX_HTTP_DSEM_SHA1_LEN;
+    encoded->len = NGX_HTTP_DSEM_KEY_DIGEST;
 
     encoded->data = ngx_pnalloc(pool, encoded->len);
     if (encoded->data == NULL) {

@@ -445,6 +445,48 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 }
 
 
+/* the same for a script that replies with text */
+
+ngx_int_t
+ngx_http_dsem_redis_call_text(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_reply_pt handler, void *data)
+{
+    if (ngx_http_dsem_script_call_text(&redis->calls, redis->conn, handler,
+                                       data)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+
+    return NGX_OK;
+}
+
+
+/* of the server in use, or wanted; valid during this event */
+
+ngx_str_t *
+ngx_http_dsem_redis_address(ngx_http_dsem_redis_t *redis)
+{
+    return ngx_http_dsem_peer_name(redis->peer);
+}
+
+
+/* why no session is accepted, for people; empty: one is, or no cause yet */
+
+void
+ngx_http_dsem_redis_reason(ngx_http_dsem_redis_t *redis, ngx_str_t *reason)
+{
+    const char  *text;
+
+    text = ngx_http_dsem_breaker_reason(&redis->breaker);
+
+    reason->data = (u_char *) text;
+    reason->len = ngx_strlen(text);
+}
+
+
 static void
 ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
 {

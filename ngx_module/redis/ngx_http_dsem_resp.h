@@ -60,6 +60,7 @@ typedef struct {
     ngx_http_dsem_reply_e     status;
     ngx_uint_t                nvalues;
     int64_t                  *values;
+    ngx_str_t                 text;      /* of a reply of text, the rest */
 } ngx_http_dsem_reply_t;
 
 

@@ -224,6 +224,19 @@ ngx_http_dsem_shards_use(ngx_str_t *name)
 }
 
 
+/* the session is used, by people: it is started if it was not */
+
+void
+ngx_http_dsem_shards_wake(ngx_http_dsem_session_t *session)
+{
+    session->used = ngx_current_msec;
+
+    if (!session->started && session->redis && !ngx_exiting) {
+        (void) ngx_http_dsem_handshake_start(session);
+    }
+}
+
+
 /* the one after this, or the first for NULL; NULL: no more */
 
 ngx_http_dsem_session_t *

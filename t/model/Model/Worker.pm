@@ -307,7 +307,7 @@ sub reload {
 sub beat {
     my ($self) = @_;
     $self->{beaten} = $self->{walk}{now};
-    $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease} ]);
+    $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease}, '' ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
