@@ -51,8 +51,8 @@ static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
 
 /* in the order of ngx_http_dsem_survey_state_e */
 static ngx_str_t  ngx_http_dsem_api_states[] = {
-    ngx_string("connecting"),
     ngx_string("available"),
+    ngx_string("connecting"),
     ngx_string("recovering"),
     ngx_string("unavailable")
 };
