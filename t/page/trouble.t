@@ -60,7 +60,7 @@ like($browser->evaluate('document.title'), qr/Redis unavailable/,
 like($browser->text('#live'), qr/Redis is unavailable/, 'announced');
 $browser->fill('.control input', 5);
 $browser->press('Enter');
-eventually { $browser->text('.control ~ .said') =~ /^Refused: .*Redis/ }
+eventually { $browser->text('.control ~ .said') =~ /^Not done: .*Redis/ }
     'refused, with the sentence of the API';
 eventually { $browser->evaluate('document.body.className') eq 'old' }
     'fleet figures old';

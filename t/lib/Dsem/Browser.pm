@@ -20,6 +20,7 @@ package Dsem::Browser;
 use strict;
 use warnings;
 
+use Carp qw(croak);
 use Cpanel::JSON::XS ();
 use Exporter qw(import);
 use File::Path qw(make_path);
@@ -50,9 +51,13 @@ sub new {
         name => 'browser', log => $t->dir . '/browser.log',
         argv => ['/usr/bin/env', 'node',
             "$Dsem::Test::ROOT/t/page/browser.mjs", $socket, _modules()]);
-    wait_for { -S $socket || !$process->alive } 20, 'the browser to start';
-    return bless { process => $process,
-        control => Dsem::Control->new($socket) }, $class;
+    my $control;
+    wait_for {
+        croak "the browser's process has ended, see " . $t->dir
+            . '/browser.log' if !$process->alive;
+        $control = eval { Dsem::Control->new($socket) };
+    } 20, 'the browser to start';
+    return bless { process => $process, control => $control }, $class;
 }
 
 sub _do {
