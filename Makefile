@@ -45,7 +45,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4
+    curl nghttp2-client gdb openssl stunnel4 prometheus
 # for the tests of the page, where they are asked for: a browser, and node and
 # npm unless there are others
 BROWSER = $(filter t t/ t/page%,$(T))

@@ -12,8 +12,8 @@
 -- ARGV[5] lease: integer > 0, ms
 -- ARGV[6] optional, for operators. Given: a session that is not registered is
 --   not barred; 1: one that was heard from within two heartbeats stays
--- Reply: session (string), epoch, number, status (ok), 1: removed, 0: it was not
---   registered, 2: it was heard from, and stays: integers
+-- Reply: session (string), epoch, number, status (ok), 1: removed, 0: it was
+--   not registered, 2: it was heard from, and stays: integers
 -- Messages: "recovered", see include/census.lua
 --
 -- Run again it only prolongs the bar. O(log n), n sessions.

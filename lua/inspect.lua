@@ -1,7 +1,6 @@
 -- inspect: what there is of some semaphores, for a display: permits, tickets,
 -- limits, and the sessions that have them. It changes nothing but the field
--- "watched" of the shard, a note that somebody looks: until then beats tell idle
--- permits.
+-- "watched" of the shard, the end of the time in which beats tell idle permits.
 --
 -- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] idle HASH; then for each
 -- of up to 32 semaphores
@@ -31,36 +30,40 @@
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
--- but the note. O(n), n accounts that are looked at: 1024 fields of all
--- semaphores together. A semaphore for which that does not suffice is partial.
+-- but that time. O(n), n accounts of all semaphores together, 640 at most. A
+-- semaphore for which these do not suffice is partial: of fewer semaphores in
+-- one call all accounts can be read.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/shard.lua"
--- @include "include/hash.lua"
--- @include "include/account.lua"
 -- @include "include/limits_lowest.lua"
 -- @include "include/order.lua"
 -- @include "include/text.lua"
 -- @include "include/idle.lua"
 
--- semaphores, and fields of them that are read by one call: a script blocks all
--- other commands
-local SEMAPHORES, FIELDS = 32, 1024
+-- semaphores, and accounts of them that are read by one call: a script blocks
+-- all other commands
+local SEMAPHORES, ACCOUNTS = 32, 640
+-- fields of a semaphore that are none: head, scan, recall, and one to spare
+local OTHERS_EACH = 4
+-- bytes of a session and of an account: longer fields are not ours
+local LONGEST = 320
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
-local count, left = #KEYS - 3, FIELDS
-if count < 0 or count > SEMAPHORES then
+local names = #KEYS - 3
+local fields_left = ACCOUNTS + OTHERS_EACH * names
+if names < 0 or names > SEMAPHORES then
     error('DSEM keys are not those of 0 to 32 semaphores', 0)
 end
-for i = 6, 5 + count do encoded_name(i) end
-if #ARGV > 5 + count then
+for i = 6, 5 + names do encoded_name(i) end
+if #ARGV > 5 + names then
     error('DSEM argument ' .. #ARGV .. ' is not of a semaphore', 0)
 end
 
--- Notes that somebody looks. The note is written anew when a quarter of its
--- time has passed, so that few of many calls write.
+-- Prolongs the time in which beats tell idle permits, when a quarter of it has
+-- passed, so that few of many calls write.
 local function watched(shard, text)
     if watch > 0 and idle_wanted(shard, text) < watch * 3 / 4 then
         redis.call('HSET', shard.key, 'watched', string.format('%.0f',
@@ -68,90 +71,161 @@ local function watched(shard, text)
     end
 end
 
--- What is known of a session, false: it is not live.
-local function entry_seen(shard, text)
-    local entry = entry_parse(text)
-    if not entry or entry.ends <= shard.clock then return false end
-    return {
-        declared = entry.declared,
-        words = string.format(' %.0f %d', entry.ends - shard.clock,
-            entry_silent(entry, shard.clock) and 0 or 1)
-    }
+-- What is known of sessions, by name: the epoch of the declaration, and the end
+-- of the line of an account, as text. declared is false: not live. No tables of
+-- each: there may be a thousand.
+local declared_of, words_of = {}, {}
+
+-- Sets them. quiet_ms: by lease, how long a session may be silent.
+local function load_entries(shard, sessions)
+    local entries = redis.call('HMGET', shard.key, unpack(sessions))
+    local clock, quiet_ms = shard.clock, {}
+    for i, session in ipairs(sessions) do
+        local declared, lease, ends =
+            string.match(entries[i] or '', '^%d+ (%d+) (%d+) (%d+) ')
+        local left = declared and ends - clock or 0
+        if left > 0 and left < 1e10 then
+            local quiet = quiet_ms[lease]
+            if not quiet then
+                quiet = 2 * heartbeat(lease)
+                quiet_ms[lease] = quiet
+            end
+            declared_of[session] = declared
+            words_of[session] = ' ' .. left
+                .. (lease - left > quiet and ' 0' or ' 1')
+        end
+    end
 end
 
--- Fields and values of accounts, and whether these are all there are.
-local function read_accounts(key)
+-- Reads those that are not known yet. A name with a blank or a newline, which
+-- no session has, would break the reply.
+local function load_sessions(shard, sessions)
+    local unknown, count = {}, 0
+    for _, session in ipairs(sessions) do
+        if declared_of[session] == nil then
+            declared_of[session] = false
+            count = count + 1
+            unknown[count] = session
+        end
+    end
+    local text = table.concat(unknown)
+    if string.find(text, ' ', 1, true) or string.find(text, '\n', 1, true) then
+        local good = {}
+        for _, session in ipairs(unknown) do
+            if not string.find(session, '[ \n]') then
+                good[#good + 1] = session
+            end
+        end
+        unknown = good
+    end
+    if unknown[1] then load_entries(shard, unknown) end
+end
+
+-- Fields and values of a semaphore, and whether these are all there are.
+local function read_fields(key)
     local size = redis.call('HLEN', key)
-    if size <= left and size <= most + 1 then
-        left = left - size
+    if size <= fields_left and size <= most + OTHERS_EACH then
+        fields_left = fields_left - size
         return redis.call('HGETALL', key), true
     end
-    if left <= 0 then return {}, false end
-    local page = redis.call('HSCAN', key, '0', 'COUNT', math.min(most, left))
-    left = left - #page[2] / 2
+    if fields_left <= 0 then return {}, false end
+    local page = redis.call('HSCAN', key, '0', 'COUNT',
+        math.min(most, fields_left))
+    fields_left = fields_left - #page[2] / 2
     return page[2], page[1] == '0'
 end
 
--- Accounts by session, the sessions in order, and whether these are all.
+-- The sessions that may have an account, the account of each as text, and
+-- whether these are all. Other fields have no colon, or belong to no session
+-- that is live.
 local function list_accounts(key)
-    local fields, all = read_accounts(key)
-    local sessions, accounts = {}, {}
+    local fields, all = read_fields(key)
+    local sessions, accounts, count = {}, {}, 0
     for i = 1, #fields, 2 do
-        local account = string.find(fields[i], SESSION)
-            and account_parse(fields[i + 1])
-        if account then
-            sessions[#sessions + 1] = fields[i]
-            accounts[fields[i]] = account
+        local session, account = fields[i], fields[i + 1]
+        if #session <= LONGEST and #account <= LONGEST
+            and string.find(session, ':', 1, true)
+        then
+            if count == most then return sessions, accounts, false end
+            count = count + 1
+            sessions[count], accounts[count] = session, account
         end
     end
     return sessions, accounts, all
 end
 
--- The lines of live accounts; and permits held and tickets waiting of them.
-local function account_lines(shard, name, sessions, accounts)
-    local lines, held, waiting = {}, 0, 0
-    hash_load(shard.key, sessions, shard.entries, function(text)
-        return entry_seen(shard, text)
-    end)
-    idle_load(shard, KEYS[3], sessions, accounts)
-    for _, session in ipairs(sessions) do
-        local entry, account = shard.entries[session], accounts[session]
-        if entry and account.epoch >= entry.declared then
-            held, waiting = held + account.held, waiting + account.waiting
-            lines[#lines + 1] = string.format('account %s %.0f %.0f %.0f%s',
-                session, account.held, account.waiting, math.min(account.held,
-                idle_of(shard, session, account, name)), entry.words)
+-- The idle permits of accounts, as text; reuse: "1" or "2" where there may be
+-- some, by index.
+local function load_idle(name, sessions, reuse)
+    local fields, indices, count = {}, {}, 0
+    for i, session in ipairs(sessions) do
+        if reuse[i] == '1' or reuse[i] == '2' then
+            count = count + 1
+            fields[count], indices[count] = session .. ' ' .. name, i
         end
     end
-    return lines, held, waiting
+    if count == 0 then return {} end
+    local found, idle = redis.pcall('HMGET', KEYS[3], unpack(fields)), {}
+    for n, i in ipairs(indices) do
+        idle[i] = found[n] and string.match(found[n], '^%d+$')
+    end
+    return idle
+end
+
+-- Adds the lines of live accounts. Returns permits held and tickets waiting of
+-- them, and whether these are all.
+local function account_lines(shard, key, name)
+    local sessions, accounts, all = list_accounts(key)
+    local held, waiting, reuse = {}, {}, {}
+    local all_held, all_waiting, last = 0, 0, #reply
+    load_sessions(shard, sessions)
+    for i, session in ipairs(sessions) do
+        local declared = declared_of[session]
+        if declared then
+            local epoch
+            epoch, held[i], waiting[i], reuse[i] =
+                string.match(accounts[i], '^(%d+) (%d+) (%d+) ?(%d?)')
+            if epoch and epoch - declared < 0 then held[i] = nil end
+        end
+    end
+    local idle = load_idle(name, sessions, reuse)
+    for i, session in ipairs(sessions) do
+        local permits, unused = held[i], idle[i] or '0'
+        if permits then
+            all_held = all_held + permits
+            all_waiting = all_waiting + waiting[i]
+            if unused - permits > 0 then unused = permits end
+            last = last + 1
+            reply[last] = 'account ' .. session .. ' ' .. permits .. ' '
+                .. waiting[i] .. ' ' .. unused .. words_of[session]
+        end
+    end
+    return all_held, all_waiting, all
 end
 
 local function words(number)
     return number and string.format('%.0f', number) or '-'
 end
 
--- Adds the lines of one semaphore. head: of it, false: there is none.
+-- Adds the lines of one semaphore.
 local function semaphore_lines(shard, key, name, order, limits)
     local head = redis.pcall('HGET', key, '.')
     local held, waiting, limit = string.match(
         type(head) == 'string' and head or '', '^(%d+) (%d+) (%d+) ')
-    local lines, all = {}, true
+    local view, at = { limit = limits_lowest(limits) or tonumber(limit) },
+        #reply + 1
+    local configured = view.limit
+    reply[at] = ''
+    order_apply(view, order)
+    local all = true
     if held then
-        local sessions, accounts
-        sessions, accounts, all = list_accounts(key)
         local live_held, live_waiting
-        while #sessions > most do sessions[#sessions], all = nil, false end
-        lines, live_held, live_waiting = account_lines(shard, name, sessions,
-            accounts)
+        live_held, live_waiting, all = account_lines(shard, key, name)
         if all then held, waiting = live_held, live_waiting end
     end
-    local view = { limit = limits_lowest(limits) or tonumber(limit) }
-    local configured = view.limit
-    order_apply(view, order)
-    reply[#reply + 1] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
+    reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
         name, held or 0, waiting or 0, words(view.limit), words(configured),
         words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
-    for i = 1, #lines do reply[#reply + 1] = lines[i] end
     for _, config in ipairs(limits_others(shard.key, limits)) do
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)
@@ -159,7 +233,7 @@ local function semaphore_lines(shard, key, name, order, limits)
 end
 
 local fields = { '.', 'watched' }
-for i = 1, count do
+for i = 1, names do
     fields[2 * i + 1] = 'order:' .. ARGV[5 + i]
     fields[2 * i + 2] = 'limit:' .. ARGV[5 + i]
 end
@@ -174,10 +248,9 @@ if shard then
 else
     shard = { key = KEYS[1], gen = 0, clock = 0, recover_until = 0 }
 end
-shard.entries, shard.idle = {}, {}
 reply[2] = string.format('shard %.0f %.0f %.0f %.0f', shard.gen, shard.clock,
     math.max(shard.recover_until - shard.clock, 0), live)
-for i = 1, count do
+for i = 1, names do
     semaphore_lines(shard, KEYS[3 + i], ARGV[5 + i], values[2 * i + 1],
         values[2 * i + 2])
 end

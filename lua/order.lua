@@ -21,8 +21,8 @@
 --
 -- With another status than ok there is no new order. An order without limit and
 -- pause is deleted, a malformed one counts as none; "=" and "=" write no order.
--- Where the state recovers the order is set, and nothing is granted. A semaphore
--- without a key may have an order.
+-- Where the state recovers the order is set, and nothing is granted. A
+-- semaphore without a key may have an order.
 -- Idempotent but for what it replies of the order before. O(log q), q tickets
 -- queued; looks at as many tickets, accounts and ended sessions as sync.
 

@@ -1,13 +1,12 @@
--- Idle permits as the workers tell them, while somebody looks: the idle HASH has
--- "<clock>;<name> <permits>;<name> <permits>; ... " of each session, as of its
--- last beat; the field "watched" of the shard has the clock time until which
--- they tell. It is only for display: without it idle permits look used.
+-- Idle permits as the workers tell them while semaphores are inspected: the
+-- field "watched" of the shard has the clock time until which they do. The idle
+-- HASH has
+--   <session> <name>   the idle permits of the session in that semaphore
+--   <session>          "<name> <permits> <name> <permits> ...", as last told
+-- It is only for display: without it idle permits look used. It expires a few
+-- heartbeats after the last beat that told any.
 
--- ms for which that is believed: some heartbeats
-local IDLE_MS = 3500
--- names of one session, and bytes of them that are kept: those of all sessions
--- are read by one call
-local IDLE_NAMES, IDLE_BYTES = 64, 2048
+local IDLE_MS, IDLE_NAMES = 3500, 64
 -- ms, of a display that asks once
 local LONGEST_WATCH = 3600000
 
@@ -18,8 +17,7 @@ local function idle_wanted(shard, text)
     return left > 0 and left <= LONGEST_WATCH and left or 0
 end
 
--- What a beat says of idle permits, ARGV[i], checked; the names with most of
--- them first.
+-- What a beat tells, ARGV[i], checked.
 local function idle_argument(i)
     local text = ARGV[i]
     local names, rest = 0, (text or 'x') .. ' '
@@ -31,52 +29,32 @@ local function idle_argument(i)
     then
         error('DSEM argument ' .. i .. ' is not a list of idle permits', 0)
     end
-    while #text > IDLE_BYTES do
-        text = string.match(text, '^(.*) %S+ %S+$')
-    end
-    return (string.gsub(text, '([^ ]+ %d+) ?', '%1;'))
+    return text
 end
 
--- Stores what a session has told. pcall: a heartbeat needs none of this. The
--- HASH is begun anew where it has entries of many sessions that have ended.
+-- Stores what a session tells. Where the HASH has fields of many sessions that
+-- have ended it is begun anew. pcall: the heartbeat needs none of this.
 local function idle_write(shard, key, session, text)
     local size = redis.pcall('HLEN', key)
-    if type(size) ~= 'number' or size > 2 * shard.sessions + 64 then
+    if type(size) ~= 'number'
+        or size > 2 * (shard.sessions + 1) * (IDLE_NAMES + 1)
+    then
         redis.pcall('UNLINK', key)
     end
-    if text == '' then
-        redis.pcall('HDEL', key, session)
-    else
-        redis.pcall('HSET', key, session, string.format('%.0f;%s',
-            shard.clock, text))
-        redis.pcall('PEXPIRE', key, 10 * IDLE_MS)
+    local before = redis.pcall('HGET', key, session)
+    local set, gone = { 'HSET', key, session, text }, { 'HDEL', key }
+    for name, permits in string.gmatch(text, '(%S+) (%d+)') do
+        set[#set + 1], set[#set + 2] = session .. ' ' .. name, permits
     end
-end
-
--- Reads what these sessions have told, if they may have idle permits.
-local function idle_load(shard, key, sessions, accounts)
-    local asked = {}
-    for _, session in ipairs(sessions) do
-        if accounts[session].reuse > 0 and shard.idle[session] == nil then
-            shard.idle[session] = false
-            asked[#asked + 1] = session
+    if type(before) == 'string' and before ~= text then
+        for name in string.gmatch(before, '(%S+) %d+') do
+            gone[#gone + 1] = session .. ' ' .. name
         end
     end
-    if #asked == 0 then return end
-    local found = redis.pcall('HMGET', key, unpack(asked))
-    for i, session in ipairs(asked) do
-        local text = not found.err and found[i]
-        local told = tonumber(string.match(text or '', '^(%d+);'))
-        if told and math.abs(shard.clock - told) <= IDLE_MS then
-            shard.idle[session] = text
-        end
+    if text == '' then gone[#gone + 1] = session end
+    if #gone > 2 then redis.pcall(unpack(gone)) end
+    if text ~= '' then
+        redis.pcall(unpack(set))
+        redis.pcall('PEXPIRE', key, IDLE_MS)
     end
-end
-
--- The idle permits of a session in one semaphore.
-local function idle_of(shard, session, account, name)
-    local text = account.reuse > 0 and shard.idle[session]
-    if not text then return 0 end
-    local _, last = string.find(text, ';' .. name .. ' ', 1, true)
-    return last and tonumber(string.match(text, '^%d+', last + 1)) or 0
 end

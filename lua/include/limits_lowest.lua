@@ -47,8 +47,8 @@ local function limits_others(key, text)
     local configs, live = redis.call('HMGET', key, unpack(fields)), {}
     for i, config in ipairs(list) do
         local sessions, node =
-            string.match(configs[i] or '', '^(%d+) .* (%S+)$')
-        if node and sessions ~= '0' then
+            string.match(configs[i] or '', '^(%d+) .* ([%w._-]+)$')
+        if node and #node <= 255 and sessions ~= '0' then
             config.node = node
             live[#live + 1] = config
         end

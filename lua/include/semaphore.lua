@@ -25,8 +25,8 @@ end
 -- What a command on a semaphore knows of the shard, from the head and the
 -- session's entry as read. nil: the session is unknown. steps: what this call
 -- may still look at; more: it has left work for the next call. entries caches
--- those of sessions, granted has lists of tickets by session; reclaimed: permits
--- of ended sessions.
+-- those of sessions, granted has lists of tickets by session; reclaimed:
+-- permits of ended sessions.
 local function view_new(key, session, head, text)
     local view, entry = shard_parse(key, head), entry_parse(text)
     if not view or not entry then return nil end

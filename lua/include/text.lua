@@ -9,8 +9,8 @@ local function text_begin()
         integer(3), STATUS.ok) }
 end
 
--- Whether the head of the shard, false: there is none, may be read; if not, that
--- is the status of the reply.
+-- Whether the head of the shard, false: there is none, may be read; if not,
+-- that is the status of the reply.
 local function text_layout(lines, head)
     if not head or shard_parse('', head) then return true end
     lines[1] = string.gsub(lines[1], '%d+$', STATUS.layout)

@@ -112,7 +112,7 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = -1;
     ctx->in_use = -1;
 
-    claim->dry_run = ctx->conf->dry_run;
+    claim->ask.early = ctx->conf->dry_run;
 
     ngx_http_dsem_ctx_release_all(ctx);
     ngx_http_dsem_result_invalid(claim);
@@ -137,10 +137,6 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
 
         claim = &ctx->claims[ctx->current];
 
-        claim->asked = ngx_current_msec;
-        claim->counted = 0;
-        claim->dry_run = ctx->conf->dry_run;
-
         claim->ask.handler = ngx_http_dsem_acquire_handler;
         claim->ask.data = ctx;
         claim->ask.early = ctx->conf->dry_run;
@@ -159,6 +155,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
 
             if (ctx->conf->dry_run || !ctx->request->filter_finalize) {
+                claim->waits = ngx_current_msec;
                 ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
                 return;
             }

@@ -20,8 +20,8 @@
 #include "ngx_http_dsem_api_metrics.h"
 #include "ngx_http_dsem_api_page.h"
 #include "ngx_http_dsem_api_semaphores.h"
+#include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_survey.h"
 
 
@@ -381,19 +381,9 @@ ngx_http_dsem_api_is_digest(ngx_str_t *name)
 static ngx_int_t
 ngx_http_dsem_api_read_session(ngx_http_request_t *r, ngx_str_t *name)
 {
-    size_t  i;
+    ngx_http_dsem_holder_t  session;
 
-    if (name->len > NGX_HTTP_DSEM_SESSION_LEN) {
-        return NGX_DECLINED;
-    }
-
-    for (i = 0; i < name->len; i++) {
-        if (!ngx_http_dsem_key_plain(name->data[i])) {
-            return NGX_DECLINED;
-        }
-    }
-
-    return NGX_OK;
+    return ngx_http_dsem_fleet_session(name, &session);
 }
 
 

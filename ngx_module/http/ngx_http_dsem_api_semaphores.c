@@ -49,22 +49,22 @@ static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
 static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
 
 
-/* in the order of ngx_http_dsem_survey_state_e */
 static ngx_str_t  ngx_http_dsem_api_states[] = {
-    ngx_string("available"),
-    ngx_string("connecting"),
-    ngx_string("recovering"),
-    ngx_string("unavailable")
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] = ngx_string("connecting"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_string("available"),
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] = ngx_string("recovering"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("unavailable")
 };
 
 
 /* for a state that has no reason of its own */
 static ngx_str_t  ngx_http_dsem_api_reasons[] = {
-    ngx_string("this worker has not reached Redis yet"),
-    ngx_null_string,
-    ngx_string("Redis lost its state, permits are granted when all sessions "
-               "have declared theirs"),
-    ngx_string("Redis cannot be asked")
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] =
+        ngx_string("this worker has not reached Redis yet"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_null_string,
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] =
+        ngx_string("lost state is being declared again"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("Redis cannot be asked")
 };
 
 

@@ -43,10 +43,10 @@ static ngx_http_dsem_account_t *ngx_http_dsem_account_create(
 static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
     ngx_msec_t hold_time);
 static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
-static void ngx_http_dsem_account_set_held(ngx_http_dsem_account_t *account,
-    ngx_int_t held);
-static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
-    ngx_int_t idle);
+static ngx_inline void ngx_http_dsem_account_add_held(
+    ngx_http_dsem_account_t *account, ngx_int_t weight);
+static ngx_inline void ngx_http_dsem_account_add_idle(
+    ngx_http_dsem_account_t *account, ngx_int_t weight);
 static void ngx_http_dsem_account_forget_usage(
     ngx_http_dsem_account_t *account);
 
@@ -412,7 +412,7 @@ void
 ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
-    ngx_http_dsem_account_set_held(account, account->held + weight);
+    ngx_http_dsem_account_add_held(account, weight);
 }
 
 
@@ -441,8 +441,8 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    ngx_http_dsem_account_set_idle(account, account->idle - weight);
-    ngx_http_dsem_account_set_held(account, account->held + weight);
+    ngx_http_dsem_account_add_idle(account, -weight);
+    ngx_http_dsem_account_add_held(account, weight);
     account->reused = 1;
 
     return 1;
@@ -477,8 +477,8 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    ngx_http_dsem_account_set_held(account, account->held - weight);
-    ngx_http_dsem_account_set_idle(account, account->idle + weight);
+    ngx_http_dsem_account_add_held(account, -weight);
+    ngx_http_dsem_account_add_idle(account, weight);
 
     if (!account->tick.timer_set) {
         account->idle_low = account->idle;
@@ -510,22 +510,22 @@ ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
 }
 
 
-static void
-ngx_http_dsem_account_set_held(ngx_http_dsem_account_t *account,
-    ngx_int_t held)
+static ngx_inline void
+ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
 {
-    account->counted.cell->in_use += held - account->held;
-    account->held = held;
+    account->held += weight;
+    account->counted.cell->in_use += weight;
 }
 
 
-static void
-ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
-    ngx_int_t idle)
+static ngx_inline void
+ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
 {
-    account->counted.cell->idle += idle - account->idle;
-    account->idle = idle;
-    account->idle_low = ngx_min(account->idle_low, idle);
+    account->idle += weight;
+    account->idle_low = ngx_min(account->idle_low, account->idle);
+    account->counted.cell->idle += weight;
 }
 
 
@@ -535,7 +535,7 @@ void
 ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
-    ngx_http_dsem_account_set_held(account, account->held - weight);
+    ngx_http_dsem_account_add_held(account, -weight);
 
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_hint_not_full(&account->node.str, account->node.node.key);
@@ -572,7 +572,7 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
     }
 
     account->pending_release += idle;
-    ngx_http_dsem_account_set_idle(account, account->idle - idle);
+    ngx_http_dsem_account_add_idle(account, -idle);
 
     ngx_http_dsem_account_post(account);
 }
@@ -611,7 +611,7 @@ ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
         account->pending_release -= weight;
     }
 
-    ngx_http_dsem_account_set_held(account, account->held + weight);
+    ngx_http_dsem_account_add_held(account, weight);
 }
 
 
@@ -716,7 +716,7 @@ ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
 void
 ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
 {
-    ngx_http_dsem_account_set_idle(account, 0);
+    ngx_http_dsem_account_add_idle(account, -account->idle);
     account->pending_release = 0;
     account->unclaimed = 0;
     account->sent_keep = 0;

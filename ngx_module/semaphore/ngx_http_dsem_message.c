@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_message.h"
@@ -23,6 +24,9 @@
 
 /* of a malformed order, bytes that Redis sends */
 #define NGX_HTTP_DSEM_MESSAGE_ORDER  64
+
+/* the largest limit */
+#define NGX_HTTP_DSEM_MESSAGE_PERMITS  1000000000
 
 /* malformed orders that this worker has told; ms between two log lines */
 #define NGX_HTTP_DSEM_MESSAGE_SAID   64
@@ -41,6 +45,8 @@ static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
 static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     ngx_str_t *text);
+static void ngx_http_dsem_message_reclaimed(
+    ngx_http_dsem_account_t *account, ngx_str_t *text);
 static u_char *ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text);
 static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *text);
@@ -53,8 +59,8 @@ static ngx_http_dsem_messages_t  ngx_http_dsem_messages;
 /*
  * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered",
  * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
- * node; "order <name> <epoch> ...", which is malformed; "subscribed": earlier
- * messages may have been missed.
+ * node; "order <name> <epoch> ...", which is malformed; "reclaimed <name>
+ * <epoch> <permits>"; "subscribed": earlier messages may have been missed.
  */
 
 void
@@ -115,6 +121,9 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 
     } else if (ngx_http_dsem_text_is(&verb, "order")) {
         ngx_http_dsem_message_order(account, &rest);
+
+    } else if (ngx_http_dsem_text_is(&verb, "reclaimed")) {
+        ngx_http_dsem_message_reclaimed(account, &rest);
     }
 }
 
@@ -239,6 +248,24 @@ ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text)
     }
 
     return p;
+}
+
+
+/* "<permits>" of ended sessions that a sync of this one has dropped */
+
+static void
+ngx_http_dsem_message_reclaimed(ngx_http_dsem_account_t *account,
+    ngx_str_t *text)
+{
+    int64_t  permits;
+
+    permits = ngx_http_dsem_message_number(text);
+
+    if (permits > 0 && permits <= NGX_HTTP_DSEM_MESSAGE_PERMITS) {
+        ngx_http_dsem_counters_add_to(&account->node.str,
+                                      NGX_HTTP_DSEM_COUNT_RECLAIMED,
+                                      (ngx_uint_t) permits);
+    }
 }
 
 

@@ -53,8 +53,6 @@ typedef struct {
 
 static ngx_http_dsem_counters_shared_t *ngx_http_dsem_counters_layout(
     u_char *p, size_t size);
-static ngx_http_dsem_row_t *ngx_http_dsem_counters_find(
-    ngx_http_dsem_counted_t *counted);
 static void ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row,
     ngx_uint_t histogram, ngx_msec_t time);
 static void ngx_http_dsem_counters_turn_handler(ngx_event_t *ev);
@@ -203,31 +201,9 @@ ngx_http_dsem_counters_cells(void)
 }
 
 
-/* its row, which may have got another name meanwhile */
+/* for ngx_http_dsem_counters_row() */
 
-static ngx_inline ngx_http_dsem_row_t *
-ngx_http_dsem_counters_row(ngx_http_dsem_counted_t *counted)
-{
-    ngx_atomic_uint_t     now;
-    ngx_http_dsem_row_t  *row;
-
-    row = counted->row;
-
-    if (row == NULL || row->version != counted->version) {
-        row = ngx_http_dsem_counters_find(counted);
-    }
-
-    now = ngx_http_dsem_rows_time();
-
-    if (row->used != now) {
-        row->used = now;
-    }
-
-    return row;
-}
-
-
-static ngx_http_dsem_row_t *
+ngx_http_dsem_row_t *
 ngx_http_dsem_counters_find(ngx_http_dsem_counted_t *counted)
 {
     ngx_http_dsem_row_t   *row;
@@ -250,20 +226,13 @@ ngx_http_dsem_counters_find(ngx_http_dsem_counted_t *counted)
         cell->version = counted->version;
     }
 
+    row->used = ngx_http_dsem_rows_time();
+
     return row;
 }
 
 
-/* so many requests with this result, or so many permits */
-
-void
-ngx_http_dsem_counters_add(ngx_http_dsem_counted_t *counted,
-    ngx_http_dsem_count_e which, ngx_uint_t n)
-{
-    (void) ngx_atomic_fetch_add(
-                       &ngx_http_dsem_counters_row(counted)->values[which], n);
-}
-
+/* for rare events */
 
 void
 ngx_http_dsem_counters_add_to(ngx_str_t *name, ngx_http_dsem_count_e which,
@@ -349,12 +318,20 @@ ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
 }
 
 
-/* it may not be counted for long, but it keeps its row */
+/* every second or so: a row that is counted in keeps its name */
 
 void
 ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted)
 {
-    (void) ngx_http_dsem_counters_row(counted);
+    ngx_atomic_uint_t     now;
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+    now = ngx_http_dsem_rows_time();
+
+    if (row->used != now) {
+        row->used = now;
+    }
 }
 
 

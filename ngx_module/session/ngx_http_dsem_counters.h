@@ -115,8 +115,8 @@ ngx_int_t ngx_http_dsem_counters_read_one(ngx_str_t *name,
 
 /* for writers */
 
-void ngx_http_dsem_counters_add(ngx_http_dsem_counted_t *counted,
-    ngx_http_dsem_count_e which, ngx_uint_t n);
+ngx_http_dsem_row_t *ngx_http_dsem_counters_find(
+    ngx_http_dsem_counted_t *counted);
 void ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted,
     ngx_msec_t time);
 void ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted,
@@ -149,6 +149,37 @@ void ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row,
 
 #define ngx_http_dsem_counters_value(row, i)                                  \
     ((row)->values[i] - (row)->base[i])
+
+
+/* its row, which may have got another name meanwhile */
+
+static ngx_inline ngx_http_dsem_row_t *
+ngx_http_dsem_counters_row(ngx_http_dsem_counted_t *counted)
+{
+    ngx_http_dsem_row_t  *row;
+
+    row = counted->row;
+
+    if (row == NULL || row->version != counted->version) {
+        row = ngx_http_dsem_counters_find(counted);
+    }
+
+    return row;
+}
+
+
+/* so many requests with this result, or so many permits */
+
+static ngx_inline void
+ngx_http_dsem_counters_add(ngx_http_dsem_counted_t *counted,
+    ngx_http_dsem_count_e which, ngx_uint_t n)
+{
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+
+    (void) ngx_atomic_fetch_add(&row->values[which], n);
+}
 
 
 #endif /* _NGX_HTTP_DSEM_COUNTERS_H_INCLUDED_ */

@@ -15,7 +15,8 @@
  * is started again, under another name, when it is.
  *
  * Called by: shards (life), dispatch (resynchronize, a declaration's reply, a
- * message), order (removes a session), sync (a recovery) and redis (replies, changes of the connection).
+ * message), order (removes a session), sync (a recovery) and redis (replies,
+ * changes of the connection).
  * The order of arguments and values is that of lua/hello.lua, declared.lua,
  * beat.lua and bye.lua.
  */
@@ -827,7 +828,7 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 }
 
 
-/* all scripts of the handshake have the same keys, beat one more; NULL: not up */
+/* all scripts of the handshake have these keys, beat one more; NULL: not up */
 
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,

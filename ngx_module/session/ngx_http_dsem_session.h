@@ -26,10 +26,10 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
-/* the session and its Redis, for people; the worse the higher */
+/* the session and its Redis, for people */
 typedef enum {
-    NGX_HTTP_DSEM_CONDITION_AVAILABLE = 0,
-    NGX_HTTP_DSEM_CONDITION_CONNECTING,
+    NGX_HTTP_DSEM_CONDITION_CONNECTING = 0,
+    NGX_HTTP_DSEM_CONDITION_AVAILABLE,
     NGX_HTTP_DSEM_CONDITION_RECOVERING,
     NGX_HTTP_DSEM_CONDITION_UNAVAILABLE
 } ngx_http_dsem_condition_e;

@@ -34,9 +34,9 @@
 /* unanswered calls of one run in one shard */
 #define NGX_HTTP_DSEM_SURVEY_INFLIGHT   2
 
-/* semaphores of one call; its accounts are those that "inspect" looks at */
+/* semaphores of one call, and accounts: "inspect" looks at so many */
 #define NGX_HTTP_DSEM_SURVEY_BATCH      16
-#define NGX_HTTP_DSEM_SURVEY_FIELDS     1024
+#define NGX_HTTP_DSEM_SURVEY_FIELDS     640
 
 /* accounts of one semaphore: of the usual names, of a single one */
 #define NGX_HTTP_DSEM_SURVEY_HOLDERS    60
@@ -116,6 +116,8 @@ static ngx_int_t ngx_http_dsem_survey_ask_names(
 static void ngx_http_dsem_survey_names_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_int_t ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run);
+static ngx_int_t ngx_http_dsem_survey_begin_part(
+    ngx_http_dsem_survey_run_t *run, ngx_http_dsem_session_t *session);
 static ngx_int_t ngx_http_dsem_survey_ask_next(
     ngx_http_dsem_survey_run_t *run, ngx_http_dsem_session_t *session);
 static ngx_int_t ngx_http_dsem_survey_ask(ngx_http_dsem_survey_run_t *run,
@@ -136,6 +138,10 @@ static void ngx_http_dsem_survey_complete(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_end(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_timer_handler(ngx_event_t *ev);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
+
+
+/* of conditions: the worse the higher */
+static ngx_uint_t  ngx_http_dsem_survey_rank[] = { 1, 0, 2, 3 };
 
 
 static ngx_http_dsem_survey_state_t  ngx_http_dsem_survey_state;
@@ -520,7 +526,7 @@ ngx_http_dsem_survey_names_handler(void *data, ngx_http_dsem_reply_t *reply)
 static ngx_int_t
 ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run)
 {
-    ngx_uint_t                         i, n, fleet;
+    ngx_uint_t                         i, n;
     ngx_http_dsem_session_t           *session;
     ngx_http_dsem_survey_part_t       *part;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
@@ -558,23 +564,40 @@ ngx_http_dsem_survey_divide(ngx_http_dsem_survey_run_t *run)
 
         part->last = i;
 
-        if (!part->asked) {
-            continue;
+        if (part->asked
+            && ngx_http_dsem_survey_begin_part(run, session) != NGX_OK)
+        {
+            return NGX_ERROR;
         }
+    }
 
-        fleet = ngx_http_dsem_session_fleet(session);
+    return NGX_OK;
+}
 
-        part->holders = ngx_max(fleet, NGX_HTTP_DSEM_SURVEY_HOLDERS);
-        part->holders = ngx_min(part->holders, NGX_HTTP_DSEM_SURVEY_MANY);
 
-        part->batch = NGX_HTTP_DSEM_SURVEY_FIELDS
-                      / (part->holders + NGX_HTTP_DSEM_SURVEY_OTHERS);
-        part->batch = ngx_min(part->batch, NGX_HTTP_DSEM_SURVEY_BATCH);
+/* the first calls in a shard: the larger its fleet, the fewer names in each */
 
-        for (fleet = 0; fleet < NGX_HTTP_DSEM_SURVEY_INFLIGHT; fleet++) {
-            if (ngx_http_dsem_survey_ask_next(run, session) != NGX_OK) {
-                return NGX_ERROR;
-            }
+static ngx_int_t
+ngx_http_dsem_survey_begin_part(ngx_http_dsem_survey_run_t *run,
+    ngx_http_dsem_session_t *session)
+{
+    ngx_uint_t                    i, fleet;
+    ngx_http_dsem_survey_part_t  *part;
+
+    part = &run->parts[session->shard];
+    fleet = ngx_http_dsem_session_fleet(session);
+
+    fleet = ngx_min(fleet, NGX_HTTP_DSEM_SURVEY_MANY);
+
+    part->holders = ngx_max(fleet, NGX_HTTP_DSEM_SURVEY_HOLDERS);
+
+    part->batch = NGX_HTTP_DSEM_SURVEY_FIELDS
+                  / (fleet + NGX_HTTP_DSEM_SURVEY_OTHERS);
+    part->batch = ngx_min(part->batch, NGX_HTTP_DSEM_SURVEY_BATCH);
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_INFLIGHT; i++) {
+        if (ngx_http_dsem_survey_ask_next(run, session) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
 
@@ -918,7 +941,10 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
         ngx_http_dsem_session_note(session);
 
-        if (first || session->condition > worst->condition) {
+        if (first
+            || ngx_http_dsem_survey_rank[session->condition]
+               > ngx_http_dsem_survey_rank[worst->condition])
+        {
             worst = session;
             first = 0;
         }

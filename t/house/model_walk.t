@@ -75,7 +75,9 @@ for (
     [ '(?:L2|C1)', 'stop', 'sync', qr/sem\.set\[#sem\.set \+ 1\] = 'parked:'/,
         "sem.set[#sem.set + 1] = 'lost:'" ],
     [ 'C2', 'order', 'sync', qr/then account_park\(sem, account, -1\) end/,
-        'then return end', undef, 45 ],
+        'then return end', undef, 91 ],
+    [ 'S1', 'order', 'order', qr/'stop' or 'grant'/,
+        "'grant' or 'grant'", undef, 60 ],
 ) {
     my ($what, $faults, $which, $from, $to, $length, $hint) = @$_;
     my %which = map { $_ => 1 } split / /, $which;

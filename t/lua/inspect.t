@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # inspect tells what live sessions have of semaphores, and their limits; it
-# changes nothing but a note that somebody looks.
+# changes nothing but a note for the beats.
 
 use warnings;
 use strict;
@@ -108,7 +108,7 @@ is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ], [ 40, 'n1' ],
     [ 40, 'n8' ], [ 40, 'n9' ], map { [ 41, "n$_" ] } 2, 3, 10, 11 ],
     'eight of many';
 
-# the note that somebody looks, and nothing else
+# the time in which beats tell idle permits, and nothing else
 my $before = $scripts->dump;
 $two->inspect([qw/api none/]);
 is $scripts->dump, $before, 'nothing written';

@@ -579,6 +579,9 @@ sub receive {
         $self->{own_fence} = $self->{fence};
     } elsif ($script eq 'configure') {
         # nothing else to do
+    } elsif ($script eq 'order') {
+        $self->send('order', $command->{name}, [ $command->{name}, '=', '=' ])
+            if $rest[6];
     } elsif ($script eq 'declared') {
         $self->recovery($rest[0]);
         $self->expired if $self->{new_state} && $self->own_fenced;
