@@ -2,7 +2,8 @@
 
 # What the page shows of a fleet of two nodes: semaphores with their permits,
 # waiting and refused requests, holders by node; names are text, whatever is in
-# them. Nothing on it breaks its own policy.
+# them. Nothing on it breaks its own policy, and axe-core finds nothing serious:
+# light, dark, on a phone.
 
 use warnings;
 use strict;
@@ -65,9 +66,14 @@ is($browser->evaluate(of('reports', 'querySelector(".bar .used").share')),
     '60.00%', 'bar at three of five');
 
 push @held, map { $node->begin('/?hang=1') } 1 .. 4;
+wait_for { $up->now == 5 };
+is($node->get('/')->status, 503, 'one is refused');
+my $evil = '"><script>alert(1)</script>';
+my @named = ($evil, "b\xc3\xbcro", "a\tb", '<img src=x onerror=alert(1)>');
+$node->get('/named', 'X-Name' => $_) for @named;
+
 eventually { row('reports', 'waiting') eq '2' } 'two wait';
 is(row('reports', 'permits'), 'full', 'no permit left');
-is($node->get('/')->status, 503, 'one is refused');
 eventually { row('reports', 'refused') =~ /^1\s+1 full$/ } 'refused by reason';
 like(row('reports', 'refused-hour'), qr/^1\s+1 full$/, 'refused in the hour');
 ok($browser->evaluate(of('reports', 'classList.contains("bad")')),
@@ -91,6 +97,19 @@ like($browser->text('.details'), qr/Refused, full\s+1\n/, 'counts');
 like($browser->text('.details'), qr/read only/, 'nothing to change here');
 is($browser->count('.details button, .details input'), 0, 'no control');
 $browser->screenshot('busy-1400');
+is_deeply([$browser->findings], [], 'nothing serious');
+$browser->scheme('dark');
+is_deeply([$browser->findings], [], 'nothing serious, dark');
+$browser->screenshot('busy-1400-dark');
+$browser->size(360, 1500);
+is_deeply([$browser->findings], [], 'nothing serious, dark phone');
+$browser->screenshot('busy-360-dark');
+$browser->scheme('light');
+is_deeply([$browser->findings], [], 'nothing serious, phone');
+$browser->screenshot('busy-360');
+$browser->size(768, 1000);
+$browser->screenshot('busy-768');
+$browser->size(1400, 900);
 $browser->press('Escape');
 is($browser->count('.details'), 0, 'closed by Escape');
 is($browser->evaluate('document.activeElement.innerText'), 'reports',
@@ -98,9 +117,6 @@ is($browser->evaluate('document.activeElement.innerText'), 'reports',
 
 # any name is text
 
-my $evil = '"><script>alert(1)</script>';
-my @named = ($evil, "b\xc3\xbcro", "a\tb", '<img src=x onerror=alert(1)>');
-$node->get('/named', 'X-Name' => $_) for @named;
 eventually { $browser->count('tr.row') == 5 } 'a row for each name';
 my @shown = @{ $browser->evaluate(
     '[...document.querySelectorAll(".of-name bdi")].map(b => b.innerText)') };

@@ -27,7 +27,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_on_error reject;
+    dsem_redis_connect_timeout 100ms;
+    dsem_redis_timeout 200ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
