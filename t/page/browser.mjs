@@ -62,7 +62,8 @@ const methods = {
     // serious findings about accessibility, one line each
     async findings() {
         await page.evaluate(axe);
-        const { violations } = await page.evaluate('axe.run()');
+        const { violations } = await page.evaluate(
+            "axe.run({ resultTypes: ['violations'] })");
         return violations
             .filter((one) => ['serious', 'critical'].includes(one.impact))
             .map((one) => `${one.id}: ${one.nodes.length} times, first ${

@@ -42,7 +42,8 @@ http {
 EOF_CONF
 
 my $browser = Dsem::Browser->new($t);
-my @held = map { $_->begin('/?hang=1') } $node, $other;
+my @held = ($node->begin('/?hang=1', 'X-Nonce' => 'first'),
+    $other->begin('/?hang=1'));
 wait_for { $up->now == 2 };
 push @held, map { $node->begin('/?hang=1') } 1 .. 3;
 $browser->open($node->url('/dsem/'), width => 1400, height => 700);
@@ -73,7 +74,7 @@ limit('1e9');
 like(said(), qr/^A limit is a whole number/, 'no number');
 limit(3);
 eventually { said() eq 'Limit 3 is in force.' } 'lowered';
-$up->release;
+$up->release_nonce('first');
 eventually { $browser->evaluate(q{table.rows.get('reports').figures.data
     .in_use}) == 3 } 'drains to the limit';
 
