@@ -184,8 +184,7 @@ void
 ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up)
 {
-    (void) ngx_cpystrn((u_char *) breaker->reason, (u_char *) reason,
-                       NGX_HTTP_DSEM_REASON_LEN);
+    ngx_http_dsem_reason(breaker->reason, "%s", reason);
     breaker->pending = NULL;
 
     ngx_http_dsem_backoff_lost(&breaker->backoff,

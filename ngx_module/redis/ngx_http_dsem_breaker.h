@@ -14,7 +14,7 @@
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 
 
 typedef struct {

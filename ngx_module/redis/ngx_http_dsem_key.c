@@ -23,9 +23,6 @@
 
 #define NGX_HTTP_DSEM_SHA1_LEN   20
 
-/* of a Cluster */
-#define NGX_HTTP_DSEM_KEY_SLOTS  16384
-
 
 static ngx_uint_t ngx_http_dsem_key_crc16(u_char *p, size_t len);
 static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
@@ -92,8 +89,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
     tag[2] += (u_char) shard;
 
     /* a slot is that of what is between the braces */
-    keys->slot = ngx_http_dsem_key_crc16(&tag[2], 1)
-                 % NGX_HTTP_DSEM_KEY_SLOTS;
+    keys->slot = ngx_http_dsem_key_crc16(&tag[2], 1) % NGX_HTTP_DSEM_SLOTS;
 
     p = ngx_cpymem(p, prefix->data, prefix->len);
     p = ngx_cpymem(p, tag, sizeof(ngx_http_dsem_key_tag) - 1);

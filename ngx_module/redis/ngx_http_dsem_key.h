@@ -20,6 +20,10 @@
 #define NGX_HTTP_DSEM_KEY_DIGEST  (NGX_HTTP_DSEM_KEY_HEAD + 1 + 40)
 
 
+/* of a Cluster */
+#define NGX_HTTP_DSEM_SLOTS     16384
+
+
 /* in a Cluster; part of the state: all workers must have the same number */
 #define NGX_HTTP_DSEM_SHARDS    4
 

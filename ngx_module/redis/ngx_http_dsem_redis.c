@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
 #include "ngx_http_dsem_subscription.h"
@@ -748,14 +749,14 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
     ngx_uint_t  passes;
     char        text[NGX_HTTP_DSEM_REASON_LEN];
 
-    ngx_http_dsem_connection_clean(reply->str);
+    ngx_http_dsem_reason_clean(reply->str);
 
     passes = ngx_http_dsem_redis_error_passes(reply)
              || ngx_http_dsem_peer_redirected(redis->peer, reply->str);
 
     if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
-        *ngx_snprintf((u_char *) text, sizeof(text) - 1, "%s (a Cluster "
-                      "needs \"mode=cluster\")", reply->str) = '\0';
+        ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
+                             reply->str);
         ngx_http_dsem_redis_failed(redis, text, 1);
         return;
     }

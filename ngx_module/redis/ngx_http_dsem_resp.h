@@ -18,9 +18,6 @@
 /* numbers in one argument */
 #define NGX_HTTP_DSEM_RESP_NUMBERS  9
 
-/* why a connection failed, with a zero at the end */
-#define NGX_HTTP_DSEM_REASON_LEN   128
-
 
 /* under which calls are made; owned by the session */
 typedef struct {
