@@ -154,6 +154,13 @@ for (@bad) {
 cmp_ok $scripts->meta('recover_until'), '>', $scripts->meta('clock'),
     'queue lost: state recovers';
 
+$redis->cmd('FLUSHALL');
+$one = $scripts->session('one')->enter;
+$redis->cmd('HSET', $state->semaphore_key('odd'), '.', 'x', a => 1);
+is_deeply order('odd', 3, 1), reply(limit => 3, ordered => 3, paused => 1),
+    'head not understood: set';
+is $redis->cmd('HLEN', $state->semaphore_key('odd')), 2, 'nothing else done';
+
 # while the state recovers the order is set, and nothing is granted
 $redis->cmd('FLUSHALL');
 $one = $scripts->session('one')->enter;
