@@ -15,6 +15,10 @@
 #include "ngx_http_dsem_api_json.h"
 
 
+/* bytes of the longest key, with all that is around it */
+#define NGX_HTTP_DSEM_JSON_KEY  32
+
+
 static void ngx_http_dsem_json_key(ngx_http_dsem_api_text_t *text,
     const char *key);
 static size_t ngx_http_dsem_json_plain(u_char *p, u_char *last);
@@ -45,19 +49,35 @@ ngx_http_dsem_json_close(ngx_http_dsem_api_text_t *text, const char *bracket)
 }
 
 
+/* in one piece, as most of what an answer has is its keys */
+
 static void
 ngx_http_dsem_json_key(ngx_http_dsem_api_text_t *text, const char *key)
 {
+    u_char      *p;
+    const char  *k;
+
+    p = ngx_http_dsem_api_reserve(text, NGX_HTTP_DSEM_JSON_KEY);
+    if (p == NULL) {
+        return;
+    }
+
     if (text->comma) {
-        ngx_http_dsem_api_put(text, ",");
+        *p++ = ',';
     }
 
     if (key) {
-        ngx_http_dsem_api_put(text, "\"");
-        ngx_http_dsem_api_write(text, (u_char *) key, ngx_strlen(key));
-        ngx_http_dsem_api_put(text, "\":");
+        *p++ = '"';
+
+        for (k = key; *k; k++) {
+            *p++ = *k;
+        }
+
+        *p++ = '"';
+        *p++ = ':';
     }
 
+    text->buf->last = p;
     text->comma = 1;
 }
 

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_metrics.h"
 #include "ngx_http_dsem_conf.h"
@@ -50,6 +51,8 @@ struct ngx_http_dsem_metric_s {
 
 
 static ngx_uint_t ngx_http_dsem_metrics_open(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_metrics_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_uint_t open);
 static void ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric);
 static void ngx_http_dsem_metrics_head(ngx_http_dsem_metrics_t *metrics,
@@ -235,35 +238,56 @@ static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
 ngx_int_t
 ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 {
-    const char                   *type;
-    ngx_http_dsem_metric_t       *metric;
-    ngx_http_dsem_metrics_t       metrics;
-    ngx_http_dsem_api_text_t      text;
-    ngx_http_dsem_api_figures_t   figures;
+    ngx_uint_t                 open, which;
+    ngx_http_dsem_api_text_t   text;
 
-    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    open = ngx_http_dsem_metrics_open(r);
+    which = NGX_HTTP_DSEM_API_CACHE_METRICS + open;
 
     ngx_http_dsem_api_text_init(&text, r->pool);
 
-    metrics.text = &text;
+    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
+
+        if (ngx_http_dsem_metrics_all(r, &text, open) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ngx_http_dsem_api_cache_put(which, &text);
+    }
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK,
+                 open ? "application/openmetrics-text; version=1.0.0; "
+                        "charset=utf-8"
+                      : "text/plain; version=0.0.4; charset=utf-8", &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_metrics_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_uint_t open)
+{
+    ngx_http_dsem_metric_t       *metric;
+    ngx_http_dsem_metrics_t       metrics;
+    ngx_http_dsem_api_figures_t   figures;
+
+    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    metrics.text = text;
     metrics.figures = &figures;
     metrics.dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
-    metrics.open = ngx_http_dsem_metrics_open(r);
+    metrics.open = open;
 
     for (metric = ngx_http_dsem_metrics; metric->name; metric++) {
         ngx_http_dsem_metrics_write(&metrics, metric);
     }
 
-    type = "text/plain; version=0.0.4; charset=utf-8";
-
-    if (metrics.open) {
-        ngx_http_dsem_api_put(&text, "# EOF\n");
-        type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    if (open) {
+        ngx_http_dsem_api_put(text, "# EOF\n");
     }
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, type, &text);
+    return NGX_OK;
 }
 
 

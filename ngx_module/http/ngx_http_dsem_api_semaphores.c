@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_api_semaphores.h"
@@ -25,6 +26,8 @@
 #define NGX_HTTP_DSEM_API_MAX_NODES  256
 
 
+static ngx_int_t ngx_http_dsem_api_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text);
 static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
@@ -49,22 +52,22 @@ static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
 static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
 
 
-/* in the order of ngx_http_dsem_survey_state_e */
 static ngx_str_t  ngx_http_dsem_api_states[] = {
-    ngx_string("connecting"),
-    ngx_string("available"),
-    ngx_string("recovering"),
-    ngx_string("unavailable")
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] = ngx_string("connecting"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_string("available"),
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] = ngx_string("recovering"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("unavailable")
 };
 
 
 /* for a state that has no reason of its own */
 static ngx_str_t  ngx_http_dsem_api_reasons[] = {
-    ngx_string("this worker has not reached Redis yet"),
-    ngx_null_string,
-    ngx_string("Redis lost its state, permits are granted when all sessions "
-               "have declared theirs"),
-    ngx_string("Redis cannot be asked")
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] =
+        ngx_string("this worker has not reached Redis yet"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_null_string,
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] =
+        ngx_string("lost state is being declared again"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("Redis cannot be asked")
 };
 
 
@@ -79,42 +82,65 @@ static const char  *ngx_http_dsem_api_counts[] = {
 ngx_int_t
 ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 {
+    ngx_uint_t                 which;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+    ngx_http_dsem_api_text_t   text;
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
+
+        if (ngx_http_dsem_api_all(r, &text) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ngx_http_dsem_api_cache_put(which, &text);
+    }
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                  &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_all(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text)
+{
     ngx_uint_t                    i;
     ngx_http_dsem_api_row_t      *row;
-    ngx_http_dsem_api_text_t      text;
     ngx_http_dsem_api_figures_t   figures;
 
     if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NGX_ERROR;
     }
 
-    ngx_http_dsem_api_text_init(&text, r->pool);
-    ngx_http_dsem_api_head(r, &text, &figures);
+    ngx_http_dsem_api_head(r, text, &figures);
 
-    if (ngx_http_dsem_api_fleet(r, &text, &figures) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (ngx_http_dsem_api_fleet(r, text, &figures) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    ngx_http_dsem_json_open(&text, "semaphores", "[");
+    ngx_http_dsem_json_open(text, "semaphores", "[");
 
     row = figures.rows.elts;
 
     for (i = 0; i < figures.rows.nelts; i++) {
-        if (ngx_http_dsem_api_row(r, &text, NULL, &row[i]) != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        if (ngx_http_dsem_api_row(r, text, NULL, &row[i]) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
 
-    ngx_http_dsem_json_close(&text, "]");
+    ngx_http_dsem_json_close(text, "]");
 
-    ngx_http_dsem_api_local(&text, "other", &figures.other);
-    ngx_http_dsem_api_bounds(&text);
+    ngx_http_dsem_api_local(text, "other", &figures.other);
+    ngx_http_dsem_api_bounds(text);
 
-    ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_json_close(text, "}");
+    ngx_http_dsem_api_put(text, "\n");
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                  &text);
+    return NGX_OK;
 }
 
 

@@ -104,8 +104,10 @@ ngx_http_dsem_api_text_grow(ngx_http_dsem_api_text_t *text, ngx_buf_t *b)
 }
 
 
+/* what does not fit, in as many buffers as it needs */
+
 void
-ngx_http_dsem_api_write(ngx_http_dsem_api_text_t *text, u_char *data,
+ngx_http_dsem_api_append(ngx_http_dsem_api_text_t *text, u_char *data,
     size_t len)
 {
     size_t   size;
@@ -166,10 +168,36 @@ ngx_http_dsem_api_static(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
 }
 
 
+/* a whole text in one buffer; NGX_DECLINED: no memory */
+
+ngx_int_t
+ngx_http_dsem_api_text_copy(ngx_http_dsem_api_text_t *text, u_char *data,
+    size_t len)
+{
+    ngx_buf_t  *b;
+
+    b = ngx_create_temp_buf(text->pool, len);
+
+    if (b == NULL || ngx_http_dsem_api_text_grow(text, b) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    b->last = ngx_cpymem(b->last, data, len);
+
+    return NGX_OK;
+}
+
+
 void
 ngx_http_dsem_api_number(ngx_http_dsem_api_text_t *text, uint64_t n)
 {
-    u_char  *p, *end, digits[NGX_INT64_LEN];
+    u_char  digit, *p, *end, digits[NGX_INT64_LEN];
+
+    if (n < 10) {
+        digit = (u_char) (n + '0');
+        ngx_http_dsem_api_write(text, &digit, 1);
+        return;
+    }
 
     end = digits + sizeof(digits);
     p = end;

@@ -27,9 +27,14 @@
 /* memory that a single process takes for it at most */
 #define NGX_HTTP_DSEM_COUNTERS_PRIVATE  (1024 * 1024)
 
-/* what is planned for each row, in cells, and for each process, in bytes */
+#define NGX_HTTP_DSEM_COUNTERS_LEAST    (16 * 1024)
+
+/* what is planned for each row, in cells */
 #define NGX_HTTP_DSEM_COUNTERS_CELLS    6
-#define NGX_HTTP_DSEM_COUNTERS_PROCESS  4096
+
+/* processes, with those that are exiting: some, and one for so many bytes */
+#define NGX_HTTP_DSEM_COUNTERS_OWNERS   64
+#define NGX_HTTP_DSEM_COUNTERS_OWNER    4096
 
 /* ms between two turns, and rows that are looked after in one */
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
@@ -71,7 +76,7 @@ const ngx_msec_t  ngx_http_dsem_counters_bounds[NGX_HTTP_DSEM_NBUCKETS - 1] = {
 static ngx_http_dsem_counters_t  ngx_http_dsem_counters;
 
 
-/* in the rest of a new zone; NULL: no memory */
+/* in the rest of a new zone; NULL: it is too small */
 
 void *
 ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool)
@@ -80,7 +85,11 @@ ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool)
     u_char  *p;
 
     /* what is rounded up to pages, and some for others */
-    size = shpool->pfree * ngx_pagesize / 16 * 15;
+    size = shpool->pfree * ngx_pagesize / 32 * 31;
+
+    if (size < NGX_HTTP_DSEM_COUNTERS_LEAST) {
+        return NULL;
+    }
 
     p = ngx_slab_calloc(shpool, size);
     if (p == NULL) {
@@ -91,7 +100,7 @@ ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool)
 }
 
 
-/* the memory is all zero, and has room for the other names at least */
+/* the memory is all zero, and has room for some rows at least */
 
 static ngx_http_dsem_counters_shared_t *
 ngx_http_dsem_counters_layout(u_char *p, size_t size)
@@ -100,7 +109,8 @@ ngx_http_dsem_counters_layout(u_char *p, size_t size)
     ngx_uint_t                        nrows, ncells, nowners;
     ngx_http_dsem_counters_shared_t  *shared;
 
-    nowners = size / NGX_HTTP_DSEM_COUNTERS_PROCESS + 1;
+    nowners = NGX_HTTP_DSEM_COUNTERS_OWNERS
+              + size / NGX_HTTP_DSEM_COUNTERS_OWNER;
 
     rest = size - sizeof(ngx_http_dsem_counters_shared_t)
            - ngx_http_dsem_cells_size(0, nowners)

@@ -130,6 +130,9 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     zone->counters = ngx_http_dsem_counters_create(shpool);
     if (zone->counters == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
+                      "\"dsem_zone_size\" is too small for this machine, "
+                      "whose pages have %ui bytes", ngx_pagesize);
         return NGX_ERROR;
     }
 

@@ -456,6 +456,53 @@ table_full(void)
 }
 
 
+/* a process dies while it changes the name of a row */
+
+static void
+table_died(void)
+{
+    u_char                   buf[64];
+    ngx_str_t                name;
+    ngx_pid_t                pid;
+    ngx_uint_t               names;
+    ngx_http_dsem_row_t     *row;
+    ngx_http_dsem_counted_t  counted;
+
+    (void) table_new(TABLE_SMALL);
+
+    table_name(&counted, &name, buf, 1);
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 3);
+
+    pid = fork();
+
+    if (pid == 0) {
+        _exit(0);
+    }
+
+    waitpid(pid, NULL, 0);
+
+    row = counted.row;
+    row->owner = pid;
+    row->version++;
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 3
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
+             && names == 0,
+             "died: counts are of the other names");
+
+    table_turn();
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
+             && row->owner == 0 && row->len == 0,
+             "died: its row is free");
+
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    table_ok(table_of(1, NGX_HTTP_DSEM_COUNT_PASSED) == 1
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 4,
+             "died: the name has a row again");
+}
+
+
 /* names of one hash have 16 rows */
 
 static void
@@ -851,6 +898,7 @@ main(int argc, char **argv)
 
     table_many(atoi(argv[1]));
     table_full();
+    table_died();
     table_crowd();
     table_history();
     table_histogram();

@@ -37,6 +37,7 @@ my $limit = Fleet::Conf::semaphore(
 my $said = qx($^X @command 2>&1);
 is($?, 0, 'the limit held') or diag $said;
 
+like($said, qr/\AOpen http:\/\/127\.0\.0\.1:$port\/\S+\n/, 'page first');
 like($said, qr/^ +\d+ s +\d+\/s answered/m, 'progress shown');
 like($said, qr/^ +node a +node b +fleet$/m, 'table headed');
 like($said, qr/^  requests +[1-9]\d* +[1-9]\d* +[1-9]\d*$/m,
@@ -94,6 +95,21 @@ eventually { $screen->() =~ /The fleet is up.*at once/s }
     'a fleet to play with', 60 or kill 'TERM', $pid;
 is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
     'a node answers');
+
+# the page, at both nodes, and a limit that is set by it
+
+my ($page) = $screen->() =~ /^Open (\S+)/m;
+like($screen->(), qr/^Open \Q$page\E\r?\n.*\n.*at once/m, 'page last');
+for my $at ($port, $port + 1) {
+    my $url = $page =~ s/:$port/:$at/r;
+    my $answer = $t->client->get($url);
+    is($answer->status, 200, "page at $at");
+    like($answer->header('Content-Type'), qr/^text\/html/, "HTML at $at");
+}
+my ($order) = $screen->() =~ tr/\r//dr =~ /^  (curl -X PATCH.*\\\n.*)$/m;
+my $back = $order =~ s/5/null/r;
+like(qx($order 2>&1), qr/"limit":5\b/, 'limit set') or diag $order;
+like(qx($back 2>&1), qr/"limit":$limit\b/, 'limit set back');
 
 # what it prints to try with a Redis that hangs
 
