@@ -51,6 +51,12 @@ http {
         }
         location = /only/metrics {
             dsem_api;
+            if ($arg_if) {
+                set $yes 1;
+            }
+            limit_except GET {
+                deny 127.0.0.2;
+            }
         }
         location /methods/ {
             dsem_api write=on;
@@ -127,6 +133,9 @@ is(status('/no/slash/'), 200, 'page below a prefix without slash');
 is(status('/no/slash/health'), 200, 'health below it');
 is(error_of('/no/slashes'), 404, 'another word');
 is(status('/only/metrics'), 200, 'exact location');
+is(status('/only/metrics?if=1'), 200, 'if in an exact location');
+is(status('/only/metrics', -method => 'POST'), 405,
+    'limit_except in an exact location');
 is(error_of('/dsem/nothing'), 404, 'nothing there');
 is(error_of('/dsem/semaphores/'), 404, 'empty name');
 is(error_of('/dsem/metrics/x'), 404, 'nothing below metrics');
