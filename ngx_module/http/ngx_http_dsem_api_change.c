@@ -60,6 +60,7 @@ static ngx_int_t ngx_http_dsem_api_change_parse(
     ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
 static ngx_int_t ngx_http_dsem_api_change_ask(
     ngx_http_dsem_api_change_t *change);
+static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
 static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer(
     ngx_http_dsem_api_change_t *change);
@@ -333,13 +334,16 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     {
         rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, "%V", &error);
 
+    } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
+        return;
+
     } else {
-        rc = ngx_http_dsem_api_change_ask(change);
+        rc = ngx_http_dsem_api_change_declined(r);
     }
 
-    if (rc != NGX_AGAIN) {
-        ngx_http_finalize_request(r, rc);
-    }
+    /* rc may be NGX_AGAIN: the client takes the answer slowly */
+
+    ngx_http_finalize_request(r, rc);
 }
 
 
@@ -422,28 +426,36 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 }
 
 
-/* NGX_AGAIN: the handler of the order goes on */
+/* NGX_OK: the handler of the order goes on; NGX_DECLINED: not asked */
 
 static ngx_int_t
 ngx_http_dsem_api_change_ask(ngx_http_dsem_api_change_t *change)
 {
-    ngx_int_t                      rc;
-    ngx_http_request_t            *r;
-    ngx_http_dsem_survey_redis_t   redis;
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
 
     r = change->request;
 
     rc = change->session ? ngx_http_dsem_order_remove_session(&change->order)
                          : ngx_http_dsem_order_set(&change->order);
 
-    if (rc == NGX_AGAIN) {
-        change->asked = 1;
-
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_request_empty_handler;
-
-        return NGX_AGAIN;
+    if (rc != NGX_AGAIN) {
+        return NGX_DECLINED;
     }
+
+    change->asked = 1;
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_declined(ngx_http_request_t *r)
+{
+    ngx_http_dsem_survey_redis_t  redis;
 
     ngx_http_dsem_survey_redis(&redis);
 

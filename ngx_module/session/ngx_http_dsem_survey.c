@@ -102,6 +102,7 @@ typedef struct {
 
 static void ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_run_free(ngx_http_dsem_survey_run_t *run);
+static void ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_named(
     ngx_str_t *name);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_vacate(
@@ -182,7 +183,6 @@ ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run)
     run->timer.handler = ngx_http_dsem_survey_timer_handler;
     run->timer.data = run;
     run->timer.log = ngx_cycle->log;
-    run->timer.cancelable = 1;
 
     run->name.data = run->buf;
 }
@@ -270,6 +270,9 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     ngx_queue_insert_tail(&run->waiters, &wait->queue);
     wait->waiting = 1;
 
+    /* a worker that exits answers first; without a waiter it does not wait */
+    run->timer.cancelable = 0;
+
     return NGX_AGAIN;
 }
 
@@ -277,10 +280,32 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
 void
 ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
 {
-    if (wait->waiting) {
-        ngx_queue_remove(&wait->queue);
-        wait->waiting = 0;
+    ngx_uint_t                     i;
+    ngx_http_dsem_survey_state_t  *state;
+
+    if (!wait->waiting) {
+        return;
     }
+
+    ngx_queue_remove(&wait->queue);
+    wait->waiting = 0;
+
+    state = &ngx_http_dsem_survey_state;
+
+    ngx_http_dsem_survey_left(&state->usual);
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
+        ngx_http_dsem_survey_left(&state->named[i]);
+    }
+}
+
+
+/* what nobody waits for keeps no worker that exits */
+
+static void
+ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run)
+{
+    run->timer.cancelable = ngx_queue_empty(&run->waiters);
 }
 
 
