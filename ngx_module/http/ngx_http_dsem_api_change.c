@@ -175,7 +175,7 @@ ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
                                        "dsem_api has no write=on here");
     }
 
-    if (r != r->main || 0) {
+    if (r != r->main || !ngx_http_dsem_api_same_origin(r)) {
         return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
                                        "a page of another site cannot change "
                                        "anything");
