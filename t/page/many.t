@@ -90,6 +90,10 @@ for my $width (360, 768) {
     $browser->size($width, $width == 360 ? 1600 : 1000);
     is($browser->evaluate('document.documentElement.scrollWidth'), $width,
         "$width: nothing sticks out");
+    is($browser->evaluate('[...document.querySelectorAll("tr, td, section")]
+        .filter((one) => one.clientWidth > 0
+            && one.scrollWidth > one.clientWidth).length'), 0,
+        "$width: nor out of a row");
     $browser->screenshot("many-$width");
 }
 $browser->press('Escape');
