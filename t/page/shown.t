@@ -19,6 +19,7 @@ use Dsem::Test;
 plan skip_all => browser_missing() if browser_missing();
 
 my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -46,9 +47,9 @@ http {
 }
 EOF_CONF
 
-my $browser = Dsem::Browser->new($t);
 $browser->open($node->url('/dsem/'));
 
+$browser->evaluate('settings.poll = 250');
 eventually { $browser->text('#node') eq 'n1' } 'node named';
 eventually { $browser->text('#redis') =~ /^available for/ } 'Redis available';
 eventually { $browser->text('#age') =~ /^\d\.\d s old/ } 'age of the figures';
