@@ -36,7 +36,7 @@
 
 /* semaphores of one call, and accounts: "inspect" looks at so many */
 #define NGX_HTTP_DSEM_SURVEY_BATCH      16
-#define NGX_HTTP_DSEM_SURVEY_FIELDS     640
+#define NGX_HTTP_DSEM_SURVEY_FIELDS     512
 
 /* accounts of one semaphore: of the usual names, of a single one */
 #define NGX_HTTP_DSEM_SURVEY_HOLDERS    60

@@ -50,7 +50,7 @@ http {
             dsem $http_x_name limit=1;
             proxy_pass http://%%UPSTREAM%%;
         }
-        location /dsem/ { dsem_api write=on; }
+        location = /dsem/metrics { dsem_api; }
     }
 }
 EOF_CONF
