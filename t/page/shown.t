@@ -68,6 +68,7 @@ is($browser->evaluate(of('reports', 'querySelector(".bar .used").share')),
 
 push @held, map { $node->begin('/?hang=1') } 1 .. 4;
 wait_for { $up->now == 5 };
+wait_for { $node->get('/dsem/semaphores')->body =~ /"waiting":2/ };
 is($node->get('/')->status, 503, 'one is refused');
 my $evil = '"><script>alert(1)</script>';
 my @named = ($evil, "b\xc3\xbcro", "a\tb", '<img src=x onerror=alert(1)>');
