@@ -46,6 +46,12 @@ TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
     curl nghttp2-client gdb openssl stunnel4 prometheus
+# for the tests of the page, where they are asked for: a browser, and node and
+# npm unless there are others
+BROWSER = $(filter t t/ t/page%,$(T))
+BROWSER_MODULES = build/page/node_modules/.package-lock.json
+TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which node),,nodejs) \
+    $(if $(shell which npm),,npm))
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
@@ -199,7 +205,16 @@ test-files:
 	    echo "make: T=$$name: no such test file or folder" >&2; exit 1; \
 	done
 
-test: test-files test-needs module
+# the versions are exact: those of package-lock.json
+$(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
+	@rm -rf build/page
+	@mkdir -p build/page
+	@cp $^ build/page
+	@echo "make: installing packages of npm in build/page"
+	@output=$$(cd build/page && npm ci --no-audit --no-fund 2>&1) \
+	    || { echo "$$output" >&2; exit 1; }
+
+test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)
 
 # the source packages are known to apt in this directory only
@@ -254,7 +269,7 @@ asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c \
     $(ASAN)/nginx/objs/ngx_http_dsem_page.c
 	@$(MAKE) -s -C $(ASAN)/nginx -f objs/Makefile binary modules
 
-test-asan: test-files asan
+test-asan: test-files asan $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_NGINX=$(CURDIR)/$(ASAN)/nginx/objs/nginx \
 	    DSEM_MODULE=$(CURDIR)/$(ASAN)/nginx/objs/$(notdir $(MODULE)) \
 	    ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \

@@ -30,7 +30,7 @@
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
--- but that time. O(n), n accounts of all semaphores together, 640 at most. A
+-- but that time. O(n), n accounts of all semaphores together, 512 at most. A
 -- semaphore for which these do not suffice is partial: of fewer semaphores in
 -- one call all accounts can be read.
 
@@ -44,7 +44,7 @@
 
 -- semaphores, and accounts of them that are read by one call: a script blocks
 -- all other commands
-local SEMAPHORES, ACCOUNTS = 32, 640
+local SEMAPHORES, ACCOUNTS = 32, 512
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
 -- bytes of a session and of an account: longer fields are not ours

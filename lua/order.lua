@@ -105,9 +105,10 @@ local function order()
     view.lowest = limits_lowest(values[4])
     view.limit = view.lowest or sem.limit
     local configured = view.limit or -1
-    order_apply(view, limit == '=' and pause == '=' and before or text)
+    order_apply(view, text)
 
-    if sem.text then
+    -- without it there is no head that is understood
+    if sem.limit then
         local status, recalled = execute(sem, view)
         if status == STATUS.resync then view_lose(view) end
         if status ~= STATUS.ok then return status end

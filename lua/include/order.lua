@@ -3,6 +3,8 @@
 -- order that was set by hand may be malformed; it is ignored.
 
 local ORDER_MAX_LIMIT = 1000000000
+-- bytes of the longest order
+local ORDER_BYTES = 12
 
 -- The limit in the text of an order; nil: it is none.
 local function order_limit(text)
@@ -13,7 +15,8 @@ end
 -- The limit, nil: the configured one; and whether the semaphore is paused. Both
 -- are nil if there is no order, or if it is malformed.
 local function order_parse(text)
-    local limit, paused = string.match(text or '', '^(%S+) ([01])$')
+    if not text or #text > ORDER_BYTES then return nil end
+    local limit, paused = string.match(text, '^(%S+) ([01])$')
     if limit == '-' then return nil, paused == '1' end
     limit = limit and order_limit(limit)
     if limit then return limit, paused == '1' end

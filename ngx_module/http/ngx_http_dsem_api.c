@@ -46,6 +46,7 @@ typedef struct {
 typedef struct {
     ngx_http_request_t           *request;
     ngx_http_dsem_api_pt          get;
+    ngx_str_t                     name;     /* empty: all */
     ngx_http_dsem_survey_wait_t   wait;
 } ngx_http_dsem_api_wait_t;
 
@@ -64,6 +65,7 @@ static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route, ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
 static void ngx_http_dsem_api_surveyed(void *data);
 static void ngx_http_dsem_api_cleanup(void *data);
 
@@ -409,11 +411,11 @@ ngx_http_dsem_api_survey(ngx_http_request_t *r,
 
     w->request = r;
     w->get = route->get;
-    w->wait.name = *name;
+    w->name = *name;
     w->wait.handler = ngx_http_dsem_api_surveyed;
     w->wait.data = w;
 
-    if (ngx_http_dsem_survey_update(&w->wait) != NGX_AGAIN) {
+    if (ngx_http_dsem_api_update(w) != NGX_AGAIN) {
         return route->get(r, name);
     }
 
@@ -432,6 +434,29 @@ ngx_http_dsem_api_survey(ngx_http_request_t *r,
 }
 
 
+/*
+ * First the fleet, then the semaphore with all of its holders, if it is only
+ * one that is asked for.  NGX_AGAIN: the handler of the survey goes on.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w)
+{
+    for ( ;; ) {
+
+        if (ngx_http_dsem_survey_update(&w->wait) == NGX_AGAIN) {
+            return NGX_AGAIN;
+        }
+
+        if (w->wait.name.len == w->name.len) {
+            return NGX_OK;
+        }
+
+        w->wait.name = w->name;
+    }
+}
+
+
 /* from an event that is not the request's own */
 
 static void
@@ -441,6 +466,14 @@ ngx_http_dsem_api_surveyed(void *data)
 
     ngx_connection_t    *c;
     ngx_http_request_t  *r;
+
+    if (w->wait.name.len != w->name.len) {
+        w->wait.name = w->name;
+
+        if (ngx_http_dsem_api_update(w) == NGX_AGAIN) {
+            return;
+        }
+    }
 
     r = w->request;
     c = r->connection;

@@ -43,6 +43,8 @@ typedef struct {
 static void ngx_http_dsem_message_check(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
+static void ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text);
 static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     ngx_str_t *text);
 static void ngx_http_dsem_message_reclaimed(
@@ -68,8 +70,7 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 {
     ngx_http_dsem_session_t *session = data;
 
-    ngx_str_t                 rest, verb, name;
-    ngx_http_dsem_account_t  *account;
+    ngx_str_t  rest, verb, name;
 
     rest = *text;
 
@@ -109,21 +110,33 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
         return;
     }
 
-    account = ngx_http_dsem_account_find(&name,
-                                     ngx_crc32_short(name.data, name.len));
+    ngx_http_dsem_message_account(session, &name, &verb, &rest);
+}
+
+
+/* what concerns an account, which may be gone */
+
+static void
+ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_find(name,
+                                     ngx_crc32_short(name->data, name->len));
 
     if (account == NULL || account->session != session || !account->synced) {
         return;
     }
 
-    if (ngx_http_dsem_text_is(&verb, "recall")) {
+    if (ngx_http_dsem_text_is(verb, "recall")) {
         ngx_http_dsem_idle_recall(account);
 
-    } else if (ngx_http_dsem_text_is(&verb, "order")) {
-        ngx_http_dsem_message_order(account, &rest);
+    } else if (ngx_http_dsem_text_is(verb, "order")) {
+        ngx_http_dsem_message_order(account, text);
 
-    } else if (ngx_http_dsem_text_is(&verb, "reclaimed")) {
-        ngx_http_dsem_message_reclaimed(account, &rest);
+    } else if (ngx_http_dsem_text_is(verb, "reclaimed")) {
+        ngx_http_dsem_message_reclaimed(account, text);
     }
 }
 

@@ -64,8 +64,12 @@ push @requests, map { $other->begin('/?hang=1') } 1 .. 2;
 wait_for { $up->now == 4 && $t->state->waiting('a') == 1 } 15,
     'one of the second, one waits';
 is($node->get('/')->status, 503, 'refused') for 1 .. 3;
-my $dry = $node->get('/dry/?t=50');
-is($dry->status, 200, 'dry run');
+my $dry = $node->begin('/dry/?hang=1');
+wait_for { $up->now == 5
+    && get('semaphores/a')->{semaphore}{local}{rejected_dry_run} } 15,
+    'a dry run';
+$up->release_nonce($dry->nonce);
+is($dry->wait->status, 200, 'dry run');
 is($node->logged($dry)->{dsem_status}, 'REJECTED_DRY_RUN', 'its decision');
 is($node->get('/dsem/below/')->status, 503,
     'a location below the API has its limit');
@@ -79,28 +83,28 @@ my $all = wait_for {
 } 15, 'figures';
 is($all->{node}, 'n1', 'the node that answers');
 cmp_ok(abs($all->{time} - time), '<', 60, 'its time');
-my ($a) = @{ $all->{semaphores} };
-is($a->{name}, 'a', 'name');
-is("$a->{in_use} of $a->{limit}", '4 of 4', 'permits in use, limit');
+my ($row) = @{ $all->{semaphores} };
+is($row->{name}, 'a', 'name');
+is("$row->{in_use} of $row->{limit}", '4 of 4', 'permits in use, limit');
 is_deeply({ map { $_->{node} => "$_->{in_use} $_->{waiting}" }
-    @{ $a->{nodes} } }, { n1 => '3 0', n2 => '1 1' }, 'by which nodes');
-is($a->{waiting}, 1, 'waiting');
-is_deeply($a->{local}{last_hour},
+    @{ $row->{nodes} } }, { n1 => '3 0', n2 => '1 1' }, 'by which nodes');
+is($row->{waiting}, 1, 'waiting');
+is_deeply($row->{local}{last_hour},
     { passed => 3, rejected => 4, timeout => 0, error => 0 },
     'refused in the last hour');
-is_deeply($a->{local}{history}[-1], [3, 4], 'of this node');
-is("@{ $a->{local} }{qw(passed rejected rejected_dry_run)}", '3 4 1',
+is_deeply($row->{local}{history}[-1], [3, 4], 'of this node');
+is("@{ $row->{local} }{qw(passed rejected rejected_dry_run)}", '3 4 1',
     'since the start');
 is($all->{redis}{state}, 'available', 'Redis healthy');
 is($all->{fleet}{sessions}, 4, 'worker processes');
-is(@{ $all->{buckets} } + 1, @{ $a->{local}{wait}{buckets} }, 'buckets');
+is(@{ $all->{buckets} } + 1, @{ $row->{local}{wait}{buckets} }, 'buckets');
 
 my $one = get('semaphores/a');
 is_deeply([sort keys %$one], [sort map {
     $_ eq 'semaphores' ? 'semaphore' : $_ } grep { $_ ne 'other' } keys %$all],
     'the same of one');
 delete $one->{semaphore}{sessions};
-is_deeply([sort keys %{ $one->{semaphore} }], [sort keys %$a], 'fields');
+is_deeply([sort keys %{ $one->{semaphore} }], [sort keys %$row], 'fields');
 
 # a semaphore without a limit in the configuration of these nodes
 
@@ -160,6 +164,11 @@ $up->release_all;
 is($_->wait->status, 200, 'answered') for @requests;
 my $waited = get('semaphores/a');
 is($waited->{semaphore}{local}{hold}{count}, 3, 'permits were held');
+
+my @held = $node->get('/dsem/metrics')->body =~
+    /^dsem_hold_seconds_bucket\{semaphore="a",le="[^"]*"\} (\d+)$/mg;
+is_deeply([@held[0, -1]], [0, 3], 'buckets: first, last');
+is_deeply(\@held, [sort { $a <=> $b } @held], 'buckets are cumulative');
 
 # Redis down
 

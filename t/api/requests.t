@@ -158,6 +158,17 @@ my %body = (
 );
 is(error_of(patch($some, $body{$_})), 400, "body: $_") for sort keys %body;
 is(error_of(patch($some, '')), 400, 'body: empty');
+my %sentence = (
+    '{"limit":5,"queue":7}' => 'unknown member "queue"',
+    '{"limit":5,"limit":5}' => 'duplicate member "limit"',
+    '{"\u006cimit":5}' => 'the name of a member has an escape or a control '
+        . 'character',
+    '{"limit":-1}' => '"limit" must be a whole number from 0 to 1000000000, '
+        . 'or null',
+    '{}' => 'nothing is to be changed: "limit" or "paused" must be there',
+);
+is($json->decode(patch($some, $_)->body)->{error}, $sentence{$_}, $_)
+    for sort keys %sentence;
 is(error_of(patch($some, '{"limit":5}' . ' ' x 4086)), 413, 'body too long');
 is(error_of(patch($some, '{"limit":5}', 'Content-Type' => $_)), 415,
     'type: ' . ($_ // 'none'))

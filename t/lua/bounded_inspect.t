@@ -30,7 +30,7 @@ $redis->cmd('HSET', $state->key, map { ("limit:n$_" => '9 ' . 'f' x 40) }
 my @large = map { "large$_" } 1 .. 32;
 my @small = map { "small$_" } 1 .. 32;
 for my $name (@large, @small) {
-    my @of = $name =~ /large/ ? @crowd : @crowd[0 .. 18];
+    my @of = $name =~ /large/ ? @crowd : @crowd[0 .. 14];
     $one->ask($name, 1, limit => 5000);
     $redis->cmd('HSET', $state->semaphore_key($name),
         map { ($_ => '1 3 1 1') } @of);
@@ -41,23 +41,23 @@ my $reply = inspect('one large', [ 'large1' ], 1024);
 my ($of) = @{ $reply->{semaphores} };
 is "$of->{held} $of->{partial}", '3001 1', 'held by all, told as partial';
 cmp_ok accounts($reply), '>', 400, 'many accounts';
-cmp_ok accounts($reply), '<=', 700, 'not all';
+cmp_ok accounts($reply), '<=', 600, 'not all';
 
 $reply = inspect('32 large', \@large, 1024);
-cmp_ok accounts($reply), '<=', 800, '32 large: not more in all';
+cmp_ok accounts($reply), '<=', 640, '32 large: not more in all';
 is scalar(grep { $_->{held} == 3001 && $_->{partial} }
     @{ $reply->{semaphores} }), 32, '32 large: figures of each';
 
-$reply = inspect('32 large, 20 each', \@large, 20);
-is scalar(grep { keys %{ $_->{accounts} } == 20 } @{ $reply->{semaphores} }),
+$reply = inspect('32 large, 16 each', \@large, 16);
+is scalar(grep { keys %{ $_->{accounts} } == 16 } @{ $reply->{semaphores} }),
     32, 'accounts of each';
 
-$reply = inspect('32 small', \@small, 20);
-is accounts($reply), 32 * 20, '32 small: all accounts';
+$reply = inspect('32 small', \@small, 16);
+is accounts($reply), 32 * 16, '32 small: all accounts';
 is scalar(grep { !$_->{partial} } @{ $reply->{semaphores} }), 32,
     '32 small: none is partial';
-$reply = inspect('fewer accounts', \@small, 19);
-is scalar(grep { $_->{partial} && keys %{ $_->{accounts} } == 19 }
+$reply = inspect('fewer accounts', \@small, 15);
+is scalar(grep { $_->{partial} && keys %{ $_->{accounts} } == 15 }
     @{ $reply->{semaphores} }), 32, 'one account less: partial';
 
 my $slowest = slowest(sub { $one->names(0) });

@@ -50,6 +50,7 @@ $scripts->pass(1000, $two);
 is $two->bye($four, 1)->{removed}, 1, 'silent: removed';
 is $four->hello->{status}, 'gone', 'and barred';
 is $two->bye($two, 1)->{removed}, 2, 'heard from, itself';
+$five->beat;
 is $two->bye($five, 0)->{removed}, 1, 'forced: removed';
 is $five->ask('api', 1), 'resync', 'removed session unknown';
 is keys %{ $scripts->state->entries }, $entries, 'two bars';

@@ -102,6 +102,9 @@ $state->drop_orders;
 $one->bye;
 is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ] ],
     'configuration without sessions left out';
+$redis->cmd('HSET', $state->key, 'config:a30', '0 1 1 two');
+is_deeply inspect('api', $two)->{asks}, [], 'one to be withdrawn left out';
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two');
 my @more = map { $scripts->session("n$_")
     ->configured("c$_", { api => 40 + $_ / 2 % 4 }) } 1 .. 12;
 is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ], [ 40, 'n1' ],

@@ -54,6 +54,7 @@ is $redis->cmd('EXISTS', $state->semaphore_keys('api')), 0, 'no semaphore';
 # one that was set by hand
 $state->order('api', '5x 1');
 is_deeply order('api', '=', '='), reply(), 'malformed one counts as none';
+is $state->ordered('api'), '5x 1', 'and is left';
 is_deeply [ $one->messages ], [], 'no semaphore, no message';
 is_deeply order('api', '=', 1), reply(paused => 1), 'replaced';
 $state->order('api', 'zzz');
@@ -152,6 +153,13 @@ for (@bad) {
 }
 cmp_ok $scripts->meta('recover_until'), '>', $scripts->meta('clock'),
     'queue lost: state recovers';
+
+$redis->cmd('FLUSHALL');
+$one = $scripts->session('one')->enter;
+$redis->cmd('HSET', $state->semaphore_key('odd'), '.', 'x', a => 1);
+is_deeply order('odd', 3, 1), reply(limit => 3, ordered => 3, paused => 1),
+    'head not understood: set';
+is $redis->cmd('HLEN', $state->semaphore_key('odd')), 2, 'nothing else done';
 
 # while the state recovers the order is set, and nothing is granted
 $redis->cmd('FLUSHALL');

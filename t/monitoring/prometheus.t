@@ -100,6 +100,19 @@ is_deeply({ map { $_->{metric}{result} => $_->{value}[1] }
     { passed => 2, timeout => 1, queued => 1 }, 'counts') or diag $text;
 eventually { evaluated() } 'rules evaluated';
 is_deeply([alerts()], [], 'no alert');
+is_deeply([map { $_->{lastError} // () }
+    map { @{ $_->{rules} } } @{ $server->query('rules')->{groups} }], [],
+    'no rule fails');
+
+# of the dashboard: a result, except of rates and rare events
+
+my $rare = qr/rate\(|increase\(|disagreeing|!=/;
+for my $expression ($monitoring->expressions) {
+    my @got = eval { value($expression) };
+    is($@, '', "evaluated: $expression");
+    cmp_ok(scalar @got, '>', 0, "result: $expression")
+        if $expression !~ $rare;
+}
 
 # refused requests
 
@@ -140,7 +153,8 @@ sub targets { @{ $server->query('targets')->{activeTargets} } }
 sub value {
     my ($expression) = @_;
     my $query = $expression =~ s/([^\w])/sprintf '%%%02X', ord $1/ger;
-    return @{ $server->query("query?query=$query")->{result} };
+    my $data = $server->query("query?query=$query") // die $expression;
+    return @{ $data->{result} };
 }
 
 # Every group, since the nodes are up.
