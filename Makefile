@@ -211,8 +211,8 @@ $(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
 	@mkdir -p build/page
 	@cp $^ build/page
 	@echo "make: installing packages of npm in build/page"
-	@output=$$(cd build/page && npm ci --no-audit --no-fund 2>&1) \
-	    || { echo "$$output" >&2; exit 1; }
+	@output=$$(cd build/page && npm ci --no-audit --no-fund \
+	    --cache ../npm 2>&1) || { echo "$$output" >&2; exit 1; }
 
 test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)

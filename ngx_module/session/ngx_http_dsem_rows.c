@@ -39,7 +39,8 @@
 
 
 static ngx_http_dsem_row_t *ngx_http_dsem_rows_create(
-    ngx_http_dsem_rows_t *rows, ngx_str_t *name, uint32_t hash);
+    ngx_http_dsem_rows_t *rows, ngx_str_t *name, uint32_t hash,
+    ngx_atomic_uint_t *version);
 static ngx_uint_t ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row,
     ngx_http_dsem_row_t *best);
 static ngx_http_dsem_row_t *ngx_http_dsem_rows_crowded(
@@ -106,13 +107,12 @@ ngx_http_dsem_rows_get(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
         return row;
     }
 
-    row = ngx_http_dsem_rows_create(rows, name, hash);
+    row = ngx_http_dsem_rows_create(rows, name, hash, version);
 
     if (row == NULL) {
         row = &rows->rows[0];
+        *version = row->version;
     }
-
-    *version = row->version;
 
     return row;
 }
@@ -172,7 +172,7 @@ ngx_http_dsem_rows_find(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
 
 static ngx_http_dsem_row_t *
 ngx_http_dsem_rows_create(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
-    uint32_t hash)
+    uint32_t hash, ngx_atomic_uint_t *version)
 {
     ngx_http_dsem_row_t  *row;
 
@@ -186,10 +186,14 @@ ngx_http_dsem_rows_create(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
         row = ngx_http_dsem_rows_oldest(rows);
     }
 
-    if (row == NULL
-        || ngx_http_dsem_rows_take(row) != NGX_OK
-        || ngx_http_dsem_rows_rename(rows, row, name, hash) != NGX_OK)
-    {
+    if (row == NULL || ngx_http_dsem_rows_take(row) != NGX_OK) {
+        return NULL;
+    }
+
+    /* it may have another name again when this process goes on */
+    *version = row->version + 2;
+
+    if (ngx_http_dsem_rows_rename(rows, row, name, hash) != NGX_OK) {
         return NULL;
     }
 

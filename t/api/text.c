@@ -37,6 +37,9 @@ static u_char                 text_buf[TEXT_SIZE];
 static size_t                 text_len;
 
 
+static ngx_uint_t text_reject(ngx_uint_t names);
+
+
 /* what it needs of nginx, whose sources may not be here */
 
 void *
@@ -240,6 +243,10 @@ ngx_int_t
 ngx_atoi(u_char *line, size_t n)
 {
     ngx_int_t  value;
+
+    if (n == 0) {
+        return NGX_ERROR;
+    }
 
     for (value = 0; n; line++, n--) {
 
@@ -569,6 +576,99 @@ text_right(void)
 }
 
 
+/* a right text with one part replaced, which must be rejected */
+
+static void
+text_corpus(void)
+{
+    char         *p;
+    size_t        at, from, to, rest;
+    ngx_uint_t    i, rejected;
+
+    static const char  *parts[][2] = {
+        { "shard 123", "shore 123" }, { "shard 123", "shard x" },
+        { " 456 0 5\n", " 456 0\n" }, { " 456 0 5\n", " 456 0 5 5\n" },
+        { "shard 123 456 0 5\n", "" }, { "\nsemaphore", "\n\nsemaphore" },
+        { "semaphore s0 ", "semaphore s1 " }, { "semaphore s0 ", "semaphore " },
+        { "semaphore s0 ", "semaphore  s0 " },
+        { "semaphore s0 10", "semaphora s0 10" },
+        { "s0 10 2", "s0 x 2" }, { "s0 10 2", "s0 10 " }, { "12 20", "12x 20" },
+        { "20 - 0 0", "20 -0 0 0" }, { "20 - 0 0", "20 - 0" },
+        { "20 - 0 0", "20 - 0 0 0" }, { "20 - 0 0\n", "20 - 0 0 \n\n" },
+        { "12 20", "99999999999999999 20" }, { "- 0 0\n", "- 0 0" },
+        { "account node-0:0:", "account node-0:0" },
+        { "account node-0:0:", "account :0:" },
+        { "account node-0:0:", "account node-0::" },
+        { "account node-0:0:", "account node-0:x:" },
+        { "account node-0:0:", "account node 0:0:" },
+        { "account node-0:0:", "account no{de:0:" },
+        { "account node-0:0:", "account no\x1b[1m:0:" },
+        { "0123456789abcdef 2", "0123456789abcdeg 2" },
+        { "0123456789abcdef 2", " 2" },
+        { " 3 4000 1\n", " 3 4000\n" }, { " 3 4000 1\n", " 3 4000 1 1\n" },
+        { " 3 4000 1\n", " 3 - 1\n" }, { "asks 30 node-9", "asks node-9" },
+        { "asks 30 node-9", "asks 30 " }, { "asks 30 node-9", "asks 30 a b" },
+        { "asks 30 node-9", "asks 30 a:b" }, { "asks 30 node-9", "ask 30 a" },
+        { "semaphore s0", "account a:0:0 1 1 1 1 1\nsemaphore s0" },
+        { "semaphore s0", "asks 1 a\nsemaphore s0" }
+    };
+
+    rejected = 0;
+
+    for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        text_good(1);
+        text_buf[text_len] = '\0';
+
+        p = strstr((char *) text_buf, parts[i][0]);
+        if (p == NULL) {
+            printf("no \"%s\"\n", parts[i][0]);
+            continue;
+        }
+
+        at = p - (char *) text_buf;
+        from = strlen(parts[i][0]);
+        to = strlen(parts[i][1]);
+        rest = text_len - at - from;
+
+        ngx_memmove(p + to, p + from, rest);
+        ngx_memcpy(p, parts[i][1], to);
+        text_len = at + to + rest;
+
+        if (text_reject(1)) {
+            rejected++;
+
+        } else {
+            printf("read: \"%s\" for \"%s\"\n", parts[i][1], parts[i][0]);
+        }
+    }
+
+    text_ok(rejected == i, "each wrong part rejected");
+
+    /* as many as the array has room for */
+
+    text_good(17);
+    text_ok(text_reject(16), "a semaphore too many rejected");
+
+    text_good(1);
+    text_ok(text_reject(2), "a semaphore too few rejected");
+}
+
+
+static ngx_uint_t
+text_reject(ngx_uint_t names)
+{
+    ngx_int_t               rc;
+    ngx_http_dsem_fleet_t  *fleet;
+
+    fleet = text_fleet(names);
+    rc = text_read(fleet, names);
+
+    ngx_http_dsem_fleet_destroy(fleet);
+
+    return rc == NGX_DECLINED;
+}
+
+
 static void
 text_wrong(ngx_uint_t rounds)
 {
@@ -688,6 +788,7 @@ main(int argc, char **argv)
     ngx_crc32_table_short = text_crc32;
 
     text_right();
+    text_corpus();
     text_wrong(rounds);
     text_memory();
 

@@ -16,7 +16,7 @@ use Bench::Stats qw(median);
 use Bench::Subject;
 use Bench::Wrk;
 use Dsem::Client;
-use Dsem::Wait qw(wait_for);
+use Dsem::Wait qw(now wait_for);
 
 use Time::HiRes qw(sleep);
 
@@ -83,7 +83,8 @@ sub note {
     push @{ $self->{seen}{$key}{$_} }, $seen{$_} for keys %seen;
 }
 
-# The same while the API is polled.
+# The same while the API is polled; "alone": the share of a CPU that the polls
+# take without other requests.
 sub polled {
     my ($self, $subject) = @_;
     for my $url (map { $subject->urls($_) } @{ OTHERS() }) {
@@ -92,9 +93,13 @@ sub polled {
     }
     my $poller = Bench::Poller->start($self->{stage}, $subject->api,
         cpus => $self->{wrk_cpus});
+    my ($begin, $cpu) = (now, Bench::Proc::cpu($subject->pids));
+    sleep $self->{seconds};
+    my $alone = (Bench::Proc::cpu($subject->pids) - $cpu) / (now - $begin);
     my %seen = $self->load($subject, $self->{seconds});
     my $polls = $poller->stop;
-    return (%seen, polls => $polls->{rate}, size => $polls->{size});
+    return (%seen, polls => $polls->{rate}, size => $polls->{size},
+        alone => $alone);
 }
 
 sub load {

@@ -38,10 +38,11 @@ EOF_LEGEND
 sub polled {
     my ($quiet) = @_;
     my %m = map { $_ => $quiet->median_of('polled', $_) }
-        qw(rate p99 polls size);
+        qw(rate p99 polls size alone);
     printf "dsem, reuse, with %s GET /semaphores of %.1f KB a second:\n"
-        . "%s requests/s, p99 %.2f ms\n",
-        grouped($m{polls}), $m{size} / 1024, grouped($m{rate}), $m{p99};
+        . "%s requests/s, p99 %.2f ms; without requests %.1f %% of a CPU\n",
+        grouped($m{polls}), $m{size} / 1024, grouped($m{rate}), $m{p99},
+        100 * $m{alone};
 }
 
 sub against_limit_conn {
@@ -108,6 +109,8 @@ sub targets {
         against(map { $quiet->seen($_, 'rate') } qw(polled reuse)));
     target('CPU of nginx, API polled / not', '<=', 1.03,
         against(map { $quiet->seen($_, 'front') } qw(polled reuse)));
+    target('CPUs of nginx for the polls alone', '<=', 0.03,
+        middle(@{ $quiet->seen('polled', 'alone') }));
     target('throughput, no reuse / Lua', '>=', 2.0,
         against(map { $quiet->seen($_, 'rate') } qw(no_reuse lua)));
     target('Redis CPU per request, no reuse / Lua', '<=', 0.33,
