@@ -48,6 +48,7 @@ static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_api_change_refused(ngx_http_request_t *r,
     ngx_uint_t needed);
 static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
+static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
     ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
@@ -210,7 +211,7 @@ ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
 static ngx_uint_t
 ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
 {
-    ngx_str_t   *value;
+    ngx_str_t   *value, host;
     ngx_uint_t   i;
 
     for (i = 0; /* void */ ; i++) {
@@ -229,6 +230,8 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
         }
     }
 
+    ngx_http_dsem_api_host(r, &host);
+
     for (i = 0; /* void */ ; i++) {
         value = ngx_http_dsem_api_sent(r, "Origin", i);
 
@@ -236,13 +239,25 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
             return 1;
         }
 
-        if (r->headers_in.host == NULL
-            || !ngx_http_dsem_api_own_origin(value,
-                                             &r->headers_in.host->value))
-        {
+        if (!ngx_http_dsem_api_own_origin(value, &host)) {
             return 0;
         }
     }
+}
+
+
+/* whom the request is sent to; in HTTP/3 there may be no "Host" */
+
+static void
+ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host)
+{
+    if (r->headers_in.host) {
+        *host = r->headers_in.host->value;
+        return;
+    }
+
+    host->data = r->host_start;
+    host->len = r->host_start ? r->host_end - r->host_start : 0;
 }
 
 
@@ -265,7 +280,7 @@ ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
     p += 3;
     len = origin->data + origin->len - p;
 
-    return len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
+    return len && len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
 }
 
 

@@ -236,6 +236,17 @@ is(change('/file/semaphores/some', limit => 1_000_000_000), 200,
     'body in a file');
 is(ordered('some'), '1000000000 0', 'highest limit');
 
+# without Host, as in HTTP/3, it is the host of the address that counts
+
+for my $case ([x => 200], [y => 403], ['' => 403]) {
+    my ($origin, $status) = @$case;
+    my $raw = $node->raw;
+    $raw->send("PATCH http://x$some HTTP/1.0\r\nOrigin: http://$origin\r\n"
+        . "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n"
+        . '{"limit":6}');
+    like($raw->read_eof, qr/^HTTP\/1.1 $status /, "address: $origin");
+}
+
 # a connection is kept alive, whatever the request had
 
 my $raw = $node->raw;
