@@ -530,6 +530,11 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
                                        &change->order.name);
 
     default: /* NGX_ERROR */
+
+        if (!change->order.sent) {
+            return ngx_http_dsem_api_change_declined(change->request);
+        }
+
         return ngx_http_dsem_api_error(change->request,
                                        NGX_HTTP_SERVICE_UNAVAILABLE,
                                        "Redis has not answered, the change "
@@ -605,6 +610,11 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
     log = change->request->connection->log;
 
     if (order->rc == NGX_ERROR) {
+
+        if (!order->sent) {
+            return;
+        }
+
         ngx_log_error(NGX_LOG_WARN, log, 0,
                       "dsem: no reply to a change of \"%V\" by %V (user "
                       "\"%V\"), it may have been made all the same",

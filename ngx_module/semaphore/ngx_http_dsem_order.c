@@ -422,6 +422,10 @@ ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task)
 
     task->sent = 1;
 
+    if (task->order) {
+        task->order->sent = 1;
+    }
+
     return NGX_OK;
 }
 
@@ -535,7 +539,13 @@ ngx_http_dsem_order_remove_next(ngx_http_dsem_order_task_t *task)
 
     task->sent = 1;
 
-    if (!task->timer.timer_set && task->order) {
+    if (task->order == NULL) {
+        return;
+    }
+
+    task->order->sent = 1;
+
+    if (!task->timer.timer_set) {
         left = task->deadline - ngx_current_msec;
         ngx_add_timer(&task->timer, ngx_max(left, 1));
     }

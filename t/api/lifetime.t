@@ -18,14 +18,14 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 4s;
+    dsem_redis_timeout 2s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -42,6 +42,7 @@ http {
 }
 EOF_CONF
 
+my $node = $t->node('n1', $conf);
 my @type = ('Content-Type' => 'application/json');
 
 sub available { return $node->get('/dsem/health')->status == 200 }
@@ -70,7 +71,7 @@ $left->abort;
 my $began = now;
 $node->reload;
 eventually { !kill 0, $worker } 'worker exits', 3;
-cmp_ok now - $began, '<', 2.5, 'at once';
+cmp_ok now - $began, '<', 1.5, 'at once';
 $redis->thaw;
 
 # clients that wait, for all that asks Redis
@@ -94,5 +95,17 @@ $_->close for values %waits;
 eventually { !kill 0, $worker } 'worker exits';
 eventually { $node->grep_log(qr/order for semaphore "some": limit none -> 7/) }
     'logged';
+
+# a worker that has no session yet: nothing was sent
+
+$redis->freeze;
+my $new = $t->node('n2', $conf =~ s/2s/300ms/r);
+my $early = $new->get('/dsem/semaphores/some', -method => 'PATCH', @type,
+    -body => '{"limit":8}');
+is $early->status, 503, 'no session yet';
+like $early->body, qr/nothing has been changed/, 'which the answer tells';
+$redis->thaw;
+$early->close;
+ok !$new->grep_log(qr/may have been made/), 'and the log does not doubt';
 
 $t->done;
