@@ -149,10 +149,6 @@ static void ngx_http_dsem_survey_timer_handler(ngx_event_t *ev);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
 
-/* of conditions: the worse the higher */
-static ngx_uint_t  ngx_http_dsem_survey_rank[] = { 1, 0, 2, 3 };
-
-
 static ngx_http_dsem_survey_state_t  ngx_http_dsem_survey_state;
 
 
@@ -1037,10 +1033,9 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
             good = session;
         }
 
-        if (first
-            || ngx_http_dsem_survey_rank[session->condition]
-               > ngx_http_dsem_survey_rank[worst->condition])
-        {
+        /* the worse the higher; a shard that was just started is not bad */
+
+        if (first || session->condition > worst->condition) {
             worst = session;
             first = 0;
         }

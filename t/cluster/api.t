@@ -66,6 +66,8 @@ http {
 }
 EOF_CONF
 eventually { $idle->get('/dsem/health')->status == 200 } 'health without use';
+$idle->get('/dsem/metrics');
+is $idle->get('/dsem/health')->status, 200, 'while other shards are connected';
 $idle->quit;
 
 # one name in each shard
