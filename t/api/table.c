@@ -657,6 +657,56 @@ table_process(void)
 }
 
 
+static void
+table_crowd_child(table_storm_t *storm, ngx_uint_t n, ngx_uint_t seed)
+{
+    u_char                   buf[64];
+    ngx_str_t                name;
+    ngx_http_dsem_counted_t  counted;
+
+    table_process();
+    srandom(seed);
+
+    while (n--) {
+        ngx_current_msec = ngx_atomic_fetch_add(&storm->msec, 8192);
+
+        table_name(&counted, &name, buf, random() % 200);
+        counted.hash = 77;
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    _exit(0);
+}
+
+
+/* processes that all replace names of one hash, all the time */
+
+static void
+table_crowd_storm(ngx_uint_t n)
+{
+    ngx_uint_t                        i, names;
+    table_storm_t                    *storm;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    storm = table_shared(sizeof(table_storm_t));
+    shared = table_new(TABLE_LARGE);
+
+    for (i = 0; i < TABLE_CHILDREN; i++) {
+        if (fork() == 0) {
+            table_crowd_child(storm, n, i);
+        }
+    }
+
+    while (wait(NULL) > 0) { /* void */ }
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names)
+             == n * TABLE_CHILDREN,
+             "one hash, renamed by all: no count is lost");
+    table_ok(shared->rows->rows[0].len == 0,
+             "one hash, renamed by all: row of the others has no name");
+}
+
+
 /* gauges: two processes, one of which is killed */
 
 static void
@@ -900,6 +950,7 @@ main(int argc, char **argv)
     table_full();
     table_died();
     table_crowd();
+    table_crowd_storm(20 * atoi(argv[1]));
     table_history();
     table_histogram();
     table_gauges();
