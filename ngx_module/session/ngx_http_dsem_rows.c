@@ -34,8 +34,8 @@
 /* rows that are looked at for a new name */
 #define NGX_HTTP_DSEM_ROWS_TRIES   16
 
-/* units of ngx_http_dsem_rows_time() in which a row keeps its name */
-#define NGX_HTTP_DSEM_ROWS_GRACE   5
+/* ms by ngx_http_dsem_rows_time() in which a row keeps its name */
+#define NGX_HTTP_DSEM_ROWS_GRACE   (5 * 1024)
 
 
 static ngx_http_dsem_row_t *ngx_http_dsem_rows_create(
@@ -282,7 +282,9 @@ ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *best)
         return 0;
     }
 
-    return best == NULL || row->len == 0 || row->used < best->used;
+    return best == NULL
+           || row->len == 0
+           || (ngx_atomic_int_t) (row->used - best->used) < 0;
 }
 
 
@@ -291,13 +293,19 @@ ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *best)
 static ngx_int_t
 ngx_http_dsem_rows_take(ngx_http_dsem_row_t *row)
 {
+    ngx_atomic_uint_t  age;
+
     if (!ngx_http_dsem_row_own(row)) {
         return NGX_DECLINED;
     }
 
+    /* the clock of its last user may be a little ahead */
+
+    age = ngx_http_dsem_rows_time() - row->used;
+
     if (row->len
-        && (ngx_atomic_int_t) (ngx_http_dsem_rows_time() - row->used)
-           < NGX_HTTP_DSEM_ROWS_GRACE)
+        && (age < NGX_HTTP_DSEM_ROWS_GRACE
+            || age > (ngx_atomic_uint_t) -NGX_HTTP_DSEM_ROWS_GRACE))
     {
         ngx_http_dsem_row_disown(row);
         return NGX_DECLINED;

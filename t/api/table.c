@@ -456,6 +456,40 @@ table_full(void)
 }
 
 
+/* the clock of nginx wraps, on 32 bits after 49 days: rows grow old as ever */
+
+static void
+table_wrap(void)
+{
+    ngx_uint_t                        i, n, names;
+    ngx_msec_t                        now;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    now = ngx_current_msec;
+    ngx_current_msec = (ngx_msec_t) -3000;
+
+    shared = table_new(TABLE_SMALL);
+    n = shared->rows->nrows - 1;
+
+    for (i = 0; i < n; i++) {
+        table_count(i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    table_seconds(5);
+    table_count(n - 1, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    table_seconds(3);
+    table_count(1000, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_PASSED) == 1,
+             "clock wraps: an unused row is taken");
+    table_ok(table_of(n - 1, NGX_HTTP_DSEM_COUNT_PASSED) == 2
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == n + 2,
+             "clock wraps: a used one keeps its name");
+
+    ngx_current_msec = now;
+}
+
+
 /* a process dies while it changes the name of a row */
 
 static void
@@ -948,6 +982,7 @@ main(int argc, char **argv)
 
     table_many(atoi(argv[1]));
     table_full();
+    table_wrap();
     table_died();
     table_crowd();
     table_crowd_storm(20 * atoi(argv[1]));
