@@ -12,14 +12,12 @@
  * Service: all requests end, and all permits come back (claim "settled").
  */
 
-/* bounds */
+/* bounds; BUSY: all tickets are there from the beginning */
 
 #ifndef SESSIONS
 #define SESSIONS    2           /* 3: the last is the successor of the first */
 #endif
-#ifndef TICKETS
 #define TICKETS     2           /* per session, at most */
-#endif
 #ifndef COME0                   /* tickets that come: a bit each */
 #define COME0       3
 #endif
@@ -89,7 +87,6 @@
 
 /* a mechanism that is removed is a switch of its own: NO_... */
 
-#define IS(x)       1
 #ifdef NO_EPOCHS
 #define EPOCHS      0
 #else
@@ -246,7 +243,7 @@ hidden mtype c_op, r_op;
 hidden byte c_epoch, c_gen, c_num, c_cancel, c_ask, c_check, c_sum;
 hidden byte r_epoch, r_status, r_gen, r_flags, r_num, r_cancel,
     r_removed, r_ask, r_granted, r_queued, r_absent;
-hidden byte lim, free_, h;
+hidden byte lim;
 hidden byte lose, again;
 
 
@@ -264,15 +261,11 @@ hidden byte lose, again;
 #define SUM(x)      (x[0] + x[1])
 #endif
 #if NT == 6
-#define ANY6(x)     (x(0) || x(1) || x(2) || x(3) || x(4) || x(5))
 #define SUMT(x)     (x[0] + x[1] + x[2] + x[3] + x[4] + x[5])
 #else
 #define SUMT(x)     (x[0] + x[1] + x[2] + x[3])
 #endif
-#if TICKETS == 2
 #define ANY(p, w)   (p(T(w, 0)) || p(T(w, 1)))
-#endif
-#define MINE(x, w)  (x[T(w, 0)] + x[T(w, 1)])
 
 
 /* ------------------------------------------------------------------ Redis */
@@ -466,6 +459,34 @@ inline settle_census(w)
     fi
 }
 
+/* what a hello or beat tells: the sessions, with those that are missing */
+
+inline census_size()
+{
+    r_num = SUM(R.reg);
+    wanted = R.size;
+    present = 0;
+    for (k : 0 .. SESSIONS - 1) {
+        if
+        :: R.reg[k] && R.told[k] == 0 -> present++      /* came since then */
+        :: else
+        fi
+        if
+        :: !STALE(k) && R.told[k] > wanted -> wanted = R.told[k]
+        :: else
+        fi
+    }
+    if
+    :: R.recovering && wanted && wanted + present > r_num ->
+#ifdef NO_MISSING
+        skip
+#else
+        r_num = wanted + present
+#endif
+    :: else
+    fi
+}
+
 /* the queue was lost: a new generation, the registry stays */
 
 inline lose_state()
@@ -526,8 +547,7 @@ inline exec_hello(w)
             R.limit[w] = limit[w];
             judge_census();
             r_gen = R.gen;
-            n = SUM(R.reg);
-            r_num = (R.recovering && R.size > n -> R.size : n);
+            census_size()
         fi
     fi
 }
@@ -593,8 +613,7 @@ inline exec_beat(w)
         r_status = RESYNC
     :: else ->
         R.silent[w] = 0;
-        n = SUM(R.reg);
-        r_num = (R.recovering && R.size > n -> R.size : n)
+        census_size()
     fi
 }
 
@@ -839,11 +858,7 @@ end:
 
 /* ----------------------------------------------------------------- worker */
 
-#if SESSIONS == 3
 #define RUNNING     (SUM(running) - SUM(excused))
-#else
-#define RUNNING     (SUM(running) - SUM(excused))
-#endif
 
 inline admit(w)
 {
@@ -942,7 +957,7 @@ inline say_hello(w)
     printf("%d says hello\n", w);
     forget(w);
     epoch[w]++;
-    assert(epoch[w] < 200);
+    assert(epoch[w] < 50);
     state[w] = S_HELLO;
     if
     :: bye[w] -> command[w] ! BYE, epoch[w], 0, bye[w] - 1, 0, 0, 0, 0
@@ -1654,6 +1669,12 @@ init {
             R.declared[i] = 1;
             R.limit[i] = limit[i]
         }
+#ifdef BUSY
+        ticket[T(0, 0)] = (COME0 & 1 -> T_NEW : T_NONE);
+        ticket[T(0, 1)] = (COME0 & 2 -> T_NEW : T_NONE);
+        ticket[T(1, 0)] = (COME1 & 1 -> T_NEW : T_NONE);
+        ticket[T(1, 1)] = (COME1 & 2 -> T_NEW : T_NONE);
+#endif
         i = 0
     }
     atomic {
