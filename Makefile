@@ -34,15 +34,24 @@ SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
-SCRIPTS = hello declare declared beat sync syncs bye configure
+SCRIPTS = hello declare declared beat sync syncs bye configure \
+    inspect names order
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
+PAGE = build/nginx/objs/ngx_http_dsem_page.c
+EMBED_PAGE = awk -f ngx_module/http/page.awk ngx_module/http/page.html
 
 BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 spin
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin
+# for the tests of the page, where they are asked for: a browser, and node and
+# npm unless there are others
+BROWSER = $(filter t t/ t/page%,$(T))
+BROWSER_MODULES = build/page/node_modules/.package-lock.json
+TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which node),,nodejs) \
+    $(if $(shell which npm),,npm))
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
@@ -180,7 +189,12 @@ $(TABLE): build/nginx/objs/Makefile lua/embed.awk $(wildcard lua/*.lua \
 	@awk -v dir=lua -f lua/embed.awk $(SCRIPTS) > $@.new
 	@mv $@.new $@
 
-module: $(TABLE)
+$(PAGE): build/nginx/objs/Makefile ngx_module/http/page.awk \
+    ngx_module/http/page.html
+	@$(EMBED_PAGE) > $@.new
+	@mv $@.new $@
+
+module: $(TABLE) $(PAGE)
 	@$(MAKE) -s -C build/nginx -f objs/Makefile modules
 	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) || { \
 	    cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) \
@@ -197,7 +211,16 @@ test-files:
 	    echo "make: T=$$name: no such test file or folder" >&2; exit 1; \
 	done
 
-test: test-files test-needs module
+# the versions are exact: those of package-lock.json
+$(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
+	@rm -rf build/page
+	@mkdir -p build/page
+	@cp $^ build/page
+	@echo "make: installing packages of npm in build/page"
+	@output=$$(cd build/page && npm ci --no-audit --no-fund \
+	    --cache ../npm 2>&1) || { echo "$$output" >&2; exit 1; }
+
+test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)
 
 # the source packages are known to apt in this directory only
@@ -243,10 +266,16 @@ $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c: $(ASAN)/nginx/objs/Makefile \
 	@awk -v dir=lua -f lua/embed.awk $(SCRIPTS) > $@.new
 	@mv $@.new $@
 
-asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c
+$(ASAN)/nginx/objs/ngx_http_dsem_page.c: $(ASAN)/nginx/objs/Makefile \
+    ngx_module/http/page.awk ngx_module/http/page.html
+	@$(EMBED_PAGE) > $@.new
+	@mv $@.new $@
+
+asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c \
+    $(ASAN)/nginx/objs/ngx_http_dsem_page.c
 	@$(MAKE) -s -C $(ASAN)/nginx -f objs/Makefile binary modules
 
-test-asan: test-files asan
+test-asan: test-files asan $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_NGINX=$(CURDIR)/$(ASAN)/nginx/objs/nginx \
 	    DSEM_MODULE=$(CURDIR)/$(ASAN)/nginx/objs/$(notdir $(MODULE)) \
 	    ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \

@@ -2,18 +2,22 @@
 -- removes sessions whose lease has expired, and publishes "beat <number>" on
 -- the session's own channel: the message proves that the subscription works.
 --
--- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] census ZSET
+-- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] census ZSET,
+-- KEYS[4] idle HASH
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed in reply and message
 -- ARGV[4] generation that the session knows: integer
 -- ARGV[5] lease: integer > 0, ms
+-- ARGV[6] "", or idle permits of the session, 64 names at most: string, name
+--   (percent-encoded), permits, name, permits ...
 -- Reply: session (string), epoch, number, status (ok, resync); if ok then
 --   live sessions (while the state recovers: with those that are missing),
 --   sessions removed by this call, ms until recovery ends at the latest (0:
 --   none), 1: the message was published, 0: the user may not publish it, ms
 --   by which the wall clock has moved since the clock was moved last, negative
---   where it was set back: integers
+--   where it was set back, ms for which beats shall tell idle permits (0: they
+--   are not wanted): integers
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.
@@ -28,11 +32,13 @@
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
 -- @include "include/census.lua"
+-- @include "include/idle.lua"
 
 local key, sessions = KEYS[1], KEYS[2]
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local gen, lease = integer(4), integer(5, 1)
+local idle = idle_argument(6)
 -- sessions removed by one call at most: a script blocks all other commands
 local REMOVED_AT_ONCE = 64
 
@@ -53,7 +59,7 @@ local function remove_expired(shard)
     return #expired
 end
 
-local v = redis.call('HMGET', key, '.', session)
+local v = redis.call('HMGET', key, '.', session, 'watched')
 local shard = shard_parse(key, v[1])
 local entry = shard and entry_parse(v[2])
 if not entry or entry.epoch ~= epoch or shard.gen ~= gen then
@@ -74,10 +80,13 @@ registry_prune_bars(shard)
 shard_write(shard)
 
 local recovery = math.max(shard.recover_until - shard.clock, 0)
+local wanted = idle_wanted(shard, v[3])
+if wanted > 0 then idle_write(shard, KEYS[4], session, idle) end
 local live = census_size(recovery > 0 and census_read(shard, KEYS[3]), shard)
 
 local published = redis.pcall('PUBLISH', key .. ':c:' .. session,
     'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, removed, recovery, type(published) == 'number' and 1 or 0, moved }
+    live, removed, recovery, type(published) == 'number' and 1 or 0, moved,
+    wanted }

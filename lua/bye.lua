@@ -10,7 +10,10 @@
 -- ARGV[3] number of the command: integer, echoed
 -- ARGV[4] session to remove: string
 -- ARGV[5] lease: integer > 0, ms
--- Reply: session (string), epoch, number, status (ok)
+-- ARGV[6] optional, for operators. Given: a session that is not registered is
+--   not barred; 1: one that was heard from within two heartbeats stays
+-- Reply: session (string), epoch, number, status (ok), 1: removed, 0: it was
+--   not registered, 2: it was heard from, and stays: integers
 -- Messages: "recovered", see include/census.lua
 --
 -- Run again it only prolongs the bar. O(log n), n sessions.
@@ -28,15 +31,23 @@ local session = session_name(1)
 local epoch, number = integer(2), integer(3)
 local leaving = session_name(4)
 local lease = integer(5, 1)
+local careful = ARGV[6] and integer(6, 0, 1)
+local REMOVED, UNKNOWN, HEARD = 1, 0, 2
 
 -- a key of the wrong type must fail the script before its first write
 redis.call('ZCARD', KEYS[2])
 local v = redis.call('HMGET', KEYS[1], '.', leaving)
 local shard = shard_parse(KEYS[1], v[1])
-if not shard then return { session, epoch, number, STATUS.ok } end
+local entry = entry_parse(v[2])
+if not shard or careful and not entry then
+    return { session, epoch, number, STATUS.ok, UNKNOWN }
+end
 
 clock_tick(shard, lease)
-local entry = entry_parse(v[2])
+if careful == 1 and not entry_silent(entry, shard.clock) then
+    shard_write(shard)
+    return { session, epoch, number, STATUS.ok, HEARD }
+end
 registry_bar(shard, leaving, shard.clock + lease)
 registry_log_ended(shard, leaving)
 if entry then
@@ -48,4 +59,4 @@ limits_withdraw(shard.key)
 census_declared(shard, KEYS[3], KEYS[2], leaving, true)
 shard_write(shard)
 
-return { session, epoch, number, STATUS.ok }
+return { session, epoch, number, STATUS.ok, entry and REMOVED or UNKNOWN }

@@ -14,6 +14,7 @@
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then permits in use above the limit (0: none), and for each ticket its
 --   place (0: Redis never queued it, acquire again): integers
+-- Messages: "reclaimed" as of sync
 --
 -- A ticket keeps its place. A ticket whose place is unknown keeps the one in
 -- the queue, under the epoch of its acquire or a later one.
@@ -28,6 +29,7 @@
 -- @include "include/queue.lua"
 -- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
+-- @include "include/publish.lua"
 
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
@@ -117,6 +119,9 @@ local function declare(all)
         return STATUS.resync
     end
     semaphore_write(sem, view)
+    -- the name is the rest of the key, after ":s:"
+    publish_notes({ session = session, epoch = epoch,
+        name = string.sub(KEYS[2], #KEYS[1] + 4) }, view)
 
     local places = {}
     for i, ticket in ipairs(all) do places[i] = ticket.place end

@@ -32,8 +32,13 @@
 --   "grant <name> <epoch> <in use> <limit> <ticket> ..."
 --   and one per session that may hold idle permits while tickets wait
 --   "recall <name> <epoch>"
---   and one to this session, if flagged and no order is in force
+--   also where the limit in force is below the permits held, or the semaphore
+--   is paused; and to this session, if flagged and no order is in force
 --   "limit <name> <epoch> <limit in force> <node that asks for it>"
+--   if permits of sessions that have ended were taken back
+--   "reclaimed <name> <epoch> <permits>"
+--   if an order is malformed, and therefore ignored
+--   "order <name> <epoch> <the order, 64 bytes of it at most>"
 --
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
 -- O(k log q), k tickets in the call, q queued; of others it looks at 64
@@ -106,6 +111,8 @@ end
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"
+-- @include "include/order.lua"
+-- @include "include/publish.lua"
 
 -- the verdict on an acquire; ngx_module/ has the same table in C
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
@@ -161,12 +168,7 @@ local function limit_in_force(call, sem, view)
         sem.limit = call.limit
     end
     view.lowest, view.limit = lowest, sem.limit
-    local ordered, paused =
-        string.match(shard_values[3] or '', '^(%S+) (%d)$')
-    if paused then
-        view.limit = tonumber(ordered) or view.limit
-        view.paused = paused == '1'
-    end
+    order_apply(view, shard_values[3])
 end
 
 -- Looks the cancelled and checked tickets up. Returns a status: without its
@@ -271,29 +273,17 @@ local function complete_positions(call, sem, results)
     end
 end
 
--- pcall: a lost message only delays, the other session checks its tickets.
-local function publish(call, sem, view, recalled)
-    local channel = KEYS[1] .. ':c:'
-    for other, tickets in pairs(view.granted) do
-        if other ~= call.session then
-            redis.pcall('PUBLISH', channel .. other,
-                string.format('grant %s %d %d %d %s', call.name,
-                    sem.accounts[other].epoch, sem.held, view.limit,
-                    table.concat(tickets, ' ')))
-        end
-    end
-    for _, other in ipairs(recalled) do
-        redis.pcall('PUBLISH', channel .. other, string.format('recall %s %d',
-            call.name, sem.accounts[other].epoch))
-    end
-    if call.flags >= 8 and view.lowest and view.lowest < call.limit
-        and view.limit == view.lowest
+-- Another node asks for a lower limit, which is in force.
+local function publish_limit(call, view)
+    if call.flags < 8 or not view.lowest or view.lowest >= call.limit
+        or view.limit ~= view.lowest
     then
-        local node = limits_node(KEYS[1], shard_values[4], call.session)
-        if node then
-            redis.pcall('PUBLISH', channel .. call.session, string.format(
-                'limit %s %d %d %s', call.name, call.epoch, view.lowest, node))
-        end
+        return
+    end
+    local node = limits_node(view.key, shard_values[4], call.session)
+    if node then
+        publish(view, call.session, string.format('limit %s %d %d %s',
+            call.name, call.epoch, view.lowest, node))
     end
 end
 
@@ -331,7 +321,9 @@ local function sync(call)
     local waiting = sem.waiting - sem.parked
     local recalled = recall(sem, view, waiting + (call.extra or 0))
     semaphore_write(sem, view)
-    publish(call, sem, view, recalled)
+    publish_changes(call, sem, view, recalled)
+    publish_limit(call, view)
+    publish_notes(call, view)
     local keep = waiting == 0 and not view.paused and not view.recovering
         and sem.held <= view.limit
     return STATUS.ok, sem.held, view.limit, sem.waiting, view.recovery,

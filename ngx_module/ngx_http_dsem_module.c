@@ -10,8 +10,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
@@ -19,8 +21,10 @@
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_variables.h"
+#include "ngx_http_dsem_zone.h"
 
 
+static ngx_int_t ngx_http_dsem_add(ngx_conf_t *cf);
 static ngx_int_t ngx_http_dsem_init(ngx_conf_t *cf);
 static ngx_int_t ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf,
     ngx_uint_t phase, ngx_http_handler_pt handler);
@@ -34,7 +38,7 @@ static ngx_uint_t  ngx_http_dsem_configuration;
 
 
 static ngx_http_module_t  ngx_http_dsem_module_ctx = {
-    ngx_http_dsem_add_variables,           /* preconfiguration */
+    ngx_http_dsem_add,                     /* preconfiguration */
     ngx_http_dsem_init,                    /* postconfiguration */
 
     ngx_http_dsem_create_main_conf,        /* create main configuration */
@@ -62,6 +66,18 @@ ngx_module_t  ngx_http_dsem_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+static ngx_int_t
+ngx_http_dsem_add(ngx_conf_t *cf)
+{
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    dmcf->api = ngx_http_dsem_api_handler;
+
+    return ngx_http_dsem_add_variables(cf);
+}
 
 
 static ngx_int_t
@@ -204,6 +220,13 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         max_waiting = ngx_max(cycle->connection_n / 2, 1);
     }
 
+    if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
+                                    dmcf->zone_size)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     return ngx_http_dsem_semaphore_init(&settings, max_waiting);
 }
 
@@ -231,4 +254,5 @@ static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
     ngx_http_dsem_dispatch_exit();
+    ngx_http_dsem_counters_exit();
 }

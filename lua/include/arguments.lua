@@ -44,9 +44,14 @@ local function configuration_id(i)
     return id
 end
 
+-- Whether this may be the encoded name of a semaphore.
+local function is_encoded(text)
+    return #text <= 200 and string.find(text, '^[%w._:%%~-]+$')
+end
+
 -- The encoded name of a semaphore in ARGV[i].
 local function encoded_name(i)
-    if not string.find(ARGV[i] or '', '^[%w._:%%~-]+$') then
+    if not is_encoded(ARGV[i] or '') then
         error('DSEM argument ' .. i .. ' is not an encoded name', 0)
     end
     return ARGV[i]

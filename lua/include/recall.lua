@@ -1,6 +1,7 @@
--- Recalls idle permits of other sessions while tickets wait: from the largest
--- holders, until their permits cover what is wanted. A session is recalled
--- once until its next sync.
+-- Recalls idle permits of other sessions while tickets wait, or more permits
+-- are held than the limit in force allows: from the largest holders, until
+-- their permits cover what is wanted. While the semaphore is paused it recalls
+-- all of them. A session is recalled once until its next sync.
 
 -- Accounts looked at by one call. Of more accounts, some are looked at, and
 -- others by the next call; the field "recall" has the cursor.
@@ -45,15 +46,25 @@ local function recall_holders(sem)
     return holders
 end
 
--- Returns the sessions to notify. wanted: the weight that waits, as far as this
--- call knows it.
-local function recall(sem, view, wanted)
-    local notified = {}
-    if sem.waiting == sem.parked or view.paused or sem.reuse[REUSE.active]
-        == (sem.accounts[sem.session].reuse == REUSE.active and 1 or 0)
-    then
-        return notified
-    end
+-- Whether other sessions may have idle permits that were not recalled.
+local function recall_possible(sem)
+    local own = sem.accounts[sem.session]
+    return sem.reuse[REUSE.active]
+        > (own and own.reuse == REUSE.active and 1 or 0)
+end
+
+-- The weight that is wanted back. waiting: the weight that waits, as far as
+-- this call knows it.
+local function recall_wanted(sem, view, waiting)
+    if view.paused then return math.huge end
+    return math.max(sem.held - view.limit, 0)
+        + (sem.waiting > sem.parked and waiting or 0)
+end
+
+-- Returns the sessions to notify.
+local function recall(sem, view, waiting)
+    local notified, wanted = {}, recall_wanted(sem, view, waiting)
+    if wanted <= 0 or not recall_possible(sem) then return notified end
     local all = recall_accounts(sem)
     for _, session in ipairs(recall_holders(sem)) do
         if wanted <= 0 then return notified end
@@ -62,6 +73,8 @@ local function recall(sem, view, wanted)
         account_set_reuse(sem, account, REUSE.recalled)
         notified[#notified + 1] = session
     end
-    if not all and #notified == 0 then view.more = true end
+    if not all and (#notified == 0 or view.paused and recall_possible(sem)) then
+        view.more = true
+    end
     return notified
 end

@@ -25,13 +25,14 @@ end
 -- What a command on a semaphore knows of the shard, from the head and the
 -- session's entry as read. nil: the session is unknown. steps: what this call
 -- may still look at; more: it has left work for the next call. entries caches
--- those of sessions, granted has lists of tickets by session.
+-- those of sessions, granted has lists of tickets by session; reclaimed:
+-- permits of ended sessions.
 local function view_new(key, session, head, text)
     local view, entry = shard_parse(key, head), entry_parse(text)
     if not view or not entry then return nil end
     view.entry, view.recovery = entry, 0
     view.entries, view.granted = { [session] = entry }, {}
-    view.steps, view.more = STEPS, false
+    view.steps, view.more, view.reclaimed = STEPS, false, 0
     if view.recover_until > view.clock then
         view.recovery = math.max(view.recover_until - view_clock(view), 0)
     end
@@ -99,10 +100,11 @@ local function semaphore_drop(sem, view, sessions)
     view_load(view, sessions)
     for i, session in ipairs(sessions) do
         local account, entry = sem.accounts[session], view.entries[session]
-        if account and (not entry or account.epoch < entry.declared)
-            and not semaphore_void(sem, view, session, account)
-        then
-            return i
+        if account and (not entry or account.epoch < entry.declared) then
+            if not entry then view.reclaimed = view.reclaimed + account.held end
+            if not semaphore_void(sem, view, session, account) then
+                return i
+            end
         end
     end
 end

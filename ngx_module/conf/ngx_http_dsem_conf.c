@@ -236,6 +236,13 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       offsetof(ngx_http_dsem_main_conf_t, node),
       &ngx_http_dsem_node },
 
+    { ngx_string("dsem_api"),
+      NGX_HTTP_LOC_CONF|NGX_HTTP_LIF_CONF|NGX_CONF_ANY,
+      ngx_http_dsem_api,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
       ngx_null_command
 };
 
@@ -260,6 +267,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->node = { 0, NULL };
      *     dmcf->zone = NULL;
      *     dmcf->enabled = 0;
+     *     dmcf->api = NULL;
      *     dmcf->readers = NULL;
      *     dmcf->longest = 0;
      *     dmcf->longest_name = { 0, NULL };
@@ -411,6 +419,10 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     }
 
     dlcf->limits = NGX_CONF_UNSET_PTR;
+    dlcf->below = NULL;
+
+    dlcf->api = NGX_CONF_UNSET;
+    dlcf->write = NGX_CONF_UNSET;
 
     dlcf->status = NGX_CONF_UNSET_UINT;
     dlcf->status_full = NGX_CONF_UNSET_UINT;
@@ -437,7 +449,15 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_dsem_loc_conf_t *prev = parent;
     ngx_http_dsem_loc_conf_t *conf = child;
 
-    ngx_conf_merge_ptr_value(conf->limits, prev->limits, NULL);
+    ngx_uint_t    own;
+    ngx_array_t  *inherited;
+
+    own = (conf->limits && conf->limits != NGX_CONF_UNSET_PTR);
+    inherited = (prev->api == 1) ? prev->below : prev->limits;
+
+    ngx_conf_merge_ptr_value(conf->limits, inherited, NULL);
+
+    ngx_http_dsem_api_merge(cf, prev, conf, own);
 
     /* the four are set together or not at all */
 

@@ -65,6 +65,11 @@ typedef struct {
 typedef struct {
     ngx_array_t               *limits;      /* ngx_http_dsem_limit_t;
                                                NULL: not limited */
+    ngx_array_t               *below;       /* the same, for the levels below
+                                               one with "dsem_api" */
+
+    ngx_flag_t                 api;         /* "dsem_api" answers here */
+    ngx_flag_t                 write;       /* and changes what it is told */
 
     ngx_uint_t                 status;
     ngx_uint_t                 status_full;
@@ -96,7 +101,8 @@ typedef struct {
     size_t                     zone_size;
     ngx_shm_zone_t            *zone;        /* NULL: nothing is limited */
 
-    ngx_uint_t                 enabled;     /* unsigned:1, any limit */
+    ngx_uint_t                 enabled;     /* unsigned:1, any limit or API */
+    ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
 
     ngx_int_t                  longest;     /* queue, of longest_name */
@@ -136,11 +142,16 @@ void ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all);
 /* conf_tls */
 ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *values);
+    ngx_str_t *names, ngx_str_t *values);
 
 /* conf_names */
 ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+
+/* conf_api */
+char *ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+void ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+    ngx_http_dsem_loc_conf_t *conf, ngx_uint_t own);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

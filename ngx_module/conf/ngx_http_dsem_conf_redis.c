@@ -32,7 +32,7 @@ typedef enum {
     NGX_HTTP_DSEM_REDIS_SENTINEL_USER,
     NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD,
     NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD_FILE,
-    NGX_HTTP_DSEM_REDIS_SSL_CA,     /* the first of TLS */
+    NGX_HTTP_DSEM_REDIS_SSL_CA,     /* by ngx_http_dsem_tls_param_e */
     NGX_HTTP_DSEM_REDIS_SSL_CERT,
     NGX_HTTP_DSEM_REDIS_SSL_KEY,
     NGX_HTTP_DSEM_REDIS_SSL_NAME,
@@ -43,6 +43,7 @@ typedef enum {
 
 /* data is NULL: not given */
 typedef struct {
+    ngx_command_t                    *cmd;
     ngx_str_t                         values[NGX_HTTP_DSEM_REDIS_NPARAMS];
     ngx_array_t                       addresses;    /* ngx_str_t */
     ngx_http_dsem_redis_settings_t   *settings;
@@ -58,7 +59,7 @@ static ngx_int_t ngx_http_dsem_redis_value(ngx_conf_t *cf, ngx_str_t *name,
     ngx_str_t *value, ngx_str_t *given);
 static ngx_int_t ngx_http_dsem_redis_ssl(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_param(ngx_str_t *word);
+static ngx_int_t ngx_http_dsem_redis_find(ngx_str_t *names, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_redis_mode(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
@@ -121,6 +122,7 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_memzero(&rcf, sizeof(ngx_http_dsem_redis_conf_t));
 
+    rcf.cmd = cmd;
     rcf.settings = ngx_pcalloc(cf->pool,
                                sizeof(ngx_http_dsem_redis_settings_t));
 
@@ -172,8 +174,8 @@ ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
               &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SENTINEL_USER],
               &conf->values[NGX_HTTP_DSEM_REDIS_SENTINEL_USER]) != NGX_OK
         || ngx_http_dsem_conf_tls(cf, settings, conf->ssl,
-                                  &conf->values[NGX_HTTP_DSEM_REDIS_SSL_CA])
-           != NGX_OK)
+                    &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SSL_CA],
+                    &conf->values[NGX_HTTP_DSEM_REDIS_SSL_CA]) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -234,7 +236,7 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     name.data = word->data;
     name.len = p ? (size_t) (p - word->data) : 0;
 
-    i = ngx_http_dsem_redis_param(&name);
+    i = ngx_http_dsem_redis_find(ngx_http_dsem_redis_params, &name);
 
     if (i == NGX_DECLINED
         && !path
@@ -315,19 +317,16 @@ ngx_http_dsem_redis_ssl(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 }
 
 
-/* the index of a parameter, or NGX_DECLINED */
+/* the index of a name, or NGX_DECLINED */
 
 static ngx_int_t
-ngx_http_dsem_redis_param(ngx_str_t *name)
+ngx_http_dsem_redis_find(ngx_str_t *names, ngx_str_t *name)
 {
-    ngx_int_t   i;
-    ngx_str_t  *known;
+    ngx_int_t  i;
 
-    known = ngx_http_dsem_redis_params;
-
-    for (i = 0; known[i].len; i++) {
-        if (known[i].len == name->len
-            && ngx_memcmp(known[i].data, name->data, name->len) == 0)
+    for (i = 0; names[i].len; i++) {
+        if (names[i].len == name->len
+            && ngx_memcmp(names[i].data, name->data, name->len) == 0)
         {
             return i;
         }
@@ -340,8 +339,8 @@ ngx_http_dsem_redis_param(ngx_str_t *name)
 static ngx_int_t
 ngx_http_dsem_redis_mode(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 {
-    ngx_str_t   *mode, *value;
-    ngx_uint_t   i;
+    ngx_int_t   mode;
+    ngx_str_t  *value;
 
     value = &conf->values[NGX_HTTP_DSEM_REDIS_MODE];
 
@@ -349,24 +348,20 @@ ngx_http_dsem_redis_mode(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
         return NGX_OK;
     }
 
-    mode = ngx_http_dsem_redis_modes;
+    mode = ngx_http_dsem_redis_find(ngx_http_dsem_redis_modes, value);
 
-    for (i = 0; mode[i].len; i++) {
-        if (mode[i].len == value->len
-            && ngx_memcmp(mode[i].data, value->data, value->len) == 0)
-        {
-            conf->settings->mode = i;
-            return NGX_OK;
-        }
+    if (mode == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\" of \"mode\" parameter in "
+                           "\"dsem_redis\" directive, it must be \"single\", "
+                           "\"sentinel\" or \"cluster\"",
+                           ngx_http_dsem_conf_word(cf, value));
+        return NGX_ERROR;
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" of \"mode\" parameter in "
-                       "\"dsem_redis\" directive, it must be \"single\", "
-                       "\"sentinel\" or \"cluster\"",
-                       ngx_http_dsem_conf_word(cf, value));
+    conf->settings->mode = mode;
 
-    return NGX_ERROR;
+    return NGX_OK;
 }
 
 
@@ -512,7 +507,6 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_dsem_redis_db(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 {
-    ngx_command_t        cmd;
     ngx_http_dsem_arg_t  arg;
 
     arg.text = conf->values[NGX_HTTP_DSEM_REDIS_DB];
@@ -521,10 +515,8 @@ ngx_http_dsem_redis_db(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
         return NGX_OK;
     }
 
-    ngx_memzero(&cmd, sizeof(ngx_command_t));
-    ngx_str_set(&cmd.name, "dsem_redis");
-
-    if (ngx_http_dsem_conf_arg(cf, &cmd, &ngx_http_dsem_redis_db_param, &arg)
+    if (ngx_http_dsem_conf_arg(cf, conf->cmd, &ngx_http_dsem_redis_db_param,
+                               &arg)
         != NGX_OK)
     {
         return NGX_ERROR;

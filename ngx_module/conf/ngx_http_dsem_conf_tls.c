@@ -15,16 +15,17 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 
 
-/* in the order in which conf_redis has their values */
+/* in the order in which conf_redis has their names and values */
 typedef enum {
     NGX_HTTP_DSEM_TLS_CA = 0,
     NGX_HTTP_DSEM_TLS_CERT,
     NGX_HTTP_DSEM_TLS_KEY,
     NGX_HTTP_DSEM_TLS_NAME,
-    NGX_HTTP_DSEM_TLS_VERIFY
+    NGX_HTTP_DSEM_TLS_VERIFY,
+    NGX_HTTP_DSEM_TLS_NPARAMS
 } ngx_http_dsem_tls_param_e;
 
 
@@ -34,38 +35,32 @@ typedef ngx_int_t (*ngx_http_dsem_tls_load_pt)(ngx_http_dsem_tls_t *tls,
 
 static ngx_int_t ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *values);
+    ngx_str_t *names, ngx_str_t *values);
 static ngx_http_dsem_tls_t *ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf,
-    ngx_http_dsem_tls_t *tls, ngx_str_t *values);
+    ngx_http_dsem_tls_t *tls, ngx_str_t *names, ngx_str_t *values);
 static ngx_int_t ngx_http_dsem_conf_tls_load(ngx_conf_t *cf,
-    ngx_http_dsem_tls_t *tls, ngx_str_t *values, ngx_uint_t param,
+    ngx_http_dsem_tls_t *tls, ngx_str_t *name, ngx_str_t *file,
     ngx_http_dsem_tls_load_pt load);
 static void ngx_http_dsem_conf_tls_cleanup(void *data);
 
 
-/* by ngx_http_dsem_tls_param_e */
-static ngx_str_t  ngx_http_dsem_conf_tls_names[] = {
-    ngx_string("ssl_ca"),
-    ngx_string("ssl_cert"),
-    ngx_string("ssl_key"),
-    ngx_string("ssl_name"),
-    ngx_string("ssl_verify"),
-    ngx_null_string
-};
-
-
-/* values: data is NULL where a parameter is not given */
+/*
+ * names and values: by ngx_http_dsem_tls_param_e; data of a value is NULL
+ * where the parameter is not given.
+ */
 
 ngx_int_t
 ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *values)
+    ngx_str_t *names, ngx_str_t *values)
 {
     ngx_http_dsem_tls_t  *tls;
 
-    if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, values) != NGX_OK) {
+    if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, names, values)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -77,7 +72,7 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
                                         &values[NGX_HTTP_DSEM_TLS_NAME]);
 
     if (tls == NULL
-        || ngx_http_dsem_conf_tls_verify(cf, tls, values) != NGX_OK)
+        || ngx_http_dsem_conf_tls_verify(cf, tls, names, values) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -86,13 +81,15 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_CERT,
+    if (ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_CERT],
+                                    &values[NGX_HTTP_DSEM_TLS_CERT],
                                     ngx_http_dsem_tls_certificate) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_KEY,
+    return ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_KEY],
+                                       &values[NGX_HTTP_DSEM_TLS_KEY],
                                        ngx_http_dsem_tls_key);
 }
 
@@ -100,17 +97,17 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *values)
+    ngx_str_t *names, ngx_str_t *values)
 {
     ngx_uint_t               i;
     const char              *wrong;
     ngx_http_dsem_server_t  *server;
 
-    for (i = 0; !ssl && ngx_http_dsem_conf_tls_names[i].len; i++) {
+    for (i = 0; !ssl && i < NGX_HTTP_DSEM_TLS_NPARAMS; i++) {
         if (values[i].data) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "\"%V\" without \"ssl\" in \"dsem_redis\" "
-                               "directive", &ngx_http_dsem_conf_tls_names[i]);
+                               "directive", &names[i]);
             return NGX_ERROR;
         }
     }
@@ -195,7 +192,7 @@ ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
 
 static ngx_int_t
 ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
-    ngx_str_t *values)
+    ngx_str_t *names, ngx_str_t *values)
 {
     ngx_str_t  *verify;
 
@@ -213,19 +210,17 @@ ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_conf_tls_load(cf, tls, values, NGX_HTTP_DSEM_TLS_CA,
+    return ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_CA],
+                                       &values[NGX_HTTP_DSEM_TLS_CA],
                                        ngx_http_dsem_tls_verify);
 }
 
 
 static ngx_int_t
 ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
-    ngx_str_t *values, ngx_uint_t param, ngx_http_dsem_tls_load_pt load)
+    ngx_str_t *name, ngx_str_t *file, ngx_http_dsem_tls_load_pt load)
 {
-    char       reason[NGX_HTTP_DSEM_REASON_LEN];
-    ngx_str_t  *file;
-
-    file = &values[param];
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     if (file->data && ngx_conf_full_name(cf->cycle, file, 1) != NGX_OK) {
         return NGX_ERROR;
@@ -238,8 +233,7 @@ ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
     if (file->data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "cannot load \"%V\" file \"%V\" of "
-                           "\"dsem_redis\" directive (%s)",
-                           &ngx_http_dsem_conf_tls_names[param],
+                           "\"dsem_redis\" directive (%s)", name,
                            ngx_http_dsem_conf_word(cf, file), reason);
 
     } else {

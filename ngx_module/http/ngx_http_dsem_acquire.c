@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_refusal.h"
+#include "ngx_http_dsem_result.h"
 #include "ngx_http_dsem_shards.h"
 
 
@@ -111,7 +112,10 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = -1;
     ctx->in_use = -1;
 
+    claim->ask.early = ctx->conf->dry_run;
+
     ngx_http_dsem_ctx_release_all(ctx);
+    ngx_http_dsem_result_invalid(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
 }
 
@@ -151,6 +155,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         if (answer.verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
 
             if (ctx->conf->dry_run || !ctx->request->filter_finalize) {
+                claim->waits = ngx_current_msec;
                 ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
                 return;
             }
@@ -171,6 +176,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     ngx_http_dsem_acquire_note(ctx, claim, answer);
+    ngx_http_dsem_result_verdict(claim, answer);
 
     if (answer->local || answer->verdict == NGX_HTTP_DSEM_VERDICT_UNAVAILABLE)
     {
@@ -366,6 +372,7 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
     claim = &ctx->claims[ctx->current];
 
     ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
+    ngx_http_dsem_result_timeout(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
     if (!ctx->conf->dry_run) {

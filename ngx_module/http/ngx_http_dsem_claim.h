@@ -19,6 +19,8 @@ typedef struct {
     ngx_http_dsem_ask_t        ask;
     ngx_msec_t                 timeout;
     ngx_http_dsem_ticket_t    *ticket;     /* NULL: none */
+    ngx_msec_t                 waits;      /* ms, since when */
+    unsigned                   counted:1;  /* it has its result */
 } ngx_http_dsem_claim_t;
 
 

@@ -17,6 +17,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_result.h"
 
 
 #if (NGX_DEBUG_PALLOC)
@@ -194,7 +195,10 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
             break;
         }
 
+        ngx_http_dsem_result_verdict(held, &held->ticket->answer);
+
         claims[i].ticket = held->ticket;
+        claims[i].counted = 1;
         held->ticket = NULL;
     }
 
@@ -212,7 +216,13 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 void
 ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx)
 {
+    ngx_uint_t  i;
+
     ngx_http_dsem_ctx_release_all(ctx);
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        ctx->claims[i].counted = 0;
+    }
 
     ctx->current = 0;
     ctx->released = 0;
@@ -229,6 +239,11 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim)
     ticket = claim->ticket;
 
     if (ticket) {
+
+        if (!claim->counted) {
+            ngx_http_dsem_result_left(claim);
+        }
+
         claim->ticket = NULL;
         ngx_http_dsem_semaphore_release(ticket);
     }

@@ -184,8 +184,7 @@ void
 ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up)
 {
-    (void) ngx_cpystrn((u_char *) breaker->reason, (u_char *) reason,
-                       NGX_HTTP_DSEM_REASON_LEN);
+    ngx_http_dsem_reason(breaker->reason, "%s", reason);
     breaker->pending = NULL;
 
     ngx_http_dsem_backoff_lost(&breaker->backoff,
@@ -366,4 +365,21 @@ ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
     } else {
         breaker->refused++;
     }
+}
+
+
+/* why no session is accepted; empty: one is, or there is no cause yet */
+
+const char *
+ngx_http_dsem_breaker_reason(ngx_http_dsem_breaker_t *breaker)
+{
+    if (!breaker->lost) {
+        return "";
+    }
+
+    if (breaker->reason[0] == '\0' && breaker->open && breaker->pending) {
+        return ngx_http_dsem_breaker_cause(breaker, breaker->pending);
+    }
+
+    return ngx_http_dsem_breaker_cause(breaker, breaker->reason);
 }

@@ -14,7 +14,7 @@
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 
 
 typedef struct {
@@ -68,6 +68,7 @@ ngx_msec_t ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
 void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
     ngx_uint_t passed);
+const char *ngx_http_dsem_breaker_reason(ngx_http_dsem_breaker_t *breaker);
 
 
 #endif /* _NGX_HTTP_DSEM_BREAKER_H_INCLUDED_ */

@@ -25,6 +25,7 @@
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_moved.h"
 #include "ngx_http_dsem_nodes.h"
+#include "ngx_http_dsem_reason.h"
 
 
 /* connections at a time */
@@ -302,10 +303,10 @@ ngx_addr_t *
 ngx_http_dsem_cluster_addr(ngx_http_dsem_cluster_t *cluster)
 {
     if (cluster->current) {
-        return &cluster->current->addr;
+        return &cluster->current->at.addr;
     }
 
-    return cluster->nodes.n ? &cluster->nodes.elts[0].addr : NULL;
+    return cluster->nodes.n ? &cluster->nodes.elts[0].at.addr : NULL;
 }
 
 
@@ -359,7 +360,7 @@ ngx_http_dsem_cluster_ask(ngx_http_dsem_cluster_t *cluster,
 
     cluster->turn = ngx_current_msec;
 
-    query->conn = ngx_http_dsem_connection_create(&node->addr,
+    query->conn = ngx_http_dsem_connection_create(&node->at.addr,
                                            cluster->settings->connect_timeout,
                                            &cluster->settings->login,
                                            &ngx_http_dsem_cluster_handlers,
@@ -480,7 +481,7 @@ ngx_http_dsem_cluster_found(ngx_http_dsem_cluster_t *cluster,
     ngx_http_dsem_node_t *node)
 {
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
-                   "dsem cluster: found %V", &node->addr.name);
+                   "dsem cluster: found %V", &node->at.addr.name);
 
     ngx_http_dsem_cluster_stop(cluster);
     ngx_http_dsem_cluster_set_named(cluster, node);
@@ -493,7 +494,7 @@ ngx_http_dsem_cluster_found(ngx_http_dsem_cluster_t *cluster,
 
     cluster->current = node;
 
-    cluster->handler(cluster->data, &node->addr, NULL);
+    cluster->handler(cluster->data, &node->at.addr, NULL);
 }
 
 
@@ -515,7 +516,7 @@ ngx_http_dsem_cluster_learn(ngx_http_dsem_cluster_t *cluster,
                       "dsem: redis %V names another node \"%V:%ui\", which is "
                       "no address, set \"cluster-preferred-endpoint-type ip\" "
                       "in Redis, or write that name in \"dsem_redis\"",
-                      &from->addr.name, &moved->host,
+                      &from->at.addr.name, &moved->host,
                       (ngx_uint_t) moved->port);
     }
 
@@ -574,23 +575,18 @@ static void
 ngx_http_dsem_cluster_set_reason(ngx_http_dsem_cluster_query_t *query,
     const char *reason)
 {
-    char        *text;
-    u_char      *p, *last;
-    ngx_addr_t  *addr;
+    ngx_addr_t               *addr;
+    ngx_http_dsem_cluster_t  *cluster;
 
-    text = query->cluster->reason;
-    addr = &query->node->addr;
+    cluster = query->cluster;
+    addr = &query->node->at.addr;
 
-    p = (u_char *) text;
-    last = p + NGX_HTTP_DSEM_REASON_LEN - 1;
+    if (addr == ngx_http_dsem_cluster_addr(cluster)) {
+        ngx_http_dsem_reason(cluster->reason, "%s", reason);
 
-    if (addr != ngx_http_dsem_cluster_addr(query->cluster)) {
-        p = ngx_slprintf(p, last, "%V: ", &addr->name);
+    } else {
+        ngx_http_dsem_reason(cluster->reason, "%V: %s", &addr->name, reason);
     }
-
-    *ngx_slprintf(p, last, "%s", reason) = '\0';
-
-    ngx_http_dsem_connection_clean(text);
 }
 
 

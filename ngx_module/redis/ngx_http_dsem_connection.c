@@ -13,8 +13,8 @@
  * own: the password and the database.  They are written before those of the
  * owner, which sees no reply to them.
  *
- * Called by: redis, subscription and sentinel.  The owner is the only one to
- * close it.
+ * Called by: redis, subscription, sentinel and cluster.  The owner is the only
+ * one to close it.
  * After "failed" nothing more is reported and the owner has to close it;
  * after that nothing is reported at all.  It may be closed from inside a
  * handler: the memory stays until the handler has returned.
@@ -26,9 +26,11 @@
 #include <ngx_event.h>
 #include <poll.h>
 #include <hiredis/sds.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_tls.h"
 
 
@@ -47,9 +49,7 @@ struct ngx_http_dsem_connection_s {
     ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
     ngx_log_t                             log;
 
-    ngx_addr_t                            addr;     /* the peer's may change */
-    ngx_sockaddr_t                        sockaddr;
-    u_char                                text[NGX_SOCKADDR_STRLEN];
+    ngx_http_dsem_addr_t                  at;       /* the peer's may change */
 
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
@@ -87,8 +87,6 @@ static ngx_uint_t ngx_http_dsem_connection_wants_tls(
     ngx_http_dsem_connection_t *conn, redisContext *rc);
 static void ngx_http_dsem_connection_set_reason(
     ngx_http_dsem_connection_t *conn, const char *reason);
-static void ngx_http_dsem_connection_set_tls(
-    ngx_http_dsem_connection_t *conn, const char *what, const char *reason);
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
 static void ngx_http_dsem_connection_secure(
     ngx_http_dsem_connection_t *conn);
@@ -142,7 +140,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
 
     conn = ngx_calloc(sizeof(ngx_http_dsem_connection_t), ngx_cycle->log);
     if (conn == NULL) {
-        ngx_memcpy(reason, "no memory", sizeof("no memory"));
+        ngx_http_dsem_reason(reason, "no memory");
         return NULL;
     }
 
@@ -150,13 +148,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->handlers = handlers;
     conn->data = data;
 
-    conn->addr.sockaddr = &conn->sockaddr.sockaddr;
-    conn->addr.socklen = addr->socklen;
-    ngx_memcpy(&conn->sockaddr, addr->sockaddr, addr->socklen);
-
-    conn->addr.name.data = conn->text;
-    conn->addr.name.len = ngx_min(addr->name.len, NGX_SOCKADDR_STRLEN);
-    ngx_memcpy(conn->text, addr->name.data, conn->addr.name.len);
+    ngx_http_dsem_addr_set(&conn->at, addr->sockaddr, addr->socklen);
 
     /*
      * nginx would log every attempt; an operator needs one line per change
@@ -380,13 +372,12 @@ ngx_http_dsem_connection_set_cause(ngx_http_dsem_connection_t *conn,
         /* alerts too: a server may refuse the client after the handshake */
 
         conn->protocol_error = 1;
-        ngx_http_dsem_connection_set_tls(conn, "TLS failed", text);
+        ngx_http_dsem_reason(conn->reason, "TLS failed: %s", text);
 
     } else if (ngx_http_dsem_connection_wants_tls(conn, rc)) {
 
-        *ngx_slprintf((u_char *) text, (u_char *) text + sizeof(text) - 1,
-                      "%s (does the server use TLS?)", rc->errstr) = '\0';
-
+        ngx_http_dsem_reason(text, "%s (does the server use TLS?)",
+                             rc->errstr);
         ngx_http_dsem_connection_set_reason(conn, text);
 
     } else {
@@ -418,44 +409,8 @@ static void
 ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
     const char *reason)
 {
-    u_char  *last;
-
-    last = (u_char *) conn->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-    *ngx_slprintf((u_char *) conn->reason, last, "%s%s",
-                  conn->connected ? "" : "connect failed: ", reason) = '\0';
-
-    ngx_http_dsem_connection_clean(conn->reason);
-}
-
-
-static void
-ngx_http_dsem_connection_set_tls(ngx_http_dsem_connection_t *conn,
-    const char *what, const char *reason)
-{
-    u_char  *last;
-
-    last = (u_char *) conn->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-    *ngx_slprintf((u_char *) conn->reason, last, "%s: %s", what, reason)
-        = '\0';
-
-    ngx_http_dsem_connection_clean(conn->reason);
-}
-
-
-/* no text of a peer can forge a line of the log */
-
-void
-ngx_http_dsem_connection_clean(char *text)
-{
-    for ( /* void */ ; *text; text++) {
-        if ((u_char) *text < 0x20
-            || ((u_char) *text >= 0x7f && (u_char) *text < 0xa0))
-        {
-            *text = '?';
-        }
-    }
+    ngx_http_dsem_reason(conn->reason, "%s%s",
+                         conn->connected ? "" : "connect failed: ", reason);
 }
 
 
@@ -507,8 +462,7 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     if (ac->c.err || no_memory) {
         /* for a callback, which hiredis does not always report */
         ac->c.err = REDIS_ERR_OOM;
-        (void) ngx_cpystrn((u_char *) conn->reason, (u_char *) "no memory",
-                           NGX_HTTP_DSEM_REASON_LEN);
+        ngx_http_dsem_reason(conn->reason, "no memory");
         return NGX_ERROR;
     }
 
@@ -596,7 +550,7 @@ ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
     char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
-                                        &conn->addr, reason);
+                                        &conn->at.addr, reason);
 
     if (conn->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
@@ -650,7 +604,7 @@ static void
 ngx_http_dsem_connection_insecure(ngx_http_dsem_connection_t *conn,
     const char *reason, ngx_uint_t protocol_error)
 {
-    ngx_http_dsem_connection_set_tls(conn, "TLS handshake failed", reason);
+    ngx_http_dsem_reason(conn->reason, "TLS handshake failed: %s", reason);
     conn->protocol_error = protocol_error;
 
     redisAsyncFree(conn->ac);
@@ -920,8 +874,7 @@ static void
 ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
     const char *reason, ngx_uint_t protocol_error)
 {
-    (void) ngx_cpystrn((u_char *) conn->reason, (u_char *) reason,
-                       NGX_HTTP_DSEM_REASON_LEN);
+    ngx_http_dsem_reason(conn->reason, "%s", reason);
     conn->protocol_error = protocol_error;
 
     redisAsyncFree(conn->ac);
@@ -1031,6 +984,5 @@ ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
 
     conn = log->data;
 
-    return ngx_snprintf(buf, len, ", dsem redis: %V",
-                        &conn->addr.name);
+    return ngx_snprintf(buf, len, ", dsem redis: %V", &conn->at.addr.name);
 }

@@ -42,7 +42,6 @@ ngx_int_t ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,
 ngx_int_t ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
     ngx_msec_t end);
 void ngx_http_dsem_connection_close(ngx_http_dsem_connection_t *conn);
-void ngx_http_dsem_connection_clean(char *text);
 
 
 #endif /* _NGX_HTTP_DSEM_CONNECTION_H_INCLUDED_ */

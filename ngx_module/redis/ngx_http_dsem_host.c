@@ -19,7 +19,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_host.h"
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 
 
 /* more addresses of a name are not used */
@@ -339,12 +339,7 @@ ngx_http_dsem_host_resolved(ngx_http_dsem_host_t *host,
 static void
 ngx_http_dsem_host_failed(ngx_http_dsem_host_t *host, const char *reason)
 {
-    u_char  *last;
-
-    last = (u_char *) host->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-    *ngx_slprintf((u_char *) host->reason, last, "host not resolved: %s",
-                  reason) = '\0';
+    ngx_http_dsem_reason(host->reason, "host not resolved: %s", reason);
 
     if (host->naddrs && !host->stale) {
         host->stale = 1;

@@ -9,9 +9,9 @@
  * encoded.  The hash tag comes first in every key, so no name can touch it.
  * It is the number of the shard: all keys of a shard are in one slot.
  *
- * Called by: claim and conf_limit (the name of a semaphore), conf (bytes that
- * need no encoding), shards and limits (the shard of a name), redis, account
- * and subscription (keys and channels).
+ * Called by: claim, conf_limit and api (the name of a semaphore), conf (bytes
+ * that need no encoding), shards and limits (the shard of a name), redis,
+ * account and subscription (keys and channels).
  */
 
 
@@ -21,13 +21,7 @@
 #include "ngx_http_dsem_key.h"
 
 
-/* the rest of a name that is too long, before "~" and the digest */
-#define NGX_HTTP_DSEM_KEY_HEAD  64
-
 #define NGX_HTTP_DSEM_SHA1_LEN   20
-
-/* of a Cluster */
-#define NGX_HTTP_DSEM_KEY_SLOTS  16384
 
 
 static ngx_uint_t ngx_http_dsem_key_crc16(u_char *p, size_t len);
@@ -83,7 +77,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
-    p = ngx_alloc(3 * keys->shard.len + sizeof(":sessions:census") - 1,
+    p = ngx_alloc(4 * keys->shard.len + sizeof(":sessions:census:idle") - 1,
                   ngx_cycle->log);
     if (p == NULL) {
         return NGX_ERROR;
@@ -95,16 +89,17 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
     tag[2] += (u_char) shard;
 
     /* a slot is that of what is between the braces */
-    keys->slot = ngx_http_dsem_key_crc16(&tag[2], 1)
-                 % NGX_HTTP_DSEM_KEY_SLOTS;
+    keys->slot = ngx_http_dsem_key_crc16(&tag[2], 1) % NGX_HTTP_DSEM_SLOTS;
 
     p = ngx_cpymem(p, prefix->data, prefix->len);
     p = ngx_cpymem(p, tag, sizeof(ngx_http_dsem_key_tag) - 1);
 
     p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
                                 ":sessions", &none);
-    (void) ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
-                                   ":census", &none);
+    p = ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
+                                ":census", &none);
+    (void) ngx_http_dsem_key_write(&keys->registry[2], p, &keys->shard,
+                                   ":idle", &none);
 
     return NGX_OK;
 }
@@ -273,7 +268,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
     u_char       sha1[NGX_HTTP_DSEM_SHA1_LEN];
     ngx_sha1_t   ctx;
 
-    encoded->len = NGX_HTTP_DSEM_KEY_HEAD + 1 + 2 * NGX_HTTP_DSEM_SHA1_LEN;
+    encoded->len = NGX_HTTP_DSEM_KEY_DIGEST;
 
     encoded->data = ngx_pnalloc(pool, encoded->len);
     if (encoded->data == NULL) {

@@ -15,6 +15,14 @@
 /* the longest encoded name; longer ones are replaced by a digest */
 #define NGX_HTTP_DSEM_MAX_NAME  200
 
+/* of a digest, the bytes before "~"; and all of it */
+#define NGX_HTTP_DSEM_KEY_HEAD    64
+#define NGX_HTTP_DSEM_KEY_DIGEST  (NGX_HTTP_DSEM_KEY_HEAD + 1 + 40)
+
+
+/* of a Cluster */
+#define NGX_HTTP_DSEM_SLOTS     16384
+
 
 /* in a Cluster; part of the state: all workers must have the same number */
 #define NGX_HTTP_DSEM_SHARDS    4
@@ -23,7 +31,7 @@
 /* of one shard, in one allocation */
 typedef struct {
     ngx_str_t   shard;        /* "<prefix>:{<number>}" */
-    ngx_str_t   registry[2];  /* sessions, and their census */
+    ngx_str_t   registry[3];  /* sessions, their census, idle permits */
     ngx_uint_t  slot;         /* of all keys, in a Cluster */
 } ngx_http_dsem_keys_t;
 

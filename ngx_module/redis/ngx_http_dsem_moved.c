@@ -12,18 +12,15 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_moved.h"
 
-
-#define NGX_HTTP_DSEM_MOVED_SLOTS     16384
 
 /* of a host: that of the longest name in DNS */
 #define NGX_HTTP_DSEM_MOVED_HOST_LEN  255
 
 
 static ngx_uint_t ngx_http_dsem_moved_host_char(u_char ch);
-static ngx_int_t ngx_http_dsem_moved_number(u_char *p, u_char *last,
-    ngx_int_t most);
 
 
 /* the text of an error reply; NGX_DECLINED: it is another one */
@@ -55,7 +52,7 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
         return NGX_DECLINED;
     }
 
-    slot = ngx_http_dsem_moved_number(p, host, NGX_HTTP_DSEM_MOVED_SLOTS - 1);
+    slot = ngx_atoi(p, host - p);
 
     host++;
 
@@ -63,7 +60,8 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
         /* void */
     }
 
-    if (slot == NGX_ERROR
+    if (slot < 0
+        || slot >= NGX_HTTP_DSEM_SLOTS
         || *colon != ':'
         || colon - host > NGX_HTTP_DSEM_MOVED_HOST_LEN)
     {
@@ -76,9 +74,9 @@ ngx_http_dsem_moved_parse(ngx_http_dsem_moved_t *moved, const char *text)
         }
     }
 
-    port = ngx_http_dsem_moved_number(colon + 1, last, 65535);
+    port = ngx_atoi(colon + 1, last - colon - 1);
 
-    if (port == NGX_ERROR || port == 0) {
+    if (port < 1 || port > 65535) {
         return NGX_DECLINED;
     }
 
@@ -100,32 +98,4 @@ ngx_http_dsem_moved_host_char(u_char ch)
            || (ch >= 'a' && ch <= 'z')
            || (ch >= 'A' && ch <= 'Z')
            || ch == '.' || ch == ':' || ch == '-' || ch == '_' || ch == '?';
-}
-
-
-/* digits only, at least one */
-
-static ngx_int_t
-ngx_http_dsem_moved_number(u_char *p, u_char *last, ngx_int_t most)
-{
-    ngx_int_t  n;
-
-    if (p == last) {
-        return NGX_ERROR;
-    }
-
-    for (n = 0; p < last; p++) {
-
-        if (*p < '0' || *p > '9') {
-            return NGX_ERROR;
-        }
-
-        n = n * 10 + (*p - '0');
-
-        if (n > most) {
-            return NGX_ERROR;
-        }
-    }
-
-    return n;
 }

@@ -21,8 +21,8 @@
 
 
 static ngx_int_t ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes,
-    ngx_str_t *host, ngx_http_dsem_node_t *from, ngx_sockaddr_t *sockaddr,
-    socklen_t *socklen);
+    ngx_str_t *host, in_port_t port, ngx_http_dsem_node_t *from,
+    ngx_http_dsem_addr_t *at);
 static ngx_addr_t *ngx_http_dsem_nodes_name(ngx_http_dsem_nodes_t *nodes,
     ngx_str_t *host, ngx_http_dsem_node_t *from);
 static ngx_http_dsem_node_t *ngx_http_dsem_nodes_find(
@@ -97,21 +97,14 @@ ngx_http_dsem_node_t *
 ngx_http_dsem_nodes_get(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
     in_port_t port, ngx_http_dsem_node_t *from)
 {
-    socklen_t              socklen;
-    ngx_sockaddr_t         sockaddr;
+    ngx_http_dsem_addr_t   at;
     ngx_http_dsem_node_t  *node;
 
-    ngx_memzero(&sockaddr, sizeof(ngx_sockaddr_t));
-
-    if (ngx_http_dsem_nodes_host(nodes, host, from, &sockaddr, &socklen)
-        != NGX_OK)
-    {
+    if (ngx_http_dsem_nodes_host(nodes, host, port, from, &at) != NGX_OK) {
         return NULL;
     }
 
-    ngx_inet_set_port(&sockaddr.sockaddr, port);
-
-    node = ngx_http_dsem_nodes_find(nodes, &sockaddr.sockaddr, socklen);
+    node = ngx_http_dsem_nodes_find(nodes, at.addr.sockaddr, at.addr.socklen);
 
     if (node) {
         return node;
@@ -120,7 +113,7 @@ ngx_http_dsem_nodes_get(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
     node = ngx_http_dsem_nodes_place(nodes);
 
     if (node) {
-        ngx_http_dsem_nodes_set(node, &sockaddr.sockaddr, socklen);
+        ngx_http_dsem_nodes_set(node, at.addr.sockaddr, at.addr.socklen);
     }
 
     return node;
@@ -131,44 +124,24 @@ ngx_http_dsem_nodes_get(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
 
 static ngx_int_t
 ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
-    ngx_http_dsem_node_t *from, ngx_sockaddr_t *sockaddr, socklen_t *socklen)
+    in_port_t port, ngx_http_dsem_node_t *from, ngx_http_dsem_addr_t *at)
 {
-    ngx_addr_t  *addr;
+    ngx_addr_t      *addr;
+    ngx_sockaddr_t   sa;
 
     addr = host->len ? ngx_http_dsem_nodes_name(nodes, host, from)
-                     : &from->addr;
+                     : &from->at.addr;
 
-    if (addr) {
-        ngx_memcpy(sockaddr, addr->sockaddr, addr->socklen);
-        *socklen = addr->socklen;
-        return NGX_OK;
+    if (addr == NULL) {
+        return ngx_http_dsem_addr_parse(at, host, port);
     }
 
-    sockaddr->sockaddr_in.sin_addr.s_addr = ngx_inet_addr(host->data,
-                                                          host->len);
+    ngx_memcpy(&sa, addr->sockaddr, addr->socklen);
+    ngx_inet_set_port(&sa.sockaddr, port);
 
-    if (sockaddr->sockaddr_in.sin_addr.s_addr != INADDR_NONE) {
-        sockaddr->sockaddr_in.sin_family = AF_INET;
-        *socklen = sizeof(struct sockaddr_in);
-        return NGX_OK;
-    }
+    ngx_http_dsem_addr_set(at, &sa.sockaddr, addr->socklen);
 
-#if (NGX_HAVE_INET6)
-
-    ngx_memzero(sockaddr, sizeof(ngx_sockaddr_t));
-
-    if (ngx_inet6_addr(host->data, host->len,
-                       sockaddr->sockaddr_in6.sin6_addr.s6_addr)
-        == NGX_OK)
-    {
-        sockaddr->sockaddr_in6.sin6_family = AF_INET6;
-        *socklen = sizeof(struct sockaddr_in6);
-        return NGX_OK;
-    }
-
-#endif
-
-    return NGX_DECLINED;
+    return NGX_OK;
 }
 
 
@@ -194,7 +167,7 @@ ngx_http_dsem_nodes_name(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
         for (j = 0; j < server->naddrs; j++) {
             addr = &server->addrs[j];
 
-            if (addr->sockaddr->sa_family == from->sockaddr.sockaddr.sa_family)
+            if (addr->sockaddr->sa_family == from->at.addr.sockaddr->sa_family)
             {
                 return addr;
             }
@@ -213,7 +186,7 @@ ngx_http_dsem_nodes_find(ngx_http_dsem_nodes_t *nodes,
     ngx_addr_t  *addr;
 
     for (i = 0; i < nodes->n; i++) {
-        addr = &nodes->elts[i].addr;
+        addr = &nodes->elts[i].at.addr;
 
         if (ngx_cmp_sockaddr(addr->sockaddr, addr->socklen, sockaddr, socklen,
                              1)
@@ -262,16 +235,9 @@ ngx_http_dsem_nodes_set(ngx_http_dsem_node_t *node, struct sockaddr *sockaddr,
     socklen_t socklen)
 {
     ngx_memzero(node, sizeof(ngx_http_dsem_node_t));
-
-    ngx_memcpy(&node->sockaddr, sockaddr, socklen);
+    ngx_http_dsem_addr_set(&node->at, sockaddr, socklen);
 
     node->asked = ngx_current_msec;
-
-    node->addr.sockaddr = &node->sockaddr.sockaddr;
-    node->addr.socklen = socklen;
-    node->addr.name.data = node->text;
-    node->addr.name.len = ngx_sock_ntop(sockaddr, socklen, node->text,
-                                        NGX_SOCKADDR_STRLEN, 1);
 }
 
 

@@ -10,13 +10,12 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_settings.h"
 
 
 typedef struct {
-    ngx_addr_t                       addr;
-    ngx_sockaddr_t                   sockaddr;
-    u_char                           text[NGX_SOCKADDR_STRLEN];
+    ngx_http_dsem_addr_t             at;
 
     ngx_uint_t                       search;  /* it was last asked in */
     ngx_msec_t                       asked;   /* when */

@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
 #include "ngx_http_dsem_subscription.h"
@@ -445,6 +446,48 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 }
 
 
+/* the same for a script that replies with text */
+
+ngx_int_t
+ngx_http_dsem_redis_call_text(ngx_http_dsem_redis_t *redis,
+    ngx_http_dsem_reply_pt handler, void *data)
+{
+    if (ngx_http_dsem_script_call_text(&redis->calls, redis->conn, handler,
+                                       data)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+
+    return NGX_OK;
+}
+
+
+/* of the server in use, or wanted; valid during this event */
+
+ngx_str_t *
+ngx_http_dsem_redis_address(ngx_http_dsem_redis_t *redis)
+{
+    return ngx_http_dsem_peer_name(redis->peer);
+}
+
+
+/* why no session is accepted, for people; empty: one is, or no cause yet */
+
+void
+ngx_http_dsem_redis_reason(ngx_http_dsem_redis_t *redis, ngx_str_t *reason)
+{
+    const char  *text;
+
+    text = ngx_http_dsem_breaker_reason(&redis->breaker);
+
+    reason->data = (u_char *) text;
+    reason->len = ngx_strlen(text);
+}
+
+
 static void
 ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
 {
@@ -706,14 +749,14 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
     ngx_uint_t  passes;
     char        text[NGX_HTTP_DSEM_REASON_LEN];
 
-    ngx_http_dsem_connection_clean(reply->str);
+    ngx_http_dsem_reason_clean(reply->str);
 
     passes = ngx_http_dsem_redis_error_passes(reply)
              || ngx_http_dsem_peer_redirected(redis->peer, reply->str);
 
     if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
-        *ngx_snprintf((u_char *) text, sizeof(text) - 1, "%s (a Cluster "
-                      "needs \"mode=cluster\")", reply->str) = '\0';
+        ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
+                             reply->str);
         ngx_http_dsem_redis_failed(redis, text, 1);
         return;
     }

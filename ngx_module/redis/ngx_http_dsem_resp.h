@@ -18,9 +18,6 @@
 /* numbers in one argument */
 #define NGX_HTTP_DSEM_RESP_NUMBERS  9
 
-/* why a connection failed, with a zero at the end */
-#define NGX_HTTP_DSEM_REASON_LEN   128
-
 
 /* under which calls are made; owned by the session */
 typedef struct {
@@ -60,6 +57,7 @@ typedef struct {
     ngx_http_dsem_reply_e     status;
     ngx_uint_t                nvalues;
     int64_t                  *values;
+    ngx_str_t                 text;      /* of a reply of text, the rest */
 } ngx_http_dsem_reply_t;
 
 

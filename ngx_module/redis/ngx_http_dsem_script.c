@@ -16,6 +16,7 @@
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_guard.h"
 #include "ngx_http_dsem_script.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* EVALSHA, its digest, the number of keys; the shard, the session */
@@ -33,7 +34,8 @@ typedef enum {
     NGX_HTTP_DSEM_CALL_ROLE,
     NGX_HTTP_DSEM_CALL_INFO,
     NGX_HTTP_DSEM_CALL_NAME,
-    NGX_HTTP_DSEM_CALL_SCRIPT
+    NGX_HTTP_DSEM_CALL_SCRIPT,
+    NGX_HTTP_DSEM_CALL_TEXT
 } ngx_http_dsem_call_e;
 
 
@@ -63,6 +65,12 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
 static ngx_int_t ngx_http_dsem_script_decode(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply, ngx_http_dsem_reply_t *decoded);
+static ngx_int_t ngx_http_dsem_script_decode_values(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply, ngx_http_dsem_reply_t *decoded);
+static ngx_int_t ngx_http_dsem_script_decode_text(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
 
@@ -342,6 +350,28 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 }
 
 
+/* the same for a script that replies with text, for people */
+
+ngx_int_t
+ngx_http_dsem_script_call_text(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
+    void *data)
+{
+    ngx_http_dsem_call_t  *call;
+
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->handler = handler;
+    call->data = data;
+    call->kind = NGX_HTTP_DSEM_CALL_TEXT;
+
+    return NGX_OK;
+}
+
+
 static ngx_http_dsem_call_t *
 ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
@@ -396,7 +426,7 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
 
     if (reply->type != REDIS_REPLY_ERROR
-        && call->kind == NGX_HTTP_DSEM_CALL_SCRIPT
+        && call->kind >= NGX_HTTP_DSEM_CALL_SCRIPT
         && ngx_http_dsem_script_decode(calls, call, reply, &decoded)
            != NGX_OK)
     {
@@ -492,6 +522,19 @@ ngx_http_dsem_script_decode(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply,
     ngx_http_dsem_reply_t *decoded)
 {
+    if (call->kind == NGX_HTTP_DSEM_CALL_TEXT) {
+        return ngx_http_dsem_script_decode_text(calls, call, reply, decoded);
+    }
+
+    return ngx_http_dsem_script_decode_values(calls, call, reply, decoded);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_script_decode_values(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply,
+    ngx_http_dsem_reply_t *decoded)
+{
     int64_t                       *value;
     ngx_str_t                     *session;
     ngx_http_dsem_guard_values_t  *values;
@@ -521,6 +564,53 @@ ngx_http_dsem_script_decode(ngx_http_dsem_script_calls_t *calls,
     decoded->status = value[NGX_HTTP_DSEM_SCRIPT_STATUS];
     decoded->nvalues = reply->elements - NGX_HTTP_DSEM_SCRIPT_VALUES;
     decoded->values = value + NGX_HTTP_DSEM_SCRIPT_VALUES;
+    ngx_str_null(&decoded->text);
+
+    return NGX_OK;
+}
+
+
+/* the first line is "<session> <epoch> <number> <status>" */
+
+static ngx_int_t
+ngx_http_dsem_script_decode_text(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, redisReply *reply,
+    ngx_http_dsem_reply_t *decoded)
+{
+    int64_t     epoch, number, status;
+    ngx_str_t   line, word, *session;
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        return NGX_ERROR;
+    }
+
+    decoded->text.len = reply->len;
+    decoded->text.data = (u_char *) reply->str;
+
+    if (ngx_http_dsem_text_line(&decoded->text, &line) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    word = ngx_http_dsem_text_word(&line);
+    session = &calls->identity->name;
+
+    if (word.len != session->len
+        || ngx_memcmp(word.data, session->data, session->len) != 0
+        || ngx_http_dsem_text_number(&line, &epoch) != NGX_OK
+        || ngx_http_dsem_text_number(&line, &number) != NGX_OK
+        || ngx_http_dsem_text_number(&line, &status) != NGX_OK
+        || line.len
+        || (uint64_t) epoch != call->epoch
+        || (uint64_t) number != call->number
+        || status < 0
+        || status >= NGX_HTTP_DSEM_NREPLIES)
+    {
+        return NGX_ERROR;
+    }
+
+    decoded->status = status;
+    decoded->nvalues = 0;
+    decoded->values = NULL;
 
     return NGX_OK;
 }

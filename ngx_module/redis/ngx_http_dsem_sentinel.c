@@ -23,9 +23,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_sentinel.h"
 
@@ -38,14 +40,6 @@
 
 /* ms between two reports of another master, at least */
 #define NGX_HTTP_DSEM_SENTINEL_MOVES  500
-
-
-/* name.len is 0: none */
-typedef struct {
-    ngx_addr_t                          addr;
-    ngx_sockaddr_t                      sockaddr;
-    u_char                              text[NGX_SOCKADDR_STRLEN];
-} ngx_http_dsem_sentinel_master_t;
 
 
 struct ngx_http_dsem_sentinel_s {
@@ -65,8 +59,8 @@ struct ngx_http_dsem_sentinel_s {
     ngx_http_dsem_deadline_t            deadline; /* of the silence */
     ngx_http_dsem_backoff_t             backoff;  /* rounds with no reply */
 
-    ngx_http_dsem_sentinel_master_t     named;    /* by the last reply */
-    ngx_http_dsem_sentinel_master_t     used;     /* by the last find */
+    ngx_http_dsem_addr_t                named;    /* by the last reply */
+    ngx_http_dsem_addr_t                used;     /* by the last find */
     ngx_msec_t                          moved;    /* last report */
 
     char                                reason[NGX_HTTP_DSEM_REASON_LEN];
@@ -94,11 +88,6 @@ static void ngx_http_dsem_sentinel_silence_handler(ngx_event_t *ev);
 static void ngx_http_dsem_sentinel_reply(void *data, redisReply *reply);
 static ngx_int_t ngx_http_dsem_sentinel_parse(
     ngx_http_dsem_sentinel_t *sentinel, redisReply *reply);
-static ngx_int_t ngx_http_dsem_sentinel_parse_addr(
-    ngx_http_dsem_sentinel_t *sentinel, ngx_str_t *host, in_port_t port);
-static void ngx_http_dsem_sentinel_set(
-    ngx_http_dsem_sentinel_master_t *master, struct sockaddr *sockaddr,
-    socklen_t socklen);
 static void ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel);
 static void ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel);
 static void ngx_http_dsem_sentinel_lost(void *data, const char *reason,
@@ -378,10 +367,7 @@ ngx_http_dsem_sentinel_reply(void *data, redisReply *reply)
 {
     ngx_http_dsem_sentinel_t *sentinel = data;
 
-    char     reason[NGX_HTTP_DSEM_REASON_LEN];
-    u_char  *last;
-
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     switch (reply->type) {
 
@@ -392,28 +378,25 @@ ngx_http_dsem_sentinel_reply(void *data, redisReply *reply)
             return;
         }
 
-        *ngx_slprintf((u_char *) reason, last, "master \"%s\" is no address, "
-                      "set \"announce-hostnames no\"",
-                      reply->element[0]->str) = '\0';
+        ngx_http_dsem_reason(reason, "master \"%s\" is no address, "
+                             "set \"announce-hostnames no\"",
+                             reply->element[0]->str);
         break;
 
     case REDIS_REPLY_NIL:
-        *ngx_slprintf((u_char *) reason, last, "master \"%V\" is unknown",
-                      &sentinel->settings->master) = '\0';
+        ngx_http_dsem_reason(reason, "master \"%V\" is unknown",
+                             &sentinel->settings->master);
         break;
 
     case REDIS_REPLY_ERROR:
-        (void) ngx_cpystrn((u_char *) reason, (u_char *) reply->str,
-                           NGX_HTTP_DSEM_REASON_LEN);
+        ngx_http_dsem_reason(reason, "%s", reply->str);
         break;
 
     default:
-        (void) ngx_cpystrn((u_char *) reason, (u_char *) "unexpected reply",
-                           NGX_HTTP_DSEM_REASON_LEN);
+        ngx_http_dsem_reason(reason, "unexpected reply");
         break;
     }
 
-    ngx_http_dsem_connection_clean(reason);
     ngx_http_dsem_sentinel_lost(sentinel, reason, 1);
 }
 
@@ -437,68 +420,7 @@ ngx_http_dsem_sentinel_parse(ngx_http_dsem_sentinel_t *sentinel,
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_sentinel_parse_addr(sentinel, &host, port);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_sentinel_parse_addr(ngx_http_dsem_sentinel_t *sentinel,
-    ngx_str_t *host, in_port_t port)
-{
-    ngx_sockaddr_t  sa;
-
-    ngx_memzero(&sa, sizeof(ngx_sockaddr_t));
-
-    sa.sockaddr_in.sin_addr.s_addr = ngx_inet_addr(host->data, host->len);
-
-    if (sa.sockaddr_in.sin_addr.s_addr != INADDR_NONE) {
-        sa.sockaddr_in.sin_family = AF_INET;
-        sa.sockaddr_in.sin_port = htons(port);
-
-        ngx_http_dsem_sentinel_set(&sentinel->named, &sa.sockaddr,
-                                   sizeof(struct sockaddr_in));
-        return NGX_OK;
-    }
-
-#if (NGX_HAVE_INET6)
-
-    ngx_memzero(&sa, sizeof(ngx_sockaddr_t));
-
-    if (ngx_inet6_addr(host->data, host->len,
-                       sa.sockaddr_in6.sin6_addr.s6_addr)
-        == NGX_OK)
-    {
-        sa.sockaddr_in6.sin6_family = AF_INET6;
-        sa.sockaddr_in6.sin6_port = htons(port);
-
-        ngx_http_dsem_sentinel_set(&sentinel->named, &sa.sockaddr,
-                                   sizeof(struct sockaddr_in6));
-        return NGX_OK;
-    }
-
-#endif
-
-    return NGX_DECLINED;
-}
-
-
-/* a name of its own: the reply is freed */
-
-static void
-ngx_http_dsem_sentinel_set(ngx_http_dsem_sentinel_master_t *master,
-    struct sockaddr *sockaddr, socklen_t socklen)
-{
-    ngx_addr_t  *addr;
-
-    addr = &master->addr;
-
-    ngx_memcpy(&master->sockaddr, sockaddr, socklen);
-
-    addr->sockaddr = &master->sockaddr.sockaddr;
-    addr->socklen = socklen;
-    addr->name.data = master->text;
-    addr->name.len = ngx_sock_ntop(addr->sockaddr, socklen, master->text,
-                                   NGX_SOCKADDR_STRLEN, 1);
+    return ngx_http_dsem_addr_parse(&sentinel->named, &host, port);
 }
 
 
@@ -554,8 +476,7 @@ ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel)
 static void
 ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel)
 {
-    u_char  *last;
-    char     reason[NGX_HTTP_DSEM_REASON_LEN];
+    char  reason[NGX_HTTP_DSEM_REASON_LEN];
 
     if (sentinel->moved
         && ngx_current_msec - sentinel->moved < NGX_HTTP_DSEM_SENTINEL_MOVES)
@@ -564,10 +485,9 @@ ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel)
     }
 
     sentinel->moved = ngx_current_msec;
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
 
-    *ngx_slprintf((u_char *) reason, last, "%V is the master now",
-                  &sentinel->named.addr.name) = '\0';
+    ngx_http_dsem_reason(reason, "%V is the master now",
+                         &sentinel->named.addr.name);
 
     sentinel->handlers->moved(sentinel->data, reason);
 }
@@ -580,8 +500,6 @@ ngx_http_dsem_sentinel_lost(void *data, const char *reason,
     ngx_uint_t protocol_error)
 {
     ngx_http_dsem_sentinel_t *sentinel = data;
-
-    u_char  *last;
 
     ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem sentinel %V lost: %s",
@@ -597,10 +515,8 @@ ngx_http_dsem_sentinel_lost(void *data, const char *reason,
     if (protocol_error || !sentinel->replied) {
         sentinel->replied |= (protocol_error != 0);
 
-        last = (u_char *) sentinel->reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-        *ngx_slprintf((u_char *) sentinel->reason, last, "sentinel %V: %s",
-                      ngx_http_dsem_sentinel_name(sentinel), reason) = '\0';
+        ngx_http_dsem_reason(sentinel->reason, "sentinel %V: %s",
+                             ngx_http_dsem_sentinel_name(sentinel), reason);
     }
 
     ngx_http_dsem_sentinel_next(sentinel);
@@ -678,8 +594,7 @@ ngx_http_dsem_sentinel_found(ngx_http_dsem_sentinel_t *sentinel)
         return;
     }
 
-    ngx_http_dsem_sentinel_set(&sentinel->used, addr->sockaddr,
-                               addr->socklen);
+    ngx_http_dsem_addr_set(&sentinel->used, addr->sockaddr, addr->socklen);
 
     sentinel->handlers->found(sentinel->data, &sentinel->used.addr, NULL);
 }

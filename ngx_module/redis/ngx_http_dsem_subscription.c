@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_subscription.h"
 
 

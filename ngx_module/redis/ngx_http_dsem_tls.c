@@ -27,7 +27,7 @@
 #include <ngx_core.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/async.h>
-#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_tls.h"
 
 #if (NGX_HTTP_DSEM_SSL)
@@ -65,7 +65,6 @@ static ngx_int_t ngx_http_dsem_tls_refused(SSL *ssl, char *reason);
 static void ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason);
 static void ngx_http_dsem_tls_error(char *reason);
 static void ngx_http_dsem_tls_errno(char *reason, ngx_err_t err);
-static void ngx_http_dsem_tls_reason(char *reason, const char *text);
 
 
 /*
@@ -81,7 +80,7 @@ ngx_http_dsem_tls_create(ngx_str_t *name, char *reason)
 
     tls = ngx_calloc(sizeof(ngx_http_dsem_tls_t) + name->len, ngx_cycle->log);
     if (tls == NULL) {
-        ngx_http_dsem_tls_reason(reason, "no memory");
+        ngx_http_dsem_reason(reason, "no memory");
         return NULL;
     }
 
@@ -196,12 +195,12 @@ ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key, char *reason)
     ngx_http_dsem_tls_error(reason);
 
     if (tls->encrypted) {
-        ngx_http_dsem_tls_reason(reason, "it is encrypted with a password");
+        ngx_http_dsem_reason(reason, "it is encrypted with a password");
 
     } else if (ERR_GET_LIB(e) != ERR_LIB_SYS && ERR_GET_LIB(e) != ERR_LIB_X509)
     {
         /* OpenSSL names what it did not understand of other formats */
-        ngx_http_dsem_tls_reason(reason, "no private key in it");
+        ngx_http_dsem_reason(reason, "no private key in it");
     }
 
     return NGX_ERROR;
@@ -287,7 +286,7 @@ ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
 
         ac->c.funcs = funcs;
 
-        ngx_http_dsem_tls_reason(reason, ac->c.errstr);
+        ngx_http_dsem_reason(reason, "%s", ac->c.errstr);
         SSL_free(ssl);
         ERR_clear_error();
         return NULL;
@@ -439,7 +438,7 @@ ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
         rc = NGX_ERROR;
 
     } else {
-        ngx_http_dsem_tls_reason(reason, "Server closed the connection");
+        ngx_http_dsem_reason(reason, "Server closed the connection");
         rc = NGX_ERROR;
     }
 
@@ -468,7 +467,7 @@ ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
         && (ERR_GET_REASON(e) == SSL_R_WRONG_VERSION_NUMBER
             || ERR_GET_REASON(e) == SSL_R_PACKET_LENGTH_TOO_LONG))
     {
-        ngx_http_dsem_tls_reason(reason, "the server does not use TLS");
+        ngx_http_dsem_reason(reason, "the server does not use TLS");
         return NGX_DECLINED;
     }
 
@@ -483,7 +482,6 @@ ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
 static void
 ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason)
 {
-    u_char               *last;
     const char           *text;
     ngx_http_dsem_tls_t  *tls;
 
@@ -494,14 +492,11 @@ ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason)
         || (result != X509_V_ERR_HOSTNAME_MISMATCH
             && result != X509_V_ERR_IP_ADDRESS_MISMATCH))
     {
-        ngx_http_dsem_tls_reason(reason, text);
+        ngx_http_dsem_reason(reason, "%s", text);
         return;
     }
 
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
-    *ngx_slprintf((u_char *) reason, last, "%s: \"%s\"", text, tls->name)
-        = '\0';
+    ngx_http_dsem_reason(reason, "%s: \"%s\"", text, tls->name);
 }
 
 
@@ -589,7 +584,7 @@ ngx_http_dsem_tls_error(char *reason)
 
     } else {
         text = ERR_reason_error_string(e);
-        ngx_http_dsem_tls_reason(reason, text ? text : "unknown error");
+        ngx_http_dsem_reason(reason, "%s", text ? text : "unknown error");
     }
 
     ERR_clear_error();
@@ -607,14 +602,6 @@ ngx_http_dsem_tls_errno(char *reason, ngx_err_t err)
 }
 
 
-static void
-ngx_http_dsem_tls_reason(char *reason, const char *text)
-{
-    (void) ngx_cpystrn((u_char *) reason, (u_char *) text,
-                       NGX_HTTP_DSEM_REASON_LEN);
-}
-
-
 #else
 
 
@@ -623,20 +610,16 @@ ngx_http_dsem_tls_reason(char *reason, const char *text)
 ngx_http_dsem_tls_t *
 ngx_http_dsem_tls_create(ngx_str_t *name, char *reason)
 {
-    u_char  *last;
-
-    last = (u_char *) reason + NGX_HTTP_DSEM_REASON_LEN - 1;
-
 #if (HIREDIS_MAJOR < 1)
 
-    *ngx_slprintf((u_char *) reason, last, "hiredis %d.%d.%d, with which the "
-                  "module was built, has no TLS",
-                  HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH) = '\0';
+    ngx_http_dsem_reason(reason, "hiredis %d.%d.%d, with which the module was "
+                         "built, has no TLS",
+                         HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 
 #else
 
-    *ngx_slprintf((u_char *) reason, last, "the module was built without "
-                  "libhiredis_ssl or without OpenSSL") = '\0';
+    ngx_http_dsem_reason(reason, "the module was built without "
+                         "libhiredis_ssl or without OpenSSL");
 
 #endif
 

@@ -8,7 +8,7 @@
  * is held.  Only the verbs of this file (hold, reuse, keep, give back, hand
  * over, report, declared, clear) change them.  An account exists only while
  * there is something in it, so that names that clients invent leave nothing
- * behind.
+ * behind.  What is held and idle is shown in the counters of the node, too.
  *
  * Called by: all of this folder.  Keeps the lists of tickets, and knows
  * neither their states nor the form of commands.
@@ -43,8 +43,10 @@ static ngx_http_dsem_account_t *ngx_http_dsem_account_create(
 static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
     ngx_msec_t hold_time);
 static void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
-static void ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
-    ngx_int_t idle);
+static ngx_inline void ngx_http_dsem_account_add_held(
+    ngx_http_dsem_account_t *account, ngx_int_t weight);
+static ngx_inline void ngx_http_dsem_account_add_idle(
+    ngx_http_dsem_account_t *account, ngx_int_t weight);
 static void ngx_http_dsem_account_forget_usage(
     ngx_http_dsem_account_t *account);
 
@@ -191,6 +193,11 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
     account->may_keep = 1;
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
+
+    account->counted.name = &account->node.str;
+    account->counted.hash = hash;
+
+    ngx_http_dsem_counters_open(&account->counted);
 
     ngx_rbtree_insert(&ngx_http_dsem_accounts.names, &account->node.node);
 
@@ -365,6 +372,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_account_hint(account);
+    ngx_http_dsem_counters_close(&account->counted);
 
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
     ngx_queue_remove(&account->queue);
@@ -404,7 +412,7 @@ void
 ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
-    account->held += weight;
+    ngx_http_dsem_account_add_held(account, weight);
 }
 
 
@@ -433,8 +441,8 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    ngx_http_dsem_account_set_idle(account, account->idle - weight);
-    account->held += weight;
+    ngx_http_dsem_account_add_idle(account, -weight);
+    ngx_http_dsem_account_add_held(account, weight);
     account->reused = 1;
 
     return 1;
@@ -469,8 +477,8 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    account->held -= weight;
-    ngx_http_dsem_account_set_idle(account, account->idle + weight);
+    ngx_http_dsem_account_add_held(account, -weight);
+    ngx_http_dsem_account_add_idle(account, weight);
 
     if (!account->tick.timer_set) {
         account->idle_low = account->idle;
@@ -502,12 +510,22 @@ ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
 }
 
 
-static void
-ngx_http_dsem_account_set_idle(ngx_http_dsem_account_t *account,
-    ngx_int_t idle)
+static ngx_inline void
+ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
 {
-    account->idle = idle;
-    account->idle_low = ngx_min(account->idle_low, idle);
+    account->held += weight;
+    account->counted.cell->in_use += weight;
+}
+
+
+static ngx_inline void
+ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    account->idle += weight;
+    account->idle_low = ngx_min(account->idle_low, account->idle);
+    account->counted.cell->idle += weight;
 }
 
 
@@ -517,7 +535,7 @@ void
 ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
-    account->held -= weight;
+    ngx_http_dsem_account_add_held(account, -weight);
 
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_hint_not_full(&account->node.str, account->node.node.key);
@@ -554,7 +572,7 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
     }
 
     account->pending_release += idle;
-    ngx_http_dsem_account_set_idle(account, account->idle - idle);
+    ngx_http_dsem_account_add_idle(account, -idle);
 
     ngx_http_dsem_account_post(account);
 }
@@ -593,7 +611,7 @@ ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
         account->pending_release -= weight;
     }
 
-    account->held += weight;
+    ngx_http_dsem_account_add_held(account, weight);
 }
 
 
@@ -698,7 +716,7 @@ ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
 void
 ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
 {
-    account->idle = 0;
+    ngx_http_dsem_account_add_idle(account, -account->idle);
     account->pending_release = 0;
     account->unclaimed = 0;
     account->sent_keep = 0;

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_session.h"
 
@@ -57,6 +58,7 @@ typedef struct {
     ngx_http_dsem_literal_t   *literal;    /* of the name; or NULL */
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
+    ngx_http_dsem_counted_t    counted;    /* by this node */
 
     ngx_int_t                  share;      /* idle permits at most */
     ngx_int_t                  idle_low;   /* lowest since the last tick */

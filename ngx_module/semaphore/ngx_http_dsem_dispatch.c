@@ -23,7 +23,9 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_shards.h"
+#include "ngx_http_dsem_survey.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
@@ -64,6 +66,7 @@ static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
+static u_char *ngx_http_dsem_dispatch_idle(void *data, u_char *p);
 static void ngx_http_dsem_dispatch_recovered(void *data);
 
 
@@ -86,6 +89,7 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
     ngx_http_dsem_dispatch_used,
+    ngx_http_dsem_dispatch_idle,
     ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_message
 };
@@ -105,6 +109,8 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_survey_init(settings);
+    ngx_http_dsem_order_init(settings);
     ngx_http_dsem_ticket_init();
     ngx_http_dsem_accounts_init(ngx_http_dsem_dispatch_flush_handler);
 
@@ -144,6 +150,9 @@ ngx_http_dsem_dispatch_exit(void)
     }
 
     ngx_http_dsem_shards_stop();
+
+    ngx_http_dsem_order_exit();
+    ngx_http_dsem_survey_exit();
 }
 
 
@@ -437,6 +446,8 @@ ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
          account;
          account = ngx_http_dsem_account_next(session, account))
     {
+        ngx_http_dsem_counters_keep(&account->counted);
+
         if (account->ntickets
             || (ngx_current_msec - account->last_check
                 >= session->lease.length
@@ -547,6 +558,8 @@ ngx_http_dsem_dispatch_unavailable(void *data)
 
     ngx_http_dsem_account_t  *account;
 
+    ngx_http_dsem_session_note(session);
+
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;
          account = ngx_http_dsem_account_next(session, account))
@@ -601,6 +614,13 @@ static ngx_uint_t
 ngx_http_dsem_dispatch_used(void *data)
 {
     return ngx_http_dsem_account_next(data, NULL) != NULL;
+}
+
+
+static u_char *
+ngx_http_dsem_dispatch_idle(void *data, u_char *p)
+{
+    return ngx_http_dsem_idle_tell(data, p);
 }
 
 

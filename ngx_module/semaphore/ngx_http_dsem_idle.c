@@ -15,7 +15,7 @@
  * be kept when it comes free: a worker has what it lately needed at once.
  * With each request that finds none idle it has more, until the next recall.
  *
- * Called by: dispatch (a message, a turn that ends), sync (a command is
+ * Called by: dispatch (a message, a turn that ends, a beat), sync (a command is
  * composed, a reply has come).
  */
 
@@ -143,4 +143,48 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
     if (account->idle || account->reused || account->refresh) {
         ngx_add_timer(ev, ngx_max(account->reuse / 2, 1));
     }
+}
+
+
+/*
+ * Writes "<name> <permits> ..." of the names with most idle permits, for a
+ * display; p has room for it.  Returns the end.
+ */
+
+u_char *
+ngx_http_dsem_idle_tell(ngx_http_dsem_session_t *session, u_char *p)
+{
+    ngx_uint_t                i, n;
+    ngx_http_dsem_account_t  *account, *most[NGX_HTTP_DSEM_SESSION_NAMES];
+
+    n = 0;
+
+    for (account = ngx_http_dsem_account_next(session, NULL);
+         account;
+         account = ngx_http_dsem_account_next(session, account))
+    {
+        if (account->idle == 0) {
+            continue;
+        }
+
+        if (n < NGX_HTTP_DSEM_SESSION_NAMES) {
+            n++;
+
+        } else if (account->idle <= most[n - 1]->idle) {
+            continue;
+        }
+
+        for (i = n - 1; i > 0 && most[i - 1]->idle < account->idle; i--) {
+            most[i] = most[i - 1];
+        }
+
+        most[i] = account;
+    }
+
+    for (i = 0; i < n; i++) {
+        p = ngx_sprintf(p, "%s%V %i", i ? " " : "", &most[i]->node.str,
+                        most[i]->idle);
+    }
+
+    return p;
 }

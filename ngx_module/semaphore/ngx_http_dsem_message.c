@@ -13,28 +13,56 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_text.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
+
+
+/* of a malformed order, bytes that Redis sends */
+#define NGX_HTTP_DSEM_MESSAGE_ORDER  64
+
+/* the largest limit */
+#define NGX_HTTP_DSEM_MESSAGE_PERMITS  1000000000
+
+/* malformed orders that this worker has told; ms between two log lines */
+#define NGX_HTTP_DSEM_MESSAGE_SAID   64
+#define NGX_HTTP_DSEM_MESSAGE_LOG    1000
+
+
+typedef struct {
+    uint32_t                  said[NGX_HTTP_DSEM_MESSAGE_SAID];
+    ngx_msec_t                logged;
+    unsigned                  ever:1;
+} ngx_http_dsem_messages_t;
 
 
 static void ngx_http_dsem_message_check(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
+static void ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text);
+static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
+    ngx_str_t *text);
+static void ngx_http_dsem_message_reclaimed(
+    ngx_http_dsem_account_t *account, ngx_str_t *text);
+static u_char *ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text);
 static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *text);
-static ngx_uint_t ngx_http_dsem_message_is(ngx_str_t *word,
-    const char *text);
-static ngx_str_t ngx_http_dsem_message_word(ngx_str_t *text);
 static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
+
+
+static ngx_http_dsem_messages_t  ngx_http_dsem_messages;
 
 
 /*
  * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered",
  * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
- * node; "subscribed": earlier messages may have been missed.
+ * node; "order <name> <epoch> ...", which is malformed; "reclaimed <name>
+ * <epoch> <permits>"; "subscribed": earlier messages may have been missed.
  */
 
 void
@@ -42,30 +70,29 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 {
     ngx_http_dsem_session_t *session = data;
 
-    ngx_str_t                 rest, verb, name;
-    ngx_http_dsem_account_t  *account;
+    ngx_str_t  rest, verb, name;
 
     rest = *text;
 
-    verb = ngx_http_dsem_message_word(&rest);
+    verb = ngx_http_dsem_text_word(&rest);
 
-    if (ngx_http_dsem_message_is(&verb, "subscribed")) {
+    if (ngx_http_dsem_text_is(&verb, "subscribed")) {
         ngx_http_dsem_message_check(session);
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "recovered")) {
+    if (ngx_http_dsem_text_is(&verb, "recovered")) {
         ngx_http_dsem_handshake_recovered(session);
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "sessions")) {
+    if (ngx_http_dsem_text_is(&verb, "sessions")) {
         ngx_http_dsem_handshake_sessions(session,
                                          ngx_http_dsem_message_number(&rest));
         return;
     }
 
-    name = ngx_http_dsem_message_word(&rest);
+    name = ngx_http_dsem_text_word(&rest);
 
     if (ngx_http_dsem_message_number(&rest)
         != (int64_t) session->identity.epoch)
@@ -73,19 +100,43 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
         return;
     }
 
-    if (ngx_http_dsem_message_is(&verb, "grant")) {
+    if (ngx_http_dsem_text_is(&verb, "grant")) {
         ngx_http_dsem_message_granted(session, &rest);
+        return;
+    }
 
-    } else if (ngx_http_dsem_message_is(&verb, "recall")) {
-        account = ngx_http_dsem_account_find(&name,
-                                     ngx_crc32_short(name.data, name.len));
-
-        if (account && account->session == session && account->synced) {
-            ngx_http_dsem_idle_recall(account);
-        }
-
-    } else if (ngx_http_dsem_message_is(&verb, "limit")) {
+    if (ngx_http_dsem_text_is(&verb, "limit")) {
         ngx_http_dsem_message_limit(session, &name, &rest);
+        return;
+    }
+
+    ngx_http_dsem_message_account(session, &name, &verb, &rest);
+}
+
+
+/* what concerns an account, which may be gone */
+
+static void
+ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_find(name,
+                                     ngx_crc32_short(name->data, name->len));
+
+    if (account == NULL || account->session != session || !account->synced) {
+        return;
+    }
+
+    if (ngx_http_dsem_text_is(verb, "recall")) {
+        ngx_http_dsem_idle_recall(account);
+
+    } else if (ngx_http_dsem_text_is(verb, "order")) {
+        ngx_http_dsem_message_order(account, text);
+
+    } else if (ngx_http_dsem_text_is(verb, "reclaimed")) {
+        ngx_http_dsem_message_reclaimed(account, text);
     }
 }
 
@@ -141,6 +192,96 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
 }
 
 
+/*
+ * "<text>": an order that was written by hand has another form, and is
+ * ignored.  The node logs each text once; the message comes with every sync,
+ * and may be forged.
+ */
+
+static void
+ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
+    ngx_str_t *text)
+{
+    u_char                    *last, order[3 * NGX_HTTP_DSEM_MESSAGE_ORDER];
+    uint32_t                   hash, news;
+    ngx_http_dsem_messages_t  *messages;
+
+    if (text->len > NGX_HTTP_DSEM_MESSAGE_ORDER) {
+        return;
+    }
+
+    last = ngx_http_dsem_message_escape(order, text);
+
+    hash = ~(uint32_t) account->node.node.key;
+    news = ngx_crc32_short(order, last - order) ^ hash;
+
+    messages = &ngx_http_dsem_messages;
+
+    if (messages->said[hash % NGX_HTTP_DSEM_MESSAGE_SAID] == news
+        || (messages->ever
+            && ngx_current_msec - messages->logged
+               < NGX_HTTP_DSEM_MESSAGE_LOG))
+    {
+        return;
+    }
+
+    messages->said[hash % NGX_HTTP_DSEM_MESSAGE_SAID] = news;
+    messages->logged = ngx_current_msec;
+    messages->ever = 1;
+
+    if (!ngx_http_dsem_zone_say(account->session->zone, hash, news, 0)) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "dsem: order \"%*s\" of \"%V\" ignored (it must be a limit "
+                  "or \"-\", a blank, and 1 for a pause or 0), the "
+                  "configured limit is in force",
+                  (size_t) (last - order), order, &account->node.str);
+}
+
+
+/* text that Redis has from anywhere, for the log; returns the end */
+
+static u_char *
+ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text)
+{
+    u_char      ch;
+    ngx_uint_t  i;
+
+    for (i = 0; i < text->len; i++) {
+        ch = text->data[i];
+
+        if (ch == ' ' || ngx_http_dsem_key_plain(ch)) {
+            *p++ = ch;
+
+        } else {
+            p = ngx_sprintf(p, "%%%02Xd", ch);
+        }
+    }
+
+    return p;
+}
+
+
+/* "<permits>" of ended sessions that a sync of this one has dropped */
+
+static void
+ngx_http_dsem_message_reclaimed(ngx_http_dsem_account_t *account,
+    ngx_str_t *text)
+{
+    int64_t  permits;
+
+    permits = ngx_http_dsem_message_number(text);
+
+    if (permits > 0 && permits <= NGX_HTTP_DSEM_MESSAGE_PERMITS) {
+        ngx_http_dsem_counters_add_to(&account->node.str,
+                                      NGX_HTTP_DSEM_COUNT_RECLAIMED,
+                                      (ngx_uint_t) permits);
+    }
+}
+
+
 /* "<limit in force> <node>": the account may be gone */
 
 static void
@@ -153,7 +294,7 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_http_dsem_literal_t  *literal;
 
     limit = ngx_http_dsem_message_number(text);
-    node = ngx_http_dsem_message_word(text);
+    node = ngx_http_dsem_text_word(text);
 
     literal = ngx_http_dsem_limits_find(&session->limits, name,
                                         ngx_crc32_short(name->data,
@@ -175,35 +316,6 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
 }
 
 
-static ngx_uint_t
-ngx_http_dsem_message_is(ngx_str_t *word, const char *text)
-{
-    return word->len == ngx_strlen(text)
-           && ngx_strncmp(word->data, text, word->len) == 0;
-}
-
-
-/* takes the first word off the text; it is empty if there is none */
-
-static ngx_str_t
-ngx_http_dsem_message_word(ngx_str_t *text)
-{
-    u_char     *p, *last;
-    ngx_str_t   word;
-
-    last = text->data + text->len;
-    p = ngx_strlchr(text->data, last, ' ');
-
-    word.data = text->data;
-    word.len = (p ? p : last) - text->data;
-
-    text->data = p ? p + 1 : last;
-    text->len = last - text->data;
-
-    return word;
-}
-
-
 /* the next word as a number, negative if it is none */
 
 static int64_t
@@ -211,7 +323,7 @@ ngx_http_dsem_message_number(ngx_str_t *text)
 {
     ngx_str_t  word;
 
-    word = ngx_http_dsem_message_word(text);
+    word = ngx_http_dsem_text_word(text);
 
     return ngx_atoof(word.data, word.len);
 }

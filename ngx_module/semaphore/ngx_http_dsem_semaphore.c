@@ -5,7 +5,7 @@
  *
  * The only door of this folder for requests, but for the estimates of hint.
  *
- * Called by: acquire, ctx (release), module (init).
+ * Called by: acquire, result (which counts), ctx (release), module (init).
  */
 
 
@@ -26,6 +26,9 @@ static ngx_uint_t ngx_http_dsem_semaphore_asked(
     ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_semaphore_configure(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+static ngx_http_dsem_counted_t *ngx_http_dsem_semaphore_counted(
+    ngx_http_dsem_ask_t *ask, ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_counted_t *own);
 
 
 static ngx_uint_t  ngx_http_dsem_semaphore_max_waiting;
@@ -216,6 +219,52 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 }
 
 
+/* the result of a request; its ticket may be NULL */
+
+void
+ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_count_e result)
+{
+    ngx_http_dsem_counted_t  own;
+
+    ngx_http_dsem_counters_add(
+                     ngx_http_dsem_semaphore_counted(ask, ticket, &own),
+                     result, 1);
+}
+
+
+/* it has waited so many ms in the queue */
+
+void
+ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_ticket_t *ticket, ngx_msec_t time)
+{
+    ngx_http_dsem_counted_t  own;
+
+    ngx_http_dsem_counters_wait(
+                     ngx_http_dsem_semaphore_counted(ask, ticket, &own), time);
+}
+
+
+/* the row that an account keeps saves the search */
+
+static ngx_http_dsem_counted_t *
+ngx_http_dsem_semaphore_counted(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_counted_t *own)
+{
+    if (ticket && ticket->account) {
+        return &ticket->account->counted;
+    }
+
+    ngx_memzero(own, sizeof(ngx_http_dsem_counted_t));
+
+    own->name = &ask->name;
+    own->hash = ask->hash;
+
+    return own;
+}
+
+
 /*
  * The owner leaves: its permits come free, or its ticket leaves the queue.
  * The ticket must not be used any more.
@@ -224,6 +273,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 void
 ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
 {
+    ngx_msec_t                hold_time;
     ngx_http_dsem_account_t  *account;
 
     account = ticket->account;
@@ -231,10 +281,11 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
     switch (ticket->state) {
 
     case NGX_HTTP_DSEM_TICKET_HELD:
+        hold_time = ngx_current_msec - ticket->granted;
 
-        if (!ngx_http_dsem_account_keep(account, ticket->weight,
-                                        ngx_current_msec - ticket->granted))
-        {
+        ngx_http_dsem_counters_hold(&account->counted, hold_time);
+
+        if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
             ngx_http_dsem_account_give_back(account, ticket->weight);
         }
 

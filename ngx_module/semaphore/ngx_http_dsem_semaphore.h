@@ -21,6 +21,10 @@ ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_acquire(
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer);
 ngx_uint_t ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer);
+void ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_count_e result);
+void ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_ticket_t *ticket, ngx_msec_t time);
 void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket);
 
 

@@ -677,6 +677,11 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
     account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
 
+    ngx_http_dsem_counters_most(&account->counted,
+                                ngx_http_dsem_account_in_use(account,
+                                                      account->usage.in_use),
+                                account->usage.waiting);
+
     account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
 
     if (account->recovery == 0

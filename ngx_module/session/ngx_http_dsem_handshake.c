@@ -15,7 +15,8 @@
  * is started again, under another name, when it is.
  *
  * Called by: shards (life), dispatch (resynchronize, a declaration's reply, a
- * message), sync (a recovery) and redis (replies, changes of the connection).
+ * message), order (removes a session), sync (a recovery) and redis (replies,
+ * changes of the connection).
  * The order of arguments and values is that of lua/hello.lua, declared.lua,
  * beat.lua and bye.lua.
  */
@@ -84,6 +85,8 @@ static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev);
+static void ngx_http_dsem_handshake_idle(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_resp_t *command);
 static ngx_uint_t ngx_http_dsem_handshake_unused(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_clock(ngx_http_dsem_session_t *session,
@@ -605,13 +608,14 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     }
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_BEAT, 2);
+                                              NGX_HTTP_DSEM_SCRIPT_BEAT, 3);
     if (command == NULL) {
         return;
     }
 
     ngx_http_dsem_resp_number(command, session->generation);
     ngx_http_dsem_resp_number(command, session->lease.length);
+    ngx_http_dsem_handshake_idle(session, command);
 
     if (ngx_http_dsem_handshake_call(session,
                                      ngx_http_dsem_handshake_beat_handler)
@@ -622,6 +626,33 @@ ngx_http_dsem_handshake_beat_timer(ngx_event_t *ev)
     }
 
     ngx_add_timer(&session->beat, ngx_http_dsem_handshake_interval(session));
+}
+
+
+/* idle permits, while a display wants them: without them they look used */
+
+static void
+ngx_http_dsem_handshake_idle(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_resp_t *command)
+{
+    u_char  *text, *last;
+
+    text = NULL;
+    last = NULL;
+
+    if (ngx_http_dsem_lease_now() < session->told_until) {
+        text = ngx_alloc(NGX_HTTP_DSEM_SESSION_IDLE, ngx_cycle->log);
+    }
+
+    if (text) {
+        last = session->handlers->idle(session, text);
+    }
+
+    ngx_http_dsem_resp_bytes(command, text ? (char *) text : "", last - text);
+
+    if (text) {
+        ngx_free(text);
+    }
 }
 
 
@@ -655,7 +686,7 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 5)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 6)) {
         return;
     }
 
@@ -663,6 +694,9 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
     ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
+
+    session->told_until = reply->values[5] > 0
+                          ? ngx_http_dsem_lease_now() + reply->values[5] : 0;
 
     if (reply->values[1] > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
@@ -748,6 +782,8 @@ void
 ngx_http_dsem_handshake_recovered(ngx_http_dsem_session_t *session)
 {
     session->recovery = 0;
+
+    ngx_http_dsem_session_note(session);
     session->handlers->recovered(session);
 }
 
@@ -775,6 +811,8 @@ ngx_http_dsem_handshake_set_recovery(ngx_http_dsem_session_t *session,
     }
 
     session->recovery = left;
+
+    ngx_http_dsem_session_note(session);
 }
 
 
@@ -790,18 +828,20 @@ ngx_http_dsem_handshake_interval(ngx_http_dsem_session_t *session)
 }
 
 
-/* all scripts of the handshake have the same keys; NULL: not up */
+/* all scripts of the handshake have these keys, beat one more; NULL: not up */
 
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,
     ngx_http_dsem_script_e script, ngx_uint_t nargs)
 {
+    ngx_uint_t             nkeys;
     ngx_http_dsem_keys_t  *keys;
 
     keys = ngx_http_dsem_redis_keys(session->redis);
+    nkeys = script == NGX_HTTP_DSEM_SCRIPT_BEAT ? 3 : 2;
 
-    return ngx_http_dsem_redis_begin(session->redis, script, keys->registry, 2,
-                                     nargs);
+    return ngx_http_dsem_redis_begin(session->redis, script, keys->registry,
+                                     nkeys, nargs);
 }
 
 
@@ -886,6 +926,33 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
         ngx_http_dsem_handshake_resync(session, "session unknown to redis", 0);
         return 0;
     }
+}
+
+
+/*
+ * Removes a session for a person, unless it was heard from and "force" is not
+ * set.  The first value of the reply is one of ngx_http_dsem_removed_e.
+ * NGX_ERROR: no memory, or no connection.
+ */
+
+ngx_int_t
+ngx_http_dsem_handshake_remove(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_uint_t force, ngx_http_dsem_reply_pt handler,
+    void *data)
+{
+    ngx_http_dsem_resp_t  *command;
+
+    command = ngx_http_dsem_handshake_command(session,
+                                              NGX_HTTP_DSEM_SCRIPT_BYE, 3);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_resp_string(command, name);
+    ngx_http_dsem_resp_number(command, session->lease.length);
+    ngx_http_dsem_resp_number(command, !force);
+
+    return ngx_http_dsem_redis_call(session->redis, handler, data);
 }
 
 

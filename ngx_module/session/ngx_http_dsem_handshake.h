@@ -13,6 +13,14 @@
 #include "ngx_http_dsem_session.h"
 
 
+/* what became of a session that was to be removed, as lua/bye.lua replies */
+typedef enum {
+    NGX_HTTP_DSEM_REMOVED_UNKNOWN = 0,
+    NGX_HTTP_DSEM_REMOVED,
+    NGX_HTTP_DSEM_REMOVED_NOT
+} ngx_http_dsem_removed_e;
+
+
 ngx_int_t ngx_http_dsem_handshake_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
@@ -21,6 +29,9 @@ ngx_int_t ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_handshake_exit(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_handshake_drain(ngx_http_dsem_session_t *session,
     ngx_msec_t end);
+ngx_int_t ngx_http_dsem_handshake_remove(ngx_http_dsem_session_t *session,
+    ngx_str_t *name, ngx_uint_t force, ngx_http_dsem_reply_pt handler,
+    void *data);
 void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
     const char *reason, ngx_uint_t verify);
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,

@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <sys/random.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_session.h"
 
 
@@ -23,6 +24,8 @@
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
 
 
+static ngx_http_dsem_condition_e ngx_http_dsem_session_condition(
+    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
 
@@ -143,9 +146,49 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 
     session->state = state;
 
+    ngx_http_dsem_session_note(session);
+
     if (state == NGX_HTTP_DSEM_SESSION_READY && session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
+}
+
+
+/* the condition may have changed: the time of a change is noted */
+
+void
+ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
+{
+    ngx_http_dsem_condition_e  condition;
+
+    condition = ngx_http_dsem_session_condition(session);
+
+    if (session->condition != condition || session->since == 0) {
+        session->condition = condition;
+        session->since = ngx_http_dsem_lease_now();
+    }
+}
+
+
+/* a new epoch on the same connection is no news */
+
+static ngx_http_dsem_condition_e
+ngx_http_dsem_session_condition(ngx_http_dsem_session_t *session)
+{
+    if (ngx_http_dsem_session_unavailable(session)) {
+        return NGX_HTTP_DSEM_CONDITION_UNAVAILABLE;
+    }
+
+    if (ngx_http_dsem_session_ready(session)
+        || (ngx_http_dsem_redis_is_up(session->redis)
+            && (session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE
+                || session->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING)))
+    {
+        return session->recovery ? NGX_HTTP_DSEM_CONDITION_RECOVERING
+                                 : NGX_HTTP_DSEM_CONDITION_AVAILABLE;
+    }
+
+    return NGX_HTTP_DSEM_CONDITION_CONNECTING;
 }
 
 
@@ -227,17 +270,19 @@ ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 
 
 /*
- * More permits are out than the limit allows, after a declaration.  Logged
- * unless a lowered limit is the reason, which is no fault.
+ * More permits are out than the limit allows, after a declaration.  Logged and
+ * counted unless a lowered limit is the reason, which is no fault.
  */
 
 void
 ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_int_t excess)
 {
-    if (excess <= 0) {
+    if (excess <= 0 || !(session->lease_expired || session->keys_lost)) {
         return;
     }
+
+    ngx_http_dsem_counters_add_to(name, NGX_HTTP_DSEM_COUNT_OVERAGE, excess);
 
     if (session->lease_expired) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -245,7 +290,7 @@ ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
                       "this worker expired while its requests were running)",
                       excess, name);
 
-    } else if (session->keys_lost) {
+    } else {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: overage of %i permits of \"%V\" (its keys in "
                       "redis were lost while requests were running)",

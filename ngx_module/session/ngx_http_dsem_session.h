@@ -26,6 +26,22 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
+/* the session and its Redis, for people */
+typedef enum {
+    NGX_HTTP_DSEM_CONDITION_CONNECTING = 0,
+    NGX_HTTP_DSEM_CONDITION_AVAILABLE,
+    NGX_HTTP_DSEM_CONDITION_RECOVERING,
+    NGX_HTTP_DSEM_CONDITION_UNAVAILABLE
+} ngx_http_dsem_condition_e;
+
+
+/* names with idle permits that a beat tells, and their bytes */
+#define NGX_HTTP_DSEM_SESSION_NAMES  64
+#define NGX_HTTP_DSEM_SESSION_IDLE                                            \
+    (NGX_HTTP_DSEM_SESSION_NAMES                                              \
+     * (NGX_HTTP_DSEM_MAX_NAME + NGX_INT_T_LEN + 2))
+
+
 /* news for the floor above; data is the session */
 typedef struct {
     /* all that Redis knew of this session is void */
@@ -49,6 +65,11 @@ typedef struct {
     ngx_uint_t              (*holding)(void *data);
     /* true while there is any account */
     ngx_uint_t              (*used)(void *data);
+    /*
+     * writes "<name> <idle> ..." of the names with most idle permits, at most
+     * NGX_HTTP_DSEM_SESSION_IDLE bytes; returns the end
+     */
+    u_char                 *(*idle)(void *data, u_char *p);
     /* Redis grants permits again */
     void                    (*recovered)(void *data);
     /* a message to this session */
@@ -78,6 +99,8 @@ typedef struct {
     ngx_http_dsem_session_handlers_t  *handlers;
 
     ngx_http_dsem_session_state_e      state;
+    ngx_http_dsem_condition_e          condition;
+    uint64_t                           since;    /* of it, monotonic ms */
     ngx_http_dsem_identity_t           identity;
     ngx_str_t                          node;
 
@@ -99,6 +122,8 @@ typedef struct {
     ngx_uint_t                         configuration;
 
     ngx_event_t                        beat;
+    uint64_t                           told_until; /* idle permits are
+                                                      wanted, monotonic ms */
     ngx_event_t                        drain;
     ngx_uint_t                         declares;   /* unanswered */
     ngx_uint_t                         resyncs;    /* without success */
@@ -123,6 +148,7 @@ ngx_int_t ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_handlers_t *handlers);
 void ngx_http_dsem_session_free(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_note(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_state_e state);
 

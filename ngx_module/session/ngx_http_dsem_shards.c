@@ -10,7 +10,8 @@
  * - Where its configuration has literal limits, from its start to its end.
  *   These limits count for the fleet, also while it has no requests.
  * - Where a dead worker of this node has left a session, to say bye for it.
- * - Elsewhere from the first request on, until there was none for a while.
+ * - Elsewhere from the first request on, until there was none for a while;
+ *   where figures of the fleet are asked for, that is a request too.
  *
  * Called by: dispatch (life, each of them), semaphore, acquire (by name) and
  * local.
@@ -221,6 +222,19 @@ ngx_http_dsem_shards_use(ngx_str_t *name)
     }
 
     return session;
+}
+
+
+/* the session is used, by people: it is started if it was not */
+
+void
+ngx_http_dsem_shards_wake(ngx_http_dsem_session_t *session)
+{
+    session->used = ngx_current_msec;
+
+    if (!session->started && session->redis && !ngx_exiting) {
+        (void) ngx_http_dsem_handshake_start(session);
+    }
 }
 
 

@@ -5,7 +5,7 @@
  * Owns one entry per session of a worker process, so that another worker can
  * say bye for one that died, the last known state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
- * logged for all.
+ * logged for all.  The rest of the memory is that of the counters.
  *
  * An entry belongs to a process, not to a pid: a pid that is used again has
  * another start time.  The entry of a draining predecessor is that of a
@@ -25,8 +25,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_zone.h"
 
@@ -34,13 +36,8 @@
 /* the part of the zone that is used for entries */
 #define NGX_HTTP_DSEM_ZONE_PART   8
 
-#define NGX_HTTP_DSEM_STAT_LEN    512
-
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_ZONE_SAID   64
-
-/* the process's start time in /proc/<pid>/stat, counted after its name */
-#define NGX_HTTP_DSEM_STAT_FIELD  19
 
 
 struct ngx_http_dsem_zone_entry_s {
@@ -74,6 +71,8 @@ typedef struct {
 
     ngx_atomic_t                 said[NGX_HTTP_DSEM_ZONE_SAID];
 
+    void                        *counters;
+
     ngx_uint_t                   nentries;
     ngx_http_dsem_zone_entry_t   entries[1];
 } ngx_http_dsem_zone_t;
@@ -94,10 +93,9 @@ static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
 static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
     ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
-static uint64_t ngx_http_dsem_zone_started(ngx_pid_t pid);
 
 
-/* a reload keeps the entries */
+/* a reload keeps the entries and the counters */
 
 ngx_int_t
 ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
@@ -130,10 +128,35 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     zone->nentries = n;
 
+    zone->counters = ngx_http_dsem_counters_create(shpool);
+    if (zone->counters == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
+                      "\"dsem_zone_size\" is too small for this machine, "
+                      "whose pages have %ui bytes", ngx_pagesize);
+        return NGX_ERROR;
+    }
+
     shpool->data = zone;
     shm_zone->data = zone;
 
     return NGX_OK;
+}
+
+
+/* the memory of the counters; NULL: there is no zone */
+
+void *
+ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return NULL;
+    }
+
+    zone = shm_zone->data;
+
+    return zone->counters;
 }
 
 
@@ -174,7 +197,7 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     }
 
     entry->asked = 0;
-    entry->started = ngx_http_dsem_zone_started(ngx_pid);
+    entry->started = ngx_http_dsem_process_started(ngx_pid);
     entry->shard = shard;
     entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(entry->session, session->data, entry->len);
@@ -458,80 +481,8 @@ ngx_http_dsem_zone_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
 static ngx_uint_t
 ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry)
 {
-    uint64_t   started;
-    ngx_pid_t  pid;
-
-    pid = (ngx_pid_t) entry->owner;
-
-    if (kill(pid, 0) == -1) {
-        return ngx_errno == NGX_ESRCH;
-    }
-
-    if (entry->started == 0) {
-        /* an unknown process counts as alive: its lease will expire */
-        return 0;
-    }
-
-    started = ngx_http_dsem_zone_started(pid);
-
-    return started && started != entry->started;
-}
-
-
-/*
- * When a process was started, in clock ticks since the machine was; 0: not
- * known.  The kernel answers from memory, no disk is involved.  A process
- * that has died but was not yet waited for counts as gone.
- */
-
-static uint64_t
-ngx_http_dsem_zone_started(ngx_pid_t pid)
-{
-    u_char      *p, *last, *digits;
-    u_char       path[sizeof("/proc//stat") + NGX_INT64_LEN];
-    u_char       buf[NGX_HTTP_DSEM_STAT_LEN];
-    ssize_t      n;
-    ngx_fd_t     fd;
-    ngx_uint_t   field;
-
-    ngx_sprintf(path, "/proc/%P/stat%Z", pid);
-
-    fd = ngx_open_file(path, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
-    if (fd == NGX_INVALID_FILE) {
-        return 0;
-    }
-
-    n = ngx_read_fd(fd, buf, sizeof(buf));
-
-    (void) ngx_close_file(fd);
-
-    if (n <= 0) {
-        return 0;
-    }
-
-    last = buf + n;
-
-    /* the name, in parentheses, may hold blanks and parentheses itself */
-
-    for (p = last; p > buf && p[-1] != ')'; p--) { /* void */ }
-
-    for (field = 0; field < NGX_HTTP_DSEM_STAT_FIELD && p; field++) {
-
-        if (field == 0 && p + 1 < last && p[1] == 'Z') {
-            return 1;
-        }
-
-        p = ngx_strlchr(p + 1, last, ' ');
-    }
-
-    if (p == NULL) {
-        return 0;
-    }
-
-    digits = p + 1;
-    p = ngx_strlchr(digits, last, ' ');
-
-    return (p == NULL) ? 0 : (uint64_t) ngx_atoof(digits, p - digits);
+    return ngx_http_dsem_process_gone((ngx_pid_t) entry->owner,
+                                      entry->started);
 }
 
 

@@ -36,6 +36,7 @@ my @LINES = (
     ['queued', reuse => %QUEUED],
     ['queued', no_reuse => %QUEUED],
     ['refused', no_reuse => %REFUSED],
+    ['API', reuse => %QUIET],
 );
 my @OWNERS = qw(nginx dsem hiredis libc);
 my $CLIENTS = 8;
@@ -58,24 +59,26 @@ printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", @$_ for
     ['request', '', 'all', 'first', @OWNERS];
 for (@LINES) {
     my ($request, $key, %case) = @$_;
-    my ($name, %n) = count($key, \%case);
+    my ($name, %n) = count($key, \%case, $request eq 'API');
     $first //= \%n;
     printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", $request, $name,
         grouped($n{all}), map { grouped($n{$_} - $first->{$_}) }
         'all', @OWNERS;
 }
 
-# The subject's title, and instructions per request: all, and by owner.
+# The subject's title, and instructions per request: all, and by owner. Of the
+# API: GET /semaphores.
 sub count {
-    my ($key, $case) = @_;
+    my ($key, $case, $api) = @_;
     my $callgrind = Bench::Callgrind->new($stage);
     my $subject = $callgrind->around(sub {
         Bench::Subject->start($stage, $key, nodes => 1, workers => 1,
             cases => [$case], backend => $backend);
     });
     load($subject->urls($case), $requests / 10);
+    my ($url) = $api ? $subject->api : $subject->urls($case);
     $callgrind->begin($subject->servers);
-    load($subject->urls($case), $requests);
+    load($url, $requests);
     my %n = $callgrind->counted;
     $subject->end;
     return $subject->title, map { $_ => $n{$_} / $requests } keys %n;

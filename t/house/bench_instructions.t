@@ -31,7 +31,7 @@ for (split /\n/, $said) {
     cmp_ok abs($above - $sum), '<', 0.05 * $all, "$what: adds up"
         or diag $said;
 }
-is scalar(keys %n), 7, 'seven lines printed';
+is scalar(keys %n), 8, 'eight lines printed';
 cmp_ok $n{'free dsem, no reuse'}, '>', $n{'not capped plain proxy_pass'},
     'redis calls cost instructions';
 cmp_ok $n{'queued dsem, reuse'}, '>', $n{'free dsem, no reuse'},

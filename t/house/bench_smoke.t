@@ -34,6 +34,10 @@ for my $title ('plain proxy_pass', 'limit_conn', 'limit_conn, again',
 {
     like $quiet, qr/^\Q$title\E +[\d,]+ +\S+ +\d+\.\d\d /m, "$title measured";
 }
+like $quiet, qr/^dsem, reuse, with [1-9]\d*,?\d* GET \/semaphores/m,
+    'API polled';
+like $said, qr/^throughput, API polled \/ not .*\d\.\d{3}  \(/m,
+    'cost of polling';
 for (@contended) {
     my ($limit) = /^: limit (\d+)/;
     for my $title ('dsem, reuse', 'dsem, no reuse') {

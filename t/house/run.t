@@ -25,18 +25,27 @@ use Fleet::Conf;
 
 my $t = Dsem::Test->new;
 
-my $port = free_ports();
-my @command = ("$FindBin::Bin/../run/fleet.pl", "--port=$port", '--seconds=2');
+my ($port, $played, @ended) = free_ports(6);
+my @command = command($port);
 
 my $limit = Fleet::Conf::semaphore(
     Fleet::Conf::read_text("$FindBin::Bin/../../conf.example"), 'reports')
     ->{limit};
 
-# to the end, without a terminal
+# to the end, without a terminal, and beside it one on a terminal
 
-my $said = qx($^X @command 2>&1);
+my ($pid, $screen) = on_terminal($^X, command($played));
+my $said = '';
+open my $out, '-|', "$^X @command 2>&1" or die "fork: $!";
+while (1) {
+    $screen->();
+    next if !IO::Select->new($out)->can_read(0.2);
+    sysread $out, $said, 4096, length $said or last;
+}
+close $out;
 is($?, 0, 'the limit held') or diag $said;
 
+like($said, qr/\AOpen http:\/\/127\.0\.0\.1:$port\/\S+\n/, 'page first');
 like($said, qr/^ +\d+ s +\d+\/s answered/m, 'progress shown');
 like($said, qr/^ +node a +node b +fleet$/m, 'table headed');
 like($said, qr/^  requests +[1-9]\d* +[1-9]\d* +[1-9]\d*$/m,
@@ -59,7 +68,7 @@ unlike($said, qr/The fleet is up/, 'no invitation to play');
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
 like($said, $_, "as in the README: $_") for quoted();
-is_deeply([left()], [], 'nothing left');
+is_deeply([left($port)], [], 'nothing left');
 
 # ports that are taken
 
@@ -69,7 +78,7 @@ $said = qx($^X @command 2>&1);
 is($? >> 8, 2, 'busy port refused');
 is($said, 'make run: port ' . ($port + 1) . ' is in use, nothing was '
     . "started; \"make run PORT=9000\" takes other ones\n", 'port named');
-is_deeply([left()], [], 'nothing started');
+is_deeply([left($port)], [], 'nothing started');
 close $taken;
 
 $said = qx(PORT=high $^X $command[0] 2>&1);
@@ -78,22 +87,41 @@ like($said, qr/PORT must be a number from 1 to 65525, not "high"/,
 
 # ended from outside, under load
 
+my @fleet = map {
+    my $pid = open my $from, '-|', $^X, command($_) or die "fork: $!";
+    { port => $_, pid => $pid, from => $from }
+} @ended;
 for my $signal (qw(INT TERM HUP KILL)) {
-    my $pid = open my $from, '-|', $^X, @command or die "fork: $!";
+    my ($port, $pid, $from) = @{ shift @fleet }{qw(port pid from)};
     while (<$from>) { last if /answered/ }
-    cmp_ok(scalar left(), '>', 5, 'a fleet is up');
+    cmp_ok(scalar left($port), '>', 5, 'a fleet is up');
     kill $signal, $pid;
-    eventually { !left() } "nothing left after SIG$signal";
+    # soon: it would end by itself
+    eventually { $screen->(); !left($port) } "nothing left after SIG$signal", 4;
     close $from;
 }
 
-# a terminal: up until Ctrl-C
+# the terminal: up until Ctrl-C
 
-my ($pid, $screen) = on_terminal($^X, @command);
 eventually { $screen->() =~ /The fleet is up.*at once/s }
     'a fleet to play with', 60 or kill 'TERM', $pid;
-is(eval { $t->client->get("http://127.0.0.1:$port/reports/")->status }, 200,
+is(eval { $t->client->get("http://127.0.0.1:$played/reports/")->status }, 200,
     'a node answers');
+
+# the page, at both nodes, and a limit that is set by it
+
+my ($page) = $screen->() =~ /^Open (\S+)/m;
+like($screen->(), qr/^Open \Q$page\E\r?\n.*\n.*at once/m, 'page last');
+for my $at ($played, $played + 1) {
+    my $url = $page =~ s/:$played/:$at/r or die $page;
+    my $answer = $t->client->get($url);
+    is($answer->status, 200, "page at $at");
+    like($answer->header('Content-Type'), qr/^text\/html/, "HTML at $at");
+}
+my ($order) = $screen->() =~ tr/\r//dr =~ /^  (curl -X PATCH.*\\\n.*)$/m;
+my $back = $order =~ s/5/null/r;
+like(qx($order 2>&1), qr/"limit":5\b/, 'limit set') or diag $order;
+like(qx($back 2>&1), qr/"limit":$limit\b/, 'limit set back');
 
 # what it prints to try with a Redis that hangs
 
@@ -104,7 +132,7 @@ is_deeply([ map { $_->[0] } @answers ], [(200) x 9], 'answers without Redis')
 cmp_ok($_->[1], '<', 0.7, 'an answer at once') for @answers;
 
 $screen->("\cC");
-eventually { $screen->(); !left() } 'nothing left after Ctrl-C';
+eventually { $screen->(); !left($played) } 'nothing left after Ctrl-C';
 waitpid $pid, 0;
 is($?, 0, 'no failure') or diag $screen->();
 unlike($screen->(), qr/^[^\r\n]{81}/m, '80 columns');
@@ -113,14 +141,26 @@ done_testing();
 
 ###############################################################################
 
+sub command {
+    my ($port) = @_;
+    return "$FindBin::Bin/../run/fleet.pl", "--port=$port", '--seconds=2';
+}
+
+# So many, with two more for each.
 sub free_ports {
-    while (1) {
+    my ($n) = @_;
+    my (@ports, %taken);
+    while (@ports < $n) {
         my $port = Dsem::Test->free_port;
-        return $port if 3 == grep {
-            IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1,
-                LocalPort => $port + $_, ReuseAddr => 1)
-        } 0, 1, 10;
+        my @three = map { $port + $_ } 0, 1, 10;
+        next if 3 != grep {
+            !$taken{$_} && IO::Socket::INET->new(LocalAddr => '127.0.0.1',
+                Listen => 1, LocalPort => $_, ReuseAddr => 1)
+        } @three;
+        push @ports, $port;
+        @taken{@three} = (1) x 3;
     }
+    return @ports;
 }
 
 # What the README shows of it, with any numbers.
@@ -154,8 +194,9 @@ sub on_terminal {
     };
 }
 
-# Command lines of processes of this fleet.
+# Command lines of processes of the fleet with this port.
 sub left {
+    my ($port) = @_;
     return grep { m{--port=$port\b|build/run/$port/} }
         map { slurp("/proc/$_/cmdline") =~ tr/\0/ /r }
         grep { $_ != $$ } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';

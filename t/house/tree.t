@@ -49,7 +49,7 @@ my %lua = map { s{^\Q$root\E/}{}r => slurp($_) }
     glob "$root/lua/*.lua $root/lua/include/*.lua";
 my %perl = map { s{^\Q$root\E/}{}r => slurp($_) }
     split /\n/, `find $root/t -name '*.t' -o -name '*.p[lm]'`;
-my %fuzz = map { s{^\Q$root\E/}{}r => slurp($_) } glob "$root/t/fuzz/*.[ch]";
+my %fuzz = map { s{^\Q$root\E/}{}r => slurp($_) } glob "$root/t/fuzz/*.[ch] $root/t/api/*.c";
 
 cmp_ok scalar(keys %c), '>', 20, 'module found';
 cmp_ok scalar(keys %lua), '>', 8, 'scripts found';
@@ -197,7 +197,9 @@ none('plain subjects', lines(qr/\b(?:who|whoever|nobody|somebody)\b/i,
 opendir my $dir, $root or die "$root: $!";
 none('nothing else at the top',
     grep { !$TOP{$_} && !/^\.\.?$/ } sort readdir $dir);
-none('nothing generated beside the sources', grep { !/\.[ch]$/ && !-d }
+none('nothing generated beside the sources', grep {
+        !/\.[ch]$/ && !m{/page\.(?:awk|html)$} && !-d
+    }
     glob "$root/ngx_module/* $root/ngx_module/*/*");
 
 done_testing();

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -26,6 +26,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_redis_timeout 2s;
+    dsem_lease 2s;
     dsem_reuse off;
     add_header X-Told "$dsem_status $dsem_name $dsem_limit" always;
     server {

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($LEASE, $LINGER, $DELAY) = (5, 2, 0.5);
+my ($LEASE, $LINGER, $DELAY) = (4, 2, 0.5);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
@@ -30,7 +30,7 @@ http {
     dsem_redis_timeout 3s;
     dsem_node %%NODE%%;
     dsem_reuse off;
-    dsem_lease 5s;
+    dsem_lease 4s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /leaves {

@@ -47,7 +47,7 @@ for my $node (@nodes) {
     # requests admitted before the first reload end
     wait_for { held() <= 5 && $up->now <= 5 } 15, 'the new limit in force';
     $up->reset;
-    wait_for { $up->served > 200 } 30, 'the load to go on';
+    wait_for { $up->served > 100 } 30, 'the load to go on';
     is $up->peak, 5, "$name reloaded: new limit for all";
 }
 

@@ -52,7 +52,7 @@ for my $node (@nodes) {
     $node->reload($conf =~ s/limit=5/limit=12/r);
     wait_for { $up->peak('api') == 12 } 15, 'the new limit' if $last;
     $up->reset;
-    wait_for { $up->served > 200 } 30, 'the load to go on';
+    wait_for { $up->served > 100 } 30, 'the load to go on';
     is $up->peak('api'), $last ? 12 : 5, $node->name . ' reloaded: '
         . ($last ? 'new limit for all' : 'old limit for all');
 }

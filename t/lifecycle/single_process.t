@@ -13,6 +13,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -36,7 +37,8 @@ http {
 EOF_CONF
 my $limited = $conf
     =~ s/(server \{)/dsem_redis %%REDIS%%; dsem_node %%NODE%%;\n    $1/r
-    =~ s/(proxy_pass)/dsem api limit=3 queue=100 timeout=10s;\n$1/r;
+    =~ s/(proxy_pass)/dsem api limit=3 queue=100 timeout=10s;\n$1/r
+    =~ s{(location)}{location /dsem/ { dsem_api; }\n$1}r;
 
 sub sessions { $t->state->session_count }
 
@@ -46,6 +48,10 @@ my $result = $t->load(urls => [ $node->url('/single') ], clients => 20,
 is_deeply $result->{statuses}, { 200 => 150 }, 'all requests served';
 is $up->peak, 3, 'limit reached, never exceeded';
 is sessions(), 1, 'one session';
+my $counted = decode_json($node->get('/dsem/semaphores')->body);
+my $local = $counted->{semaphores}[0]{local};
+is $local->{passed} + $local->{queued}, 150, 'all requests counted';
+is $local->{in_use}, 0, 'no permit in use';
 $node->quit;
 is sessions(), 0, 'session removed on exit';
 

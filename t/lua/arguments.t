@@ -26,7 +26,10 @@ my @who = ($one->name, 1, 77);
 my %argv = (
     hello => [ $one->name, 2, 77, $gen, 5, 5000, 2, 9, 'a1' ],
     configure => [ @who, 'a1', 0, 1, 2, 'api', 3, 'web', 4 ],
-    beat => [ @who, $gen, 5000 ],
+    beat => [ @who, $gen, 5000, 'api 3 web 12' ],
+    inspect => [ @who, 9, 5000, 'api' ],
+    names => [ @who, 0 ],
+    order => [ @who, 'api', 3, 1 ],
     bye => [ @who, $two->name, 5000 ],
     declared => [ @who ],
     declare => [ @who, 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
@@ -46,7 +49,11 @@ my %bad = (
         \@positive, \@count, \@count, undef ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
         [ $big, -1, 0, 3, 17 ], undef, \@count, undef, \@count ],
-    beat => [ \@session, \@positive, \@count, \@count, \@positive ],
+    beat => [ \@session, \@positive, \@count, \@count, \@positive, undef ],
+    inspect => [ \@session, \@count, \@count, [ $big, -1, 0, 1025 ],
+        [ $big, -1, 3600001 ], undef ],
+    names => [ \@session, \@count, \@count, [ -1, '1' x 20 ] ],
+    order => [ \@session, \@positive, \@count, undef, undef, [ $big, -1, 2 ] ],
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],
     declare => [ \@session, \@positive, (\@count) x 4, [ $big, -1, 3 ],
@@ -103,26 +110,52 @@ for my $script (sort keys %argv) {
     }
 }
 
-# ids and names of other characters
+# ids, names and lists of other characters
+my @names = ('', 'a b', 'a{0}', "a\n", 'a;b', 'x' x 201);
 for (
     [ hello => 9, '', 'x', 'a 1', "a1\n", '--' ],
     [ configure => 4, '', 'x', 'a 1', "a1\n", '--' ],
-    [ configure => 8, '', 'a b', 'a{0}', "a\n", 'a;b' ],
+    [ configure => 8, @names ],
+    [ inspect => 6, @names ],
+    [ order => 4, @names ],
+    [ order => 5, '', 'x', $big, 1e9 + 1, -1, '1e3', ' 1', '1 ', '==', '--',
+        "=\n", '1' x 400 ],
+    [ order => 6, '-', '=0', '' ],
+    [ beat => 6, 'x', 'api', 'api 3 web', 'api -3', ' api 3', 'api 3 ',
+        'api  3', "api 3\n", 'api 3;', 'a{0} 3', 'api x', 'api 1e3',
+        'api 3 x web 4', 'api 12345678901', "api 3\0", '3', 'x' x 201 . ' 3',
+        join ' ', map { "n$_ 1" } 1 .. 65 ],
 ) {
     my ($script, $slot, @values) = @$_;
     my @wrong = grep {
         my @argv = @{ $argv{$script} };
         $argv[$slot - 1] = $_;
-        eval { $scripts->run($script, [ $scripts->keys_of($script) ], @argv) };
+        eval { $scripts->run($script, [ $scripts->keys_of($script, 'api') ],
+            @argv) };
         $@ !~ /DSEM argument $slot is not/;
     } @values;
     is_deeply \@wrong, [], "$script: bad text $slot refused";
 }
 
+# the optional argument of bye, and names and keys that do not agree
+for (
+    [ bye => 'argument 6', [], 'x', '', 2, -1 ],
+    [ inspect => 'argument 7', [], 'web' ],
+    [ inspect => 'argument 7', [ 'web' ] ],
+    [ inspect => 'keys', [ ('api') x 32 ], ('api') x 32 ],
+) {
+    my ($script, $what, $names, @more) = @$_;
+    my @keys = $scripts->keys_of($script, 'api', @$names);
+    eval { $scripts->run($script, \@keys, @{ $argv{$script} }, @more) };
+    like $@, qr/DSEM $what (?:is|are) not/, "$script: $what refused";
+}
+
 is $scripts->dump, $before, 'nothing written';
 
 # valid arguments would have written
-for my $script (qw/beat bye configure declare declared syncs sync hello/) {
+for my $script (qw/inspect names order beat bye configure declare declared syncs
+    sync hello/)
+{
     my @keys = $scripts->keys_of($script, 'api');
     ok eval { $scripts->run($script, \@keys, @{ $argv{$script} }) },
         "$script: good ones accepted";

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A bye removes a session at once, in O(1), whatever the session holds. Its
-# semaphores are not touched; the next ask for its permits finds them free.
+# semaphores are not touched; the next ask for its permits finds them free. That
+# of an operator may leave a session alone that is heard from.
 
 use warnings;
 use strict;
@@ -38,5 +39,28 @@ $two->bye($three);
 is $two->ask('quiet', 2, limit => 3, queue => 0), 'granted',
     'permits free without queue';
 is $two->sync('quiet')->{in_use}, 1, 'only live sessions counted';
+
+# by an operator
+my ($four, $five) = map { $scripts->session($_)->enter } qw/four five/;
+$scripts->pass(1500, $two);
+my $entries = keys %{ $scripts->state->entries };
+is $two->bye($four, 1)->{removed}, 2, 'heard from: stays';
+is $four->ask('own', 1), 'granted', 'and goes on';
+$scripts->pass(1000, $two);
+is $two->bye($four, 1)->{removed}, 1, 'silent: removed';
+is $four->hello->{status}, 'gone', 'and barred';
+is $two->bye($two, 1)->{removed}, 2, 'heard from, itself';
+$five->beat;
+is $two->bye($five, 0)->{removed}, 1, 'forced: removed';
+is $five->ask('api', 1), 'resync', 'removed session unknown';
+is keys %{ $scripts->state->entries }, $entries, 'two bars';
+for my $careful (0, 1) {
+    is $two->bye($scripts->session('none'), $careful)->{removed}, 0,
+        "unknown session, $careful";
+    is $two->bye($five, $careful)->{removed}, 0, "barred session, $careful";
+}
+is keys %{ $scripts->state->entries }, $entries, 'no bar for unknown ones';
+is $two->bye($scripts->session('none'))->{removed}, 0, 'dead worker: unknown';
+is keys %{ $scripts->state->entries }, $entries + 1, 'and barred';
 
 $scripts->done;

@@ -16,8 +16,10 @@ use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $t = $scripts->t;
+my @scripts = qw/hello declare declared beat bye sync syncs configure inspect names
+    order/;
 
-for my $script (qw/hello declare declared beat bye sync syncs configure/) {
+for my $script (@scripts) {
     open my $file, '<', "$FindBin::Bin/../../lua/$script.lua" or die $!;
     my $text = do { local $/; <$file> };
     my ($head, $body) = $text =~ /\A((?:--[^\n]*\n)+)(.*)\z/s;
@@ -26,7 +28,8 @@ for my $script (qw/hello declare declared beat bye sync syncs configure/) {
         my %named = map { $_ => 1 } $head =~ /${kind}\[(\d+)\]/g;
         my %used = map { $_ => 1 } $body =~ /${kind}\[(\d+)\]/g;
         if ($kind eq 'ARGV') {
-            $used{$_} = 1 for $body =~ /(?:integer|session_name|configuration_id)\((\d+)/g;
+            $used{$_} = 1 for $body =~ /(?:integer|session_name|configuration_id
+                |encoded_name|idle_argument)\((\d+)/xg;
         }
         is_deeply [ grep { !$named{$_} } sort keys %used ], [],
             "$script: $kind named";
@@ -43,9 +46,9 @@ for my $script (qw/hello declare declared beat bye sync syncs configure/) {
 SKIP: {
     my $luacheck = 'luacheck --std lua51 --globals redis KEYS ARGV'
         . ' --ignore 211 --no-cache --codes';
-    skip 'no luacheck', 8 if system 'luacheck --version >/dev/null 2>&1';
+    skip 'no luacheck', scalar @scripts if system 'luacheck --version >/dev/null 2>&1';
 
-    for my $script (qw/hello declare declared beat bye sync syncs configure/) {
+    for my $script (@scripts) {
         my $path = $t->dir . "/$script.lua";
         open my $file, '>', $path or die $!;
         print {$file} $t->script($script);

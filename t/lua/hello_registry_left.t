@@ -16,11 +16,14 @@ use Dsem::Scripts;
 use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
-$scripts->meta('clock', 1000000);
 my $one = $scripts->session('one')->enter;
+$scripts->advance(1_000_000);
+$one->enter;
 my $two = $scripts->session('two')->enter;
 
 is $one->beat->{live}, 2, 'two sessions live';
+cmp_ok $scripts->state->lease_end($two->name), '>', 1_000_000,
+    'leases of a clock that ran long';
 $scripts->state->delete_shard;
 
 is $one->ask('api', 1), 'resync', 'ask without generation refused';
@@ -30,6 +33,8 @@ is $one->beat->{status}, 'resync', 'beat refused';
 is $one->hello->{recovery}, 5000, 'state counted as lost';
 is $one->{gen}, $scripts->meta('gen'), 'new generation';
 is $scripts->state->session_count, 1, 'registry rebuilt';
+cmp_ok $scripts->state->lease_end($one->name), '<', 10_000,
+    'lease of the new clock';
 is $one->beat->{live}, 2, 'missing session counted';
 is $two->beat->{status}, 'resync', 'other session rejected';
 

@@ -40,6 +40,8 @@ for my $name (sort keys %state) {
         is $one->ask('api', 1), 'resync', "$name: ask refused";
         is $one->configure('-')->{status}, 'resync',
             "$name: configure refused";
+        is $one->order('api', 5, 1)->{status}, 'resync',
+            "$name: order refused";
         is $one->bye->{status}, 'ok', "$name: bye has no effect";
         is $scripts->dump, $before, "$name: nothing written";
     }

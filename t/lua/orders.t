@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # The operator's order overrides the limit of the asks, keeps the counts, and
-# can pause: asks wait while paused, limit 0 refuses.
+# can pause: asks wait while paused, limit 0 refuses. Idle permits above it are
+# recalled, a malformed order is ignored.
 
 use warnings;
 use strict;
@@ -50,4 +51,65 @@ is $two->sync('api')->{limit}, 3, 'configured limit applied again';
 $scripts->order('else', 9);
 is $two->ask('api', 8, limit => 1), 'queued', 'other name unaffected';
 
+# idle permits: above the limit from the largest holder, while paused all
+my %arg = (limit => 4, keep => 1);
+my $three = $scripts->session('three')->enter->listen;
+$two->listen;
+$three->sync('idle', %arg, ask => [ [1], [2] ]);
+$one->sync('idle', %arg, ask => [ [1] ]);
+$two->sync('idle', limit => 4, ask => [ [1] ]);
+$two->sync('idle', limit => 4);
+is_deeply told(), [ '', '', '' ], 'limit kept: no recall';
+$scripts->order('idle', 3);
+$two->sync('idle', limit => 4);
+is_deeply told(), [ '', '', 'recall idle 1' ], 'over the limit: recall';
+$three->sync('idle', %arg);
+told();
+$one->sync('idle', %arg);
+$scripts->order('idle', 9, 1);
+$two->sync('idle', limit => 4);
+is_deeply told(), [ 'recall idle 1', '', 'recall idle 1' ],
+    'paused: recall of all';
+$two->sync('idle', limit => 4);
+is_deeply told(), [ '', '', '' ], 'recalled once';
+
+# malformed
+for my $text ('', '5', '5 2', '5  0', ' 5 0', '5 0 ', 'x 0', '-1 0', '1e2 0',
+    '1000000001 0', 'x' x 70)
+{
+    $scripts->state->order('bad', $text);
+    my $reply = $two->sync('bad', limit => 4, ask => [ [9] ], release => 0);
+    is "$reply->{limit} $reply->{asked}{9}{verdict}", '4 granted',
+        "'$text' ignored";
+    is_deeply [ $two->messages ], [ 'order bad 1 ' . substr $text, 0, 64 ],
+        'and told';
+    $two->sync('bad', limit => 4, release => 1);
+    $two->messages;
+}
+$scripts->order('bad', 3, 0);
+is $two->sync('bad', limit => 4)->{limit}, 3, 'mended';
+is_deeply [ $two->messages ], [], 'nothing told';
+
+# permits of ended sessions
+$three->sync('gone', limit => 9, ask => [ map { [ $_ ] } 1 .. 5 ]);
+$one->sync('gone', limit => 9, ask => [ [1], [2] ]);
+$one->hello;
+$one->declared;
+$two->bye($three);
+$two->sync('gone', limit => 9);
+is_deeply [ $two->messages ], [ 'reclaimed gone 1 5' ], 'reclaimed told';
+$two->sync('gone', limit => 9);
+is_deeply [ $two->messages ], [], 'once';
+is $scripts->state->held('gone'), 0, 'older epoch: not counted as such';
+
+my $four = $scripts->session('four')->enter;
+$four->sync('gone', limit => 9, ask => [ [1], [2] ]);
+$two->bye($four);
+$one->hello;
+$one->messages;
+$one->declare('gone', held => 1, limit => 9);
+is_deeply [ $one->messages ], [ 'reclaimed gone 3 2' ], 'told by declare';
+
 $scripts->done;
+
+sub told { return [ map { join ' ', $_->messages } $one, $two, $three ] }

@@ -19,7 +19,8 @@ my $one = $scripts->session('one');
 my $two = $scripts->session('two')->enter;
 my %argv = (
     hello => [ 0, 5, 5000 ],
-    beat => [ 0, 5000 ],
+    beat => [ 0, 5000, '' ],
+    order => [ 'api', 7, '=' ],
     configure => [ 'a1', 0, 1, 1, 'api', 3 ],
     bye => [ $two->name, 5000 ],
     declared => [],
@@ -40,7 +41,7 @@ sub reply {
     return $Dsem::Scripts::STATUS[ $reply->[3] ], scalar @$reply;
 }
 
-for my $script (qw/sync declare declared beat configure/) {
+for my $script (qw/sync declare declared beat configure order/) {
     is_deeply [ reply($script, 1, 9007199254740992, @{ $argv{$script} }) ],
         [ 'resync', 4 ], "$script: refused";
 }
@@ -56,7 +57,7 @@ is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
 is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
     'configure: ok';
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
-is_deeply [ reply('beat', 3, 4, $gen, 5000) ], [ 'ok', 9 ], 'beat: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000, '') ], [ 'ok', 10 ], 'beat: ok';
 
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
@@ -64,6 +65,9 @@ is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
 is_deeply [ reply('sync', 3, 6, "$gen 4 1 0 0 1 0", 'api', '11 1 0 9') ],
     [ 'ok', 12 + 3 + 1 ], 'sync: second one granted';
 
+is_deeply [ reply('order', 3, 7, 'api', 3, '=') ], [ 'ok', 13 ], 'order: ok';
+is_deeply [ reply('order', 3, 7, 'api', '-', '=') ], [ 'ok', 13 ],
+    'order: ended';
 is_deeply [ reply('syncs', 3, 8, "$gen", 'api', '4 1 0 1', '12 1 0 9') ],
     [ 'ok', 4 + 1 ], 'syncs: ok, left alone';
 
@@ -71,7 +75,7 @@ $scripts->redis->cmd('SET', $scripts->state->semaphore_key('api'), 'foreign');
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
-is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 4 ], 'bye: ok';
+is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 5 ], 'bye: ok';
 is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 0, 0, 'a1') ],
     [ 'gone', 4 ],
     'hello: gone';

@@ -46,7 +46,7 @@ EOF_CONF
 my @fleet = ($t->node('near', $conf),
     $t->node('far', $conf, REDIS => $far->address));
 
-my $seconds = (6, 20, 300)[ $ENV{DSEM_LONG} || 0 ];
+my $seconds = (4, 20, 300)[ $ENV{DSEM_LONG} || 0 ];
 my $load = $t->load_start(urls => [ map { $_->url('/killed') } @fleet ],
     clients => 40, seconds => $seconds, keepalive => 1);
 

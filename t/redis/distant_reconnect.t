@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 3);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $far = $t->proxy($redis->address);
@@ -29,6 +29,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 400ms;
     dsem_redis_timeout 3s;
+    dsem_lease 3s;
     dsem_node %%NODE%%;
     dsem_reuse off;
     dsem_on_error reject;
@@ -47,7 +48,7 @@ is $node->get('/?t=1')->status, 200, 'request served';
 for my $round (1 .. 3) {
     # the connection has been good for a heartbeat
     my $now = now;
-    wait_for { now > $now + 1.5 } 15, 'a heartbeat';
+    wait_for { now > $now + 0.9 } 15, 'a heartbeat';
     my ($lost) = scalar $node->grep_log(qr/lost \(/);
     $far->reset;
     my @asked = map { $node->begin('/?t=1') } 1 .. 4;

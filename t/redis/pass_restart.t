@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 8);
+my $t = Dsem::Test->new(lease => 4);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
@@ -27,7 +27,7 @@ http {
     dsem_redis_connect_timeout 200ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
-    dsem_lease 8s;
+    dsem_lease 4s;
     dsem_on_error pass;
     server {
         listen 127.0.0.1:%%PORT%%;

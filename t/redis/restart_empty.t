@@ -49,7 +49,7 @@ sub survives {
     wait_for { $up->now == 3 } 15, 'long requests';
     my $load = $t->load_start(
         urls => [ map { $_->url('/declared') } @fleet ],
-        clients => 10, seconds => $LEASE + 2.5);
+        clients => 10, seconds => $LEASE + 1.2);
     wait_for { $up->peak == $LIMIT && $up->served > 5 } 15, 'load';
 
     $lose->();

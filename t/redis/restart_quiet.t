@@ -30,7 +30,7 @@ http {
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
-    dsem_reuse 5s;
+    dsem_reuse 3s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -46,14 +46,16 @@ sub restarted {
     my ($down, $name) = @_;
     $up->reset;
     my $load = $t->load_start(urls => \@urls, rate => $RATE, seconds => 3600);
-    wait_for { $up->served > 3 * $RATE } 15, 'load';
+    # one that has none waits for Redis
+    wait_for { (grep { $_->{held} } values %{ $t->state->accounts('api') })
+        == 6 } 15, 'a permit in each worker';
 
     my $lost = now;
     $redis->kill;
     wait_for { now - $lost > $down } 5, 'the outage';
     $redis->start;
     my $back = now;
-    wait_for { now - $back > 3 } 10, 'three seconds';
+    wait_for { now - $back > 2.2 } 10, 'longer than a request waits';
 
     my $result = $load->stop->wait;
     is_deeply [ keys %{ $result->{statuses} } ], [200],

@@ -13,6 +13,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 1);
@@ -37,6 +38,9 @@ http {
             dsem lost limit=4 queue=100 timeout=20s;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /dsem/ {
+            dsem_api;
+        }
         location /other {
             dsem other limit=2 queue=100 timeout=20s;
             proxy_pass http://%%UPSTREAM%%;
@@ -51,6 +55,22 @@ sub of {
 }
 
 sub overage { return map { $_->grep_log(qr/\[warn\].*overage/) } $one, $two }
+
+# permits, by the nodes' counters and by their logs
+sub overage_counted {
+    my $permits = 0;
+    for my $node ($one, $two) {
+        my $all = decode_json($node->get('/dsem/semaphores')->body);
+        $permits += $_->{local}{overage} for @{ $all->{semaphores} };
+    }
+    return $permits;
+}
+
+sub overage_logged {
+    my $permits = 0;
+    $permits += $_ for map { /overage of (\d+) permits/ } overage();
+    return $permits;
+}
 
 # no request asks: a worker that only holds compares counts once a lease
 
@@ -73,6 +93,8 @@ cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
 cmp_ok $up->peak('lost'), '>', $LIMIT, 'limit really exceeded';
 eventually { of('lost', 'held') == $up->now('lost') } 'whole overage counted';
 eventually { overage() } 'overage logged';
+eventually { overage_counted() == overage_logged() }
+    'overage in the counters';
 $up->release_nonce($other->nonce);
 is $up->now('other'), 0, 'other: request ended';
 is $other->wait->status, 200, 'other: request served';

@@ -57,7 +57,7 @@ EOF_CONF
 
 eventually { $node->get('/?t=1')->status == 200 } 'request served';
 wait_for { $t->state->session_count == 1 } 30, 'the session';
-for my $round (1 .. 3) {
+for my $round (1 .. 2) {
     $node->clear_logs;
     $proxy->freeze;
     eventually { $node->grep_log(qr/unavailable \(no reply in time\)/) }

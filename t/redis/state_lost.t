@@ -57,7 +57,7 @@ sub survives {
     wait_for { $t->state->session_count == 3 } 15, 'all sessions';
     my @long = map { $_->begin('/emptied?hang=1') } @fleet;
     wait_for { $up->now == 2 } 15, 'long requests';
-    my $load = $t->load_start(clients => 8, seconds => $LEASE + 2.3,
+    my $load = $t->load_start(clients => 8, seconds => $LEASE + 1.6,
         urls => [ map { $_->url('/emptied') } @fleet ]);
     wait_for { $up->peak == 4 && $up->served > 5 } 15, 'load';
 

@@ -97,14 +97,9 @@ my %cause = (
         qr/^connect failed: Not a directory$/ ],
     'silent' => [ $stuck->address, qr/^no reply in time$/ ],
 );
-for my $name (sort keys %cause) {
-    my ($address, $re) = @{ $cause{$name} };
-    my $lost = $t->node($name =~ s/ /_/gr, $conf, REDIS => $address);
-    eventually { cause($lost) } "$name: error at the stock level";
-    like cause($lost), $re, "$name: cause";
-    $lost->quit;
-}
-
+# all at once: each takes the time to connect
+my %lost = map { $_ => $t->node(s/ /_/gr, $conf, REDIS => $cause{$_}[0]) }
+    keys %cause;
 SKIP: {
     skip 'only root can let workers be another user', 2 if $> != 0;
     my $closed = "$dir/closed";
@@ -115,10 +110,13 @@ SKIP: {
         Dsem::Node::Conf::load_module(),
         'error_log %%DIR%%/error.log info;', 'pid %%DIR%%/nginx.pid;';
     $as_nobody =~ s/%%GLOBALS%%/$globals/;
-    my $lost = $t->node('denied', $as_nobody, REDIS => "unix:$closed/x.sock");
-    eventually { cause($lost) } 'denied: error at the stock level';
-    is cause($lost), 'connect failed: Permission denied', 'denied: cause';
-    $lost->quit;
+    $lost{denied} = $t->node('denied', $as_nobody,
+        REDIS => "unix:$closed/x.sock");
+    $cause{denied}[1] = qr/^connect failed: Permission denied$/;
+}
+for my $name (sort keys %lost) {
+    eventually { cause($lost{$name}) } "$name: error at the stock level";
+    like cause($lost{$name}), $cause{$name}[1], "$name: cause";
 }
 
 # what replies in time is not what connects in time

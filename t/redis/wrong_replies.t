@@ -136,6 +136,8 @@ my %lies = (
 
 package Liar;
 
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
+
 sub new {
     my ($class, $listen, $target, $lies) = @_;
     my $self = bless { target => $target, lies => $lies, accepted => 0 },
@@ -143,6 +145,7 @@ sub new {
     $self->{accept} = EV::io($listen, EV::READ(), sub {
         my $client = $listen->accept or return;
         my $server = IO::Socket::INET->new($self->{target}) or return;
+        setsockopt $_, IPPROTO_TCP, TCP_NODELAY, 1 for $client, $server;
         $self->{accepted}++;
         my $pair = { client => $client, server => $server, in => '' };
         $self->{pair}{$pair} = $pair;
@@ -261,7 +264,10 @@ for (
     for (1 .. 3) {
         my $began = now;
         $liar->call('lie', $name, -1, $match);
-        $redis->client_kill if $match eq $HELLO;
+        if ($match eq $HELLO) {
+            $redis->client_kill;
+            wait_for { $liar->call('told') } 15, 'a hello';
+        }
         ($asked, $again) = map { $node->get('/lied') } 1, 2;
         $told = $liar->call('told');
         $slow = $told / 30 < now - $began;

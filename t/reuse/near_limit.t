@@ -29,7 +29,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_reuse 5s;
+    dsem_reuse 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {

@@ -44,7 +44,7 @@ sub state { return $t->state->figure('api', $_[0]) }
 # requests without a break, which hardly ever ask
 
 my $load = $t->load_start(urls => [$node->url('/?t=5')], clients => 4,
-    seconds => 6, keepalive => 1);
+    seconds => 60, keepalive => 1);
 wait_for { $up->served > 50 } 15, 'the load';
 
 order('- 1');
@@ -60,8 +60,11 @@ $up->reset;
 wait_for { $up->served > 20 } 15, 'one at a time';
 is($up->peak, 1, 'lower limit kept');
 $t->state->drop_orders;
+eventually { $up->peak == 4 } 'no order: all at once again', 5;
+my $served = $up->served;
+wait_for { $up->served > $served + 100 } 15, 'the load to go on';
 
-my $result = $load->wait;
+my $result = $load->stop->wait;
 is_deeply([keys %{ $result->{statuses} }], [200], 'no request refused');
 
 $t->done;

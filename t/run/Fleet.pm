@@ -109,6 +109,14 @@ sub url {
     return 'http://127.0.0.1:' . $self->port_of($name);
 }
 
+# The page of the API, as conf.example has it.
+sub page {
+    my ($self, $name) = @_;
+    my ($path) = $self->{text} =~ /^\s*location (\S+) \{[^}]*\bdsem_api\b/m
+        or croak 'conf.example has no location with "dsem_api"';
+    return $self->url($name) . $path;
+}
+
 # Requests waiting in the whole fleet, by Redis. Undefined while Redis does not
 # reply: the user may have stopped it.
 sub waiting {

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # make run: starts a small fleet on this machine, demonstrates under load that
-# its limit holds, and on a terminal leaves the fleet running until Ctrl-C.
+# its limit holds, and on a terminal leaves the fleet running until Ctrl-C. The
+# page with which the nodes show the fleet is printed first and last.
 #
 #   fleet.pl [--port=8080] [--seconds=10]
 #

@@ -12,9 +12,10 @@ use Carp qw(croak);
 
 use Dsem::Wait qw(wait_for);
 
-# The owner of a line "file:function [object file]".  hiredis is linked into
-# the module.
+# The owner of a line "file:function [object file]"; an inlined function of
+# another file has no object file.  hiredis is linked into the module.
 my @OWNER = (
+    [qr/:ngx_http_dsem_/, 'dsem'],
     [qr/:ngx_.*\[.*ngx_http_dsem/, 'dsem'],
     [qr/\[.*(?:ngx_http_dsem|hiredis)/, 'hiredis'],
     [qr/\[.*nginx/, 'nginx'], [qr/\[./, 'libc'],
@@ -66,7 +67,7 @@ sub counted {
         $count =~ tr/,//d;
         $n{all} //= $count;
         next if $count == $n{all};
-        my ($owner) = grep { $object =~ /$_->[0].*\]$/ } @OWNER;
+        my ($owner) = grep { $object =~ $_->[0] } @OWNER;
         $n{ $owner->[1] } += $count if $owner;
     }
     return %n;

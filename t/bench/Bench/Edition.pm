@@ -89,7 +89,8 @@ sub declared {
 
 sub beat {
     my ($self, $session) = @_;
-    return $self->by_session('beat', $session, GEN, $session->{lease});
+    return $self->by_session('beat', $session, GEN, $session->{lease},
+        $self->idle);
 }
 
 # lease: of the bar, in ms
@@ -202,6 +203,9 @@ sub order_field { my ($self, $name) = @_; return $self->key('orders'), $name }
 # an argument of hello
 sub run_id { 'f00' }
 
+# an argument of beat
+sub idle { () }
+
 # work that a call has left is done at the next check
 sub more { 0 }
 
@@ -221,7 +225,8 @@ sub folder { "$Dsem::Test::ROOT/lua" }
 sub registry_keys {
     my ($self, $script) = @_;
     return $self->key if $script eq 'configure';
-    return $self->key, $self->key('sessions'), $self->key('census');
+    return $self->key, $self->key('sessions'), $self->key('census'),
+        $script eq 'beat' ? $self->key('idle') : ();
 }
 
 sub sync_keys {
@@ -263,6 +268,8 @@ sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }
 
 # the script asks for it
 sub run_id { () }
+
+sub idle { '' }
 
 sub more { my ($self, $reply) = @_; return $reply->[11] }
 

@@ -2,17 +2,21 @@ package Bench::Quiet;
 
 # The cost of a cap that is not reached: one node, enough clients to keep it
 # busy, a backend that responds at once, a limit above the number of clients.
+# The cost of the API beside it: the subject with reuse is measured twice in a
+# round, once while clients poll its semaphores.
 #
 # Called by: bench.pl.
 
 use strict;
 use warnings;
 
+use Bench::Poller;
 use Bench::Proc;
 use Bench::Stats qw(median);
 use Bench::Subject;
 use Bench::Wrk;
-use Dsem::Wait qw(wait_for);
+use Dsem::Client;
+use Dsem::Wait qw(now wait_for);
 
 use Time::HiRes qw(sleep);
 
@@ -20,6 +24,9 @@ use constant {
     CLIENTS => 64,
     CASE => { name => 'quick', limit => 1000, queue => 100,
         path => '/quick' },
+    # the API shows these too
+    OTHERS => [map { +{ name => "other$_", limit => 1000, queue => 100,
+        path => '/quick' } } 1 .. 4],
     SUBJECTS => [qw(plain limit_conn limit_conn_again reuse no_reuse lua
         haproxy)],
 };
@@ -29,7 +36,8 @@ sub new {
     my $self = bless { stage => $stage, backend => $backend, workers => 1,
         %opt, seen => {} }, $class;
     $self->{subjects} = [ map {
-        Bench::Subject->start($stage, $_, nodes => 1, cases => [CASE],
+        Bench::Subject->start($stage, $_, nodes => 1,
+            cases => [CASE, @{ OTHERS() }],
             workers => $self->{workers}, backend => $backend)
     } @{ SUBJECTS() } ];
     $self->pin if $self->pinned;
@@ -60,10 +68,38 @@ sub round {
     my ($self) = @_;
     for my $subject ($self->subjects) {
         $self->load($subject, $self->{seconds} / 10);
-        my %seen = $self->load($subject, $self->{seconds});
-        push @{ $self->{seen}{ $subject->key }{$_} }, $seen{$_}
-            for keys %seen;
+        my $alone = sub { $self->load($subject, $self->{seconds}) };
+        my $polled = sub { $self->polled($subject) };
+        my @runs = ([$subject->key, $alone]);
+        push @runs, ['polled', $polled] if $subject->key eq 'reuse';
+        # neither is always the first
+        @runs = reverse @runs if $self->{measured}++ % 2;
+        $self->note($_->[0], $_->[1]->()) for @runs;
     }
+}
+
+sub note {
+    my ($self, $key, %seen) = @_;
+    push @{ $self->{seen}{$key}{$_} }, $seen{$_} for keys %seen;
+}
+
+# The same while the API is polled; "alone": the share of a CPU that the polls
+# take without other requests.
+sub polled {
+    my ($self, $subject) = @_;
+    for my $url (map { $subject->urls($_) } @{ OTHERS() }) {
+        my $status = Dsem::Client->new->get($url)->status;
+        die "$url answered $status\n" if $status != 200;
+    }
+    my $poller = Bench::Poller->start($self->{stage}, $subject->api,
+        cpus => $self->{wrk_cpus});
+    my ($begin, $cpu) = (now, Bench::Proc::cpu($subject->pids));
+    sleep $self->{seconds};
+    my $alone = (Bench::Proc::cpu($subject->pids) - $cpu) / (now - $begin);
+    my %seen = $self->load($subject, $self->{seconds});
+    my $polls = $poller->stop;
+    return (%seen, polls => $polls->{rate}, size => $polls->{size},
+        alone => $alone);
 }
 
 sub load {
@@ -115,5 +151,7 @@ sub seen {
     my ($self, $key, $what) = @_;
     return $self->{seen}{$key}{$what};
 }
+
+sub median_of { return median(@{ $_[0]->seen(@_[1, 2]) // [] }) }
 
 1;

@@ -31,6 +31,18 @@ sub quiet {
 ratio: requests per second, to limit_conn; us: CPU time per request; calls:
 commands sent to Redis per request, and commands called inside scripts
 EOF_LEGEND
+    polled($quiet);
+}
+
+# The same node while clients poll its API.
+sub polled {
+    my ($quiet) = @_;
+    my %m = map { $_ => $quiet->median_of('polled', $_) }
+        qw(rate p99 polls size alone);
+    printf "dsem, reuse, with %s GET /semaphores of %.1f KB a second:\n"
+        . "%s requests/s, p99 %.2f ms; without requests %.1f %% of a CPU\n",
+        grouped($m{polls}), $m{size} / 1024, grouped($m{rate}), $m{p99},
+        100 * $m{alone};
 }
 
 sub against_limit_conn {
@@ -93,6 +105,12 @@ sub targets {
     target('p99 / limit_conn', '<=', 1.10,
         against_limit_conn($quiet, 'reuse', 'p99'));
     target('Redis commands per request', '<=', 0.1, middle(@$sent));
+    target('throughput, API polled / not', '>=', 0.97,
+        against(map { $quiet->seen($_, 'rate') } qw(polled reuse)));
+    target('CPU of nginx, API polled / not', '<=', 1.03,
+        against(map { $quiet->seen($_, 'front') } qw(polled reuse)));
+    target('CPUs of nginx for the polls alone', '<=', 0.03,
+        middle(@{ $quiet->seen('polled', 'alone') }));
     target('throughput, no reuse / Lua', '>=', 2.0,
         against(map { $quiet->seen($_, 'rate') } qw(no_reuse lua)));
     target('Redis CPU per request, no reuse / Lua', '<=', 0.33,

@@ -118,9 +118,9 @@ sub node {
         MODULES => join("\n", map { "load_module $_;" } $self->modules),
         WORKERS => $self->{workers}, BACKEND => $self->{backend}->address,
         SUBJECT_HTTP => fill($self->{http} // '', %token),
-        LOCATIONS => join("\n        ", map {
-            $self->location($_, %token)
-        } @{ $self->{cases} }),
+        LOCATIONS => join("\n        ",
+            $self->{dsem} ? 'location /dsem/ { dsem_api; }' : (),
+            map { $self->location($_, %token) } @{ $self->{cases} }),
     );
     return $self->{stage}->node($name, $CONF, %token, %of);
 }
@@ -165,6 +165,9 @@ sub end {
     $_->stop for @{ $self->{servers} // [] };
     $self->{haproxy}->end if $self->{haproxy};
 }
+
+# What the first node shows.
+sub api { return $_[0]{servers}[0]->url('/dsem/semaphores') }
 
 # One URL per node; the same one repeated where there is one host.
 sub urls {

@@ -176,17 +176,18 @@ sub reload {
 }
 
 # Upgrades to the same binary, and quits the old master.
+# The signals can be the test's own: of the beginning, and of the end.
 sub upgrade {
-    my ($self) = @_;
+    my ($self, $begin, $end) = @_;
     my $old = $self->{pid};
-    $self->signal('USR2');
+    $begin ? $begin->() : $self->signal('USR2');
     wait_for {
         my $pid = $self->_pid_in_file;
         local $self->{pid} = $pid;
         $pid && $pid != $old && $self->_all_workers;
     } 10, "$self->{name} to upgrade";
     $self->{pid} = $self->_pid_in_file;
-    CORE::kill 'QUIT', $old;
+    $end ? $end->() : CORE::kill 'QUIT', $old;
     $self->{process}->succeed($self->{pid});
     return $self;
 }

@@ -18,8 +18,8 @@ package Dsem::Scripts;
 #   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
-#   declare, declared, enter, beat, bye, sync, syncs, ask; most return the reply
-#   as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
+#   declare, declared, enter, beat, bye, sync, syncs, ask, order, inspect, names;
+#   most return the reply as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
 #   syncs again while there is more, at most so many times in all; returns the
 #   last reply, with tickets granted by all and the number of syncs.
 
@@ -241,19 +241,92 @@ sub enter {
     return $self;
 }
 
+# idle: "name permits ..."
 sub beat {
-    my ($self) = @_;
+    my ($self, $idle) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
-        $self->{lease});
-    @$reply{qw/live removed recovery published/} = @rest;
+        $self->{lease}, $idle // '');
+    @$reply{qw/live removed recovery published moved wanted/} = @rest;
     $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }
 
 sub bye {
-    my ($self, $whom) = @_;
-    my ($reply) = $self->call('bye', undef, ($whom // $self)->{name},
-        $self->{lease});
+    my ($self, $whom, @careful) = @_;
+    my ($reply, $removed) = $self->call('bye', undef,
+        ($whom // $self)->{name}, $self->{lease}, @careful);
+    $reply->{removed} = $removed;
+    return $reply;
+}
+
+# The operator's order, by the script: limit and pause as its arguments.
+sub order {
+    my ($self, $name, $limit, $pause) = @_;
+    my ($reply, @rest) = $self->call('order', $name, $name, $limit, $pause);
+    @$reply{qw/limit configured ordered paused held waiting more was_ordered
+        was_paused/} = @rest;
+    return $reply;
+}
+
+# Calls a script whose reply is a text. Returns the status, and lists of words
+# of the lines by their first word.
+sub text {
+    my ($self, $script, $keys, @argv) = @_;
+    my $number = ++$self->{number};
+    my $raw = $self->{scripts}->run($script, $keys, $self->{name},
+        $self->{epoch}, $number, @argv);
+    my ($first, @lines) = split /\n/, $raw, -1;
+    my ($session, $epoch, $echo, $status) = split / /, $first;
+    die "$script: reply begins '$first'\n" unless $session eq $self->{name}
+        && $epoch == $self->{epoch} && $echo == $number;
+    return $Dsem::Scripts::STATUS[$status], map { [ split / /, $_, -1 ] }
+        @lines;
+}
+
+# {status, shard {gen clock recovery live}, semaphores [{name held waiting limit
+# configured ordered paused partial accounts {session => {held waiting idle
+# lease heard}} asks [[limit, node] ...]} ...]}; most: accounts of each; watch: ms
+sub inspect {
+    my ($self, $names, %arg) = @_;
+    my @keys = $self->{scripts}->keys_of('inspect', @$names);
+    my ($status, @lines) = $self->text('inspect', \@keys, $arg{most} // 1024,
+        $arg{watch} // 0, @$names);
+    my $reply = { status => $status, semaphores => [] };
+    for (@lines) {
+        my ($kind, @word) = @$_;
+        my $of = $reply->{semaphores}[-1];
+        if ($kind eq 'shard') {
+            @{ $reply->{shard} }{qw/gen clock recovery live/} = @word;
+        } elsif ($kind eq 'semaphore') {
+            my %of = (accounts => {}, asks => []);
+            @of{qw/name held waiting limit configured ordered paused
+                partial/} = @word;
+            push @{ $reply->{semaphores} }, \%of;
+        } elsif ($kind eq 'account') {
+            my $session = shift @word;
+            @{ $of->{accounts}{$session} }{qw/held waiting idle lease
+                heard/} = @word;
+        } elsif ($kind eq 'asks') {
+            push @{ $of->{asks} }, \@word;
+        } else {
+            die "inspect: line '$kind @word'\n";
+        }
+    }
+    return $reply;
+}
+
+# One step: {status, cursor, names []}.
+sub names {
+    my ($self, $cursor) = @_;
+    my @keys = $self->{scripts}->keys_of('names');
+    my ($status, @lines) = $self->text('names', \@keys, $cursor // 0);
+    my $reply = { status => $status, names => [] };
+    for (@lines) {
+        my ($kind, @word) = @$_;
+        $reply->{cursor} = $word[0] if $kind eq 'cursor';
+        push @{ $reply->{names} }, "@word" if $kind eq 'name';
+        die "names: line '$kind @word'\n" unless $kind =~ /^(cursor|name)$/;
+    }
     return $reply;
 }
 

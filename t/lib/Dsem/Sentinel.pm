@@ -193,6 +193,7 @@ sub replaced {
             $self->servers)[0];
     } 60, 'a promotion';
     my %at = (master => $new, writable => now);
+    ($old->{replaced}, $new->{replaced}) = (1, 0);
     wait_for { grep { $self->named($_) eq $new->address } grep { $_->running }
         $self->sentinels } 60, 'a sentinel that names it';
     $at{named} = now;

@@ -12,7 +12,8 @@ package Dsem::State;
 # It is one shard; the only one, unless the Redis is a Cluster.
 #
 # Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
-#   (name => key), census_key, keys_of($script, @names) (KEYS of a script), channel($session),
+#   (name => key), census_key, idle_key, keys_of($script, @names) (KEYS of a
+#   script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
 #   figures (a hash; active and recalled: sessions with idle permits), accounts
@@ -95,6 +96,7 @@ sub semaphore_key { $_[0]->key('s', $_[1]) }
 sub queue_key { $_[0]->key('q', $_[1]) }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
 sub census_key { $_[0]->key('census') }
+sub idle_key { $_[0]->key('idle') }
 sub channel { $_[0]->key('c', $_[1]) }
 
 sub shard_keys {
@@ -104,10 +106,14 @@ sub shard_keys {
 
 sub keys_of {
     my ($self, $script, @names) = @_;
-    return $self->key if $script eq 'configure';
+    @names = grep { defined } @names;
+    return $self->key if $script =~ /^(configure|names)$/;
     return $self->key, map { $self->semaphore_keys($_) } @names
-        if $script =~ /^(syncs?|declare)$/;
-    return $self->key, $self->key('sessions'), $self->census_key;
+        if $script =~ /^(syncs?|declare|order)$/;
+    return $self->key, $self->key('sessions'), $self->idle_key,
+        map { $self->semaphore_key($_) } @names if $script eq 'inspect';
+    return $self->key, $self->key('sessions'), $self->census_key,
+        $script eq 'beat' ? $self->idle_key : ();
 }
 
 sub names {

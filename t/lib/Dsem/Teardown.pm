@@ -50,7 +50,8 @@ sub recover {
 # Redis
 
 # Waits for the time that a dead session may hold permits. A test without nodes
-# has simulated the sessions itself and is not checked.
+# has simulated the sessions itself and is not checked. A server that was
+# replaced as the master has a state of earlier.
 sub wait_for_redis {
     my ($t) = @_;
     return unless $t->nodes;
@@ -58,7 +59,8 @@ sub wait_for_redis {
     my $timeout = $t->{lease} + 2 * $heartbeat + 1;
     my @left;
     poll(sub {
-        @left = map { left_in($_) } grep { $_->running } @{ $t->{redis} };
+        @left = map { left_in($_) } grep { $_->running && !$_->{replaced} }
+            @{ $t->{redis} };
         return left_count(@left) == $t->{expect_held};
     }, $timeout) and return;
     return map { $_->{text} } @left if @left;

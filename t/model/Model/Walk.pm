@@ -99,7 +99,9 @@ sub load {
     my %value = (wall_now => "tonumber(redis.call('GET', 'model:now'))",
         run_read => "redis.call('GET', 'model:run')");
     my %sha;
-    for my $script (qw/hello declare declared beat sync syncs bye configure/) {
+    for my $script (qw/hello declare declared beat sync syncs bye configure
+        order/)
+    {
         my $body = $text->($script);
         for (sort keys %value) {
             my $lines = "    return $value{$_}\n";
@@ -182,6 +184,9 @@ sub execute {
     my ($self, $worker, $command) = @_;
     my ($script, $name) = @$command{qw/script name/};
     $self->recovery_over if $self->{recovering};
+    # orders have ended: one that is on its way must not set a new one
+    @{ $command->{argv} }[4, 5] = ('=', '=')
+        if $script eq 'order' && $self->{quiet};
     my @keys = $self->state->keys_of($script, $script eq 'syncs'
         ? map { $_->{name} } @{ $command->{payload} } : $name);
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
@@ -651,10 +656,24 @@ sub faults {
     }
     if ($self->goes_wrong('order', 0.03)) {
         my $order = pick('1 0', '2 0', '0 0', '- 1', '2 1', '3 0', '- 0');
-        my $name = pick(@{ $self->{names} });
-        $self->note("order $name $order");
-        $self->state->order($name, $order);
+        $self->order(pick(@{ $self->{names} }), $order);
     }
+}
+
+# By hand, where it may be malformed, or by the script, limit and pause alone or
+# together.
+sub order {
+    my ($self, $name, $order) = @_;
+    my ($worker) = grep { $_->{ready} } @{ $self->{workers} };
+    if ($worker && $self->happens(0.6)) {
+        my ($limit, $pause) = split / /, $order;
+        $limit = '=' if $self->happens(0.2);
+        $pause = '=' if $self->happens(0.2);
+        return $worker->send('order', $name, [ $name, $limit, $pause ]);
+    }
+    $order = pick('', '5', '1 2', 'x 0') if $self->happens(0.1);
+    $self->note("order $name $order");
+    $self->state->order($name, $order);
 }
 
 # One key is lost: the shard or the index of its sessions, which is a loss of

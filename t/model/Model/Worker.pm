@@ -307,7 +307,7 @@ sub reload {
 sub beat {
     my ($self) = @_;
     $self->{beaten} = $self->{walk}{now};
-    $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease} ]);
+    $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease}, '' ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
@@ -579,6 +579,9 @@ sub receive {
         $self->{own_fence} = $self->{fence};
     } elsif ($script eq 'configure') {
         # nothing else to do
+    } elsif ($script eq 'order') {
+        $self->send('order', $command->{name}, [ $command->{name}, '=', '=' ])
+            if $rest[6];
     } elsif ($script eq 'declared') {
         $self->recovery($rest[0]);
         $self->expired if $self->{new_state} && $self->own_fenced;

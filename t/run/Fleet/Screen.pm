@@ -48,6 +48,7 @@ sub colour {
 sub welcome {
     my ($self, $fleet, $demo) = @_;
     my $sem = $fleet->semaphore;
+    $self->page($fleet);
     $self->say('',
         'Two nginx nodes, a Redis and a backend, all on this machine:', '',
         (map { sprintf '  node %s    %s', $_, $fleet->url($_) }
@@ -60,6 +61,12 @@ sub welcome {
         sprintf('The limit allows %d requests/s. The load is %d/s for %g s, '
             . 'over both nodes:',
             $demo->ideal, $demo->rate, $demo->seconds), '');
+}
+
+# All figures, live, of the whole fleet at each node.
+sub page {
+    my ($self, $fleet) = @_;
+    $self->say('Open ' . $fleet->page('a'));
 }
 
 sub progress {
@@ -147,6 +154,7 @@ sub playground {
     my $root = $Dsem::Test::ROOT;
     my $dir = $fleet->dir =~ s{^\Q$root\E/}{}r;
     my ($a, $b) = map { $fleet->url($_) } $fleet->names;
+    my $page = $fleet->page('a');
     my $redis = "redis-cli -s $dir/redis/redis.sock";
     my $pid = $fleet->redis->pid;
     my $key = $fleet->state->semaphore_key('reports');
@@ -162,7 +170,12 @@ sub playground {
         '  # Redis hangs for seven seconds: an answer at once, every second',
         "  (sleep 2.5; kill -STOP $pid; sleep 7; kill -CONT $pid) &",
         "  $quietly --rate 60/m \\", "      '$a/reports/?[1-9]'", '',
+        '  # another limit for both nodes, until "limit" is null again',
+        "  curl -X PATCH -H 'Content-Type: application/json' \\",
+        "      -d '{\"limit\": 5}' ${page}semaphores/reports", '',
         "  tail -f $dir/[ab]/*.log", '');
+    $self->page($fleet);
+    $self->say('');
 }
 
 sub playing {

@@ -1,0 +1,129 @@
+-- order: sets or ends the operator's order of one semaphore: its limit, whether
+-- it is paused, or both. It keeps the counts: a lowered limit drains. In the
+-- same step it recalls idle permits where the limit in force is below the
+-- permits held or the semaphore is paused, and serves the queue.
+--
+-- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
+-- ARGV[1] session that sends the command: string
+-- ARGV[2] its epoch: integer > 0
+-- ARGV[3] number of the command: integer, echoed
+-- ARGV[4] name of the semaphore: string, percent-encoded
+-- ARGV[5] limit: integer, permits, 10^9 at most; "-": the configured one;
+--   "=": as it is
+-- ARGV[6] 1: pause, 0: no pause, "=": as it is
+-- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
+--   then limit in force (-1: unknown), configured limit (-1: unknown), limit of
+--   the order (-1: none), 1: paused, permits held, tickets waiting, 1: call
+--   again with "=" and "=", as work was left, 0: none was; limit of the order
+--   before (-1: none), 1: paused before: integers
+-- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
+--   also to the calling session
+--
+-- With another status than ok there is no new order. An order without limit and
+-- pause is deleted, a malformed one counts as none; "=" and "=" write no order.
+-- Where the state recovers the order is set, and nothing is granted. A
+-- semaphore without a key may have an order.
+-- Idempotent but for what it replies of the order before. O(log q), q tickets
+-- queued; looks at as many tickets, accounts and ended sessions as sync.
+
+-- @include "include/expiry.lua"
+-- @include "include/status.lua"
+-- @include "include/arguments.lua"
+-- @include "include/clock.lua"
+-- @include "include/shard.lua"
+-- @include "include/hash.lua"
+-- @include "include/account.lua"
+-- @include "include/queue.lua"
+-- @include "include/semaphore.lua"
+-- @include "include/serve.lua"
+-- @include "include/recall.lua"
+-- @include "include/limits_lowest.lua"
+-- @include "include/order.lua"
+-- @include "include/publish.lua"
+
+local call = {
+    session = session_name(1), epoch = integer(2, 1), number = integer(3),
+    name = encoded_name(4)
+}
+-- of argument 5: "-", "=" or the integer as text; of argument 6: "=", "0", "1"
+local limit, pause = ARGV[5], ARGV[6]
+
+if limit ~= '-' and limit ~= '=' then
+    limit = string.format('%.0f', integer(5, 0, ORDER_MAX_LIMIT))
+end
+if pause ~= '=' then pause = string.format('%d', integer(6, 0, 1)) end
+
+-- The text of the new order; nil: none.
+local function order_text(before)
+    local old_limit, paused = order_parse(before)
+    local new_limit, new_pause = limit, pause
+    if limit == '=' then
+        new_limit = old_limit and string.format('%.0f', old_limit) or '-'
+    end
+    if pause == '=' then new_pause = paused and '1' or '0' end
+    if new_limit == '-' and new_pause == '0' then return nil end
+    return new_limit .. ' ' .. new_pause
+end
+
+-- Writes the order. Not called unless it can be executed.
+local function order_write(before, text)
+    local field = 'order:' .. call.name
+    if limit == '=' and pause == '=' or text == (before or nil) then
+        return
+    elseif text then
+        redis.call('HSET', KEYS[1], field, text)
+    else
+        redis.call('HDEL', KEYS[1], field)
+    end
+end
+
+-- Serves the queue and recalls idle permits. Returns a status, and the sessions
+-- to notify.
+local function execute(sem, view)
+    semaphore_drop_ended(sem, view)
+    sem.limit = view.lowest or sem.limit
+    local first, status = serve(sem, view)
+    if not first then return status end
+    status = queue_write(sem, view)
+    if status ~= STATUS.ok then return status end
+    return status, recall(sem, view, sem.waiting - sem.parked)
+end
+
+-- Returns the status, and then the rest of the reply.
+local function order()
+    local values = redis.call('HMGET', KEYS[1], '.', call.session,
+        'order:' .. call.name, 'limit:' .. call.name)
+    local before = values[3]
+    local view = view_new(KEYS[1], call.session, values[1], values[2])
+    if not view or view.entry.epoch ~= call.epoch then return STATUS.resync end
+    -- no session: the reply has no tickets, all are told by messages
+    local sem = semaphore_new(KEYS[2], KEYS[3], '',
+        redis.pcall('HMGET', KEYS[2], '.'), view)
+    if not sem then return STATUS.broken end
+
+    local text = order_text(before)
+    view.lowest = limits_lowest(values[4])
+    view.limit = view.lowest or sem.limit
+    local configured = view.limit or -1
+    order_apply(view, text)
+
+    -- without it there is no head that is understood
+    if sem.limit then
+        local status, recalled = execute(sem, view)
+        if status == STATUS.resync then view_lose(view) end
+        if status ~= STATUS.ok then return status end
+        order_write(before, text)
+        semaphore_write(sem, view)
+        publish_changes(call, sem, view, recalled)
+        publish_notes(call, view)
+    else
+        order_write(before, text)
+    end
+    local ordered, paused = order_parse(text)
+    local old_limit, old_paused = order_parse(before)
+    return STATUS.ok, view.limit or -1, configured, ordered or -1,
+        paused and 1 or 0, sem.held, sem.waiting, view.more and 1 or 0,
+        old_limit or -1, old_paused and 1 or 0
+end
+
+return { call.session, call.epoch, call.number, order() }

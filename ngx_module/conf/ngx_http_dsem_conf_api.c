@@ -1,0 +1,211 @@
+
+/*
+ * The "dsem_api" directive: a location in which the API answers.
+ *
+ * The handler is handed down by module, as main conf->api.  A limit never
+ * applies to the API itself, so that a full semaphore can be looked at; the
+ * locations below inherit the limits all the same.
+ *
+ * Called by: nginx, through the table of directives in conf; conf, when
+ * levels are merged.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_module.h"
+
+
+static ngx_int_t ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_flag_t *write, ngx_str_t *value);
+static ngx_int_t ngx_http_dsem_api_location(ngx_conf_t *cf,
+    ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
+
+
+/*
+ * Reads "dsem_api [write=on|off]".
+ *
+ * conf   the location's ngx_http_dsem_loc_conf_t: api and write are set
+ *
+ * Returns NGX_CONF_OK, or as nginx's setters do: NGX_CONF_ERROR when a
+ * message has been logged, or the rest of a message for nginx to log.
+ */
+
+char *
+ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_loc_conf_t *dlcf = conf;
+
+    ngx_str_t                  *value;
+    ngx_uint_t                  i;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    if (dlcf->api != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (ngx_http_dsem_api_param(cf, cmd, &dlcf->write, &value[i])
+            != NGX_OK)
+        {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (ngx_http_dsem_api_location(cf, cmd, clcf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_conf_init_value(dlcf->write, 0);
+
+    dlcf->api = 1;
+    dmcf->enabled = 1;
+    clcf->handler = dmcf->api;
+
+    /* "/dsem" becomes "/dsem/", below which the addresses of the page are */
+
+    if (!clcf->exact_match && clcf->name.data[clcf->name.len - 1] == '/') {
+        clcf->auto_redirect = 1;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_flag_t *write, ngx_str_t *value)
+{
+    ngx_str_t    text;
+    ngx_int_t    flag;
+    const char  *fault;
+
+    fault = "invalid";
+
+    if (value->len >= 6 && ngx_strncmp(value->data, "write=", 6) == 0) {
+
+        if (*write == NGX_CONF_UNSET) {
+            text.data = value->data + 6;
+            text.len = value->len - 6;
+
+            flag = (text.len == 2 && ngx_strncmp(text.data, "on", 2) == 0);
+
+            if (flag
+                || (text.len == 3 && ngx_strncmp(text.data, "off", 3) == 0))
+            {
+                *write = flag;
+                return NGX_OK;
+            }
+
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid value \"%V\" of \"write\" parameter "
+                               "in \"%V\" directive, it must be \"on\" or "
+                               "\"off\"",
+                               ngx_http_dsem_conf_word(cf, &text),
+                               &cmd->name);
+            return NGX_ERROR;
+        }
+
+        fault = "duplicate";
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "%s parameter \"%V\" in \"%V\" directive",
+                       fault, ngx_http_dsem_conf_word(cf, value), &cmd->name);
+    return NGX_ERROR;
+}
+
+
+/* the name of the location is cut off what is asked for */
+
+static ngx_int_t
+ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_core_loc_conf_t *clcf)
+{
+    ngx_uint_t  regex;
+
+    regex = 0;
+
+#if (NGX_PCRE)
+    regex = (clcf->regex != NULL);
+#endif
+
+    if (!regex && !clcf->named && clcf->name.len && clcf->name.data[0] == '/')
+    {
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" directive needs a location with a prefix or "
+                       "an exact path, it is not allowed in a named location "
+                       "or one given by a regular expression", &cmd->name);
+    return NGX_ERROR;
+}
+
+
+/*
+ * "if" and "limit_except" are levels without a name: they inherit the API.
+ * The limits are merged already.
+ *
+ * own   whether the level has "dsem" directives of its own
+ */
+
+void
+ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+    ngx_http_dsem_loc_conf_t *conf, ngx_uint_t own)
+{
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (clcf->noname
+        && prev->api == 1
+        && conf->api == NGX_CONF_UNSET
+        && clcf->handler == NULL)
+    {
+        conf->api = 1;
+        conf->write = prev->write;
+
+        /* as the modules of nginx do: a level of methods has no handler */
+
+        if (clcf->lmt_excpt) {
+            clcf->handler = dmcf->api;
+        }
+    }
+
+    ngx_conf_init_value(conf->api, 0);
+    ngx_conf_init_value(conf->write, 0);
+
+    if (conf->api && clcf->handler && clcf->handler != dmcf->api) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem_api\" directive has no effect in location "
+                           "\"%V\", a later directive answers its requests",
+                           &clcf->name);
+        conf->api = 0;
+    }
+
+    if (!conf->api) {
+        return;
+    }
+
+    conf->below = conf->limits;
+    conf->limits = NULL;
+
+    if (own) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem\" directive limits no request in location "
+                           "\"%V\", where \"dsem_api\" answers",
+                           &clcf->name);
+    }
+}

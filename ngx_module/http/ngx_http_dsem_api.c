@@ -1,0 +1,499 @@
+
+/*
+ * The API: the content handler of locations with "dsem_api".
+ *
+ * Finds what is asked for, by the path below the name of the location and the
+ * method, and waits where an answer needs news from Redis: a survey, which
+ * all requests of a second share.  While Redis is unavailable the last survey
+ * is answered at once.  GET and HEAD change nothing.
+ *
+ * Called by: nginx, as the directive in conf has set.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_change.h"
+#include "ngx_http_dsem_api_metrics.h"
+#include "ngx_http_dsem_api_page.h"
+#include "ngx_http_dsem_api_semaphores.h"
+#include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_survey.h"
+
+
+typedef ngx_int_t (*ngx_http_dsem_api_pt)(ngx_http_request_t *r,
+    ngx_str_t *name);
+
+
+/* what can be asked for; a path with a slash at its end has a name below */
+typedef struct {
+    ngx_str_t               path;
+    ngx_http_dsem_api_pt    get;        /* and HEAD; or NULL */
+    ngx_uint_t              survey;     /* unsigned:1, it shows the fleet */
+    ngx_uint_t              method;     /* another one; or 0 */
+    ngx_http_dsem_api_pt    change;     /* for that */
+    ngx_int_t             (*read_name)(ngx_http_request_t *r,
+                                       ngx_str_t *name);
+    ngx_str_t               allow;
+} ngx_http_dsem_api_route_t;
+
+
+/* a request that waits for a survey */
+typedef struct {
+    ngx_http_request_t           *request;
+    ngx_http_dsem_api_pt          get;
+    ngx_str_t                     name;     /* empty: all */
+    ngx_http_dsem_survey_wait_t   wait;
+} ngx_http_dsem_api_wait_t;
+
+
+static ngx_int_t ngx_http_dsem_api_rest(ngx_http_request_t *r,
+    ngx_str_t *rest);
+static ngx_int_t ngx_http_dsem_api_redirect(ngx_http_request_t *r);
+static ngx_http_dsem_api_route_t *ngx_http_dsem_api_route(ngx_str_t *rest,
+    ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
+    ngx_http_dsem_api_route_t *route);
+static ngx_int_t ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r,
+    ngx_str_t *name);
+static ngx_uint_t ngx_http_dsem_api_is_digest(ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
+    ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
+    ngx_http_dsem_api_route_t *route, ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w);
+static void ngx_http_dsem_api_surveyed(void *data);
+static void ngx_http_dsem_api_cleanup(void *data);
+
+
+static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
+
+    { ngx_string(""), ngx_http_dsem_api_page, 0,
+      0, NULL,
+      NULL, ngx_string("GET, HEAD") },
+
+    { ngx_string("semaphores"), ngx_http_dsem_api_semaphores, 1,
+      0, NULL,
+      NULL, ngx_string("GET, HEAD") },
+
+    { ngx_string("semaphores/"), ngx_http_dsem_api_semaphore, 1,
+      NGX_HTTP_PATCH, ngx_http_dsem_api_patch,
+      ngx_http_dsem_api_read_semaphore, ngx_string("GET, HEAD, PATCH") },
+
+    { ngx_string("metrics"), ngx_http_dsem_api_metrics, 1,
+      0, NULL,
+      NULL, ngx_string("GET, HEAD") },
+
+    { ngx_string("health"), ngx_http_dsem_api_health, 0,
+      0, NULL,
+      NULL, ngx_string("GET, HEAD") },
+
+    { ngx_string("sessions/"), NULL, 0,
+      NGX_HTTP_DELETE, ngx_http_dsem_api_delete,
+      ngx_http_dsem_api_read_session, ngx_string("DELETE") }
+};
+
+
+#define NGX_HTTP_DSEM_API_NROUTES                                             \
+    (sizeof(ngx_http_dsem_api_routes) / sizeof(ngx_http_dsem_api_routes[0]))
+
+
+ngx_int_t
+ngx_http_dsem_api_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                   rc;
+    ngx_str_t                   rest, name;
+    ngx_http_dsem_api_route_t  *route;
+
+    rc = ngx_http_dsem_api_rest(r, &rest);
+
+    if (rc == NGX_DONE) {
+        return ngx_http_dsem_api_redirect(r);
+    }
+
+    route = (rc == NGX_OK) ? ngx_http_dsem_api_route(&rest, &name) : NULL;
+
+    if (route == NULL) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
+                                       "there is nothing here; semaphores, "
+                                       "semaphores/<name>, metrics and health "
+                                       "are");
+    }
+
+    if (!((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) && route->get)
+        && r->method != route->method)
+    {
+        return ngx_http_dsem_api_not_allowed(r, route);
+    }
+
+    if (route->read_name) {
+        rc = route->read_name(r, &name);
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_ERROR)
+                   ? NGX_HTTP_INTERNAL_SERVER_ERROR
+                   : ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST,
+                                             "this is the name of no session");
+        }
+    }
+
+    if (r->method == route->method) {
+        return route->change(r, &name);
+    }
+
+    if (route->survey) {
+        return ngx_http_dsem_api_survey(r, route, &name);
+    }
+
+    return route->get(r, &name);
+}
+
+
+/*
+ * The path below the name of the location; of an exact location, whose name
+ * is all of the path, what follows its last slash.
+ *
+ * Returns NGX_OK, NGX_DONE when there is not even a slash, or NGX_DECLINED
+ * when the path is another one.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_rest(ngx_http_request_t *r, ngx_str_t *rest)
+{
+    u_char                    *last;
+    ngx_str_t                  prefix;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    prefix = clcf->name;
+
+    if (clcf->exact_match) {
+        while (prefix.len && prefix.data[prefix.len - 1] != '/') {
+            prefix.len--;
+        }
+    }
+
+    /* a rewrite may have changed it */
+
+    if (r->uri.len < prefix.len
+        || ngx_filename_cmp(r->uri.data, prefix.data, prefix.len) != 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    last = r->uri.data + r->uri.len;
+    rest->data = r->uri.data + prefix.len;
+
+    if (prefix.len == 0 || prefix.data[prefix.len - 1] != '/') {
+
+        if (rest->data == last) {
+            return NGX_DONE;
+        }
+
+        if (*rest->data++ != '/') {
+            return NGX_DECLINED;
+        }
+    }
+
+    rest->len = last - rest->data;
+
+    return NGX_OK;
+}
+
+
+/* the addresses in the page are below a slash */
+
+static ngx_int_t
+ngx_http_dsem_api_redirect(ngx_http_request_t *r)
+{
+    u_char     *p;
+    size_t      len;
+    uintptr_t   escape;
+
+    ngx_http_clear_location(r);
+
+    r->headers_out.location = ngx_list_push(&r->headers_out.headers);
+    if (r->headers_out.location == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_memzero(r->headers_out.location, sizeof(ngx_table_elt_t));
+
+    escape = 2 * ngx_escape_uri(NULL, r->uri.data, r->uri.len,
+                                NGX_ESCAPE_URI);
+    len = r->uri.len + escape + 1;
+
+    p = ngx_pnalloc(r->pool, len);
+    if (p == NULL) {
+        ngx_http_clear_location(r);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->headers_out.location->hash = 1;
+    ngx_str_set(&r->headers_out.location->key, "Location");
+    r->headers_out.location->value.len = len;
+    r->headers_out.location->value.data = p;
+
+    if (escape) {
+        p = (u_char *) ngx_escape_uri(p, r->uri.data, r->uri.len,
+                                      NGX_ESCAPE_URI);
+
+    } else {
+        p = ngx_cpymem(p, r->uri.data, r->uri.len);
+    }
+
+    *p = '/';
+
+    return NGX_HTTP_MOVED_PERMANENTLY;
+}
+
+
+/* NULL: there is nothing of that path */
+
+static ngx_http_dsem_api_route_t *
+ngx_http_dsem_api_route(ngx_str_t *rest, ngx_str_t *name)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_api_route_t  *route;
+
+    ngx_str_null(name);
+
+    for (i = 0; i < NGX_HTTP_DSEM_API_NROUTES; i++) {
+        route = &ngx_http_dsem_api_routes[i];
+
+        if (rest->len < route->path.len
+            || ngx_memcmp(rest->data, route->path.data, route->path.len) != 0)
+        {
+            continue;
+        }
+
+        name->data = rest->data + route->path.len;
+        name->len = rest->len - route->path.len;
+
+        /* nothing follows, or a name does */
+
+        if ((name->len != 0) == (route->read_name != NULL)) {
+            return route;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
+    ngx_http_dsem_api_route_t *route)
+{
+    if (ngx_http_dsem_api_header(r, "Allow", &route->allow) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_ALLOWED,
+                                   "the method must be one of %V",
+                                   &route->allow);
+}
+
+
+/*
+ * The name of a semaphore as it is in keys.  In the path it may be so too, or
+ * plain: "%" with two hexadecimal digits is one byte, all others stand for
+ * themselves.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r, ngx_str_t *name)
+{
+    u_char     *p, *last;
+    ngx_int_t   byte;
+    ngx_str_t   plain;
+
+    if (ngx_http_dsem_api_is_digest(name)) {
+        return NGX_OK;
+    }
+
+    plain.data = ngx_pnalloc(r->pool, name->len);
+    if (plain.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    plain.len = 0;
+    last = name->data + name->len;
+
+    for (p = name->data; p < last; p++) {
+
+        byte = *p;
+
+        if (*p == '%' && last - p > 2) {
+            byte = ngx_hextoi(p + 1, 2);
+
+            if (byte == NGX_ERROR) {
+                byte = '%';
+
+            } else {
+                p += 2;
+            }
+        }
+
+        plain.data[plain.len++] = (u_char) byte;
+    }
+
+    return ngx_http_dsem_key_encode(r->pool, &plain, name);
+}
+
+
+/* of a long name: no plain name has "~" in its encoded form */
+
+static ngx_uint_t
+ngx_http_dsem_api_is_digest(ngx_str_t *name)
+{
+    size_t  i;
+
+    if (name->len != NGX_HTTP_DSEM_KEY_DIGEST
+        || name->data[NGX_HTTP_DSEM_KEY_HEAD] != '~')
+    {
+        return 0;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_KEY_HEAD; i++) {
+        if (name->data[i] != '%' && !ngx_http_dsem_key_plain(name->data[i])) {
+            return 0;
+        }
+    }
+
+    for (i = NGX_HTTP_DSEM_KEY_HEAD + 1; i < name->len; i++) {
+        if (!((name->data[i] >= '0' && name->data[i] <= '9')
+              || (name->data[i] >= 'a' && name->data[i] <= 'f')))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/* NGX_DECLINED: no session has such a name */
+
+static ngx_int_t
+ngx_http_dsem_api_read_session(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_http_dsem_holder_t  session;
+
+    return ngx_http_dsem_fleet_session(name, &session);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_survey(ngx_http_request_t *r,
+    ngx_http_dsem_api_route_t *route, ngx_str_t *name)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_dsem_api_wait_t  *w;
+
+    w = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_api_wait_t));
+    if (w == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_api_cleanup;
+    cln->data = w;
+
+    w->request = r;
+    w->get = route->get;
+    w->name = *name;
+    w->wait.handler = ngx_http_dsem_api_surveyed;
+    w->wait.data = w;
+
+    if (ngx_http_dsem_api_update(w) != NGX_AGAIN) {
+        return route->get(r, name);
+    }
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "dsem api waits for a survey");
+
+    r->main->count++;
+
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (r == r->main) {
+        r->read_event_handler = ngx_http_test_reading;
+    }
+
+    return NGX_DONE;
+}
+
+
+/*
+ * First the fleet, then the semaphore with all of its holders, if it is only
+ * one that is asked for.  NGX_AGAIN: the handler of the survey goes on.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_update(ngx_http_dsem_api_wait_t *w)
+{
+    for ( ;; ) {
+
+        if (ngx_http_dsem_survey_update(&w->wait) == NGX_AGAIN) {
+            return NGX_AGAIN;
+        }
+
+        if (w->wait.name.len == w->name.len) {
+            return NGX_OK;
+        }
+
+        w->wait.name = w->name;
+    }
+}
+
+
+/* from an event that is not the request's own */
+
+static void
+ngx_http_dsem_api_surveyed(void *data)
+{
+    ngx_http_dsem_api_wait_t *w = data;
+
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    if (w->wait.name.len != w->name.len) {
+        w->wait.name = w->name;
+
+        if (ngx_http_dsem_api_update(w) == NGX_AGAIN) {
+            return;
+        }
+    }
+
+    r = w->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, c->log, 0, "dsem api goes on");
+
+    ngx_http_finalize_request(r, w->get(r, &w->wait.name));
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_dsem_api_cleanup(void *data)
+{
+    ngx_http_dsem_api_wait_t *w = data;
+
+    if (w->wait.waiting) {
+        ngx_http_dsem_survey_cancel(&w->wait);
+    }
+}

@@ -1,0 +1,184 @@
+
+/*
+ * Answers of the API: status, headers and body, and errors as JSON.
+ *
+ * No answer may be stored by a cache or taken for another type.  A body that
+ * the client has sent and that is not read is discarded, so that the
+ * connection can be kept alive.
+ *
+ * Called by: all of the API.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_json.h"
+
+
+/* of a sentence */
+#define NGX_HTTP_DSEM_API_SENTENCE  512
+
+
+static ngx_int_t ngx_http_dsem_api_headers(ngx_http_request_t *r,
+    ngx_uint_t status, const char *type, off_t size);
+
+
+/*
+ * Sends a whole answer.
+ *
+ * type   of the content, a literal; what follows ";" is a parameter
+ */
+
+ngx_int_t
+ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
+    const char *type, ngx_http_dsem_api_text_t *text)
+{
+    off_t         size;
+    ngx_int_t     rc;
+    ngx_chain_t  *out;
+
+    out = ngx_http_dsem_api_text_end(text, &size);
+    if (out == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = ngx_http_discard_request_body(r);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (ngx_http_dsem_api_headers(r, status, type, size) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    text->buf->last_buf = (r == r->main);
+    text->buf->last_in_chain = 1;
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+
+    return ngx_http_output_filter(r, out);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_headers(ngx_http_request_t *r, ngx_uint_t status,
+    const char *type, off_t size)
+{
+    static ngx_str_t  no_store = ngx_string("no-store");
+    static ngx_str_t  nosniff = ngx_string("nosniff");
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = size;
+
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
+    r->headers_out.content_type_len = strcspn(type, ";");
+    r->headers_out.content_type_lowcase = NULL;
+
+    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_api_header(r, "X-Content-Type-Options", &nosniff);
+}
+
+
+/* one sentence, in the format of ngx_sprintf() */
+
+ngx_int_t
+ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
+    const char *fmt, ...)
+{
+    u_char                     buf[NGX_HTTP_DSEM_API_SENTENCE];
+    va_list                    args;
+    ngx_str_t                  sentence;
+    ngx_http_dsem_api_text_t   text;
+
+    va_start(args, fmt);
+    sentence.data = buf;
+    sentence.len = ngx_vslprintf(buf, buf + sizeof(buf), fmt, args) - buf;
+    va_end(args);
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    ngx_http_dsem_json_open(&text, NULL, "{");
+    ngx_http_dsem_json_string(&text, "error", &sentence);
+    ngx_http_dsem_json_number(&text, "status", status);
+    ngx_http_dsem_json_close(&text, "}");
+    ngx_http_dsem_api_put(&text, "\n");
+
+    return ngx_http_dsem_api_send(r, status, NGX_HTTP_DSEM_API_JSON, &text);
+}
+
+
+/*
+ * Adds a header to the answer.
+ *
+ * key     a literal
+ * value   its bytes live as long as the request
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_api_header(ngx_http_request_t *r, const char *key,
+    ngx_str_t *value)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    h->hash = 1;
+    h->key.data = (u_char *) key;
+    h->key.len = ngx_strlen(key);
+    h->value = *value;
+
+    return NGX_OK;
+}
+
+
+/*
+ * A header of the request.
+ *
+ * skip   how many of that name go before it
+ *
+ * Returns its value, or NULL.
+ */
+
+ngx_str_t *
+ngx_http_dsem_api_sent(ngx_http_request_t *r, const char *key,
+    ngx_uint_t skip)
+{
+    size_t            len;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    len = ngx_strlen(key);
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == len
+                && ngx_strncasecmp(h[i].key.data, (u_char *) key, len) == 0
+                && skip-- == 0)
+            {
+                return &h[i].value;
+            }
+        }
+    }
+
+    return NULL;
+}

@@ -1,0 +1,33 @@
+
+/*
+ * Answers of the API: status, headers and body, and errors as JSON.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_API_ANSWER_H_INCLUDED_
+#define _NGX_HTTP_DSEM_API_ANSWER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_text.h"
+
+
+#define NGX_HTTP_DSEM_API_JSON  "application/json"
+
+
+/* the results are those of a content handler */
+
+ngx_int_t ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
+    const char *type, ngx_http_dsem_api_text_t *text);
+ngx_int_t ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
+    const char *fmt, ...);
+
+ngx_int_t ngx_http_dsem_api_header(ngx_http_request_t *r, const char *key,
+    ngx_str_t *value);
+ngx_str_t *ngx_http_dsem_api_sent(ngx_http_request_t *r, const char *key,
+    ngx_uint_t skip);
+
+
+#endif /* _NGX_HTTP_DSEM_API_ANSWER_H_INCLUDED_ */

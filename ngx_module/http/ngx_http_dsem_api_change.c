@@ -1,0 +1,644 @@
+
+/*
+ * PATCH /semaphores/<name> and DELETE /sessions/<session>: what an operator
+ * changes in the whole fleet.
+ *
+ * A change needs "write=on", a JSON body that is right in every byte, and a
+ * request that no page of another site has sent.  Each change is logged with
+ * its author.  The request does not watch for its client while Redis executes
+ * the change, so that the result is known and logged.
+ *
+ * Called by: api.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_body.h"
+#include "ngx_http_dsem_api_change.h"
+#include "ngx_http_dsem_api_json.h"
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_order.h"
+#include "ngx_http_dsem_survey.h"
+
+
+/* indices of the members of a body */
+enum {
+    NGX_HTTP_DSEM_API_LIMIT = 0,
+    NGX_HTTP_DSEM_API_PAUSED,
+    NGX_HTTP_DSEM_API_FORCE = 0
+};
+
+
+typedef struct {
+    ngx_http_request_t    *request;
+    ngx_str_t              user;        /* encoded; or "-" */
+    unsigned               session:1;   /* to be removed */
+    unsigned               asked:1;     /* Redis, and no reply yet */
+    ngx_http_dsem_order_t  order;
+} ngx_http_dsem_api_change_t;
+
+
+static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
+    ngx_str_t *name, ngx_uint_t session);
+static ngx_int_t ngx_http_dsem_api_change_refused(ngx_http_request_t *r,
+    ngx_uint_t needed);
+static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
+    ngx_str_t *host);
+static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_api_user(ngx_http_request_t *r,
+    ngx_str_t *user);
+static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
+static ngx_http_dsem_api_change_t *ngx_http_dsem_api_change_find(
+    ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_api_change_parse(
+    ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
+static ngx_int_t ngx_http_dsem_api_change_ask(
+    ngx_http_dsem_api_change_t *change);
+static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
+static ngx_int_t ngx_http_dsem_api_change_answer(
+    ngx_http_dsem_api_change_t *change);
+static ngx_int_t ngx_http_dsem_api_change_answer_order(
+    ngx_http_dsem_api_change_t *change);
+static ngx_int_t ngx_http_dsem_api_change_answer_session(
+    ngx_http_dsem_api_change_t *change);
+static void ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change);
+static char *ngx_http_dsem_api_limit_text(u_char *buf, ngx_int_t limit);
+static void ngx_http_dsem_api_change_cleanup(void *data);
+
+
+static ngx_http_dsem_api_member_t  ngx_http_dsem_api_order_members[] = {
+
+    { ngx_string("limit"), NGX_HTTP_DSEM_API_NUMBER|NGX_HTTP_DSEM_API_NULL,
+      NGX_HTTP_DSEM_MAX_LIMIT, "a whole number from 0 to 1000000000, or null",
+      0, 0 },
+
+    { ngx_string("paused"), NGX_HTTP_DSEM_API_FLAG, 0, "true or false",
+      0, 0 },
+
+    { ngx_null_string, 0, 0, NULL, 0, 0 }
+};
+
+
+static ngx_http_dsem_api_member_t  ngx_http_dsem_api_session_members[] = {
+    { ngx_string("force"), NGX_HTTP_DSEM_API_FLAG, 0, "true or false", 0, 0 },
+    { ngx_null_string, 0, 0, NULL, 0, 0 }
+};
+
+
+ngx_int_t
+ngx_http_dsem_api_patch(ngx_http_request_t *r, ngx_str_t *name)
+{
+    return ngx_http_dsem_api_change(r, name, 0);
+}
+
+
+ngx_int_t
+ngx_http_dsem_api_delete(ngx_http_request_t *r, ngx_str_t *session)
+{
+    return ngx_http_dsem_api_change(r, session, 1);
+}
+
+
+/* session: whether it is one that the name is of */
+
+static ngx_int_t
+ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_uint_t session)
+{
+    ngx_int_t                    rc;
+    ngx_http_cleanup_t          *cln;
+    ngx_http_dsem_api_change_t  *change;
+
+    rc = ngx_http_dsem_api_change_refused(r, !session);
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    change = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_api_change_t));
+    if (change == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    change->request = r;
+    change->session = session;
+    change->order.name = *name;
+    change->order.limit = NGX_HTTP_DSEM_ORDER_KEEP;
+    change->order.paused = -1;
+    change->order.handler = ngx_http_dsem_api_change_done;
+    change->order.data = change;
+
+    if (ngx_http_dsem_api_user(r, &change->user) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_api_change_cleanup;
+    cln->data = change;
+
+    rc = ngx_http_read_client_request_body(r, ngx_http_dsem_api_change_read);
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    return NGX_DONE;
+}
+
+
+/*
+ * Whether the request may change anything, as far as its header tells.
+ *
+ * needed   whether there must be a body
+ *
+ * Returns NGX_DECLINED if it may, or the result of the answer.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
+{
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+    if (!dlcf->write) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
+                                       "dsem_api has no write=on here");
+    }
+
+    if (r != r->main || !ngx_http_dsem_api_same_origin(r)) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
+                                       "a page of another site cannot change "
+                                       "anything");
+    }
+
+    if (r->headers_in.chunked) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_LENGTH_REQUIRED,
+                                       "the body must have a Content-Length");
+    }
+
+    if (r->headers_in.content_length_n > NGX_HTTP_DSEM_API_MAX_BODY) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                                       "the body is longer than %d bytes",
+                                       NGX_HTTP_DSEM_API_MAX_BODY);
+    }
+
+    if ((needed || r->headers_in.content_length_n > 0)
+        && !ngx_http_dsem_api_is_json(r))
+    {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                       "Content-Type must be "
+                                       "application/json");
+    }
+
+    return NGX_DECLINED;
+}
+
+
+/* browsers say where a request comes from; other clients say nothing */
+
+static ngx_uint_t
+ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    for (i = 0; /* void */ ; i++) {
+        value = ngx_http_dsem_api_sent(r, "Sec-Fetch-Site", i);
+
+        if (value == NULL) {
+            break;
+        }
+
+        if (value->len != sizeof("same-origin") - 1
+            || ngx_strncasecmp(value->data, (u_char *) "same-origin",
+                               value->len)
+               != 0)
+        {
+            return 0;
+        }
+    }
+
+    for (i = 0; /* void */ ; i++) {
+        value = ngx_http_dsem_api_sent(r, "Origin", i);
+
+        if (value == NULL) {
+            return 1;
+        }
+
+        if (r->headers_in.host == NULL
+            || !ngx_http_dsem_api_own_origin(value,
+                                             &r->headers_in.host->value))
+        {
+            return 0;
+        }
+    }
+}
+
+
+/* origin: "<scheme>://<host>[:<port>]", or "null" */
+
+static ngx_uint_t
+ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
+{
+    size_t   len;
+    u_char  *p;
+
+    p = ngx_strlchr(origin->data, origin->data + origin->len, ':');
+
+    if (p == NULL || origin->data + origin->len - p < 3
+        || ngx_strncmp(p, "://", 3) != 0)
+    {
+        return 0;
+    }
+
+    p += 3;
+    len = origin->data + origin->len - p;
+
+    return len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
+}
+
+
+/* parameters may follow */
+
+static ngx_uint_t
+ngx_http_dsem_api_is_json(ngx_http_request_t *r)
+{
+    size_t      len;
+    ngx_str_t  *type;
+
+    if (r->headers_in.content_type == NULL) {
+        return 0;
+    }
+
+    type = &r->headers_in.content_type->value;
+    len = sizeof(NGX_HTTP_DSEM_API_JSON) - 1;
+
+    return type->len >= len
+           && ngx_strncasecmp(type->data, (u_char *) NGX_HTTP_DSEM_API_JSON,
+                              len)
+              == 0
+           && (type->len == len
+               || type->data[len] == ';'
+               || type->data[len] == ' ');
+}
+
+
+/* nothing that a client sends can forge a line of the log */
+
+static ngx_int_t
+ngx_http_dsem_api_user(ngx_http_request_t *r, ngx_str_t *user)
+{
+    if (ngx_http_auth_basic_user(r) != NGX_OK
+        || r->headers_in.user.len == 0)
+    {
+        ngx_str_set(user, "-");
+        return NGX_OK;
+    }
+
+    return ngx_http_dsem_key_encode(r->pool, &r->headers_in.user, user);
+}
+
+
+/* the body is there */
+
+static void
+ngx_http_dsem_api_change_read(ngx_http_request_t *r)
+{
+    u_char                       data[NGX_HTTP_DSEM_API_MAX_BODY];
+    u_char                       sentence[NGX_HTTP_DSEM_API_FAULT];
+    ngx_int_t                    rc;
+    ngx_str_t                    body, error;
+    ngx_http_dsem_api_change_t  *change;
+
+    change = ngx_http_dsem_api_change_find(r);
+
+    body.data = data;
+    error.data = sentence;
+
+    if (change == NULL || ngx_http_dsem_api_body(r, &body) != NGX_OK) {
+        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+
+    } else if (ngx_http_dsem_api_change_parse(change, &body, &error)
+               != NGX_OK)
+    {
+        rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, "%V", &error);
+
+    } else {
+        rc = ngx_http_dsem_api_change_ask(change);
+    }
+
+    if (rc != NGX_AGAIN) {
+        ngx_http_finalize_request(r, rc);
+    }
+}
+
+
+static ngx_http_dsem_api_change_t *
+ngx_http_dsem_api_change_find(ngx_http_request_t *r)
+{
+    ngx_http_cleanup_t  *cln;
+
+    for (cln = r->main->cleanup; cln; cln = cln->next) {
+        if (cln->handler == ngx_http_dsem_api_change_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* NGX_ERROR: the body is wrong */
+
+static ngx_int_t
+ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
+    ngx_str_t *body, ngx_str_t *error)
+{
+    ngx_http_dsem_order_t       *order;
+    ngx_http_dsem_api_member_t  *members;
+
+    order = &change->order;
+
+    if (change->session) {
+
+        if (body->len == 0) {
+            return NGX_OK;
+        }
+
+        members = ngx_http_dsem_api_session_members;
+
+        if (ngx_http_dsem_api_parse(body->data, body->data + body->len,
+                                    members, error)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        order->force = members[NGX_HTTP_DSEM_API_FORCE].value;
+
+        return NGX_OK;
+    }
+
+    members = ngx_http_dsem_api_order_members;
+
+    if (ngx_http_dsem_api_parse(body->data, body->data + body->len, members,
+                                error)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (members[NGX_HTTP_DSEM_API_LIMIT].kind) {
+        order->limit = NGX_HTTP_DSEM_ORDER_NONE;
+
+        if (members[NGX_HTTP_DSEM_API_LIMIT].kind == NGX_HTTP_DSEM_API_NUMBER)
+        {
+            order->limit = members[NGX_HTTP_DSEM_API_LIMIT].value;
+        }
+    }
+
+    if (members[NGX_HTTP_DSEM_API_PAUSED].kind) {
+        order->paused = members[NGX_HTTP_DSEM_API_PAUSED].value;
+    }
+
+    if (order->limit == NGX_HTTP_DSEM_ORDER_KEEP && order->paused < 0) {
+        error->len = ngx_sprintf(error->data, "nothing is to be changed: "
+                                 "\"limit\" or \"paused\" must be there")
+                     - error->data;
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* NGX_AGAIN: the handler of the order goes on */
+
+static ngx_int_t
+ngx_http_dsem_api_change_ask(ngx_http_dsem_api_change_t *change)
+{
+    ngx_int_t                      rc;
+    ngx_http_request_t            *r;
+    ngx_http_dsem_survey_redis_t   redis;
+
+    r = change->request;
+
+    rc = change->session ? ngx_http_dsem_order_remove_session(&change->order)
+                         : ngx_http_dsem_order_set(&change->order);
+
+    if (rc == NGX_AGAIN) {
+        change->asked = 1;
+
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_request_empty_handler;
+
+        return NGX_AGAIN;
+    }
+
+    ngx_http_dsem_survey_redis(&redis);
+
+    return ngx_http_dsem_api_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                   "Redis cannot be asked%s%V, nothing has "
+                                   "been changed", redis.reason.len ? ": " : "",
+                                   &redis.reason);
+}
+
+
+/* from an event that is not the request's own */
+
+static void
+ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
+{
+    ngx_connection_t            *c;
+    ngx_http_request_t          *r;
+    ngx_http_dsem_api_change_t  *change;
+
+    change = order->data;
+    change->asked = 0;
+
+    r = change->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    ngx_http_dsem_api_change_log(change);
+
+    ngx_http_finalize_request(r, ngx_http_dsem_api_change_answer(change));
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
+{
+    switch (change->order.rc) {
+
+    case NGX_OK:
+        return change->session
+               ? ngx_http_dsem_api_change_answer_session(change)
+               : ngx_http_dsem_api_change_answer_order(change);
+
+    case NGX_DECLINED:
+        return ngx_http_dsem_api_error(change->request, NGX_HTTP_NOT_FOUND,
+                                       "session \"%V\" is not known to Redis",
+                                       &change->order.name);
+
+    case NGX_BUSY:
+        return ngx_http_dsem_api_error(change->request, NGX_HTTP_CONFLICT,
+                                       "session \"%V\" was heard from within "
+                                       "two heartbeats; with \"force\": true "
+                                       "its permits would be granted again "
+                                       "while its requests still run",
+                                       &change->order.name);
+
+    default: /* NGX_ERROR */
+        return ngx_http_dsem_api_error(change->request,
+                                       NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Redis has not answered, the change "
+                                       "may have been made all the same");
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
+{
+    ngx_http_dsem_order_t     *order;
+    ngx_http_dsem_api_text_t   text;
+
+    order = &change->order;
+
+    ngx_http_dsem_api_text_init(&text, change->request->pool);
+
+    ngx_http_dsem_json_open(&text, NULL, "{");
+    ngx_http_dsem_json_string(&text, "name", &order->name);
+    ngx_http_dsem_json_known(&text, "limit", order->in_force);
+    ngx_http_dsem_json_known(&text, "configured", order->configured);
+
+    if (order->ordered >= 0 || order->is_paused) {
+        ngx_http_dsem_json_open(&text, "order", "{");
+        ngx_http_dsem_json_known(&text, "limit", order->ordered);
+        ngx_http_dsem_json_flag(&text, "paused", order->is_paused);
+        ngx_http_dsem_json_close(&text, "}");
+
+    } else {
+        ngx_http_dsem_json_literal(&text, "order", "null");
+    }
+
+    ngx_http_dsem_json_known(&text, "in_use", order->held);
+    ngx_http_dsem_json_known(&text, "waiting", order->waiting);
+    ngx_http_dsem_json_close(&text, "}");
+    ngx_http_dsem_api_put(&text, "\n");
+
+    return ngx_http_dsem_api_send(change->request, NGX_HTTP_OK,
+                                  NGX_HTTP_DSEM_API_JSON, &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_answer_session(ngx_http_dsem_api_change_t *change)
+{
+    ngx_http_dsem_api_text_t  text;
+
+    ngx_http_dsem_api_text_init(&text, change->request->pool);
+
+    ngx_http_dsem_json_open(&text, NULL, "{");
+    ngx_http_dsem_json_string(&text, "session", &change->order.name);
+    ngx_http_dsem_json_flag(&text, "removed", 1);
+    ngx_http_dsem_json_close(&text, "}");
+    ngx_http_dsem_api_put(&text, "\n");
+
+    return ngx_http_dsem_api_send(change->request, NGX_HTTP_OK,
+                                  NGX_HTTP_DSEM_API_JSON, &text);
+}
+
+
+/* what, from, to, by whom */
+
+static void
+ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
+{
+    u_char                  was[NGX_INT_T_LEN + 1], is[NGX_INT_T_LEN + 1];
+    u_char                  in_force[NGX_INT_T_LEN + 1];
+    ngx_log_t              *log;
+    ngx_http_dsem_order_t  *order;
+
+    order = &change->order;
+    log = change->request->connection->log;
+
+    if (order->rc == NGX_ERROR) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "dsem: no reply to a change of \"%V\" by %V (user "
+                      "\"%V\"), it may have been made all the same",
+                      &order->name, &change->request->connection->addr_text,
+                      &change->user);
+        return;
+    }
+
+    if (order->rc != NGX_OK) {
+        return;
+    }
+
+    if (change->session) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                      "dsem: session %V removed%s by %V (user \"%V\"), its "
+                      "permits are released",
+                      &order->name, order->force ? " by force" : "",
+                      &change->request->connection->addr_text, &change->user);
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                  "dsem: order for semaphore \"%V\": limit %s -> %s, paused "
+                  "%s -> %s, by %V (user \"%V\"), limit in force %s",
+                  &order->name,
+                  ngx_http_dsem_api_limit_text(was, order->was_ordered),
+                  ngx_http_dsem_api_limit_text(is, order->ordered),
+                  order->was_paused ? "yes" : "no",
+                  order->is_paused ? "yes" : "no",
+                  &change->request->connection->addr_text, &change->user,
+                  ngx_http_dsem_api_limit_text(in_force, order->in_force));
+}
+
+
+static char *
+ngx_http_dsem_api_limit_text(u_char *buf, ngx_int_t limit)
+{
+    if (limit < 0) {
+        return "none";
+    }
+
+    ngx_sprintf(buf, "%i%Z", limit);
+
+    return (char *) buf;
+}
+
+
+/* a closed connection of HTTP/2, an exit: the answer reaches no client */
+
+static void
+ngx_http_dsem_api_change_cleanup(void *data)
+{
+    ngx_http_dsem_api_change_t *change = data;
+
+    if (!change->asked) {
+        return;
+    }
+
+    change->asked = 0;
+    change->order.rc = NGX_ERROR;
+
+    ngx_http_dsem_order_cancel(&change->order);
+    ngx_http_dsem_api_change_log(change);
+}

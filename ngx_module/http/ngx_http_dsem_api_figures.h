@@ -1,0 +1,56 @@
+
+/*
+ * Figures: what this node has counted and what Redis has of the fleet, joined
+ * by the names of the semaphores.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_API_FIGURES_H_INCLUDED_
+#define _NGX_HTTP_DSEM_API_FIGURES_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_survey.h"
+
+
+typedef struct {
+    ngx_str_t                           name;
+    ngx_http_dsem_figures_t            *local;  /* zeros: not counted here */
+    ngx_http_dsem_survey_semaphore_t   *fleet;  /* NULL: not known */
+} ngx_http_dsem_api_row_t;
+
+
+/* valid until control goes back to the event loop */
+typedef struct {
+    ngx_array_t                         rows;   /* ngx_http_dsem_api_row_t */
+    ngx_http_dsem_figures_t             other;  /* of names without a row */
+    ngx_http_dsem_survey_t             *survey; /* NULL: never read */
+    ngx_int_t                           age;    /* ms; -1: never read */
+    ngx_http_dsem_survey_redis_t        redis;
+    ngx_uint_t                          partial;    /* unsigned:1 */
+} ngx_http_dsem_api_figures_t;
+
+
+/* the holders of one node; held etc. are sums */
+typedef struct {
+    ngx_str_t                           node;
+    ngx_int_t                           in_use;
+    ngx_int_t                           idle;
+    ngx_int_t                           waiting;
+    ngx_uint_t                          sessions;
+} ngx_http_dsem_api_node_t;
+
+
+ngx_int_t ngx_http_dsem_api_figures(ngx_pool_t *pool,
+    ngx_http_dsem_api_figures_t *figures);
+ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_str_t *name,
+    ngx_http_dsem_api_figures_t *figures);
+
+ngx_int_t ngx_http_dsem_api_idle(ngx_http_dsem_survey_semaphore_t *fleet);
+ngx_int_t ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,
+    ngx_array_t *nodes);
+
+
+#endif /* _NGX_HTTP_DSEM_API_FIGURES_H_INCLUDED_ */

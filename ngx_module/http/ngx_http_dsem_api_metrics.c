@@ -1,0 +1,675 @@
+
+/*
+ * GET /metrics: the figures for Prometheus, in its text format or as
+ * OpenMetrics where the client asks for it.
+ *
+ * A table has the metrics; all samples of one stand together.  The names
+ * without a row of their own are one semaphore, "~other": no name begins so.
+ *
+ * Called by: api, when a survey is there or cannot be had.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_cache.h"
+#include "ngx_http_dsem_api_figures.h"
+#include "ngx_http_dsem_api_metrics.h"
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_module.h"
+
+
+typedef struct {
+    ngx_http_dsem_api_text_t      *text;
+    ngx_http_dsem_api_figures_t   *figures;
+    ngx_http_dsem_main_conf_t     *dmcf;
+    ngx_uint_t                     open;    /* unsigned:1, OpenMetrics */
+} ngx_http_dsem_metrics_t;
+
+
+typedef struct ngx_http_dsem_metric_s  ngx_http_dsem_metric_t;
+
+typedef void (*ngx_http_dsem_metric_pt)(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+
+struct ngx_http_dsem_metric_s {
+    const char                    *name;
+    const char                    *type;
+    const char                    *help;
+    ngx_http_dsem_metric_pt        write;
+    ngx_uint_t                     kind;    /* how often it is called */
+    ngx_uint_t                     offset;  /* of its figure */
+};
+
+
+/* once; for each row and the other names; for rows known in Redis */
+#define NGX_HTTP_DSEM_METRIC_ONCE   0
+#define NGX_HTTP_DSEM_METRIC_LOCAL  1
+#define NGX_HTTP_DSEM_METRIC_FLEET  2
+
+
+static ngx_uint_t ngx_http_dsem_metrics_open(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_metrics_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_uint_t open);
+static void ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric);
+static void ngx_http_dsem_metrics_head(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric);
+static void ngx_http_dsem_metrics_word(ngx_http_dsem_api_text_t *text,
+    const char *word);
+static void ngx_http_dsem_metrics_label(ngx_http_dsem_api_text_t *text,
+    ngx_str_t *value);
+static void ngx_http_dsem_metrics_name(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, const char *part,
+    ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metrics_sample(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
+    const char *label, const char *value, uint64_t n);
+
+static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_count(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_disagreeing(
+    ngx_http_dsem_metrics_t *metrics, ngx_http_dsem_metric_t *metric,
+    ngx_http_dsem_api_row_t *row);
+
+
+#define ngx_http_dsem_local(figure)                                           \
+    NGX_HTTP_DSEM_METRIC_LOCAL, offsetof(ngx_http_dsem_figures_t, figure)
+
+#define ngx_http_dsem_fleet(figure)                                           \
+    NGX_HTTP_DSEM_METRIC_FLEET,                                               \
+    offsetof(ngx_http_dsem_survey_semaphore_t, figure)
+
+#define ngx_http_dsem_once(state)  NGX_HTTP_DSEM_METRIC_ONCE, state
+
+
+/* a counter is named without "_total" here */
+static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
+
+    { "dsem", "info",
+      "Version of the module, name of the node.",
+      ngx_http_dsem_metric_info,
+      ngx_http_dsem_once(0) },
+
+    { "dsem_requests", "counter",
+      "Requests of this node by their results.",
+      ngx_http_dsem_metric_requests,
+      ngx_http_dsem_local(counts) },
+
+    { "dsem_reclaimed_permits", "counter",
+      "Permits of ended sessions that were released, as this node was told.",
+      ngx_http_dsem_metric_count,
+      ngx_http_dsem_local(counts[NGX_HTTP_DSEM_COUNT_RECLAIMED]) },
+
+    { "dsem_overage_permits", "counter",
+      "Permits of this node in use after Redis could release them.",
+      ngx_http_dsem_metric_count,
+      ngx_http_dsem_local(counts[NGX_HTTP_DSEM_COUNT_OVERAGE]) },
+
+    { "dsem_wait_seconds", "histogram",
+      "Waits in the queue, of requests of this node that passed or timed out.",
+      ngx_http_dsem_metric_histogram,
+      ngx_http_dsem_local(wait) },
+
+    { "dsem_hold_seconds", "histogram",
+      "Times for which requests of this node held permits.",
+      ngx_http_dsem_metric_histogram,
+      ngx_http_dsem_local(hold) },
+
+    { "dsem_node_permits", "gauge",
+      "Permits that this node holds.",
+      ngx_http_dsem_metric_permits,
+      ngx_http_dsem_local(in_use) },
+
+    { "dsem_node_waiting_requests", "gauge",
+      "Requests of this node that wait.",
+      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_local(waiting) },
+
+    { "dsem_most_permits", "gauge",
+      "Most permits in use in the fleet, as this node has seen.",
+      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_local(most_in_use) },
+
+    { "dsem_most_waiting_requests", "gauge",
+      "Most requests waiting in the fleet, as this node has seen.",
+      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_local(most_waiting) },
+
+    { "dsem_limit_permits", "gauge",
+      "Limit in force in the fleet.",
+      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_fleet(limit) },
+
+    { "dsem_configured_limit_permits", "gauge",
+      "Limit of the configuration, without orders.",
+      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_fleet(configured) },
+
+    { "dsem_paused", "gauge",
+      "Whether an order pauses the semaphore.",
+      ngx_http_dsem_metric_paused,
+      ngx_http_dsem_fleet(held) },
+
+    { "dsem_fleet_permits", "gauge",
+      "Permits that the fleet holds.",
+      ngx_http_dsem_metric_held,
+      ngx_http_dsem_fleet(held) },
+
+    { "dsem_fleet_waiting_requests", "gauge",
+      "Requests of the fleet that wait.",
+      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_fleet(waiting) },
+
+    { "dsem_disagreeing_nodes", "gauge",
+      "Configured limits that differ from the one in force.",
+      ngx_http_dsem_metric_disagreeing,
+      ngx_http_dsem_fleet(disagreements) },
+
+    { "dsem_fleet_sessions", "gauge",
+      "Worker processes of the fleet, as Redis counts them.",
+      ngx_http_dsem_metric_sessions,
+      ngx_http_dsem_once(0) },
+
+    { "dsem_fleet_age_seconds", "gauge",
+      "Age of the figures of the fleet.",
+      ngx_http_dsem_metric_age,
+      ngx_http_dsem_once(0) },
+
+    { "dsem_redis_up", "gauge",
+      "Whether Redis is available to the worker that answers.",
+      ngx_http_dsem_metric_redis,
+      ngx_http_dsem_once(NGX_HTTP_DSEM_SURVEY_AVAILABLE) },
+
+    { "dsem_redis_recovering", "gauge",
+      "Whether Redis recovers its state and grants no permits.",
+      ngx_http_dsem_metric_redis,
+      ngx_http_dsem_once(NGX_HTTP_DSEM_SURVEY_RECOVERING) },
+
+    { "dsem_redis_state_seconds", "gauge",
+      "How long Redis has been in its state.",
+      ngx_http_dsem_metric_since,
+      ngx_http_dsem_once(0) },
+
+    { NULL, NULL, NULL, NULL, 0, 0 }
+};
+
+
+/* in the order of ngx_http_dsem_count_e */
+static const char  *ngx_http_dsem_metrics_results[] = {
+    "passed", "queued", "rejected", "timeout", "error", "degraded",
+    "aborted", "rejected_dry_run", "timeout_dry_run", "error_dry_run"
+};
+
+
+/* OpenMetrics wants the decimals */
+static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
+    "0.001", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0",
+    "2.5", "5.0", "10.0", "30.0", "60.0", "+Inf"
+};
+
+
+ngx_int_t
+ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_uint_t                 open, which;
+    ngx_http_dsem_api_text_t   text;
+
+    open = ngx_http_dsem_metrics_open(r);
+    which = NGX_HTTP_DSEM_API_CACHE_METRICS + open;
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
+
+        if (ngx_http_dsem_metrics_all(r, &text, open) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ngx_http_dsem_api_cache_put(which, &text);
+    }
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK,
+                 open ? "application/openmetrics-text; version=1.0.0; "
+                        "charset=utf-8"
+                      : "text/plain; version=0.0.4; charset=utf-8", &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_metrics_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_uint_t open)
+{
+    ngx_http_dsem_metric_t       *metric;
+    ngx_http_dsem_metrics_t       metrics;
+    ngx_http_dsem_api_figures_t   figures;
+
+    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    metrics.text = text;
+    metrics.figures = &figures;
+    metrics.dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    metrics.open = open;
+
+    for (metric = ngx_http_dsem_metrics; metric->name; metric++) {
+        ngx_http_dsem_metrics_write(&metrics, metric);
+    }
+
+    if (open) {
+        ngx_http_dsem_api_put(text, "# EOF\n");
+    }
+
+    return NGX_OK;
+}
+
+
+/* Prometheus names it first, and never with a quality of zero */
+
+static ngx_uint_t
+ngx_http_dsem_metrics_open(ngx_http_request_t *r)
+{
+    ngx_str_t   *accept;
+    ngx_uint_t   i;
+
+    static char  type[] = "application/openmetrics-text";
+
+    for (i = 0; /* void */ ; i++) {
+        accept = ngx_http_dsem_api_sent(r, "Accept", i);
+
+        if (accept == NULL) {
+            return 0;
+        }
+
+        if (ngx_strlcasestrn(accept->data, accept->data + accept->len,
+                             (u_char *) type, sizeof(type) - 2))
+        {
+            return 1;
+        }
+    }
+}
+
+
+static void
+ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric)
+{
+    ngx_uint_t                i;
+    ngx_http_dsem_api_row_t  *row, other;
+
+    ngx_http_dsem_metrics_head(metrics, metric);
+
+    if (metric->kind == NGX_HTTP_DSEM_METRIC_ONCE) {
+        metric->write(metrics, metric, NULL);
+        return;
+    }
+
+    row = metrics->figures->rows.elts;
+
+    for (i = 0; i < metrics->figures->rows.nelts; i++) {
+
+        if (metric->kind == NGX_HTTP_DSEM_METRIC_LOCAL || row[i].fleet) {
+            metric->write(metrics, metric, &row[i]);
+        }
+    }
+
+    if (metric->kind == NGX_HTTP_DSEM_METRIC_LOCAL) {
+        ngx_str_set(&other.name, "~other");
+        other.local = &metrics->figures->other;
+        other.fleet = NULL;
+
+        metric->write(metrics, metric, &other);
+    }
+}
+
+
+/* the older format knows no type "info", and names a counter as its samples */
+
+static void
+ngx_http_dsem_metrics_head(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric)
+{
+    const char                *suffix, *type;
+    ngx_http_dsem_api_text_t  *text;
+
+    text = metrics->text;
+    type = metric->type;
+    suffix = "";
+
+    if (!metrics->open) {
+
+        if (*type == 'c') {
+            suffix = "_total";
+
+        } else if (*type == 'i') {
+            suffix = "_info";
+            type = "gauge";
+        }
+    }
+
+    ngx_http_dsem_api_put(text, "# HELP ");
+    ngx_http_dsem_metrics_word(text, metric->name);
+    ngx_http_dsem_metrics_word(text, suffix);
+    ngx_http_dsem_api_put(text, " ");
+    ngx_http_dsem_metrics_word(text, metric->help);
+
+    ngx_http_dsem_api_put(text, "\n# TYPE ");
+    ngx_http_dsem_metrics_word(text, metric->name);
+    ngx_http_dsem_metrics_word(text, suffix);
+    ngx_http_dsem_api_put(text, " ");
+    ngx_http_dsem_metrics_word(text, type);
+    ngx_http_dsem_api_put(text, "\n");
+}
+
+
+static void
+ngx_http_dsem_metrics_word(ngx_http_dsem_api_text_t *text, const char *word)
+{
+    ngx_http_dsem_api_write(text, (u_char *) word, ngx_strlen(word));
+}
+
+
+/* names of semaphores and nodes need no escape, but nothing relies on that */
+
+static void
+ngx_http_dsem_metrics_label(ngx_http_dsem_api_text_t *text, ngx_str_t *value)
+{
+    u_char  *p, *first, *last;
+
+    first = value->data;
+    last = value->data + value->len;
+
+    for (p = first; p < last; p++) {
+
+        if (*p != '\\' && *p != '"' && *p != '\n') {
+            continue;
+        }
+
+        ngx_http_dsem_api_write(text, first, p - first);
+        ngx_http_dsem_api_put(text, "\\");
+        first = p;
+
+        if (*p == '\n') {
+            ngx_http_dsem_api_put(text, "n");
+            first = p + 1;
+        }
+    }
+
+    ngx_http_dsem_api_write(text, first, last - first);
+}
+
+
+/*
+ * The first half of a sample.
+ *
+ * part   what is appended to the name
+ * row    the semaphore; NULL: none
+ */
+
+static void
+ngx_http_dsem_metrics_name(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, const char *part,
+    ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_word(metrics->text, metric->name);
+    ngx_http_dsem_metrics_word(metrics->text, part);
+
+    if (row) {
+        ngx_http_dsem_api_put(metrics->text, "{semaphore=\"");
+        ngx_http_dsem_metrics_label(metrics->text, &row->name);
+        ngx_http_dsem_api_put(metrics->text, "\"");
+    }
+}
+
+
+/*
+ * A whole sample.
+ *
+ * row     the semaphore; NULL: none
+ * label   another one beside "semaphore"; NULL: none
+ */
+
+static void
+ngx_http_dsem_metrics_sample(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
+    const char *label, const char *value, uint64_t n)
+{
+    ngx_http_dsem_metrics_name(metrics, metric,
+                               (*metric->type == 'c') ? "_total" : "", row);
+
+    if (label) {
+        ngx_http_dsem_api_put(metrics->text, ",");
+        ngx_http_dsem_metrics_word(metrics->text, label);
+        ngx_http_dsem_api_put(metrics->text, "=\"");
+        ngx_http_dsem_metrics_word(metrics->text, value);
+        ngx_http_dsem_api_put(metrics->text, "\"");
+    }
+
+    if (row) {
+        ngx_http_dsem_api_put(metrics->text, "}");
+    }
+
+    ngx_http_dsem_api_put(metrics->text, " ");
+    ngx_http_dsem_api_number(metrics->text, n);
+    ngx_http_dsem_api_put(metrics->text, "\n");
+}
+
+
+static void
+ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_name(metrics, metric, "_info", NULL);
+
+    ngx_http_dsem_api_put(metrics->text,
+                          "{version=\"" NGX_HTTP_DSEM_VERSION "\",node=\"");
+    ngx_http_dsem_metrics_label(metrics->text, &metrics->dmcf->node);
+    ngx_http_dsem_api_put(metrics->text, "\"} 1\n");
+}
+
+
+static void
+ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i <= NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN; i++) {
+        ngx_http_dsem_metrics_sample(metrics, metric, row, "result",
+                                     ngx_http_dsem_metrics_results[i],
+                                     row->local->counts[i]);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_count(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    uint64_t  *n;
+
+    n = (uint64_t *) ((u_char *) row->local + metric->offset);
+
+    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+}
+
+
+static void
+ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    uint64_t                    count;
+    ngx_uint_t                  i;
+    ngx_http_dsem_api_text_t   *text;
+    ngx_http_dsem_histogram_t  *histogram;
+
+    histogram = (ngx_http_dsem_histogram_t *)
+                    ((u_char *) row->local + metric->offset);
+
+    text = metrics->text;
+    count = 0;
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
+        count += histogram->buckets[i];
+
+        ngx_http_dsem_metrics_name(metrics, metric, "_bucket", row);
+        ngx_http_dsem_api_put(text, ",le=\"");
+        ngx_http_dsem_metrics_word(text, ngx_http_dsem_metrics_bounds[i]);
+        ngx_http_dsem_api_put(text, "\"} ");
+        ngx_http_dsem_api_number(text, count);
+        ngx_http_dsem_api_put(text, "\n");
+    }
+
+    ngx_http_dsem_metrics_name(metrics, metric, "_sum", row);
+    ngx_http_dsem_api_put(text, "} ");
+    ngx_http_dsem_api_seconds(text, histogram->sum);
+    ngx_http_dsem_api_put(text, "\n");
+
+    ngx_http_dsem_metrics_name(metrics, metric, "_count", row);
+    ngx_http_dsem_api_put(text, "} ");
+    ngx_http_dsem_api_number(text, count);
+    ngx_http_dsem_api_put(text, "\n");
+}
+
+
+static void
+ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "in_use",
+                                 row->local->in_use);
+    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "idle",
+                                 row->local->idle);
+}
+
+
+static void
+ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_uint_t  *n;
+
+    n = (ngx_uint_t *) ((u_char *) row->local + metric->offset);
+
+    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+}
+
+
+/* none where it is not known */
+
+static void
+ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_int_t  *n;
+
+    n = (ngx_int_t *) ((u_char *) row->fleet + metric->offset);
+
+    if (*n >= 0) {
+        ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
+                                 row->fleet->paused);
+}
+
+
+static void
+ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_int_t  idle;
+
+    idle = ngx_http_dsem_api_idle(row->fleet);
+
+    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "in_use",
+                                 row->fleet->held - idle);
+    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "idle", idle);
+}
+
+
+static void
+ngx_http_dsem_metric_disagreeing(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
+                                 row->fleet->disagreements.nelts);
+}
+
+
+static void
+ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    if (metrics->figures->survey) {
+        ngx_http_dsem_metrics_sample(metrics, metric, NULL, NULL, NULL,
+                                     metrics->figures->survey->nsessions);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    if (metrics->figures->age < 0) {
+        return;
+    }
+
+    ngx_http_dsem_metrics_name(metrics, metric, " ", NULL);
+    ngx_http_dsem_api_seconds(metrics->text, metrics->figures->age);
+    ngx_http_dsem_api_put(metrics->text, "\n");
+}
+
+
+static void
+ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_sample(metrics, metric, NULL, NULL, NULL,
+                                 metrics->figures->redis.state
+                                 == metric->offset);
+}
+
+
+static void
+ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_metrics_name(metrics, metric, " ", NULL);
+    ngx_http_dsem_api_seconds(metrics->text, metrics->figures->redis.since);
+    ngx_http_dsem_api_put(metrics->text, "\n");
+}

@@ -1,0 +1,20 @@
+
+/*
+ * GET /metrics: the figures for Prometheus.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_API_METRICS_H_INCLUDED_
+#define _NGX_HTTP_DSEM_API_METRICS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/* the result is that of a content handler */
+ngx_int_t ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name);
+
+
+#endif /* _NGX_HTTP_DSEM_API_METRICS_H_INCLUDED_ */

@@ -1,0 +1,585 @@
+
+/*
+ * GET /semaphores and GET /semaphores/<name>: the figures as JSON, and GET
+ * /health: whether requests can be decided.
+ *
+ * What is fleet-wide comes from Redis and is null where it is not known; what
+ * is in "local" is of this node.
+ *
+ * Called by: api, when a survey is there or cannot be had.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_cache.h"
+#include "ngx_http_dsem_api_figures.h"
+#include "ngx_http_dsem_api_json.h"
+#include "ngx_http_dsem_api_semaphores.h"
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_module.h"
+
+
+/* of a semaphore, of the fleet; the rest is cut */
+#define NGX_HTTP_DSEM_API_MAX_NODES  256
+
+
+static ngx_int_t ngx_http_dsem_api_all(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text);
+static void ngx_http_dsem_api_head(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
+static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
+static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, const char *key,
+    ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet);
+static ngx_int_t ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet);
+static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet);
+static void ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet);
+static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_http_dsem_figures_t *local);
+static void ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_http_dsem_histogram_t *histogram);
+static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_figures_t *local);
+static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
+
+
+static ngx_str_t  ngx_http_dsem_api_states[] = {
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] = ngx_string("connecting"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_string("available"),
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] = ngx_string("recovering"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("unavailable")
+};
+
+
+/* for a state that has no reason of its own */
+static ngx_str_t  ngx_http_dsem_api_reasons[] = {
+    [NGX_HTTP_DSEM_SURVEY_CONNECTING] =
+        ngx_string("this worker has not reached Redis yet"),
+    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_null_string,
+    [NGX_HTTP_DSEM_SURVEY_RECOVERING] =
+        ngx_string("lost state is being declared again"),
+    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("Redis cannot be asked")
+};
+
+
+/* in the order of ngx_http_dsem_count_e */
+static const char  *ngx_http_dsem_api_counts[] = {
+    "passed", "queued", "rejected", "timeout", "error", "degraded",
+    "aborted", "rejected_dry_run", "timeout_dry_run", "error_dry_run",
+    "reclaimed", "overage"
+};
+
+
+ngx_int_t
+ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_uint_t                 which;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+    ngx_http_dsem_api_text_t   text;
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
+
+        if (ngx_http_dsem_api_all(r, &text) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ngx_http_dsem_api_cache_put(which, &text);
+    }
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                  &text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_all(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text)
+{
+    ngx_uint_t                    i;
+    ngx_http_dsem_api_row_t      *row;
+    ngx_http_dsem_api_figures_t   figures;
+
+    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_api_head(r, text, &figures);
+
+    if (ngx_http_dsem_api_fleet(r, text, &figures) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_json_open(text, "semaphores", "[");
+
+    row = figures.rows.elts;
+
+    for (i = 0; i < figures.rows.nelts; i++) {
+        if (ngx_http_dsem_api_row(r, text, NULL, &row[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+
+    ngx_http_dsem_api_local(text, "other", &figures.other);
+    ngx_http_dsem_api_bounds(text);
+
+    ngx_http_dsem_json_close(text, "}");
+    ngx_http_dsem_api_put(text, "\n");
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_int_t                     rc;
+    ngx_http_dsem_api_text_t      text;
+    ngx_http_dsem_api_figures_t   figures;
+
+    rc = ngx_http_dsem_api_figures_one(r->pool, name, &figures);
+
+    if (rc == NGX_DECLINED) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
+                       "semaphore \"%V\" is not known to this node%s", name,
+                       figures.redis.state == NGX_HTTP_DSEM_SURVEY_AVAILABLE
+                       ? " nor to Redis" : ", and Redis cannot be asked");
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+    ngx_http_dsem_api_head(r, &text, &figures);
+
+    if (ngx_http_dsem_api_fleet(r, &text, &figures) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (ngx_http_dsem_api_row(r, &text, "semaphore", figures.rows.elts)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_dsem_api_bounds(&text);
+
+    ngx_http_dsem_json_close(&text, "}");
+    ngx_http_dsem_api_put(&text, "\n");
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                  &text);
+}
+
+
+static void
+ngx_http_dsem_api_head(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures)
+{
+    ngx_time_t                    *tp;
+    ngx_http_dsem_loc_conf_t      *dlcf;
+    ngx_http_dsem_main_conf_t     *dmcf;
+    ngx_http_dsem_survey_redis_t  *redis;
+
+    static ngx_str_t  version = ngx_string(NGX_HTTP_DSEM_VERSION);
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    redis = &figures->redis;
+    tp = ngx_timeofday();
+
+    ngx_http_dsem_json_open(text, NULL, "{");
+    ngx_http_dsem_json_string(text, "node", &dmcf->node);
+    ngx_http_dsem_json_seconds(text, "time",
+                               (uint64_t) tp->sec * 1000 + tp->msec);
+    ngx_http_dsem_json_string(text, "version", &version);
+    ngx_http_dsem_json_flag(text, "write", dlcf->write);
+
+    ngx_http_dsem_json_open(text, "redis", "{");
+    ngx_http_dsem_json_string(text, "state",
+                              &ngx_http_dsem_api_states[redis->state]);
+    ngx_http_dsem_json_seconds(text, "since", redis->since);
+
+    if (redis->reason.len) {
+        ngx_http_dsem_json_string(text, "reason", &redis->reason);
+
+    } else {
+        ngx_http_dsem_json_literal(text, "reason", "null");
+    }
+
+    ngx_http_dsem_json_string(text, "address", &redis->address);
+    ngx_http_dsem_json_close(text, "}");
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_fleet(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures)
+{
+    ngx_uint_t                 i, n;
+    ngx_array_t                nodes;
+    ngx_http_dsem_api_node_t  *node;
+
+    ngx_http_dsem_json_open(text, "fleet", "{");
+
+    if (figures->survey == NULL) {
+        ngx_http_dsem_json_literal(text, "age", "null");
+        ngx_http_dsem_json_literal(text, "sessions", "null");
+        ngx_http_dsem_json_open(text, "nodes", "[");
+        ngx_http_dsem_json_close(text, "]");
+        ngx_http_dsem_json_flag(text, "partial", figures->partial);
+        ngx_http_dsem_json_close(text, "}");
+        return NGX_OK;
+    }
+
+    if (ngx_http_dsem_api_nodes(r->pool, &figures->survey->sessions, &nodes)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_json_seconds(text, "age", figures->age);
+    ngx_http_dsem_json_number(text, "sessions", figures->survey->nsessions);
+    ngx_http_dsem_json_open(text, "nodes", "[");
+
+    node = nodes.elts;
+    n = ngx_min(nodes.nelts, NGX_HTTP_DSEM_API_MAX_NODES);
+
+    for (i = 0; i < n; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "node", &node[i].node);
+        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+    ngx_http_dsem_json_flag(text, "partial",
+                            figures->partial || n < nodes.nelts);
+    ngx_http_dsem_json_close(text, "}");
+
+    return NGX_OK;
+}
+
+
+/* key: of the only one, with its sessions; NULL: one of several */
+
+static ngx_int_t
+ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
+    const char *key, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_survey_semaphore_t  *fleet, unknown;
+
+    fleet = row->fleet;
+
+    if (fleet == NULL) {
+        ngx_memzero(&unknown, sizeof(ngx_http_dsem_survey_semaphore_t));
+
+        unknown.limit = -1;
+        unknown.configured = -1;
+        unknown.held = -1;
+        unknown.waiting = -1;
+
+        fleet = &unknown;
+    }
+
+    ngx_http_dsem_json_open(text, key, "{");
+    ngx_http_dsem_json_string(text, "name", &row->name);
+
+    ngx_http_dsem_api_row_fleet(text, fleet);
+
+    if (ngx_http_dsem_api_row_nodes(r, text, fleet) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_api_row_disagreeing(text, fleet);
+
+    if (key) {
+        ngx_http_dsem_api_row_sessions(text, fleet);
+    }
+
+    ngx_http_dsem_api_local(text, "local", row->local);
+    ngx_http_dsem_json_close(text, "}");
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_int_t  idle;
+
+    ngx_http_dsem_json_known(text, "limit", fleet->limit);
+    ngx_http_dsem_json_known(text, "configured", fleet->configured);
+
+    if (fleet->order) {
+        ngx_http_dsem_json_open(text, "order", "{");
+        ngx_http_dsem_json_known(text, "limit", fleet->ordered);
+        ngx_http_dsem_json_flag(text, "paused", fleet->paused);
+        ngx_http_dsem_json_close(text, "}");
+
+    } else {
+        ngx_http_dsem_json_literal(text, "order", "null");
+    }
+
+    idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_idle(fleet);
+
+    ngx_http_dsem_json_known(text, "in_use", fleet->held - idle);
+    ngx_http_dsem_json_known(text, "idle", (fleet->held < 0) ? -1 : idle);
+    ngx_http_dsem_json_known(text, "waiting", fleet->waiting);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_uint_t                 i, n;
+    ngx_array_t                nodes;
+    ngx_http_dsem_api_node_t  *node;
+
+    if (ngx_http_dsem_api_nodes(r->pool, &fleet->holders, &nodes) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_json_open(text, "nodes", "[");
+
+    node = nodes.elts;
+    n = ngx_min(nodes.nelts, NGX_HTTP_DSEM_API_MAX_NODES);
+
+    for (i = 0; i < n; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "node", &node[i].node);
+        ngx_http_dsem_json_number(text, "in_use", node[i].in_use);
+        ngx_http_dsem_json_number(text, "idle", node[i].idle);
+        ngx_http_dsem_json_number(text, "waiting", node[i].waiting);
+        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+    ngx_http_dsem_json_flag(text, "partial",
+                            fleet->partial || n < nodes.nelts);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_uint_t                     i;
+    ngx_http_dsem_disagreement_t  *node;
+
+    ngx_http_dsem_json_open(text, "disagreeing", "[");
+
+    node = fleet->disagreements.elts;
+
+    for (i = 0; i < fleet->disagreements.nelts; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "node", &node[i].node);
+        ngx_http_dsem_json_known(text, "limit", node[i].limit);
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+}
+
+
+static void
+ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_holder_t  *holder;
+
+    ngx_http_dsem_json_open(text, "sessions", "[");
+
+    holder = fleet->holders.elts;
+
+    for (i = 0; i < fleet->holders.nelts; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "session", &holder[i].session);
+        ngx_http_dsem_json_string(text, "node", &holder[i].node);
+        ngx_http_dsem_json_number(text, "worker", holder[i].worker);
+        ngx_http_dsem_json_known(text, "held", holder[i].held);
+        ngx_http_dsem_json_known(text, "idle", holder[i].idle);
+        ngx_http_dsem_json_known(text, "waiting", holder[i].waiting);
+        ngx_http_dsem_json_seconds(text, "lease",
+                                   ngx_max(holder[i].lease, 0));
+        ngx_http_dsem_json_flag(text, "heard", holder[i].heard);
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+}
+
+
+/* of this node */
+
+static void
+ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
+    ngx_http_dsem_figures_t *local)
+{
+    ngx_uint_t  i;
+
+    ngx_http_dsem_json_open(text, key, "{");
+
+    ngx_http_dsem_json_number(text, "in_use", local->in_use);
+    ngx_http_dsem_json_number(text, "idle", local->idle);
+    ngx_http_dsem_json_number(text, "waiting", local->waiting);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
+        ngx_http_dsem_json_number(text, ngx_http_dsem_api_counts[i],
+                                  local->counts[i]);
+    }
+
+    ngx_http_dsem_json_number(text, "most_in_use", local->most_in_use);
+    ngx_http_dsem_json_number(text, "most_waiting", local->most_waiting);
+
+    ngx_http_dsem_api_histogram(text, "wait", &local->wait);
+    ngx_http_dsem_api_histogram(text, "hold", &local->hold);
+    ngx_http_dsem_api_history(text, local);
+
+    ngx_http_dsem_json_close(text, "}");
+}
+
+
+static void
+ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text, const char *key,
+    ngx_http_dsem_histogram_t *histogram)
+{
+    uint64_t    count;
+    ngx_uint_t  i;
+
+    ngx_http_dsem_json_open(text, key, "{");
+    ngx_http_dsem_json_open(text, "buckets", "[");
+
+    count = 0;
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
+        count += histogram->buckets[i];
+        ngx_http_dsem_json_number(text, NULL, histogram->buckets[i]);
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+    ngx_http_dsem_json_number(text, "count", count);
+    ngx_http_dsem_json_seconds(text, "sum", histogram->sum);
+    ngx_http_dsem_json_close(text, "}");
+}
+
+
+/* the periods, and their sums */
+
+static void
+ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_figures_t *local)
+{
+    uint64_t                 passed, rejected, timeout, error;
+    ngx_uint_t               i;
+    ngx_http_dsem_period_t  *period;
+
+    passed = 0;
+    rejected = 0;
+    timeout = 0;
+    error = 0;
+
+    ngx_http_dsem_json_open(text, "history", "[");
+
+    for (i = 0; i < local->nperiods; i++) {
+        period = &local->periods[i];
+
+        passed += period->passed;
+        rejected += period->rejected;
+        timeout += period->timeout;
+        error += period->error;
+
+        ngx_http_dsem_json_open(text, NULL, "[");
+        ngx_http_dsem_json_number(text, NULL, period->passed);
+        ngx_http_dsem_json_number(text, NULL, (uint64_t) period->rejected
+                                              + period->timeout
+                                              + period->error);
+        ngx_http_dsem_json_close(text, "]");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+
+    ngx_http_dsem_json_open(text, "last_hour", "{");
+    ngx_http_dsem_json_number(text, "passed", passed);
+    ngx_http_dsem_json_number(text, "rejected", rejected);
+    ngx_http_dsem_json_number(text, "timeout", timeout);
+    ngx_http_dsem_json_number(text, "error", error);
+    ngx_http_dsem_json_close(text, "}");
+}
+
+
+static void
+ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text)
+{
+    ngx_uint_t  i;
+
+    ngx_http_dsem_json_open(text, "buckets", "[");
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
+        ngx_http_dsem_json_seconds(text, NULL,
+                                   ngx_http_dsem_counters_bounds[i]);
+    }
+
+    ngx_http_dsem_json_close(text, "]");
+}
+
+
+ngx_int_t
+ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_str_t                     *reason;
+    ngx_uint_t                     ok;
+    ngx_http_dsem_api_text_t       text;
+    ngx_http_dsem_survey_redis_t   redis;
+
+    static ngx_str_t  good = ngx_string("ok");
+
+    ngx_http_dsem_survey_redis(&redis);
+
+    ok = (redis.state == NGX_HTTP_DSEM_SURVEY_AVAILABLE);
+    reason = &redis.reason;
+
+    if (reason->len == 0) {
+        reason = &ngx_http_dsem_api_reasons[redis.state];
+    }
+
+    ngx_http_dsem_api_text_init(&text, r->pool);
+
+    ngx_http_dsem_json_open(&text, NULL, "{");
+    ngx_http_dsem_json_string(&text, "status",
+                              ok ? &good
+                                 : &ngx_http_dsem_api_states[redis.state]);
+
+    if (!ok) {
+        ngx_http_dsem_json_string(&text, "reason", reason);
+    }
+
+    ngx_http_dsem_json_close(&text, "}");
+    ngx_http_dsem_api_put(&text, "\n");
+
+    return ngx_http_dsem_api_send(r, ok ? NGX_HTTP_OK
+                                        : NGX_HTTP_SERVICE_UNAVAILABLE,
+                                  NGX_HTTP_DSEM_API_JSON, &text);
+}

@@ -1,0 +1,23 @@
+
+/*
+ * Reasons: why a connection failed, for the log.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_REASON_H_INCLUDED_
+#define _NGX_HTTP_DSEM_REASON_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* of each of them, with a zero at the end */
+#define NGX_HTTP_DSEM_REASON_LEN   128
+
+
+void ngx_http_dsem_reason(char *reason, const char *fmt, ...);
+void ngx_http_dsem_reason_clean(char *text);
+
+
+#endif /* _NGX_HTTP_DSEM_REASON_H_INCLUDED_ */

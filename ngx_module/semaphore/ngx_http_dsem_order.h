@@ -1,0 +1,62 @@
+
+/*
+ * Orders: limits and pauses that an operator sets for the whole fleet, and
+ * sessions that an operator removes.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_ORDER_H_INCLUDED_
+#define _NGX_HTTP_DSEM_ORDER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_session.h"
+
+
+#define NGX_HTTP_DSEM_ORDER_KEEP   -2    /* the limit stays as it is */
+#define NGX_HTTP_DSEM_ORDER_NONE   -1    /* the configured one */
+
+
+typedef struct ngx_http_dsem_order_s  ngx_http_dsem_order_t;
+
+struct ngx_http_dsem_order_s {
+    ngx_str_t         name;         /* encoded; of a session: its name */
+    ngx_int_t         limit;        /* or one of the above */
+    ngx_int_t         paused;       /* 0, 1; -1: as it is */
+    unsigned          force:1;      /* sessions: also one that is heard from */
+
+    void            (*handler)(ngx_http_dsem_order_t *order);
+    void             *data;
+
+    /*
+     * the result, when the handler is called, from a posted event: NGX_OK;
+     * NGX_ERROR: Redis did not answer, the order may be executed all the
+     * same; sessions also NGX_DECLINED: unknown, NGX_BUSY: heard from
+     */
+    ngx_int_t         rc;
+    ngx_int_t         in_force;     /* limit; -1: unknown, as below */
+    ngx_int_t         configured;
+    ngx_int_t         ordered;      /* -1: none */
+    ngx_int_t         was_ordered;
+    ngx_int_t         held;
+    ngx_int_t         waiting;
+    unsigned          is_paused:1;
+    unsigned          was_paused:1;
+};
+
+
+void ngx_http_dsem_order_init(ngx_http_dsem_session_settings_t *settings);
+void ngx_http_dsem_order_exit(void);
+
+/*
+ * NGX_AGAIN: the handler will be called once, at the latest after
+ * "dsem_redis_timeout"; NGX_DECLINED: Redis cannot be asked.  The caller may
+ * give up with _cancel, which undoes nothing.
+ */
+ngx_int_t ngx_http_dsem_order_set(ngx_http_dsem_order_t *order);
+ngx_int_t ngx_http_dsem_order_remove_session(ngx_http_dsem_order_t *order);
+void ngx_http_dsem_order_cancel(ngx_http_dsem_order_t *order);
+
+
+#endif /* _NGX_HTTP_DSEM_ORDER_H_INCLUDED_ */

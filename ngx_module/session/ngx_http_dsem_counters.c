@@ -1,0 +1,455 @@
+
+/*
+ * Counters: what this node has decided, by semaphore, in shared memory.
+ *
+ * Owns the meaning of the values in rows: results of requests, histograms of
+ * the times that they waited and held permits, and a history; what is held
+ * just now is in cells.  All of it survives a reload.  Names that have no row
+ * are counted together, as the other names: a sum over all names, and these,
+ * misses nothing.
+ *
+ * A count costs no lock and no search, as long as its user keeps the row.
+ * Once a second one worker of the node looks after the memory: snapshots for
+ * the history, and what dead processes have left.
+ *
+ * Called by: account, sync, declare, session (overage), http (results);
+ * module, when a process starts and ends; zone (memory); readers.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_lease.h"
+
+
+/* memory that a single process takes for it at most */
+#define NGX_HTTP_DSEM_COUNTERS_PRIVATE  (1024 * 1024)
+
+#define NGX_HTTP_DSEM_COUNTERS_LEAST    (16 * 1024)
+
+/* what is planned for each row, in cells */
+#define NGX_HTTP_DSEM_COUNTERS_CELLS    6
+
+/* processes, with those that are exiting: some, and one for so many bytes */
+#define NGX_HTTP_DSEM_COUNTERS_OWNERS   64
+#define NGX_HTTP_DSEM_COUNTERS_OWNER    4096
+
+/* ms between two turns, and rows that are looked after in one */
+#define NGX_HTTP_DSEM_COUNTERS_TURN     1000
+#define NGX_HTTP_DSEM_COUNTERS_ROWS     1024
+
+
+typedef struct {
+    ngx_atomic_t                     turn;      /* ms, the last one */
+    ngx_atomic_t                     hand;      /* the next row to look at */
+    uint64_t                         created;   /* ms */
+    ngx_http_dsem_rows_t            *rows;
+    ngx_http_dsem_cells_t           *cells;
+} ngx_http_dsem_counters_shared_t;
+
+
+typedef struct {
+    ngx_http_dsem_counters_shared_t  *shared;   /* NULL: nothing is counted */
+    ngx_event_t                       turn;
+} ngx_http_dsem_counters_t;
+
+
+static ngx_http_dsem_counters_shared_t *ngx_http_dsem_counters_layout(
+    u_char *p, size_t size);
+static void ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row,
+    ngx_uint_t histogram, ngx_msec_t time);
+static void ngx_http_dsem_counters_turn_handler(ngx_event_t *ev);
+static void ngx_http_dsem_counters_look_after(
+    ngx_http_dsem_counters_shared_t *shared);
+static void ngx_http_dsem_counters_snapshot(ngx_http_dsem_row_t *row,
+    ngx_uint_t period);
+
+
+/* in ms; the header says of the last bucket that it has none */
+const ngx_msec_t  ngx_http_dsem_counters_bounds[NGX_HTTP_DSEM_NBUCKETS - 1] = {
+    1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000
+};
+
+
+static ngx_http_dsem_counters_t  ngx_http_dsem_counters;
+
+
+/* in the rest of a new zone; NULL: it is too small */
+
+void *
+ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool)
+{
+    size_t   size;
+    u_char  *p;
+
+    /* what is rounded up to pages, and some for others */
+    size = shpool->pfree * ngx_pagesize / 32 * 31;
+
+    if (size < NGX_HTTP_DSEM_COUNTERS_LEAST) {
+        return NULL;
+    }
+
+    p = ngx_slab_calloc(shpool, size);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    return ngx_http_dsem_counters_layout(p, size);
+}
+
+
+/* the memory is all zero, and has room for some rows at least */
+
+static ngx_http_dsem_counters_shared_t *
+ngx_http_dsem_counters_layout(u_char *p, size_t size)
+{
+    size_t                            rest, each;
+    ngx_uint_t                        nrows, ncells, nowners;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    nowners = NGX_HTTP_DSEM_COUNTERS_OWNERS
+              + size / NGX_HTTP_DSEM_COUNTERS_OWNER;
+
+    rest = size - sizeof(ngx_http_dsem_counters_shared_t)
+           - ngx_http_dsem_cells_size(0, nowners)
+           - ngx_http_dsem_rows_size(0);
+
+    each = ngx_http_dsem_rows_size(1) - ngx_http_dsem_rows_size(0)
+           + NGX_HTTP_DSEM_COUNTERS_CELLS * sizeof(ngx_http_dsem_cell_t);
+
+    nrows = ngx_min(rest / each, NGX_HTTP_DSEM_ROWS_NUMBER);
+    ncells = nrows * NGX_HTTP_DSEM_COUNTERS_CELLS;
+
+    shared = (ngx_http_dsem_counters_shared_t *) p;
+    p += sizeof(ngx_http_dsem_counters_shared_t);
+
+    shared->created = ngx_http_dsem_lease_now();
+
+    shared->cells = (ngx_http_dsem_cells_t *) p;
+    ngx_http_dsem_cells_init(shared->cells, ncells, nowners);
+    p += ngx_http_dsem_cells_size(ncells, nowners);
+
+    shared->rows = (ngx_http_dsem_rows_t *) p;
+    ngx_http_dsem_rows_init(shared->rows, nrows);
+
+    return shared;
+}
+
+
+/*
+ * For a process that serves requests.  "shared" is of
+ * ngx_http_dsem_counters_create(); NULL: a single process, whose own memory is
+ * of this size at most.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_counters_init(void *shared, size_t size)
+{
+    u_char                    *p;
+    ngx_event_t               *turn;
+    ngx_http_dsem_counters_t  *counters;
+
+    counters = &ngx_http_dsem_counters;
+
+    if (shared == NULL) {
+        size = ngx_min(size, NGX_HTTP_DSEM_COUNTERS_PRIVATE);
+
+        p = ngx_calloc(size, ngx_cycle->log);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        shared = ngx_http_dsem_counters_layout(p, size);
+    }
+
+    counters->shared = shared;
+
+    if (ngx_http_dsem_cells_enter(counters->shared->cells) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    turn = &counters->turn;
+
+    ngx_memzero(turn, sizeof(ngx_event_t));
+
+    turn->handler = ngx_http_dsem_counters_turn_handler;
+    turn->data = turn;
+    turn->log = ngx_cycle->log;
+    turn->cancelable = 1;
+
+    ngx_add_timer(turn, NGX_HTTP_DSEM_COUNTERS_TURN);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_dsem_counters_exit(void)
+{
+    if (ngx_http_dsem_counters.shared) {
+        ngx_http_dsem_cells_leave();
+    }
+}
+
+
+/* NULL: this process counts nothing */
+
+ngx_http_dsem_rows_t *
+ngx_http_dsem_counters_rows(void)
+{
+    return ngx_http_dsem_counters.shared ? ngx_http_dsem_counters.shared->rows
+                                         : NULL;
+}
+
+
+ngx_http_dsem_cells_t *
+ngx_http_dsem_counters_cells(void)
+{
+    return ngx_http_dsem_counters.shared->cells;
+}
+
+
+/* for ngx_http_dsem_counters_row() */
+
+ngx_http_dsem_row_t *
+ngx_http_dsem_counters_find(ngx_http_dsem_counted_t *counted)
+{
+    ngx_http_dsem_row_t   *row;
+    ngx_http_dsem_cell_t  *cell;
+    ngx_http_dsem_rows_t  *rows;
+
+    rows = ngx_http_dsem_counters.shared->rows;
+
+    row = ngx_http_dsem_rows_get(rows, counted->name, counted->hash,
+                                 &counted->version);
+    counted->row = row;
+
+    cell = counted->cell;
+
+    if (cell && !ngx_http_dsem_cell_shared(cell)) {
+        cell->row = ngx_http_dsem_rows_number(rows, row);
+
+        ngx_memory_barrier();
+
+        cell->version = counted->version;
+    }
+
+    row->used = ngx_http_dsem_rows_time();
+
+    return row;
+}
+
+
+/* for rare events */
+
+void
+ngx_http_dsem_counters_add_to(ngx_str_t *name, ngx_http_dsem_count_e which,
+    ngx_uint_t n)
+{
+    ngx_http_dsem_counted_t  counted;
+
+    ngx_memzero(&counted, sizeof(ngx_http_dsem_counted_t));
+
+    counted.name = name;
+    counted.hash = ngx_crc32_short(name->data, name->len);
+
+    ngx_http_dsem_counters_add(&counted, which, n);
+}
+
+
+/* a request that was queued has waited so many ms, in vain or not */
+
+void
+ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
+{
+    ngx_http_dsem_counters_observe(ngx_http_dsem_counters_row(counted),
+                                   NGX_HTTP_DSEM_VALUE_WAIT, time);
+}
+
+
+/* a request has held its permits for so many ms */
+
+void
+ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
+{
+    ngx_http_dsem_counters_observe(ngx_http_dsem_counters_row(counted),
+                                   NGX_HTTP_DSEM_VALUE_HOLD, time);
+}
+
+
+static void
+ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row, ngx_uint_t histogram,
+    ngx_msec_t time)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
+        if (time <= ngx_http_dsem_counters_bounds[i]) {
+            break;
+        }
+    }
+
+    (void) ngx_atomic_fetch_add(&row->values[histogram + i], 1);
+    (void) ngx_atomic_fetch_add(
+                    &row->values[histogram + NGX_HTTP_DSEM_NBUCKETS], time);
+}
+
+
+/* in the fleet, as a reply said */
+
+void
+ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
+    ngx_int_t in_use, ngx_int_t waiting)
+{
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+
+    if (in_use > 0) {
+        ngx_http_dsem_row_raise(row, NGX_HTTP_DSEM_PEAK_IN_USE, in_use);
+    }
+
+    if (waiting > 0) {
+        ngx_http_dsem_row_raise(row, NGX_HTTP_DSEM_PEAK_WAITING, waiting);
+    }
+}
+
+
+/* counted->cell is for what this worker has now, until it is closed */
+
+void
+ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted)
+{
+    counted->cell = ngx_http_dsem_cell_take();
+
+    (void) ngx_http_dsem_counters_find(counted);
+}
+
+
+/* every second or so: a row that is counted in keeps its name */
+
+void
+ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted)
+{
+    ngx_atomic_uint_t     now;
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+    now = ngx_http_dsem_rows_time();
+
+    if (row->used != now) {
+        row->used = now;
+    }
+}
+
+
+void
+ngx_http_dsem_counters_close(ngx_http_dsem_counted_t *counted)
+{
+    ngx_http_dsem_cell_free(counted->cell);
+    counted->cell = NULL;
+}
+
+
+/* one worker at a time; one that is stopped here only leaves the next turn */
+
+static void
+ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
+{
+    ngx_atomic_uint_t                 now, before;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = ngx_http_dsem_counters.shared;
+
+    now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
+    before = shared->turn;
+
+    if (now - before >= NGX_HTTP_DSEM_COUNTERS_TURN / 4 * 3
+        && ngx_atomic_cmp_set(&shared->turn, before, now))
+    {
+        ngx_http_dsem_counters_look_after(shared);
+        ngx_http_dsem_cells_sweep();
+    }
+
+    ngx_add_timer(ev, NGX_HTTP_DSEM_COUNTERS_TURN);
+}
+
+
+static void
+ngx_http_dsem_counters_look_after(ngx_http_dsem_counters_shared_t *shared)
+{
+    uint64_t               age;
+    ngx_uint_t             i, n;
+    ngx_http_dsem_row_t   *row;
+    ngx_http_dsem_rows_t  *rows;
+
+    rows = shared->rows;
+
+    age = ngx_http_dsem_lease_now() - shared->created;
+    rows->period = age / (NGX_HTTP_DSEM_PERIOD * 1000);
+
+    /* names that have no row look for one again */
+
+    (void) ngx_atomic_fetch_add(&rows->rows[0].version, 2);
+
+    n = ngx_min(rows->used, NGX_HTTP_DSEM_COUNTERS_ROWS);
+
+    for (i = 0; i < n; i++) {
+        row = &rows->rows[ngx_atomic_fetch_add(&shared->hand, 1) % rows->used];
+
+        if (row->owner) {
+            ngx_http_dsem_rows_recover(rows, row);
+        }
+
+        if (row->last < rows->period && ngx_http_dsem_row_own(row)) {
+            ngx_http_dsem_counters_snapshot(row, rows->period);
+            ngx_http_dsem_row_disown(row);
+        }
+    }
+}
+
+
+/* what there is now is what the period began with */
+
+static void
+ngx_http_dsem_counters_snapshot(ngx_http_dsem_row_t *row, ngx_uint_t period)
+{
+    uint32_t    tracked[NGX_HTTP_DSEM_ROW_TRACKED];
+    ngx_uint_t  last;
+
+    ngx_http_dsem_counters_track(row, tracked);
+
+    last = row->last;
+
+    if (period - last > NGX_HTTP_DSEM_ROW_SNAPSHOTS) {
+        last = period - NGX_HTTP_DSEM_ROW_SNAPSHOTS;
+    }
+
+    while (last < period) {
+        last++;
+        ngx_memcpy(row->snapshots[last % NGX_HTTP_DSEM_ROW_SNAPSHOTS],
+                   tracked, sizeof(tracked));
+    }
+
+    ngx_memory_barrier();
+
+    row->last = period;
+}
+
+
+/* the values that have a history, of the name of this row or its copy */
+
+void
+ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row, uint32_t *tracked)
+{
+    tracked[0] = ngx_http_dsem_counters_value(row, NGX_HTTP_DSEM_COUNT_PASSED)
+                 + ngx_http_dsem_counters_value(row,
+                                                NGX_HTTP_DSEM_COUNT_QUEUED);
+    tracked[1] = ngx_http_dsem_counters_value(row,
+                                              NGX_HTTP_DSEM_COUNT_REJECTED);
+    tracked[2] = ngx_http_dsem_counters_value(row,
+                                              NGX_HTTP_DSEM_COUNT_TIMEOUT);
+    tracked[3] = ngx_http_dsem_counters_value(row, NGX_HTTP_DSEM_COUNT_ERROR);
+}

@@ -1,0 +1,185 @@
+
+/*
+ * Counters: what this node has decided, by semaphore, in shared memory.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_COUNTERS_H_INCLUDED_
+#define _NGX_HTTP_DSEM_COUNTERS_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_cells.h"
+#include "ngx_http_dsem_rows.h"
+
+
+/* requests by result, one each per semaphore; the last two are permits */
+typedef enum {
+    NGX_HTTP_DSEM_COUNT_PASSED = 0,     /* at once */
+    NGX_HTTP_DSEM_COUNT_QUEUED,         /* waited and passed */
+    NGX_HTTP_DSEM_COUNT_REJECTED,
+    NGX_HTTP_DSEM_COUNT_TIMEOUT,
+    NGX_HTTP_DSEM_COUNT_ERROR,
+    NGX_HTTP_DSEM_COUNT_DEGRADED,
+    NGX_HTTP_DSEM_COUNT_ABORTED,        /* by the client, while it waited */
+    NGX_HTTP_DSEM_COUNT_REJECTED_DRY_RUN,
+    NGX_HTTP_DSEM_COUNT_TIMEOUT_DRY_RUN,
+    NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN,
+    NGX_HTTP_DSEM_COUNT_RECLAIMED,      /* of sessions that have ended */
+    NGX_HTTP_DSEM_COUNT_OVERAGE,
+    NGX_HTTP_DSEM_NCOUNTS
+} ngx_http_dsem_count_e;
+
+
+/* the bounds are in ngx_http_dsem_counters_bounds, in ms; the last has none */
+#define NGX_HTTP_DSEM_NBUCKETS   15
+
+/* the values of a row: counts, then two histograms with their sums */
+#define NGX_HTTP_DSEM_VALUE_WAIT  NGX_HTTP_DSEM_NCOUNTS
+#define NGX_HTTP_DSEM_VALUE_HOLD                                              \
+    (NGX_HTTP_DSEM_VALUE_WAIT + NGX_HTTP_DSEM_NBUCKETS + 1)
+#define NGX_HTTP_DSEM_NVALUES                                                 \
+    (NGX_HTTP_DSEM_VALUE_HOLD + NGX_HTTP_DSEM_NBUCKETS + 1)
+
+#define NGX_HTTP_DSEM_PEAK_IN_USE   0
+#define NGX_HTTP_DSEM_PEAK_WAITING  1
+
+
+/* two minutes each; the oldest is dropped when a new one begins */
+#define NGX_HTTP_DSEM_NPERIODS   30
+#define NGX_HTTP_DSEM_PERIOD     120
+
+
+/* a semaphore as its user keeps it; all zero but for name and hash */
+typedef struct {
+    ngx_str_t                  *name;       /* encoded, as long as it lives */
+    uint32_t                    hash;       /* its CRC32 */
+
+    ngx_http_dsem_row_t        *row;        /* NULL: not looked up */
+    ngx_atomic_uint_t           version;    /* of the row, then */
+    ngx_http_dsem_cell_t       *cell;       /* NULL: none */
+} ngx_http_dsem_counted_t;
+
+
+typedef struct {
+    uint64_t                    buckets[NGX_HTTP_DSEM_NBUCKETS];
+    uint64_t                    sum;        /* ms */
+} ngx_http_dsem_histogram_t;
+
+
+typedef struct {
+    uint32_t                    passed;     /* at once, or after waiting */
+    uint32_t                    rejected;
+    uint32_t                    timeout;
+    uint32_t                    error;
+} ngx_http_dsem_period_t;
+
+
+/* a copy of a row, for readers */
+typedef struct {
+    ngx_str_t                   name;       /* encoded; empty: all names
+                                               without a row of their own */
+    uint64_t                    counts[NGX_HTTP_DSEM_NCOUNTS];
+    ngx_http_dsem_histogram_t   wait;
+    ngx_http_dsem_histogram_t   hold;
+    ngx_uint_t                  most_in_use;   /* in the fleet, as seen */
+    ngx_uint_t                  most_waiting;
+
+    /* of this node, now */
+    ngx_uint_t                  in_use;
+    ngx_uint_t                  idle;
+    ngx_uint_t                  waiting;
+
+    /* oldest first, the running one last */
+    ngx_http_dsem_period_t      periods[NGX_HTTP_DSEM_NPERIODS];
+    ngx_uint_t                  nperiods;
+} ngx_http_dsem_figures_t;
+
+
+extern const ngx_msec_t
+    ngx_http_dsem_counters_bounds[NGX_HTTP_DSEM_NBUCKETS - 1];
+
+
+/*
+ * for readers: all rows of the node as ngx_http_dsem_figures_t, by name, in
+ * memory of the pool; the last element is that of the other names (its name
+ * is empty).  NULL: no memory
+ */
+ngx_array_t *ngx_http_dsem_counters_read(ngx_pool_t *pool);
+
+/* one of them; NGX_DECLINED: the name has no row */
+ngx_int_t ngx_http_dsem_counters_read_one(ngx_str_t *name,
+    ngx_http_dsem_figures_t *figures);
+
+
+/* for writers */
+
+ngx_http_dsem_row_t *ngx_http_dsem_counters_find(
+    ngx_http_dsem_counted_t *counted);
+void ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted,
+    ngx_msec_t time);
+void ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted,
+    ngx_msec_t time);
+void ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
+    ngx_int_t in_use, ngx_int_t waiting);
+
+/* without a ngx_http_dsem_counted_t of its own, for rare events */
+void ngx_http_dsem_counters_add_to(ngx_str_t *name,
+    ngx_http_dsem_count_e which, ngx_uint_t n);
+
+/* what this worker has now is in counted->cell, from open to close */
+void ngx_http_dsem_counters_open(ngx_http_dsem_counted_t *counted);
+void ngx_http_dsem_counters_keep(ngx_http_dsem_counted_t *counted);
+void ngx_http_dsem_counters_close(ngx_http_dsem_counted_t *counted);
+
+
+/* the life of the node's memory, and of a process */
+
+void *ngx_http_dsem_counters_create(ngx_slab_pool_t *shpool);
+ngx_int_t ngx_http_dsem_counters_init(void *shared, size_t size);
+void ngx_http_dsem_counters_exit(void);
+ngx_http_dsem_rows_t *ngx_http_dsem_counters_rows(void);
+ngx_http_dsem_cells_t *ngx_http_dsem_counters_cells(void);
+void ngx_http_dsem_counters_track(ngx_http_dsem_row_t *row,
+    uint32_t *tracked);
+
+
+/* a value of the name that a row has, or of a copy of it */
+
+#define ngx_http_dsem_counters_value(row, i)                                  \
+    ((row)->values[i] - (row)->base[i])
+
+
+/* its row, which may have got another name meanwhile */
+
+static ngx_inline ngx_http_dsem_row_t *
+ngx_http_dsem_counters_row(ngx_http_dsem_counted_t *counted)
+{
+    ngx_http_dsem_row_t  *row;
+
+    row = counted->row;
+
+    if (row == NULL || row->version != counted->version) {
+        row = ngx_http_dsem_counters_find(counted);
+    }
+
+    return row;
+}
+
+
+/* so many requests with this result, or so many permits */
+
+static ngx_inline void
+ngx_http_dsem_counters_add(ngx_http_dsem_counted_t *counted,
+    ngx_http_dsem_count_e which, ngx_uint_t n)
+{
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+
+    (void) ngx_atomic_fetch_add(&row->values[which], n);
+}
+
+
+#endif /* _NGX_HTTP_DSEM_COUNTERS_H_INCLUDED_ */

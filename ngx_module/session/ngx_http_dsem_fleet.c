@@ -1,0 +1,709 @@
+
+/*
+ * The fleet: figures of semaphores and sessions, as "inspect" replies.
+ *
+ * Owns the memory of one survey: names are added first, in the order in which
+ * they are asked for, then replies fill in their figures, and at the end both
+ * names and sessions are sorted.  Replies are text with whatever is in the
+ * keys: a line of another form ends the reading, names are those that were
+ * asked for, and the number of sessions is bounded.
+ *
+ * Called by: survey, roster (names), order (the form of a session's name).
+ * The form of the lines is that of lua/inspect.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_text.h"
+
+
+#define NGX_HTTP_DSEM_FLEET_POOL          (16 * 1024)
+
+/* sessions of one survey; more are left out */
+#define NGX_HTTP_DSEM_FLEET_MAX_SESSIONS  4096
+
+
+
+/* a session that was met, with the sums of all its accounts */
+typedef struct {
+    ngx_str_node_t            node;      /* str: its name */
+    ngx_http_dsem_holder_t    total;
+} ngx_http_dsem_fleet_session_t;
+
+
+static ngx_int_t ngx_http_dsem_fleet_read_shard(
+    ngx_http_dsem_fleet_t *fleet, ngx_str_t *line, ngx_uint_t count);
+static ngx_int_t ngx_http_dsem_fleet_read_semaphore(
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_fleet_read_account(
+    ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_fleet_read_asks(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_fleet_limit(ngx_str_t *line,
+    ngx_int_t *limit);
+static ngx_int_t ngx_http_dsem_fleet_numbers(ngx_str_t *line,
+    ngx_int_t *values, ngx_uint_t n);
+static ngx_http_dsem_fleet_session_t *ngx_http_dsem_fleet_meet(
+    ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder);
+static ngx_int_t ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet);
+static ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);
+static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
+    const void *two);
+static int ngx_libc_cdecl ngx_http_dsem_fleet_by_name(const void *one,
+    const void *two);
+static int ngx_libc_cdecl ngx_http_dsem_fleet_by_session(const void *one,
+    const void *two);
+
+
+/* NULL: no memory */
+
+ngx_http_dsem_fleet_t *
+ngx_http_dsem_fleet_create(void)
+{
+    ngx_pool_t             *pool;
+    ngx_http_dsem_fleet_t  *fleet;
+
+    pool = ngx_create_pool(NGX_HTTP_DSEM_FLEET_POOL, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    fleet = ngx_pcalloc(pool, sizeof(ngx_http_dsem_fleet_t));
+
+    if (fleet == NULL
+        || ngx_array_init(&fleet->survey.semaphores, pool, 16,
+                          sizeof(ngx_http_dsem_survey_semaphore_t)) != NGX_OK)
+    {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    fleet->pool = pool;
+
+    ngx_rbtree_init(&fleet->sessions, &fleet->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    return fleet;
+}
+
+
+void
+ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet)
+{
+    ngx_destroy_pool(fleet->pool);
+}
+
+
+/* nothing is known of it yet; the name is copied.  NULL: no memory */
+
+ngx_http_dsem_survey_semaphore_t *
+ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
+    ngx_uint_t shard)
+{
+    u_char                            *p;
+    ngx_http_dsem_survey_semaphore_t  *semaphore;
+
+    p = ngx_pstrdup(fleet->pool, name);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    semaphore = ngx_array_push(&fleet->survey.semaphores);
+    if (semaphore == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(semaphore, sizeof(ngx_http_dsem_survey_semaphore_t));
+
+    semaphore->name.data = p;
+    semaphore->name.len = name->len;
+    semaphore->shard = shard;
+    semaphore->limit = -1;
+    semaphore->configured = -1;
+    semaphore->ordered = -1;
+
+    return semaphore;
+}
+
+
+/* by shard, and by name in each of them, for the calls */
+
+void
+ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet)
+{
+    ngx_qsort(fleet->survey.semaphores.elts, fleet->survey.semaphores.nelts,
+              sizeof(ngx_http_dsem_survey_semaphore_t),
+              ngx_http_dsem_fleet_by_shard);
+}
+
+
+/*
+ * Reads a reply of "inspect", which was asked for "n" semaphores from the one
+ * with the index "first" on; "count": its sessions are not counted yet.
+ * NGX_DECLINED: the text has another form; NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_fleet_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
+    ngx_uint_t n, ngx_uint_t count, ngx_str_t *text)
+{
+    ngx_int_t                          rc;
+    ngx_str_t                          line, word;
+    ngx_http_dsem_survey_semaphore_t  *semaphore, *next, *last;
+
+    semaphore = NULL;
+    next = fleet->survey.semaphores.elts;
+    next += first;
+    last = next + n;
+
+    if (ngx_http_dsem_text_line(text, &line) != NGX_OK
+        || ngx_http_dsem_fleet_read_shard(fleet, &line, count) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    while (ngx_http_dsem_text_line(text, &line) == NGX_OK) {
+
+        word = ngx_http_dsem_text_word(&line);
+
+        if (ngx_http_dsem_text_is(&word, "semaphore")) {
+
+            if (next == last) {
+                return NGX_DECLINED;
+            }
+
+            semaphore = next++;
+            rc = ngx_http_dsem_fleet_read_semaphore(semaphore, &line);
+
+        } else if (semaphore == NULL) {
+            return NGX_DECLINED;
+
+        } else if (ngx_http_dsem_text_is(&word, "account")) {
+            rc = ngx_http_dsem_fleet_read_account(fleet, semaphore, &line);
+
+        } else if (ngx_http_dsem_text_is(&word, "asks")) {
+            rc = ngx_http_dsem_fleet_read_asks(fleet, semaphore, &line);
+
+        } else {
+            return NGX_DECLINED;
+        }
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    return (next == last) ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* "shard <generation> <clock> <ms of recovery left> <live sessions>" */
+
+static ngx_int_t
+ngx_http_dsem_fleet_read_shard(ngx_http_dsem_fleet_t *fleet, ngx_str_t *line,
+    ngx_uint_t count)
+{
+    ngx_str_t  word;
+    ngx_int_t  values[4];
+
+    word = ngx_http_dsem_text_word(line);
+
+    if (!ngx_http_dsem_text_is(&word, "shard")
+        || ngx_http_dsem_fleet_numbers(line, values, 4) != NGX_OK
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (count) {
+        fleet->survey.nsessions += ngx_max(values[3], 0);
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * "<name> <held> <waiting> <limit in force> <configured limit> <ordered limit>
+ * <paused> <partial>"; limits may be "-".
+ */
+
+static ngx_int_t
+ngx_http_dsem_fleet_read_semaphore(
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
+{
+    ngx_str_t  name;
+    ngx_int_t  counts[2], flags[2];
+
+    name = ngx_http_dsem_text_word(line);
+
+    if (name.len != semaphore->name.len
+        || ngx_memcmp(name.data, semaphore->name.data, name.len) != 0
+        || ngx_http_dsem_fleet_numbers(line, counts, 2) != NGX_OK
+        || ngx_http_dsem_fleet_limit(line, &semaphore->limit) != NGX_OK
+        || ngx_http_dsem_fleet_limit(line, &semaphore->configured) != NGX_OK
+        || ngx_http_dsem_fleet_limit(line, &semaphore->ordered) != NGX_OK
+        || ngx_http_dsem_fleet_numbers(line, flags, 2) != NGX_OK
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    semaphore->held = counts[0];
+    semaphore->waiting = counts[1];
+    semaphore->paused = (flags[0] != 0);
+    semaphore->partial = (flags[1] != 0);
+    semaphore->order = (semaphore->ordered != -1 || semaphore->paused);
+    semaphore->known = (semaphore->order
+                        || semaphore->held
+                        || semaphore->waiting
+                        || semaphore->limit != -1
+                        || semaphore->configured != -1);
+
+    return NGX_OK;
+}
+
+
+/* "<session> <held> <waiting> <idle> <ms of lease left> <heard from>" */
+
+static ngx_int_t
+ngx_http_dsem_fleet_read_account(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
+{
+    ngx_int_t                       values[5];
+    ngx_str_t                       session;
+    ngx_http_dsem_holder_t          holder, *h;
+    ngx_http_dsem_fleet_session_t  *met;
+
+    session = ngx_http_dsem_text_word(line);
+
+    if (ngx_http_dsem_fleet_session(&session, &holder) != NGX_OK
+        || ngx_http_dsem_fleet_numbers(line, values, 5) != NGX_OK
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    holder.held = values[0];
+    holder.waiting = values[1];
+
+    /* told some seconds ago, it may be more than is held now */
+    holder.idle = ngx_min(values[2], ngx_max(holder.held, 0));
+
+    holder.lease = values[3];
+    holder.heard = (values[4] != 0);
+
+    if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
+        semaphore->partial = 1;
+        return NGX_OK;
+    }
+
+    met = ngx_http_dsem_fleet_meet(fleet, &holder);
+
+    if (met == NULL
+        || (semaphore->holders.elts == NULL
+            && ngx_array_init(&semaphore->holders, fleet->pool, 4,
+                              sizeof(ngx_http_dsem_holder_t)) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    h = ngx_array_push(&semaphore->holders);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    *h = holder;
+
+    h->session = met->total.session;
+    h->node = met->total.node;
+
+    return NGX_OK;
+}
+
+
+/* "<limit> <node>" */
+
+static ngx_int_t
+ngx_http_dsem_fleet_read_asks(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
+{
+    ngx_str_t                      node;
+    ngx_int_t                      limit;
+    ngx_http_dsem_disagreement_t  *disagreement;
+
+    if (ngx_http_dsem_fleet_numbers(line, &limit, 1) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    node = ngx_http_dsem_text_word(line);
+
+    if (line->len || !ngx_http_dsem_fleet_is_node(&node)) {
+        return NGX_DECLINED;
+    }
+
+    if (semaphore->disagreements.elts == NULL
+        && ngx_array_init(&semaphore->disagreements, fleet->pool, 2,
+                          sizeof(ngx_http_dsem_disagreement_t)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    disagreement = ngx_array_push(&semaphore->disagreements);
+    if (disagreement == NULL) {
+        return NGX_ERROR;
+    }
+
+    disagreement->limit = limit;
+    disagreement->node.len = node.len;
+    disagreement->node.data = ngx_pstrdup(fleet->pool, &node);
+
+    return disagreement->node.data ? NGX_OK : NGX_ERROR;
+}
+
+
+/* a number that is not negative, or "-" */
+
+static ngx_int_t
+ngx_http_dsem_fleet_limit(ngx_str_t *line, ngx_int_t *limit)
+{
+    if (line->len && line->data[0] == '-') {
+        *limit = -1;
+
+        if (line->len == 1) {
+            line->len = 0;
+            return NGX_OK;
+        }
+
+        if (line->data[1] == ' ') {
+            line->data += 2;
+            line->len -= 2;
+            return NGX_OK;
+        }
+
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_fleet_numbers(line, limit, 1);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_fleet_numbers(ngx_str_t *line, ngx_int_t *values, ngx_uint_t n)
+{
+    int64_t  value;
+
+    while (n--) {
+
+        if (ngx_http_dsem_text_number(line, &value) != NGX_OK) {
+            return NGX_DECLINED;
+        }
+
+        *values++ = (ngx_int_t) value;
+    }
+
+    return NGX_OK;
+}
+
+
+/* adds to the sums of a session; NULL: no memory */
+
+static ngx_http_dsem_fleet_session_t *
+ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_holder_t *holder)
+{
+    u_char                         *p;
+    uint32_t                        hash;
+    ngx_http_dsem_holder_t         *total;
+    ngx_http_dsem_fleet_session_t  *met;
+
+    hash = ngx_crc32_short(holder->session.data, holder->session.len);
+
+    met = (ngx_http_dsem_fleet_session_t *)
+          ngx_str_rbtree_lookup(&fleet->sessions, &holder->session, hash);
+
+    if (met) {
+        total = &met->total;
+
+        total->held += holder->held;
+        total->idle += holder->idle;
+        total->waiting += holder->waiting;
+        total->lease = ngx_min(total->lease, holder->lease);
+        total->heard &= holder->heard;
+
+        return met;
+    }
+
+    met = ngx_palloc(fleet->pool, sizeof(ngx_http_dsem_fleet_session_t)
+                                  + holder->session.len);
+    if (met == NULL) {
+        return NULL;
+    }
+
+    p = (u_char *) met + sizeof(ngx_http_dsem_fleet_session_t);
+    ngx_memcpy(p, holder->session.data, holder->session.len);
+
+    met->total = *holder;
+    met->total.session.data = p;
+    met->total.node.data = p;
+
+    met->node.str = met->total.session;
+    met->node.node.key = hash;
+
+    ngx_rbtree_insert(&fleet->sessions, &met->node.node);
+    fleet->nsessions++;
+
+    return met;
+}
+
+
+/*
+ * All replies have been read: what is neither in Redis nor in the counters of
+ * this node is left out.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
+{
+    ngx_uint_t                         i, n;
+    ngx_http_dsem_survey_t            *survey;
+    ngx_http_dsem_survey_semaphore_t  *semaphore;
+
+    survey = &fleet->survey;
+
+    survey->read = ngx_http_dsem_lease_now();
+
+    n = 0;
+    semaphore = survey->semaphores.elts;
+
+    for (i = 0; i < survey->semaphores.nelts; i++) {
+
+        if (semaphore[i].known || semaphore[i].counted) {
+            semaphore[n] = semaphore[i];
+            semaphore[n++].read = survey->read;
+        }
+    }
+
+    survey->semaphores.nelts = n;
+
+    ngx_qsort(semaphore, n, sizeof(ngx_http_dsem_survey_semaphore_t),
+              ngx_http_dsem_fleet_by_name);
+
+    if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
+        survey->partial = 1;
+    }
+
+    return ngx_http_dsem_fleet_list(fleet);
+}
+
+
+/* the sessions that were met, by name */
+
+static ngx_int_t
+ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet)
+{
+    ngx_array_t             *sessions;
+    ngx_rbtree_node_t       *node, *root, *sentinel;
+    ngx_http_dsem_holder_t  *holder;
+
+    sessions = &fleet->survey.sessions;
+
+    if (ngx_array_init(sessions, fleet->pool, ngx_max(fleet->nsessions, 1),
+                       sizeof(ngx_http_dsem_holder_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    root = fleet->sessions.root;
+    sentinel = fleet->sessions.sentinel;
+
+    if (root == sentinel) {
+        return NGX_OK;
+    }
+
+    for (node = ngx_rbtree_min(root, sentinel);
+         node;
+         node = ngx_rbtree_next(&fleet->sessions, node))
+    {
+        holder = ngx_array_push(sessions);
+        if (holder == NULL) {
+            return NGX_ERROR;
+        }
+
+        *holder = ((ngx_http_dsem_fleet_session_t *) node)->total;
+    }
+
+    ngx_qsort(sessions->elts, sessions->nelts, sizeof(ngx_http_dsem_holder_t),
+              ngx_http_dsem_fleet_by_session);
+
+    return NGX_OK;
+}
+
+
+/* one of a complete survey, or NULL */
+
+ngx_http_dsem_survey_semaphore_t *
+ngx_http_dsem_fleet_find(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name)
+{
+    ngx_int_t                          rc;
+    ngx_uint_t                         low, high, middle;
+    ngx_http_dsem_survey_semaphore_t  *semaphore;
+
+    semaphore = fleet->survey.semaphores.elts;
+
+    low = 0;
+    high = fleet->survey.semaphores.nelts;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+
+        rc = ngx_memn2cmp(name->data, semaphore[middle].name.data, name->len,
+                          semaphore[middle].name.len);
+
+        if (rc == 0) {
+            return &semaphore[middle];
+        }
+
+        if (rc < 0) {
+            high = middle;
+
+        } else {
+            low = middle + 1;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* true if it is the encoded form of a name: scripts reject all others */
+
+ngx_uint_t
+ngx_http_dsem_fleet_is_name(ngx_str_t *name)
+{
+    u_char      ch;
+    ngx_uint_t  i;
+
+    for (i = 0; i < name->len; i++) {
+        ch = name->data[i];
+
+        if (!ngx_http_dsem_key_plain(ch) && ch != '%' && ch != '~') {
+            return 0;
+        }
+    }
+
+    return name->len && name->len <= NGX_HTTP_DSEM_MAX_NAME;
+}
+
+
+/*
+ * Takes the name of a session apart, "<node>:<worker>:<hex digits>", into
+ * a holder, which is zeroed before.  NGX_DECLINED: it is none.
+ */
+
+ngx_int_t
+ngx_http_dsem_fleet_session(ngx_str_t *session,
+    ngx_http_dsem_holder_t *holder)
+{
+    u_char     *worker, *digit, *last;
+    ngx_int_t   n;
+
+    ngx_memzero(holder, sizeof(ngx_http_dsem_holder_t));
+
+    last = session->data + session->len;
+
+    worker = ngx_strlchr(session->data, last, ':');
+    digit = worker ? ngx_strlchr(worker + 1, last, ':') : NULL;
+
+    if (digit == NULL || session->len > NGX_HTTP_DSEM_SESSION_LEN) {
+        return NGX_DECLINED;
+    }
+
+    n = ngx_atoi(worker + 1, digit - worker - 1);
+
+    holder->session = *session;
+    holder->node.data = session->data;
+    holder->node.len = worker - session->data;
+    holder->worker = n;
+
+    if (n == NGX_ERROR
+        || !ngx_http_dsem_fleet_is_node(&holder->node)
+        || ++digit == last)
+    {
+        return NGX_DECLINED;
+    }
+
+    for ( /* void */ ; digit < last; digit++) {
+        if (ngx_hextoi(digit, 1) == NGX_ERROR) {
+            return NGX_DECLINED;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* as "dsem_node" allows it */
+
+static ngx_uint_t
+ngx_http_dsem_fleet_is_node(ngx_str_t *node)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < node->len; i++) {
+        if (!ngx_http_dsem_key_plain(node->data[i]) || node->data[i] == ':') {
+            return 0;
+        }
+    }
+
+    return node->len != 0;
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_fleet_by_shard(const void *one, const void *two)
+{
+    const ngx_http_dsem_survey_semaphore_t  *first, *second;
+
+    first = one;
+    second = two;
+
+    if (first->shard != second->shard) {
+        return (first->shard < second->shard) ? -1 : 1;
+    }
+
+    return ngx_http_dsem_fleet_by_name(one, two);
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_fleet_by_name(const void *one, const void *two)
+{
+    const ngx_http_dsem_survey_semaphore_t  *first, *second;
+
+    first = one;
+    second = two;
+
+    return (int) ngx_memn2cmp(first->name.data, second->name.data,
+                              first->name.len, second->name.len);
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_fleet_by_session(const void *one, const void *two)
+{
+    const ngx_http_dsem_holder_t  *first, *second;
+
+    first = one;
+    second = two;
+
+    return (int) ngx_memn2cmp(first->session.data, second->session.data,
+                              first->session.len, second->session.len);
+}

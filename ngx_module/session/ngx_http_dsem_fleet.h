@@ -1,0 +1,93 @@
+
+/*
+ * The fleet: figures of semaphores and sessions, as "inspect" replies.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_FLEET_H_INCLUDED_
+#define _NGX_HTTP_DSEM_FLEET_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* one live session with something of a semaphore */
+typedef struct {
+    ngx_str_t         session;
+    ngx_str_t         node;         /* part of session */
+    ngx_uint_t        worker;
+    ngx_int_t         held;         /* in use or idle */
+    ngx_int_t         idle;
+    ngx_int_t         waiting;
+    ngx_int_t         lease;        /* ms left */
+    unsigned          heard:1;      /* within two heartbeats */
+} ngx_http_dsem_holder_t;
+
+
+/* a configured limit that is not the one in force */
+typedef struct {
+    ngx_str_t         node;         /* one of those that have it */
+    ngx_int_t         limit;
+} ngx_http_dsem_disagreement_t;
+
+
+typedef struct {
+    ngx_str_t         name;         /* encoded */
+    ngx_uint_t        shard;
+    ngx_int_t         limit;        /* in force; -1: unknown, as below */
+    ngx_int_t         configured;
+    ngx_int_t         ordered;      /* -1: none */
+    ngx_int_t         held;
+    ngx_int_t         waiting;
+    ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
+    ngx_array_t       disagreements;
+    uint64_t          read;         /* monotonic ms, when it was complete */
+    unsigned          order:1;      /* there is an order */
+    unsigned          paused:1;
+    unsigned          partial:1;    /* some holders are missing */
+    unsigned          known:1;      /* Redis has something of it */
+    unsigned          counted:1;    /* this node has counters of it */
+} ngx_http_dsem_survey_semaphore_t;
+
+
+typedef struct {
+    ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
+                                       by name */
+    ngx_array_t       sessions;     /* ngx_http_dsem_holder_t: every live
+                                       session met, held etc. summed up */
+    ngx_uint_t        nsessions;    /* live, as Redis counts them */
+    uint64_t          read;         /* monotonic ms, when it was complete */
+    unsigned          partial:1;    /* some names are missing */
+} ngx_http_dsem_survey_t;
+
+
+/* a survey that is being read, in memory of its own */
+typedef struct {
+    ngx_pool_t               *pool;
+    ngx_http_dsem_survey_t    survey;
+
+    ngx_rbtree_t              sessions;   /* those met, by name */
+    ngx_rbtree_node_t         sentinel;
+    ngx_uint_t                nsessions;
+} ngx_http_dsem_fleet_t;
+
+
+ngx_http_dsem_fleet_t *ngx_http_dsem_fleet_create(void);
+void ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet);
+
+ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_add(
+    ngx_http_dsem_fleet_t *fleet, ngx_str_t *name, ngx_uint_t shard);
+void ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet);
+ngx_int_t ngx_http_dsem_fleet_read(ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t first, ngx_uint_t n, ngx_uint_t count, ngx_str_t *text);
+ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
+ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
+    ngx_http_dsem_fleet_t *fleet, ngx_str_t *name);
+
+ngx_uint_t ngx_http_dsem_fleet_is_name(ngx_str_t *name);
+ngx_int_t ngx_http_dsem_fleet_session(ngx_str_t *session,
+    ngx_http_dsem_holder_t *holder);
+
+
+#endif /* _NGX_HTTP_DSEM_FLEET_H_INCLUDED_ */

@@ -1,0 +1,480 @@
+
+/*
+ * The roster: names of semaphores, for a survey.
+ *
+ * Names come from the counters of this node, and from the shards: those that
+ * have a literal limit or an order there.  A shard is read in steps, one per
+ * survey; a name is remembered until a whole pass over its shard has not met
+ * it.  A survey has a bounded number of names: first those that are in use on
+ * this node, then those of the shards, then the rest.
+ *
+ * Called by: survey.  The form of the lines is that of lua/names.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_roster.h"
+#include "ngx_http_dsem_text.h"
+
+
+/* of one survey, and remembered of one shard */
+#define NGX_HTTP_DSEM_ROSTER_MAX_NAMES  1000
+
+#define NGX_HTTP_DSEM_ROSTER_POOL       (16 * 1024)
+
+/* a cursor is a decimal number of 64 bits */
+#define NGX_HTTP_DSEM_ROSTER_CURSOR     20
+
+
+/* the order in which names are taken */
+typedef enum {
+    NGX_HTTP_DSEM_ROSTER_BUSY = 0,
+    NGX_HTTP_DSEM_ROSTER_KNOWN,
+    NGX_HTTP_DSEM_ROSTER_COUNTED,
+    NGX_HTTP_DSEM_ROSTER_NRANKS
+} ngx_http_dsem_roster_rank_e;
+
+
+/* a name that may be in a survey */
+typedef struct {
+    ngx_str_t                    name;
+    ngx_http_dsem_roster_rank_e  rank;
+    ngx_uint_t                   counted;    /* unsigned:1 */
+} ngx_http_dsem_roster_found_t;
+
+
+/* met in a shard */
+typedef struct {
+    ngx_str_node_t               node;       /* str: the encoded name */
+    ngx_queue_t                  queue;
+    ngx_uint_t                   pass;       /* the last that met it */
+} ngx_http_dsem_roster_name_t;
+
+
+typedef struct {
+    ngx_str_t                    cursor;     /* of the next step */
+    u_char                       buf[NGX_HTTP_DSEM_ROSTER_CURSOR];
+    ngx_uint_t                   pass;
+    ngx_rbtree_t                 tree;
+    ngx_rbtree_node_t            sentinel;
+    ngx_queue_t                  names;      /* oldest first */
+    ngx_uint_t                   n;
+    unsigned                     full:1;     /* names were left out */
+} ngx_http_dsem_roster_shard_t;
+
+
+static ngx_int_t ngx_http_dsem_roster_meet(
+    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
+static void ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *cursor);
+static void ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,
+    ngx_http_dsem_roster_name_t *name);
+static ngx_int_t ngx_http_dsem_roster_known(ngx_array_t *found,
+    ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards);
+static ngx_int_t ngx_http_dsem_roster_counted(ngx_array_t *found,
+    ngx_pool_t *pool);
+static void ngx_http_dsem_roster_merge(ngx_array_t *found);
+static ngx_int_t ngx_http_dsem_roster_select(ngx_array_t *found,
+    ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards);
+static int ngx_libc_cdecl ngx_http_dsem_roster_by_name(const void *one,
+    const void *two);
+
+
+static ngx_http_dsem_roster_shard_t
+    ngx_http_dsem_roster[NGX_HTTP_DSEM_SHARDS];
+
+
+void
+ngx_http_dsem_roster_init(void)
+{
+    ngx_uint_t                     i;
+    ngx_http_dsem_roster_shard_t  *shard;
+
+    ngx_memzero(ngx_http_dsem_roster, sizeof(ngx_http_dsem_roster));
+
+    for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
+        shard = &ngx_http_dsem_roster[i];
+
+        shard->buf[0] = '0';
+        shard->cursor.data = shard->buf;
+        shard->cursor.len = 1;
+        shard->pass = 1;
+
+        ngx_rbtree_init(&shard->tree, &shard->sentinel,
+                        ngx_str_rbtree_insert_value);
+        ngx_queue_init(&shard->names);
+    }
+}
+
+
+void
+ngx_http_dsem_roster_free(void)
+{
+    ngx_uint_t                     i;
+    ngx_queue_t                   *q;
+    ngx_http_dsem_roster_shard_t  *shard;
+
+    for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
+        shard = &ngx_http_dsem_roster[i];
+
+        while (shard->n) {
+            q = ngx_queue_head(&shard->names);
+            ngx_http_dsem_roster_forget(shard,
+                      ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue));
+        }
+    }
+}
+
+
+/* where the next step in a shard begins */
+
+ngx_str_t *
+ngx_http_dsem_roster_cursor(ngx_uint_t shard)
+{
+    return &ngx_http_dsem_roster[shard].cursor;
+}
+
+
+/*
+ * Reads a reply of "names": "cursor <next>", then "name <name>" lines.
+ * NGX_DECLINED: the text has another form; NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text)
+{
+    ngx_str_t                      line, word, cursor;
+    ngx_uint_t                     i;
+    ngx_http_dsem_roster_shard_t  *shard;
+
+    shard = &ngx_http_dsem_roster[number];
+
+    if (ngx_http_dsem_text_line(text, &line) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    word = ngx_http_dsem_text_word(&line);
+    cursor = line;
+
+    if (!ngx_http_dsem_text_is(&word, "cursor")
+        || cursor.len == 0
+        || cursor.len > NGX_HTTP_DSEM_ROSTER_CURSOR)
+    {
+        return NGX_DECLINED;
+    }
+
+    for (i = 0; i < cursor.len; i++) {
+        if (cursor.data[i] < '0' || cursor.data[i] > '9') {
+            return NGX_DECLINED;
+        }
+    }
+
+    while (ngx_http_dsem_text_line(text, &line) == NGX_OK) {
+        word = ngx_http_dsem_text_word(&line);
+
+        if (!ngx_http_dsem_text_is(&word, "name")) {
+            return NGX_DECLINED;
+        }
+
+        /* what else an operator has written there is no name */
+
+        if (ngx_http_dsem_fleet_is_name(&line)
+            && ngx_http_dsem_roster_meet(shard, &line) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_http_dsem_roster_advance(shard, &cursor);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_roster_meet(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *text)
+{
+    u_char                       *p;
+    uint32_t                      hash;
+    ngx_http_dsem_roster_name_t  *name;
+
+    hash = ngx_crc32_short(text->data, text->len);
+
+    name = (ngx_http_dsem_roster_name_t *)
+           ngx_str_rbtree_lookup(&shard->tree, text, hash);
+
+    if (name) {
+        name->pass = shard->pass;
+        return NGX_OK;
+    }
+
+    if (shard->n == NGX_HTTP_DSEM_ROSTER_MAX_NAMES) {
+        shard->full = 1;
+        return NGX_OK;
+    }
+
+    name = ngx_alloc(sizeof(ngx_http_dsem_roster_name_t) + text->len,
+                     ngx_cycle->log);
+    if (name == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = (u_char *) name + sizeof(ngx_http_dsem_roster_name_t);
+    ngx_memcpy(p, text->data, text->len);
+
+    name->node.str.data = p;
+    name->node.str.len = text->len;
+    name->node.node.key = hash;
+    name->pass = shard->pass;
+
+    ngx_rbtree_insert(&shard->tree, &name->node.node);
+    ngx_queue_insert_tail(&shard->names, &name->queue);
+    shard->n++;
+
+    return NGX_OK;
+}
+
+
+/* the end of a step; at the end of a pass names that were not met go */
+
+static void
+ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *cursor)
+{
+    ngx_queue_t                  *q, *next;
+    ngx_http_dsem_roster_name_t  *name;
+
+    ngx_memcpy(shard->buf, cursor->data, cursor->len);
+    shard->cursor.len = cursor->len;
+
+    if (cursor->len != 1 || cursor->data[0] != '0') {
+        return;
+    }
+
+    if (shard->n < NGX_HTTP_DSEM_ROSTER_MAX_NAMES) {
+        shard->full = 0;
+    }
+
+    for (q = ngx_queue_head(&shard->names);
+         q != ngx_queue_sentinel(&shard->names);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        name = ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue);
+
+        if (name->pass != shard->pass) {
+            ngx_http_dsem_roster_forget(shard, name);
+        }
+    }
+
+    shard->pass++;
+}
+
+
+static void
+ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,
+    ngx_http_dsem_roster_name_t *name)
+{
+    ngx_rbtree_delete(&shard->tree, &name->node.node);
+    ngx_queue_remove(&name->queue);
+    shard->n--;
+
+    ngx_free(name);
+}
+
+
+/* adds the names of a survey; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_roster_add(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
+{
+    ngx_int_t     rc;
+    ngx_pool_t   *pool;
+    ngx_array_t   found;
+
+    pool = ngx_create_pool(NGX_HTTP_DSEM_ROSTER_POOL, ngx_cycle->log);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_array_init(&found, pool, 64,
+                        sizeof(ngx_http_dsem_roster_found_t));
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_dsem_roster_known(&found, fleet, nshards);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_dsem_roster_counted(&found, pool);
+    }
+
+    if (rc == NGX_OK) {
+        ngx_http_dsem_roster_merge(&found);
+        rc = ngx_http_dsem_roster_select(&found, fleet, nshards);
+    }
+
+    ngx_destroy_pool(pool);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t nshards)
+{
+    ngx_uint_t                     i;
+    ngx_queue_t                   *q;
+    ngx_http_dsem_roster_name_t   *name;
+    ngx_http_dsem_roster_shard_t  *shard;
+    ngx_http_dsem_roster_found_t  *f;
+
+    for (i = 0; i < nshards; i++) {
+        shard = &ngx_http_dsem_roster[i];
+
+        if (shard->full) {
+            fleet->survey.partial = 1;
+        }
+
+        for (q = ngx_queue_head(&shard->names);
+             q != ngx_queue_sentinel(&shard->names);
+             q = ngx_queue_next(q))
+        {
+            name = ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue);
+
+            f = ngx_array_push(found);
+            if (f == NULL) {
+                return NGX_ERROR;
+            }
+
+            f->name = name->node.str;
+            f->rank = NGX_HTTP_DSEM_ROSTER_KNOWN;
+            f->counted = 0;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_roster_counted(ngx_array_t *found, ngx_pool_t *pool)
+{
+    ngx_uint_t                     i;
+    ngx_array_t                   *rows;
+    ngx_http_dsem_figures_t       *figures;
+    ngx_http_dsem_roster_found_t  *f;
+
+    rows = ngx_http_dsem_counters_read(pool);
+    if (rows == NULL) {
+        return NGX_ERROR;
+    }
+
+    figures = rows->elts;
+
+    for (i = 0; i < rows->nelts; i++) {
+
+        if (!ngx_http_dsem_fleet_is_name(&figures[i].name)) {
+            /* all other names */
+            continue;
+        }
+
+        f = ngx_array_push(found);
+        if (f == NULL) {
+            return NGX_ERROR;
+        }
+
+        f->name = figures[i].name;
+        f->rank = (figures[i].in_use || figures[i].idle || figures[i].waiting)
+                  ? NGX_HTTP_DSEM_ROSTER_BUSY : NGX_HTTP_DSEM_ROSTER_COUNTED;
+        f->counted = 1;
+    }
+
+    return NGX_OK;
+}
+
+
+/* one entry for each name, with the best rank */
+
+static void
+ngx_http_dsem_roster_merge(ngx_array_t *found)
+{
+    ngx_uint_t                     i, n;
+    ngx_http_dsem_roster_found_t  *f;
+
+    f = found->elts;
+
+    ngx_qsort(f, found->nelts, sizeof(ngx_http_dsem_roster_found_t),
+              ngx_http_dsem_roster_by_name);
+
+    n = 0;
+
+    for (i = 0; i < found->nelts; i++) {
+
+        if (n && ngx_http_dsem_roster_by_name(&f[n - 1], &f[i]) == 0) {
+            f[n - 1].rank = ngx_min(f[n - 1].rank, f[i].rank);
+            f[n - 1].counted |= f[i].counted;
+            continue;
+        }
+
+        f[n++] = f[i];
+    }
+
+    found->nelts = n;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_roster_select(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t nshards)
+{
+    ngx_uint_t                         i, n, rank, shard;
+    ngx_http_dsem_roster_found_t      *f;
+    ngx_http_dsem_survey_semaphore_t  *semaphore;
+
+    n = 0;
+    f = found->elts;
+
+    for (rank = 0; rank < NGX_HTTP_DSEM_ROSTER_NRANKS; rank++) {
+
+        for (i = 0; i < found->nelts; i++) {
+
+            if (f[i].rank != rank) {
+                continue;
+            }
+
+            if (n++ == NGX_HTTP_DSEM_ROSTER_MAX_NAMES) {
+                fleet->survey.partial = 1;
+                return NGX_OK;
+            }
+
+            shard = (nshards > 1) ? ngx_http_dsem_key_shard(&f[i].name) : 0;
+
+            semaphore = ngx_http_dsem_fleet_add(fleet, &f[i].name, shard);
+            if (semaphore == NULL) {
+                return NGX_ERROR;
+            }
+
+            semaphore->counted = f[i].counted;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_roster_by_name(const void *one, const void *two)
+{
+    const ngx_http_dsem_roster_found_t  *first, *second;
+
+    first = one;
+    second = two;
+
+    return (int) ngx_memn2cmp(first->name.data, second->name.data,
+                              first->name.len, second->name.len);
+}

@@ -1,0 +1,66 @@
+
+/*
+ * The survey: what the whole fleet looks like, read from Redis for people.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_session.h"
+
+
+/* the caller's, until its handler is called or it is cancelled */
+typedef struct {
+    ngx_queue_t       queue;
+    ngx_str_t         name;         /* a name to be read with all of its
+                                       holders; empty: the usual ones */
+    void            (*handler)(void *data);   /* from a posted event */
+    void             *data;
+    unsigned          waiting:1;
+} ngx_http_dsem_survey_wait_t;
+
+
+void ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings);
+void ngx_http_dsem_survey_exit(void);
+
+/*
+ * NGX_OK: what there is, is not older than a second; NGX_AGAIN: the handler
+ * will be called, at the latest after "dsem_redis_timeout"; NGX_DECLINED:
+ * Redis cannot be asked.  In each case the last survey is then there, if
+ * there ever was one.
+ */
+ngx_int_t ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait);
+void ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait);
+
+/* the last one, valid until control goes back to the event loop; or NULL */
+ngx_http_dsem_survey_t *ngx_http_dsem_survey(void);
+
+/* one semaphore of it, or of the last that was read by name; or NULL */
+ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_survey_find(ngx_str_t *name);
+
+
+/* Redis as this worker sees it */
+typedef enum {
+    NGX_HTTP_DSEM_SURVEY_CONNECTING = NGX_HTTP_DSEM_CONDITION_CONNECTING,
+    NGX_HTTP_DSEM_SURVEY_AVAILABLE = NGX_HTTP_DSEM_CONDITION_AVAILABLE,
+    NGX_HTTP_DSEM_SURVEY_RECOVERING = NGX_HTTP_DSEM_CONDITION_RECOVERING,
+    NGX_HTTP_DSEM_SURVEY_UNAVAILABLE = NGX_HTTP_DSEM_CONDITION_UNAVAILABLE
+} ngx_http_dsem_survey_state_e;
+
+typedef struct {
+    ngx_http_dsem_survey_state_e   state;     /* the worst of the shards */
+    ngx_uint_t                     shard;     /* which that is */
+    ngx_msec_t                     since;     /* ms in this state */
+    ngx_str_t                      reason;    /* empty: none */
+    ngx_str_t                      address;   /* no secrets in it */
+} ngx_http_dsem_survey_redis_t;
+
+void ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis);
+
+
+#endif /* _NGX_HTTP_DSEM_SURVEY_H_INCLUDED_ */

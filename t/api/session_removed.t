@@ -1,0 +1,107 @@
+#!/usr/bin/perl
+
+# A session that a worker is using is removed by force: by another worker, and
+# by itself. The worker comes back with a new name by itself and goes on, its
+# running request is counted again. Without force it stays, unless it is not
+# heard from.
+
+use warnings;
+use strict;
+
+use JSON::PP qw(decode_json);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+$t->redis;
+my $up = $t->upstream;
+
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_lease 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /reports {
+            dsem reports limit=2 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api write=on;
+        }
+    }
+}
+EOF_CONF
+
+sub session_of {
+    my ($node) = @_;
+    my $name = $node->name;
+    my ($session) = grep { /^\Q$name\E:/ } $t->state->sessions;
+    return $session // '';
+}
+
+sub remove {
+    my ($node, $session, $body) = @_;
+    my $asked = $node->get("/dsem/sessions/$session", -method => 'DELETE',
+        'Content-Type' => 'application/json', -body => $body // '');
+    return ($asked->status, decode_json($asked->body));
+}
+
+my $running = $one->begin('/reports?hang=1');
+wait_for { $up->now == 1 } 5, 'request running';
+my $first = session_of($one);
+
+my ($status, $answer) = remove($two, $first);
+is $status, 409, 'session that is heard from stays';
+like $answer->{error}, qr/heard from/, 'reason told';
+is session_of($one), $first, 'same session';
+
+($status, $answer) = remove($two, 'n9:0:0123456789abcdef');
+is $status, 404, 'unknown session';
+($status) = remove($two, 'order:reports');
+cmp_ok $status, '>=', 400, 'no session at all';
+
+for ([ $two, 'by another node' ], [ $one, 'by itself' ]) {
+    my ($by, $test) = @$_;
+    my $before = session_of($one);
+    ($status, $answer) = remove($by, $before, '{"force": true}');
+    is $status, 200, "removed $test";
+    is_deeply $answer, { session => $before, removed => JSON::PP::true },
+        "$test: answer";
+    eventually { my $name = session_of($one); $name && $name ne $before }
+        "$test: back with a new name";
+    eventually { $t->state->held('reports') == 1 }
+        "$test: running request counted";
+    is $one->get('/reports')->status, 200, "$test: worker goes on";
+    is $t->state->session_count, 2, "$test: as many sessions";
+}
+
+# the session of a node that is gone, before its lease ends: its permit is free
+
+sub reclaimed {
+    my $seen = decode_json($one->get('/dsem/semaphores/reports')->body);
+    return $seen->{semaphore}{local}{reclaimed};
+}
+
+my $lost = $two->begin('/reports?hang=1');
+wait_for { $up->now == 2 } 5, 'permit of the other node';
+my $gone = session_of($two);
+my $reclaimed = reclaimed();
+$two->kill;
+eventually { (remove($one, $gone))[0] == 200 } 'removed when not heard from';
+is $one->get('/reports')->status, 200, 'its permit is free';
+eventually { reclaimed() == $reclaimed + 1 } 'counted as reclaimed';
+
+$up->release_all;
+is $running->wait->status, 200, 'running request served';
+
+$t->done;

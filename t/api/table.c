@@ -1,0 +1,909 @@
+
+/*
+ * The table of counters, without nginx: names that come and go, processes that
+ * are killed and stopped in the middle of it.
+ *
+ * Prints one line for each assertion, "ok" or "not ok" and its name.
+ */
+
+
+#include "ngx_http_dsem_counters.c"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+
+#define TABLE_SMALL      (96 * 1024)
+#define TABLE_LARGE      (1024 * 1024)
+#define TABLE_CHILDREN   4
+
+
+/* what the children of a storm have done, each for itself */
+typedef struct {
+    volatile uint64_t         begun;
+    volatile uint64_t         done;
+} table_work_t;
+
+
+typedef struct {
+    ngx_atomic_t              msec;       /* the clock of all */
+    table_work_t              work[TABLE_CHILDREN];
+} table_storm_t;
+
+
+ngx_pid_t                     ngx_pid;
+ngx_uint_t                    ngx_pagesize;
+ngx_uint_t                    ngx_pagesize_shift;
+ngx_uint_t                    ngx_cacheline_size;
+volatile ngx_msec_t           ngx_current_msec;
+volatile ngx_cycle_t         *ngx_cycle;
+ngx_rbtree_t                  ngx_event_timer_rbtree;
+uint32_t                     *ngx_crc32_table_short;
+static uint32_t               table_crc32[16];
+static ngx_cycle_t            table_cycle;
+static ngx_log_t              table_log;
+
+/* the memory of one reader, from its beginning again */
+static u_char                 table_memory[4 * TABLE_LARGE];
+static size_t                 table_used;
+
+
+/* what it needs of nginx, whose sources may not be here */
+
+void
+ngx_log_error_core(ngx_uint_t level, ngx_log_t *log, ngx_err_t err,
+    const char *fmt, ...)
+{
+    printf("log: %s\n", fmt);
+}
+
+
+void *
+ngx_palloc(ngx_pool_t *pool, size_t size)
+{
+    size_t  used;
+
+    used = table_used;
+    table_used += ngx_align(size, 16);
+
+    return (table_used > sizeof(table_memory)) ? NULL : &table_memory[used];
+}
+
+
+void *
+ngx_pnalloc(ngx_pool_t *pool, size_t size)
+{
+    return ngx_palloc(pool, size);
+}
+
+
+void *
+ngx_pcalloc(ngx_pool_t *pool, size_t size)
+{
+    void  *p;
+
+    p = ngx_palloc(pool, size);
+
+    return p ? memset(p, 0, size) : NULL;
+}
+
+
+ngx_int_t
+ngx_pfree(ngx_pool_t *pool, void *p)
+{
+    return NGX_DECLINED;
+}
+
+
+ngx_array_t *
+ngx_array_create(ngx_pool_t *pool, ngx_uint_t n, size_t size)
+{
+    ngx_array_t  *array;
+
+    array = ngx_palloc(pool, sizeof(ngx_array_t));
+
+    if (array == NULL || ngx_array_init(array, pool, n, size) != NGX_OK) {
+        return NULL;
+    }
+
+    return array;
+}
+
+
+void *
+ngx_array_push(ngx_array_t *array)
+{
+    u_char  *last;
+
+    if (array->nelts == array->nalloc) {
+        last = ngx_palloc(array->pool, 2 * array->nalloc * array->size);
+        if (last == NULL) {
+            return NULL;
+        }
+
+        memcpy(last, array->elts, array->nelts * array->size);
+        array->elts = last;
+        array->nalloc *= 2;
+    }
+
+    last = (u_char *) array->elts + array->size * array->nelts++;
+
+    return last;
+}
+
+
+void *
+ngx_alloc(size_t size, ngx_log_t *log)
+{
+    return malloc(size);
+}
+
+
+void *
+ngx_calloc(size_t size, ngx_log_t *log)
+{
+    return calloc(1, size);
+}
+
+
+void *
+ngx_slab_calloc(ngx_slab_pool_t *pool, size_t size)
+{
+    return NULL;
+}
+
+
+void
+ngx_rbtree_insert(ngx_rbtree_t *tree, ngx_rbtree_node_t *node)
+{
+}
+
+
+void
+ngx_rbtree_delete(ngx_rbtree_t *tree, ngx_rbtree_node_t *node)
+{
+}
+
+
+ngx_int_t
+ngx_memn2cmp(u_char *s1, u_char *s2, size_t n1, size_t n2)
+{
+    int  rc;
+
+    rc = memcmp(s1, s2, ngx_min(n1, n2));
+
+    return rc ? rc : (ngx_int_t) n1 - (ngx_int_t) n2;
+}
+
+
+u_char * ngx_cdecl
+ngx_sprintf(u_char *buf, const char *fmt, ...)
+{
+    va_list    args;
+    ngx_pid_t  pid;
+
+    /* the only one is "/proc/%P/stat%Z" */
+
+    va_start(args, fmt);
+    pid = va_arg(args, ngx_pid_t);
+    va_end(args);
+
+    return buf + sprintf((char *) buf, "/proc/%d/stat", (int) pid);
+}
+
+
+off_t
+ngx_atoof(u_char *line, size_t n)
+{
+    return atoll((char *) line);
+}
+
+
+static void
+table_ok(ngx_uint_t ok, const char *name)
+{
+    printf("%s %s\n", ok ? "ok" : "not ok", name);
+    fflush(stdout);
+}
+
+
+static void *
+table_shared(size_t size)
+{
+    void  *p;
+
+    p = mmap(NULL, size, PROT_READ|PROT_WRITE, MAP_ANON|MAP_SHARED, -1, 0);
+
+    if (p == MAP_FAILED) {
+        exit(2);
+    }
+
+    return p;
+}
+
+
+/* a new table; this process is one of its users */
+
+static ngx_http_dsem_counters_shared_t *
+table_new(size_t size)
+{
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = ngx_http_dsem_counters_layout(table_shared(size), size);
+
+    if (ngx_http_dsem_counters_init(shared, 0) != NGX_OK) {
+        exit(2);
+    }
+
+    return shared;
+}
+
+
+static void
+table_seconds(ngx_uint_t n)
+{
+    ngx_current_msec += n * 1024;
+}
+
+
+static void
+table_turn(void)
+{
+    ngx_http_dsem_counters_look_after(ngx_http_dsem_counters.shared);
+    ngx_http_dsem_cells_sweep();
+}
+
+
+static void
+table_name(ngx_http_dsem_counted_t *counted, ngx_str_t *name, u_char *buf,
+    ngx_uint_t n)
+{
+    name->data = buf;
+    name->len = sprintf((char *) buf, "name:%lu", (unsigned long) n);
+
+    memset(counted, 0, sizeof(ngx_http_dsem_counted_t));
+
+    counted->name = name;
+    counted->hash = ngx_crc32_short(name->data, name->len);
+}
+
+
+/* a name is used once, and its user goes */
+
+static void
+table_count(ngx_uint_t n, ngx_uint_t which, ngx_uint_t times)
+{
+    u_char                    buf[64];
+    ngx_str_t                 name;
+    ngx_http_dsem_counted_t   counted;
+
+    table_name(&counted, &name, buf, n);
+    ngx_http_dsem_counters_add(&counted, which, times);
+}
+
+
+static uint64_t
+table_of(ngx_uint_t n, ngx_uint_t which)
+{
+    u_char                    buf[64];
+    ngx_str_t                 name;
+    ngx_http_dsem_counted_t   counted;
+    ngx_http_dsem_figures_t   figures;
+
+    table_name(&counted, &name, buf, n);
+
+    if (ngx_http_dsem_counters_read_one(&name, &figures) != NGX_OK) {
+        return 0;
+    }
+
+    return figures.counts[which];
+}
+
+
+/* over all names, or the last alone */
+
+static uint64_t
+table_sum(ngx_uint_t which, ngx_uint_t last, ngx_uint_t *names)
+{
+    uint64_t                  sum;
+    ngx_uint_t                i;
+    ngx_array_t              *all;
+    ngx_http_dsem_figures_t  *figures;
+
+    table_used = 0;
+
+    all = ngx_http_dsem_counters_read(NULL);
+    figures = all->elts;
+    sum = 0;
+
+    for (i = last ? all->nelts - 1 : 0; i < all->nelts; i++) {
+        sum += figures[i].counts[which];
+    }
+
+    *names = all->nelts - 1;
+
+    return sum;
+}
+
+
+/* many names, each used once; some are used again and again */
+
+static void
+table_many(ngx_uint_t n)
+{
+    uint64_t                          popular, other;
+    ngx_uint_t                        i, j, names, nrows;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_LARGE);
+    nrows = shared->rows->nrows;
+
+    printf("note %lu names in 1m\n", (unsigned long) nrows - 1);
+    table_ok(nrows > 500, "500 names in 1m");
+
+    for (i = 0; i < nrows - 1; i++) {
+        table_count(i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    other = table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names);
+    table_ok(other == 0 && names == nrows - 1, "every row is used");
+
+    for (i = 0; i < n; i++) {
+        table_count(1000 + i, NGX_HTTP_DSEM_COUNT_REJECTED, 1);
+
+        if (i % 100 == 0) {
+            ngx_current_msec += 500;
+            for (j = 0; j < 10; j++) {
+                table_count(j, NGX_HTTP_DSEM_COUNT_QUEUED, 1);
+            }
+            table_turn();
+        }
+    }
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == nrows - 1
+             && table_sum(NGX_HTTP_DSEM_COUNT_REJECTED, 0, &names) == n,
+             "many names: no count is lost");
+    table_ok(names <= nrows - 1, "many names: no more rows");
+
+    popular = 0;
+    for (j = 0; j < 10; j++) {
+        popular += table_of(j, NGX_HTTP_DSEM_COUNT_QUEUED)
+                   + table_of(j, NGX_HTTP_DSEM_COUNT_PASSED);
+    }
+
+    table_ok(popular == 10 * ((n + 99) / 100) + 10,
+             "many names: popular ones keep their rows");
+
+    other = table_sum(NGX_HTTP_DSEM_COUNT_REJECTED, 1, &names);
+    table_ok(other > n - nrows && other < n, "many names: rest is other");
+}
+
+
+/* no row can be had: later one is */
+
+static void
+table_full(void)
+{
+    u_char                            buf[64];
+    ngx_str_t                         name;
+    ngx_uint_t                        i, names, n;
+    ngx_http_dsem_counted_t           counted;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_SMALL);
+    n = shared->rows->nrows - 1;
+
+    for (i = 0; i < n; i++) {
+        table_count(i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    table_name(&counted, &name, buf, 1000);
+    ngx_http_dsem_counters_open(&counted);
+    counted.cell->in_use = 3;
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_PASSED) == 0
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 1,
+             "full: new name counts in other");
+
+    table_seconds(6);
+    table_turn();
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_PASSED) == 1,
+             "full: it has a row when others are not used");
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == n + 2
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 2,
+             "full: one other name is folded");
+
+    /* its own row goes to another name, while it is kept by its user */
+
+    table_seconds(6);
+
+    for (i = 0; i < n; i++) {
+        table_count(2000 + i, NGX_HTTP_DSEM_COUNT_TIMEOUT, 1);
+    }
+
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_TIMEOUT, 1);
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_TIMEOUT, 0, &names) == n + 1
+             && table_sum(NGX_HTTP_DSEM_COUNT_TIMEOUT, 1, &names) == 1,
+             "renamed: count of its user is not of the new name");
+
+    table_seconds(6);
+    table_turn();
+    ngx_http_dsem_counters_keep(&counted);
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_TIMEOUT, 1);
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_TIMEOUT) == 1,
+             "renamed: user finds a row again");
+
+    /* a name that is kept, though not counted, has its row for ever */
+
+    for (i = 0; i < 100 * n; i++) {
+        if (i % n == 0) {
+            table_seconds(3);
+            ngx_http_dsem_counters_keep(&counted);
+        }
+        table_count(10000 + i, NGX_HTTP_DSEM_COUNT_ERROR, 1);
+    }
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_TIMEOUT) == 1,
+             "kept: flood does not take its row");
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_ERROR, 0, &names) == 100 * n,
+             "kept: no count is lost");
+}
+
+
+/* a process dies while it changes the name of a row */
+
+static void
+table_died(void)
+{
+    u_char                   buf[64];
+    ngx_str_t                name;
+    ngx_pid_t                pid;
+    ngx_uint_t               names;
+    ngx_http_dsem_row_t     *row;
+    ngx_http_dsem_counted_t  counted;
+
+    (void) table_new(TABLE_SMALL);
+
+    table_name(&counted, &name, buf, 1);
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 3);
+
+    pid = fork();
+
+    if (pid == 0) {
+        _exit(0);
+    }
+
+    waitpid(pid, NULL, 0);
+
+    row = counted.row;
+    row->owner = pid;
+    row->version++;
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 3
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
+             && names == 0,
+             "died: counts are of the other names");
+
+    table_turn();
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
+             && row->owner == 0 && row->len == 0,
+             "died: its row is free");
+
+    ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    table_ok(table_of(1, NGX_HTTP_DSEM_COUNT_PASSED) == 1
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 4,
+             "died: the name has a row again");
+}
+
+
+/* names of one hash have 16 rows */
+
+static void
+table_crowd(void)
+{
+    u_char                   buf[64];
+    ngx_str_t                name;
+    ngx_uint_t               i, names, place;
+    ngx_atomic_uint_t        version;
+    ngx_http_dsem_counted_t  counted;
+
+    (void) table_new(TABLE_LARGE);
+
+    for (i = 0; i < 40; i++) {
+        table_name(&counted, &name, buf, i);
+        counted.hash = 77;
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 40
+             && names == 16
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 24,
+             "one hash: 16 rows, rest is other");
+
+    table_seconds(6);
+
+    for (i = 39; i > 19; i--) {
+        table_name(&counted, &name, buf, i);
+        counted.hash = 77;
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    table_name(&counted, &name, buf, 39);
+    place = 0;
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 60
+             && names == 16
+             && ngx_http_dsem_rows_find(ngx_http_dsem_counters_rows(), &name,
+                                        77, &place, &version),
+             "one hash: later names replace unused ones");
+}
+
+
+/* 35 periods, each with as many as its number */
+
+static void
+table_history(void)
+{
+    u_char                            buf[64];
+    ngx_str_t                         name;
+    ngx_uint_t                        i, bad;
+    ngx_http_dsem_counted_t           counted;
+    ngx_http_dsem_figures_t           figures;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_SMALL);
+    table_name(&counted, &name, buf, 1);
+
+    for (i = 1; i <= 35; i++) {
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, i);
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_QUEUED, 1);
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_ERROR, 2);
+
+        if (i == 3) {
+            (void) ngx_http_dsem_counters_read_one(&name, &figures);
+            table_ok(figures.nperiods == 3
+                     && figures.periods[0].passed == 2
+                     && figures.periods[2].passed == 4,
+                     "history: three periods");
+        }
+
+        if (i < 35) {
+            shared->created -= NGX_HTTP_DSEM_PERIOD * 1000;
+            table_turn();
+        }
+    }
+
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+
+    for (bad = 0, i = 0; i < 30; i++) {
+        bad += figures.periods[i].passed != i + 7
+               || figures.periods[i].error != 2
+               || figures.periods[i].rejected != 0;
+    }
+
+    table_ok(figures.nperiods == 30 && bad == 0, "history: last 30 periods");
+
+    shared->created -= (uint64_t) 100 * NGX_HTTP_DSEM_PERIOD * 1000;
+    table_turn();
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+
+    for (bad = 0, i = 0; i < 30; i++) {
+        bad += figures.periods[i].passed != 0;
+    }
+
+    table_ok(figures.nperiods == 30 && bad == 0, "history: a long pause");
+}
+
+
+static void
+table_histogram(void)
+{
+    u_char                    buf[64];
+    ngx_str_t                 name;
+    ngx_uint_t                i;
+    ngx_http_dsem_counted_t   counted;
+    ngx_http_dsem_figures_t   figures;
+
+    (void) table_new(TABLE_SMALL);
+    table_name(&counted, &name, buf, 1);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
+        ngx_http_dsem_counters_hold(&counted,
+                                    ngx_http_dsem_counters_bounds[i]);
+        ngx_http_dsem_counters_wait(&counted,
+                                    ngx_http_dsem_counters_bounds[i] + 1);
+    }
+
+    ngx_http_dsem_counters_most(&counted, 7, 2);
+    ngx_http_dsem_counters_most(&counted, 5, 3);
+    ngx_http_dsem_counters_most(&counted, -1, 0);
+
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
+        if (figures.hold.buckets[i] != 1 || figures.wait.buckets[i + 1] != 1)
+        {
+            break;
+        }
+    }
+
+    table_ok(i == NGX_HTTP_DSEM_NBUCKETS - 1
+             && figures.wait.buckets[0] == 0
+             && figures.hold.buckets[i] == 0
+             && figures.wait.sum == figures.hold.sum + i,
+             "histogram: bounds belong to their buckets");
+    table_ok(figures.most_in_use == 7 && figures.most_waiting == 3,
+             "highest figures");
+}
+
+
+static void
+table_process(void)
+{
+    ngx_pid = getpid();
+
+    if (ngx_http_dsem_counters_init(ngx_http_dsem_counters.shared, 0)
+        != NGX_OK)
+    {
+        exit(2);
+    }
+}
+
+
+/* gauges: two processes, one of which is killed */
+
+static void
+table_gauges(void)
+{
+    int                               pipes[2];
+    u_char                            buf[64];
+    ngx_str_t                         name;
+    ngx_pid_t                         pid;
+    ngx_uint_t                        used;
+    ngx_http_dsem_counted_t           counted;
+    ngx_http_dsem_figures_t           figures;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_SMALL);
+    table_name(&counted, &name, buf, 1);
+
+    ngx_http_dsem_counters_open(&counted);
+    counted.cell->in_use += 2;
+    counted.cell->waiting += 1;
+
+    if (pipe(pipes) == -1) {
+        exit(2);
+    }
+
+    pid = fork();
+
+    if (pid == 0) {
+        table_process();
+        table_name(&counted, &name, buf, 1);
+        ngx_http_dsem_counters_open(&counted);
+        counted.cell->in_use += 5;
+        counted.cell->idle += 4;
+        (void) !write(pipes[1], "x", 1);
+        pause();
+    }
+
+    (void) !read(pipes[0], buf + 32, 1);
+
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    table_ok(figures.in_use == 7 && figures.idle == 4 && figures.waiting == 1,
+             "gauges: of two processes");
+
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    table_ok(figures.in_use == 2 && figures.idle == 0 && figures.waiting == 1,
+             "gauges: of a killed process gone");
+
+    used = shared->cells->used;
+    table_turn();
+
+    pid = fork();
+
+    if (pid == 0) {
+        table_process();
+        table_name(&counted, &name, buf, 1);
+        ngx_http_dsem_counters_open(&counted);
+        ngx_http_dsem_counters_close(&counted);
+        ngx_http_dsem_counters_exit();
+        exit(shared->cells->used != used);
+    }
+
+    {
+        int  status;
+
+        waitpid(pid, &status, 0);
+        table_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                 "gauges: its cells are used again");
+    }
+}
+
+
+static void
+table_child(table_storm_t *storm, ngx_uint_t i, ngx_uint_t seed)
+{
+    table_work_t  *work;
+
+    table_process();
+    srandom(seed);
+
+    work = &storm->work[i];
+
+    for ( ;; ) {
+        ngx_current_msec = ngx_atomic_fetch_add(&storm->msec, 64);
+
+        work->begun++;
+        table_count(random() % 200, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+        work->done++;
+
+        if (random() % 64 == 0) {
+            table_turn();
+        }
+    }
+}
+
+
+/* processes that all change names all the time are killed and stopped */
+
+static void
+table_storm(ngx_uint_t kills)
+{
+    uint64_t                          done, sum, before;
+    ngx_pid_t                         pids[TABLE_CHILDREN];
+    ngx_uint_t                        i, j, k, n, lost, stuck, names;
+    table_storm_t                    *storm;
+    ngx_http_dsem_row_t              *row;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    storm = table_shared(sizeof(table_storm_t));
+    shared = table_new(TABLE_SMALL);
+    stuck = 0;
+    lost = 0;
+
+    memset(pids, 0, sizeof(pids));
+
+    for (k = 0; k < kills; k++) {
+        i = k % TABLE_CHILDREN;
+
+        if (pids[i]) {
+            kill(pids[i], SIGKILL);
+            waitpid(pids[i], NULL, 0);
+            lost += storm->work[i].begun != storm->work[i].done;
+            storm->work[i].begun = storm->work[i].done;
+        }
+
+        pids[i] = fork();
+
+        if (pids[i] == 0) {
+            table_child(storm, i, k);
+        }
+
+        usleep(random() % 2000);
+
+        /* one is stopped: the others go on */
+
+        if (k % 16 == 15) {
+            j = (i + 1) % TABLE_CHILDREN;
+            kill(pids[i], SIGSTOP);
+            before = storm->work[j].done;
+
+            for (n = 0; n < 2000 && storm->work[j].done < before + 200; n++) {
+                usleep(1000);
+            }
+
+            stuck += (n == 2000);
+            kill(pids[i], SIGCONT);
+        }
+    }
+
+    for (i = 0; i < TABLE_CHILDREN; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+        lost += storm->work[i].begun != storm->work[i].done;
+    }
+
+    for (done = 0, i = 0; i < TABLE_CHILDREN; i++) {
+        done += storm->work[i].done;
+    }
+
+    sum = table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names);
+
+    printf("note %lu counts, %lu kills, %lu in a count; sum %lu\n",
+           (unsigned long) done, (unsigned long) kills, (unsigned long) lost,
+           (unsigned long) sum);
+    table_ok(sum >= done && sum <= done + lost,
+             "storm: a kill loses one count at most");
+    table_ok(stuck == 0, "storm: a stopped process delays no other");
+
+    table_turn();
+
+    for (n = 0, i = 1; i < shared->rows->nrows; i++) {
+        row = &shared->rows->rows[i];
+        n += row->owner || (row->version & 1);
+    }
+
+    table_ok(n == 0, "storm: no row is left to a dead process");
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == sum,
+             "storm: recovery changes no sum");
+
+    /* and every row can still be had */
+
+    ngx_current_msec = storm->msec + 10240;
+
+    for (n = 0, i = 0; i < shared->rows->nrows - 1; i++) {
+
+        /* a free row is not always found at once */
+
+        for (k = 0; k < 16; k++) {
+            table_count(5000 + i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+
+            if (table_of(5000 + i, NGX_HTTP_DSEM_COUNT_PASSED)) {
+                n++;
+                break;
+            }
+        }
+    }
+
+    table_ok(n == shared->rows->nrows - 1, "storm: every row is usable");
+}
+
+
+static void
+table_crc32_init(void)
+{
+    uint32_t    c;
+    ngx_uint_t  i, bit;
+
+    for (i = 0; i < 16; i++) {
+        c = i;
+
+        for (bit = 0; bit < 4; bit++) {
+            c = (c & 1) ? (c >> 1) ^ 0xedb88320 : c >> 1;
+        }
+
+        table_crc32[i] = c;
+    }
+
+    ngx_crc32_table_short = table_crc32;
+}
+
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 3) {
+        return 2;
+    }
+
+    ngx_pid = getpid();
+    ngx_pagesize = getpagesize();
+    ngx_cacheline_size = 64;
+    ngx_current_msec = 1000000;
+    table_cycle.log = &table_log;
+    ngx_cycle = &table_cycle;
+
+    table_crc32_init();
+
+    table_many(atoi(argv[1]));
+    table_full();
+    table_died();
+    table_crowd();
+    table_history();
+    table_histogram();
+    table_gauges();
+    table_storm(atoi(argv[2]));
+
+    return 0;
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/perl
+
+# Where "dsem_api" is allowed, what it refuses, and what it warns of.
+
+###############################################################################
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+###############################################################################
+
+my $t = Dsem::Test->new;
+
+my $words = 'it must be "on" or "off"';
+my $place = '"dsem_api" directive needs a location with a prefix or an exact '
+    . 'path, it is not allowed in a named location or one given by a regular '
+    . 'expression';
+
+# title, text of a server, expected sentence
+my @wrong = (
+    ['off', 'location /d/ { dsem_api off; }',
+        'invalid parameter "off" in "dsem_api" directive'],
+    ['unknown parameter', 'location /d/ { dsem_api read=on; }',
+        'invalid parameter "read=on" in "dsem_api" directive'],
+    ['control character', qq(location /d/ { dsem_api "x\ny"; }),
+        'invalid parameter "x\\x0Ay" in "dsem_api" directive'],
+    ['other value', 'location /d/ { dsem_api write=yes; }',
+        qq(invalid value "yes" of "write" parameter in "dsem_api" )
+        . qq(directive, $words)],
+    ['no value', 'location /d/ { dsem_api write=; }',
+        qq(invalid value "" of "write" parameter in "dsem_api" directive, )
+        . $words],
+    ['parameter twice', 'location /d/ { dsem_api write=on write=off; }',
+        'duplicate parameter "write=off" in "dsem_api" directive'],
+    ['directive twice', 'location /d/ { dsem_api; dsem_api write=on; }',
+        '"dsem_api" directive is duplicate'],
+    ['regular expression', 'location ~ ^/d { dsem_api; }', $place],
+    ['named location', 'location @d { dsem_api; }', $place],
+    ['server', 'dsem_api;', '"dsem_api" directive is not allowed here'],
+    ['limit_except',
+        'location /d/ { limit_except GET { dsem_api; } }',
+        '"dsem_api" directive is not allowed here'],
+);
+
+for my $wrong (@wrong) {
+    my ($title, $text, $sentence) = @$wrong;
+    my ($status, @said) = conf($text);
+    is($status, 1, "$title: refused");
+    is(scalar(grep { index($_, "[emerg]") >= 0 && index($_, $sentence) >= 0 }
+        @said), 1, "$title: sentence") or diag @said;
+}
+
+# title, text of a server, expected warning
+my @warned = (
+    ['own limit', 'location /d/ { dsem a limit=1; dsem_api; }',
+        '"dsem" directive limits no request in location "/d/", where '
+        . '"dsem_api" answers'],
+    ['other handler',
+        'location /d/ { dsem_api; proxy_pass http://127.0.0.1:1; }',
+        '"dsem_api" directive has no effect in location "/d/", a later '
+        . 'directive answers its requests'],
+    ['inherited limit', 'dsem a limit=1; location /d/ { dsem_api; }'],
+    ['no limit at all', 'location /d/ { dsem_api; }'],
+    ['off beside it', 'dsem a limit=1; location /d/ { dsem off; dsem_api; }'],
+    ['other handler in if', 'location /d/ { dsem_api; if ($arg_a) { '
+        . 'proxy_pass http://127.0.0.1:1; } }'],
+    ['write=off', 'location /d/ { dsem_api write=off; }'],
+    ['exact location', 'location = /d { dsem_api; }'],
+    ['location of all', 'location / { dsem_api; }'],
+    ['limit_except around', 'location /d/ { dsem_api write=on; '
+        . 'limit_except GET { deny all; } }'],
+);
+
+for my $warned (@warned) {
+    my ($title, $text, $sentence) = @$warned;
+    my ($status, @said) = conf($text);
+    is($status, 0, "$title: accepted");
+    @said = grep { /\[warn\]/ } @said;
+    is(scalar(@said), $sentence ? 1 : 0, "$title: warnings") or diag @said;
+    ok(index($said[0], $sentence) >= 0, "$title: sentence") if $sentence;
+}
+
+done_testing();
+
+###############################################################################
+
+sub conf {
+    my ($text) = @_;
+    my ($status, $said) = $t->test_conf("%%GLOBALS%%\nevents { }\n"
+        . "http {\n%%HTTP%%\nserver {\nlisten 127.0.0.1:%%PORT%%;\n"
+        . "$text\n}\n}\n");
+    return ($status, split /\n/, $said);
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/perl
+
+# inspect and names with a thousand sessions in semaphores and 20,000 fields in
+# the shard: a call reads some of them, and says so.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use List::Util qw(sum0);
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $redis = $scripts->redis;
+my $one = $scripts->session('one')->enter;
+my $ends = $scripts->meta('clock') + 5000;
+
+my @crowd = map { sprintf 'n%d:%d:%x', $_ / 8, $_ % 8, $_ } 1 .. 1000;
+$redis->cmd('HSET', $state->key, map { ($_ => "1 1 5000 $ends -") } @crowd);
+$redis->cmd('ZADD', $state->key('sessions'), map { ($ends, $_) } @crowd);
+$scripts->meta(sessions => 1001);
+$redis->cmd('HSET', $state->key, map { ("limit:n$_" => '9 ' . 'f' x 40) }
+    1 .. 20_000);
+my @large = map { "large$_" } 1 .. 32;
+my @small = map { "small$_" } 1 .. 32;
+for my $name (@large, @small) {
+    my @of = $name =~ /large/ ? @crowd : @crowd[0 .. 14];
+    $one->ask($name, 1, limit => 5000);
+    $redis->cmd('HSET', $state->semaphore_key($name),
+        map { ($_ => '1 3 1 1') } @of);
+    $state->set_figure($name, held => 1 + 3 * @of);
+}
+
+my $reply = inspect('one large', [ 'large1' ], 1024);
+my ($of) = @{ $reply->{semaphores} };
+is "$of->{held} $of->{partial}", '3001 1', 'held by all, told as partial';
+cmp_ok accounts($reply), '>', 400, 'many accounts';
+cmp_ok accounts($reply), '<=', 600, 'not all';
+
+$reply = inspect('32 large', \@large, 1024);
+cmp_ok accounts($reply), '<=', 640, '32 large: not more in all';
+is scalar(grep { $_->{held} == 3001 && $_->{partial} }
+    @{ $reply->{semaphores} }), 32, '32 large: figures of each';
+
+$reply = inspect('32 large, 16 each', \@large, 16);
+is scalar(grep { keys %{ $_->{accounts} } == 16 } @{ $reply->{semaphores} }),
+    32, 'accounts of each';
+
+$reply = inspect('32 small', \@small, 16);
+is accounts($reply), 32 * 16, '32 small: all accounts';
+is scalar(grep { !$_->{partial} } @{ $reply->{semaphores} }), 32,
+    '32 small: none is partial';
+$reply = inspect('fewer accounts', \@small, 15);
+is scalar(grep { $_->{partial} && keys %{ $_->{accounts} } == 15 }
+    @{ $reply->{semaphores} }), 32, 'one account less: partial';
+
+my $slowest = slowest(sub { $one->names(0) });
+cmp_ok $slowest, '<', 4000, 'names: short';
+
+# fields that are none of ours
+$redis->cmd('HSET', $state->semaphore_key('odd'), '.', '9 9 9 9 9 9 9 9 9 9',
+    map({ ("parked:$_" => '1 1 1') } @crowd[0 .. 2]), 'x' x 400 . ':0:1' =>
+    '1 1 1', $crowd[0] => '1 1 1' . '0' x 400, $crowd[1] => 'x', 'a b:0:1' =>
+    '1 5 0', "a\nasks 1:0:1" => '1 6 0', $crowd[2] => '1 2 0');
+$redis->cmd('HSET', $state->key, 'a b:0:1' => "1 1 5000 $ends -",
+    "a\nasks 1:0:1" => "1 1 5000 $ends -", $crowd[3] => "1 1 5000 $ends" . 0 x 99
+    . ' -');
+$redis->cmd('HSET', $state->semaphore_key('odd'), $crowd[3] => '1 4 0');
+is_deeply [ keys %{ $one->inspect([ 'odd' ])->{semaphores}[0]{accounts} } ],
+    [ $crowd[2] ], 'foreign fields left out';
+
+$scripts->done;
+
+# us; a machine at work is slower: the shortest of some
+sub slowest {
+    my ($code) = @_;
+    my @us;
+    for (1 .. 7) {
+        $redis->cmd('CONFIG', 'RESETSTAT');
+        $code->();
+        push @us, $redis->cmd('INFO', 'commandstats')
+            =~ /^cmdstat_evalsha:calls=1,usec=(\d+)/m;
+    }
+    return (sort { $a <=> $b } @us)[0];
+}
+
+sub inspect {
+    my ($what, $names, $most) = @_;
+    my $reply;
+    my $us = slowest(sub { $reply = $one->inspect($names, most => $most) });
+    note "$what: $us us";
+    cmp_ok $us, '<', 4000, "$what: short";
+    return $reply;
+}
+
+sub accounts {
+    my ($reply) = @_;
+    return sum0 map { scalar keys %{ $_->{accounts} } }
+        @{ $reply->{semaphores} };
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/perl
+
+# The files of monitoring/: rules that Prometheus accepts, with a test of each
+# and a row in the README; a dashboard whose expressions are valid.
+
+###############################################################################
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Cpanel::JSON::XS qw(decode_json);
+
+use Dsem::Monitoring;
+use Dsem::Test;
+
+plan skip_all => 'promtool is not there, make test installs it'
+    unless Dsem::Monitoring::there();
+
+my $t = Dsem::Test->new;
+my $monitoring = Dsem::Monitoring->new($t);
+my $readme = $monitoring->text('../README.md');
+
+# rules
+
+my $rules = 'dsem.rules.yml';
+my $path = $monitoring->path($rules);
+is($monitoring->promtool('check rules', $path), '', 'rules valid');
+is($monitoring->promtool('test rules', $monitoring->path('dsem.rules.test.yml')),
+    '', 'rules fire when they should');
+
+my %alert = $monitoring->alerts;
+cmp_ok(scalar keys %alert, '>=', 15, 'alerts found');
+my ($table) = $readme =~ /^### Alerts\n(.*?)^### /ms;
+is_deeply([$table =~ /^\| `(Dsem\w+)` \|/mg],
+    [$monitoring->text($rules) =~ /alert: (\w+)/g],
+    'alerts of the README, in order');
+my $tests = $monitoring->text('dsem.rules.test.yml');
+for my $name (sort keys %alert) {
+    my @fired = $tests =~ /alertname: $name\n.*\n\s+exp_alerts:\n/g;
+    is(scalar @fired, 1, "$name: fires in the test");
+    like($alert{$name}, qr/severity: (?:critical|warning|info)\n/,
+        "$name: severity");
+    like($alert{$name}, qr/$_: \S/, "$name: $_") for qw(summary description);
+    my ($anchor) = $alert{$name} =~ /runbook: README\.md#(\S+)$/m;
+    like($readme, qr/^#+ \Q$anchor\E$/mi, "$name: runbook");
+}
+
+# scrape configuration of the README
+
+my ($scrape) = $readme =~ /^```yaml\n(.*?)^```$/ms;
+is($monitoring->promtool('check config', $monitoring->write('prometheus.yml',
+    "rule_files: [$path]\n$scrape")), '', 'scrape configuration valid');
+
+# dashboard
+
+my $dashboard = decode_json($monitoring->text('dsem.json'));
+my @panels = @{ $dashboard->{panels} };
+my (%id, @cells);
+for my $panel (@panels) {
+    ok(!$id{ $panel->{id} }++, "panel $panel->{id}: id");
+    my ($x, $y, $w, $h) = @{ $panel->{gridPos} }{qw(x y w h)};
+    is(scalar(grep { $cells[$_->[0]][$_->[1]]++ }
+        map { my $i = $_; map { [$i, $_] } $y .. $y + $h - 1 }
+            $x .. $x + $w - 1), 0, "$panel->{title}: place");
+    next if $panel->{type} eq 'row';
+    like($panel->{description}, qr/\.$/, "$panel->{title}: description");
+    ok($panel->{fieldConfig}{defaults}{unit}, "$panel->{title}: unit");
+}
+is_deeply([map { $_->{name} } @{ $dashboard->{templating}{list} }],
+    [qw(datasource job semaphore node)], 'variables');
+
+my @expressions = $monitoring->expressions;
+cmp_ok(scalar @expressions, '>=', 30, 'expressions found');
+my $n = 0;
+is($monitoring->promtool('check rules', $monitoring->write('panels.yml',
+    join '', "groups:\n- name: panels\n  rules:\n",
+    map { $n++; "  - {record: panel$n, expr: '$_'}\n" } @expressions)), '',
+    'expressions valid');
+
+done_testing();

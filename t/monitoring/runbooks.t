@@ -1,0 +1,123 @@
+#!/usr/bin/perl
+
+# The commands of the README's operations, run as they stand there: a limit is
+# cut for the whole fleet, requests are paused, both end; a session is removed;
+# the binary is replaced.
+
+###############################################################################
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Cpanel::JSON::XS qw(decode_json);
+
+use Dsem::Monitoring;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $readme = Dsem::Monitoring->new($t)->text('../README.md');
+
+my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /reports {
+            dsem reports limit=8 queue=8 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ { dsem_api write=on; }
+    }
+}
+EOF_CONF
+
+# limits; the commands go to the first node, the requests to the second
+
+my ($cut, $paused, $back) = commands('Cut a limit at once');
+
+my @requests = map { $n2->begin('/reports?hang=1') } 1 .. 8;
+wait_for { $up->now == 8 } 10, 'eight at the backend';
+is(run($cut)->{limit}, 5, 'limit cut');
+push @requests, $n2->begin('/reports?hang=1');
+wait_for { waiting() == 1 } 10, 'one waits';
+$up->release(3);
+wait_for { $up->now == 5 } 10, 'five at the backend';
+is(waiting(), 1, 'it waits beside five');
+$up->release(1);
+wait_for { !waiting() } 10, 'it waits no longer';
+eventually { $up->now == 5 } 'five at the backend';
+
+run($paused);
+# figures are up to a second old
+eventually { (semaphore()->{order} // {})->{paused} } 'paused';
+$up->release_all;
+wait_for { !$up->now } 10, 'all answered';
+push @requests, $n2->begin('/reports');
+wait_for { waiting() == 1 } 10, 'one waits';
+is($up->now, 0, 'none at the backend');
+
+is(run($back)->{limit}, 8, 'as configured');
+is($_->wait->status, 200, 'answered') for @requests;
+eventually { !semaphore()->{order} } 'no order is left';
+
+# a session; the one of the README is unknown
+
+my ($remove) = commands('A lost node');
+like(run($remove)->{error}, qr/\w/, 'unknown session');
+my ($name) = $remove =~ m{/sessions/(\S+)};
+my ($session) = grep { /^n2:/ } $t->state->sessions;
+like(run($remove =~ s/\Q$name\E/$session/r)->{error}, qr/heard/,
+    'a session that is heard from stays');
+
+# the binary
+
+my ($begin, @end) = commands('Upgrade');
+is(scalar @end, 2, 'three commands');
+my $old = $n1->pid;
+$n1->upgrade(sub { run_here($begin) }, sub { run_here($_) for @end });
+isnt($n1->pid, $old, 'a new master');
+is($n1->get('/reports')->status, 200, 'the new one serves');
+
+done_testing();
+
+###############################################################################
+
+# Those of one section, each with its continued lines.
+sub commands {
+    my ($title) = @_;
+    my ($section) = $readme =~ /^### \Q$title\E\n(.*?)^###? /ms;
+    return $section =~ /^(?: {4})?((?:curl|kill) (?:.*\\\n)*.*)$/mg;
+}
+
+sub run {
+    my ($command) = @_;
+    my $url = $n1->url('');
+    $command =~ s{\bhttp://127\.0\.0\.1/}{$url/} or die $command;
+    $command =~ s{^curl}{curl -s};
+    return decode_json(scalar qx($command));
+}
+
+sub run_here {
+    my ($command) = @_;
+    my $pid = $n1->dir . '/nginx.pid';
+    system($command =~ s{/run/nginx\.pid}{$pid}r) == 0 or die $command;
+}
+
+sub semaphore {
+    return decode_json($n1->get('/dsem/semaphores/reports')->body)
+        ->{semaphore};
+}
+
+sub waiting { return $t->state->waiting('reports') // 0 }

@@ -1,0 +1,102 @@
+#!/usr/bin/perl
+
+# The page while Redis or the node is not there: a banner with the reason, old
+# figures marked as old, and all by itself as before when they are back.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Browser qw(browser_missing);
+use Dsem::Test;
+
+plan skip_all => browser_missing() if browser_missing();
+
+my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_redis_connect_timeout 100ms;
+    dsem_redis_timeout 200ms;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem reports limit=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api write=on;
+        }
+    }
+}
+EOF_CONF
+
+is($node->get('/')->status, 200, 'passed');
+$browser->open($node->url('/dsem/'), height => 600);
+# less than the three seconds of a reader
+$browser->evaluate('Object.assign(settings, { poll: 250, old: 1200 })');
+eventually { $browser->text('#redis') =~ /^available/ } 'Redis available';
+eventually { $browser->count('tr.row button') == 1 } 'row there';
+is($browser->count('.banner'), 0, 'no banner');
+$browser->click('tr.row button');
+
+# Redis
+
+$redis->kill;
+eventually { $browser->text('#banners') =~ /Redis is unavailable\. For \d+ s, /
+} 'a banner';
+like($browser->text('#banners'), qr/as node n1 sees it: .*\w/, 'reason');
+like($browser->evaluate('document.title'), qr/Redis unavailable/,
+    'title tells');
+like($browser->text('#live'), qr/Redis is unavailable/, 'announced');
+$browser->fill('.control input', 5);
+$browser->press('Enter');
+eventually { $browser->text('.control ~ .said') =~ /^Not done: .*Redis/ }
+    'refused, with the sentence of the API';
+eventually { $browser->evaluate('document.body.className') eq 'old' }
+    'fleet figures old';
+like($browser->text('#banners'), qr/Fleet figures are \d+ s old, those of this/,
+    'age told');
+$browser->screenshot('broken-redis-1400');
+$browser->scheme('dark');
+$browser->size(360, 780);
+$browser->screenshot('broken-redis-360-dark');
+$browser->size(1400, 600);
+
+$redis->start;
+eventually { $browser->count('.banner') == 0 } 'no banner';
+is($browser->evaluate('document.body.className'), '', 'figures as before');
+is_deeply([grep { !/status of 503/ } $browser->problems], [], 'no error');
+
+# the node
+
+$node->stop;
+eventually { $browser->text('#banners') =~ /^Node n1 cannot be read\./ }
+    'a banner';
+is($browser->evaluate('document.body.className'), 'old old-node', 'all old');
+like($browser->text('#banners'), qr/All figures are \d+ s old/, 'age told');
+like($browser->evaluate('document.title'), qr/unreachable/, 'title tells');
+is_deeply([$browser->findings], [], 'nothing serious');
+$browser->screenshot('broken-node-1400-dark');
+cmp_ok($browser->evaluate('poller.failures'), '<', 5, 'asks less and less');
+
+$node->start;
+$browser->evaluate('window.dispatchEvent(new Event("online"))');
+eventually { $browser->count('.banner') == 0 } 'back by itself';
+is($browser->count('.details'), 1, 'still open');
+is_deeply([grep { !/ERR_(?:CONNECTION|EMPTY)/ } $browser->problems], [],
+    'no other error');
+
+done_testing();
