@@ -601,6 +601,9 @@ inline exec_declared(w)
         declares[w] = 0;
 #if TICKS && LOSSES + FAILS
         unknown[w] = 0;
+#ifdef STRICT                   /* the exception ends as soon as it can */
+        uncounted[w] = 0;
+#endif
 #endif
         settle_census(w)
     fi
