@@ -826,7 +826,7 @@ inline execute(w)
     :: r_status == OK -> r_flags = r_flags + R.recovering
     :: else
     fi;
-    printf("    redis: %e of %d, epoch %d: number %d cancels %d asks %d checks %d\n",
+    printf("    redis: %e of %d, epoch %d: number %d cancels %d asks %d check %d\n",
         c_op, w, c_epoch, c_num, c_cancel, c_ask, c_check);
     printf("        status %d removed %d granted %d queued %d absent %d\n",
         r_status, r_removed, r_granted, r_queued, r_absent);
@@ -1735,8 +1735,10 @@ end:
 #endif
 #if FAILS
     /* leases in the copy are older */
-    :: d_step { R.reg[0] && R.process != process -> R.reg[0] = 0; log_ended(); skip }
-    :: d_step { R.reg[1] && R.process != process -> R.reg[1] = 0; log_ended(); skip }
+    :: d_step { R.reg[0] && R.process != process ->
+        R.reg[0] = 0; log_ended(); skip }
+    :: d_step { R.reg[1] && R.process != process ->
+        R.reg[1] = 0; log_ended(); skip }
 #endif
 #endif
 
@@ -1766,14 +1768,17 @@ end:
     :: d_step { ticks && ALIVE(0) && undeclared[0] -> tick(0, 0, 0); skip }
     :: d_step { ticks && ALIVE(0) -> tick(0, 1, 0); skip }
     :: d_step { ticks && ALIVE(0) && renewing[0] -> tick(0, 1, 1); skip }
-    :: d_step { ticks && BOTH && ALIVE(1) && undeclared[1] -> tick(1, 0, 0); skip }
+    :: d_step { ticks && BOTH && ALIVE(1) && undeclared[1] ->
+        tick(1, 0, 0); skip }
     :: d_step { ticks && BOTH && ALIVE(1) -> tick(1, 1, 0); skip }
-    :: d_step { ticks && BOTH && ALIVE(1) && renewing[1] -> tick(1, 1, 1); skip }
+    :: d_step { ticks && BOTH && ALIVE(1) && renewing[1] ->
+        tick(1, 1, 1); skip }
     :: ticks -> ticks--
 #endif
 #if SILENT
     :: d_step { silents && R.reg[0] -> silents--; R.silent[0] = 1; skip }
-    :: d_step { silents && BOTH && R.reg[1] -> silents--; R.silent[1] = 1; skip }
+    :: d_step { silents && BOTH && R.reg[1] ->
+        silents--; R.silent[1] = 1; skip }
     :: silents -> silents--
 #endif
 #if CRASHES
@@ -1795,7 +1800,8 @@ end:
     :: losses -> losses--
 #endif
 #if QLOSSES
-    :: d_step { qlosses && R.marker QLOSS_WHEN -> qlosses--; lose_queue(); skip }
+    :: d_step { qlosses && R.marker QLOSS_WHEN ->
+        qlosses--; lose_queue(); skip }
     :: qlosses -> qlosses--
 #endif
 #if FAILS
