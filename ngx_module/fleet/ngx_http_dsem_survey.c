@@ -239,7 +239,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     uint64_t                     now;
     ngx_http_dsem_survey_run_t  *run;
 
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
 
     run = wait->name.len ? ngx_http_dsem_survey_named(&wait->name)
                          : &ngx_http_dsem_survey_state.usual;
@@ -437,7 +437,7 @@ ngx_http_dsem_survey_vacate(ngx_str_t *name)
 
     if (oldest->fleet
         || (oldest->started
-            && ngx_http_dsem_lease_now() - oldest->started
+            && ngx_http_dsem_monotonic() - oldest->started
                < NGX_HTTP_DSEM_SURVEY_INTERVAL))
     {
         return NULL;
@@ -892,7 +892,7 @@ ngx_http_dsem_survey_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc)
     ngx_http_dsem_survey_state_t  *state;
 
     state = &ngx_http_dsem_survey_state;
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
 
     if (rc == NGX_ERROR
         || (state->logged && now - state->logged < NGX_HTTP_DSEM_SURVEY_LOG))
@@ -1053,7 +1053,7 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
     redis->state = (ngx_http_dsem_survey_state_e) worst->condition;
     redis->shard = worst->shard;
-    redis->since = ngx_http_dsem_lease_now() - worst->since;
+    redis->since = ngx_http_dsem_monotonic() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);
 
     if (worst->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING) {
