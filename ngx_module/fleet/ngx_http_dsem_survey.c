@@ -367,7 +367,7 @@ ngx_http_dsem_survey_asked(ngx_str_t *name)
 
     return run
            && run->last
-           && ngx_http_dsem_lease_now() - run->last->survey.read
+           && ngx_http_dsem_monotonic() - run->last->survey.read
               < 2 * NGX_HTTP_DSEM_SURVEY_INTERVAL;
 }
 
