@@ -48,6 +48,7 @@ static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_api_change_refused(ngx_http_request_t *r,
     ngx_uint_t needed);
 static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
+static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
     ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
@@ -60,6 +61,7 @@ static ngx_int_t ngx_http_dsem_api_change_parse(
     ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
 static ngx_int_t ngx_http_dsem_api_change_ask(
     ngx_http_dsem_api_change_t *change);
+static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
 static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer(
     ngx_http_dsem_api_change_t *change);
@@ -209,7 +211,7 @@ ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
 static ngx_uint_t
 ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
 {
-    ngx_str_t   *value;
+    ngx_str_t   *value, host;
     ngx_uint_t   i;
 
     for (i = 0; /* void */ ; i++) {
@@ -228,6 +230,8 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
         }
     }
 
+    ngx_http_dsem_api_host(r, &host);
+
     for (i = 0; /* void */ ; i++) {
         value = ngx_http_dsem_api_sent(r, "Origin", i);
 
@@ -235,13 +239,25 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
             return 1;
         }
 
-        if (r->headers_in.host == NULL
-            || !ngx_http_dsem_api_own_origin(value,
-                                             &r->headers_in.host->value))
-        {
+        if (!ngx_http_dsem_api_own_origin(value, &host)) {
             return 0;
         }
     }
+}
+
+
+/* whom the request is sent to; in HTTP/3 there may be no "Host" */
+
+static void
+ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host)
+{
+    if (r->headers_in.host) {
+        *host = r->headers_in.host->value;
+        return;
+    }
+
+    host->data = r->host_start;
+    host->len = r->host_start ? r->host_end - r->host_start : 0;
 }
 
 
@@ -264,7 +280,7 @@ ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
     p += 3;
     len = origin->data + origin->len - p;
 
-    return len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
+    return len && len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
 }
 
 
@@ -333,13 +349,16 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     {
         rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, "%V", &error);
 
+    } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
+        return;
+
     } else {
-        rc = ngx_http_dsem_api_change_ask(change);
+        rc = ngx_http_dsem_api_change_declined(r);
     }
 
-    if (rc != NGX_AGAIN) {
-        ngx_http_finalize_request(r, rc);
-    }
+    /* rc may be NGX_AGAIN: the client takes the answer slowly */
+
+    ngx_http_finalize_request(r, rc);
 }
 
 
@@ -422,28 +441,36 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 }
 
 
-/* NGX_AGAIN: the handler of the order goes on */
+/* NGX_OK: the handler of the order goes on; NGX_DECLINED: not asked */
 
 static ngx_int_t
 ngx_http_dsem_api_change_ask(ngx_http_dsem_api_change_t *change)
 {
-    ngx_int_t                      rc;
-    ngx_http_request_t            *r;
-    ngx_http_dsem_survey_redis_t   redis;
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
 
     r = change->request;
 
     rc = change->session ? ngx_http_dsem_order_remove_session(&change->order)
                          : ngx_http_dsem_order_set(&change->order);
 
-    if (rc == NGX_AGAIN) {
-        change->asked = 1;
-
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_request_empty_handler;
-
-        return NGX_AGAIN;
+    if (rc != NGX_AGAIN) {
+        return NGX_DECLINED;
     }
+
+    change->asked = 1;
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_declined(ngx_http_request_t *r)
+{
+    ngx_http_dsem_survey_redis_t  redis;
 
     ngx_http_dsem_survey_redis(&redis);
 

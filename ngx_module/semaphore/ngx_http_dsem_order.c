@@ -232,6 +232,9 @@ ngx_http_dsem_order_cancel(ngx_http_dsem_order_t *order)
         if (task->order == order) {
             task->order = NULL;
 
+            /* while it is awaited a worker does not exit */
+            task->timer.cancelable = 1;
+
             if (!task->sent) {
                 ngx_http_dsem_order_free(task);
             }
@@ -273,7 +276,6 @@ ngx_http_dsem_order_task(ngx_http_dsem_order_t *order)
     task->timer.handler = ngx_http_dsem_order_timer_handler;
     task->timer.data = task;
     task->timer.log = ngx_cycle->log;
-    task->timer.cancelable = 1;
 
     task->done.handler = ngx_http_dsem_order_done_handler;
     task->done.data = task;

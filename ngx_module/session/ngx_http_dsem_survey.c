@@ -107,7 +107,10 @@ typedef struct {
 
 static void ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_run_free(ngx_http_dsem_survey_run_t *run);
+static void ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_named(
+    ngx_str_t *name);
+static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_run_of(
     ngx_str_t *name);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_vacate(
     ngx_str_t *name);
@@ -188,7 +191,6 @@ ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run)
     run->timer.handler = ngx_http_dsem_survey_timer_handler;
     run->timer.data = run;
     run->timer.log = ngx_cycle->log;
-    run->timer.cancelable = 1;
 
     run->name.data = run->buf;
 }
@@ -276,6 +278,9 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     ngx_queue_insert_tail(&run->waiters, &wait->queue);
     wait->waiting = 1;
 
+    /* a worker that exits answers first; without a waiter it does not wait */
+    run->timer.cancelable = 0;
+
     return NGX_AGAIN;
 }
 
@@ -283,10 +288,32 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
 void
 ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
 {
-    if (wait->waiting) {
-        ngx_queue_remove(&wait->queue);
-        wait->waiting = 0;
+    ngx_uint_t                     i;
+    ngx_http_dsem_survey_state_t  *state;
+
+    if (!wait->waiting) {
+        return;
     }
+
+    ngx_queue_remove(&wait->queue);
+    wait->waiting = 0;
+
+    state = &ngx_http_dsem_survey_state;
+
+    ngx_http_dsem_survey_left(&state->usual);
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
+        ngx_http_dsem_survey_left(&state->named[i]);
+    }
+}
+
+
+/* without a waiter it keeps no worker that exits */
+
+static void
+ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run)
+{
+    run->timer.cancelable = ngx_queue_empty(&run->waiters);
 }
 
 
@@ -333,6 +360,22 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
 }
 
 
+/* true if Redis was just asked for this name, so that not to know it counts */
+
+ngx_uint_t
+ngx_http_dsem_survey_asked(ngx_str_t *name)
+{
+    ngx_http_dsem_survey_run_t  *run;
+
+    run = ngx_http_dsem_survey_run_of(name);
+
+    return run
+           && run->last
+           && ngx_http_dsem_lease_now() - run->last->survey.read
+              < 2 * NGX_HTTP_DSEM_SURVEY_INTERVAL;
+}
+
+
 /*
  * The run of a single name.  NULL: it is none, or all runs have begun within
  * the last second, with other names.
@@ -341,12 +384,28 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
 static ngx_http_dsem_survey_run_t *
 ngx_http_dsem_survey_named(ngx_str_t *name)
 {
-    ngx_uint_t                   i;
     ngx_http_dsem_survey_run_t  *run;
 
     if (!ngx_http_dsem_fleet_is_name(name)) {
         return NULL;
     }
+
+    run = ngx_http_dsem_survey_run_of(name);
+    if (run) {
+        return run;
+    }
+
+    return ngx_http_dsem_survey_vacate(name);
+}
+
+
+/* the one that has this name; or NULL */
+
+static ngx_http_dsem_survey_run_t *
+ngx_http_dsem_survey_run_of(ngx_str_t *name)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_survey_run_t  *run;
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
         run = &ngx_http_dsem_survey_state.named[i];
@@ -358,7 +417,7 @@ ngx_http_dsem_survey_named(ngx_str_t *name)
         }
     }
 
-    return ngx_http_dsem_survey_vacate(name);
+    return NULL;
 }
 
 
@@ -946,15 +1005,20 @@ ngx_http_dsem_survey_call_handler(ngx_event_t *ev)
 }
 
 
-/* of the shards that are used; "since" is that of the worst */
+/*
+ * Of the shards that are used; "since" is that of the worst.  Where a worker
+ * has no requests one shard is used for this: a load balancer asks before it
+ * sends any.
+ */
 
 void
 ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 {
     ngx_uint_t                first;
-    ngx_http_dsem_session_t  *session, *worst;
+    ngx_http_dsem_session_t  *session, *worst, *good;
 
     worst = ngx_http_dsem_shards_next(NULL);
+    good = NULL;
     first = 1;
 
     for (session = worst;
@@ -966,6 +1030,12 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
         }
 
         ngx_http_dsem_session_note(session);
+
+        if (good == NULL
+            && session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE)
+        {
+            good = session;
+        }
 
         if (first
             || ngx_http_dsem_survey_rank[session->condition]
@@ -980,6 +1050,10 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
     if (worst == NULL) {
         return;
+    }
+
+    if (first || good) {
+        ngx_http_dsem_shards_wake(first ? worst : good);
     }
 
     redis->state = (ngx_http_dsem_survey_state_e) worst->condition;

@@ -42,6 +42,7 @@ ngx_http_dsem_survey_t *ngx_http_dsem_survey(void);
 
 /* one semaphore of it, or of the last that was read by name; or NULL */
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_survey_find(ngx_str_t *name);
+ngx_uint_t ngx_http_dsem_survey_asked(ngx_str_t *name);
 
 
 /* Redis as this worker sees it */

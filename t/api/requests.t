@@ -51,6 +51,12 @@ http {
         }
         location = /only/metrics {
             dsem_api;
+            if ($arg_if) {
+                set $yes 1;
+            }
+            limit_except GET {
+                deny 127.0.0.2;
+            }
         }
         location /methods/ {
             dsem_api write=on;
@@ -127,6 +133,9 @@ is(status('/no/slash/'), 200, 'page below a prefix without slash');
 is(status('/no/slash/health'), 200, 'health below it');
 is(error_of('/no/slashes'), 404, 'another word');
 is(status('/only/metrics'), 200, 'exact location');
+is(status('/only/metrics?if=1'), 200, 'if in an exact location');
+is(status('/only/metrics', -method => 'POST'), 405,
+    'limit_except in an exact location');
 is(error_of('/dsem/nothing'), 404, 'nothing there');
 is(error_of('/dsem/semaphores/'), 404, 'empty name');
 is(error_of('/dsem/metrics/x'), 404, 'nothing below metrics');
@@ -210,6 +219,12 @@ is_deeply([grep { /^(?:order|limit):/ } @{ $redis->cmd('HKEYS', 'dsem:{0}') }],
 is(ordered('some'), '5 0', 'that of limit_except');
 is(error_of('/dsem/semaphores/unknown'), 404, 'unknown semaphore');
 
+# Redis is asked for a few names in each second; of another one nobody knows
+# whether it is there
+
+my %answers = map { error_of("/dsem/semaphores/unknown$_") => 1 } 1 .. 30;
+is(join(' ', sort keys %answers), '404 503', 'many unknown semaphores');
+
 # what a browser, curl and others send is right
 
 is(patch($some, qq( \t\r\n{ "paused" : false ,\n"limit":0} ),
@@ -220,6 +235,17 @@ is(ordered('some'), '0 0', 'changed');
 is(change('/file/semaphores/some', limit => 1_000_000_000), 200,
     'body in a file');
 is(ordered('some'), '1000000000 0', 'highest limit');
+
+# without Host, as in HTTP/3, it is the host of the address that counts
+
+for my $case ([x => 200], [y => 403], ['' => 403]) {
+    my ($origin, $status) = @$case;
+    my $raw = $node->raw;
+    $raw->send("PATCH http://x$some HTTP/1.0\r\nOrigin: http://$origin\r\n"
+        . "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n"
+        . '{"limit":6}');
+    like($raw->read_eof, qr/^HTTP\/1.1 $status /, "address: $origin");
+}
 
 # a connection is kept alive, whatever the request had
 
@@ -285,7 +311,8 @@ for my $what (sort keys %odd) {
     my $key = $key{$what} // key_of($name);
     # two dots are a step upwards, unless they are encoded twice
     my $path = uri($what eq 'dots' ? '%2e%2E' : $key);
-    is(error_of("/dsem/semaphores/$path"), 404, "$what: not known");
+    like(error_of("/dsem/semaphores/$path"), qr/^(?:404|503)$/,
+        "$what: not known");
     my $r = patch("/dsem/semaphores/$path", '{"limit":7}');
     is($json->decode($r->body)->{name}, $key, "$what: by its key");
     is(ordered($key), '7 0', "$what: in Redis");
