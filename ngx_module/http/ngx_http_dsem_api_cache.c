@@ -116,7 +116,7 @@ ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
 }
 
 
-/* something was changed by this worker */
+/* after a change by this worker */
 
 void
 ngx_http_dsem_api_cache_drop(void)

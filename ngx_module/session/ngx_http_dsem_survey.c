@@ -292,7 +292,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
 }
 
 
-/* the API of this worker has changed something: the next who asks sees it */
+/* after a change by the API of this worker: the next question sees it */
 
 void
 ngx_http_dsem_survey_expire(void)
