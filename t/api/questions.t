@@ -35,6 +35,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_timeout 500ms;
+    # while idle permits are recalled the queue may be longer
+    dsem_reuse off;
     dsem_node %%NODE%%;
     dsem a limit=4 queue=1;
     server {
