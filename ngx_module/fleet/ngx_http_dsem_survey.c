@@ -74,6 +74,7 @@ typedef struct {
     ngx_uint_t                     number;
     ngx_uint_t                     inflight;
     uint64_t                       started;    /* monotonic ms; 0: never */
+    uint64_t                       begun;      /* when the result was */
     ngx_event_t                    timer;
     ngx_uint_t                     periods;    /* of the timer */
     ngx_queue_t                    waiters;
@@ -101,6 +102,8 @@ typedef struct {
     ngx_queue_t                    done;       /* waiters to be called */
     ngx_event_t                    call;
     ngx_msec_t                     timeout;
+    ngx_shm_zone_t                *zone;       /* NULL: a single process */
+    uint64_t                       changed;    /* by this worker, as begun */
     uint64_t                       logged;     /* monotonic ms; 0: never */
 } ngx_http_dsem_survey_state_t;
 
@@ -174,6 +177,7 @@ ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings)
     state->call.log = ngx_cycle->log;
 
     state->timeout = settings->redis.timeout;
+    state->zone = settings->zone;
 
     ngx_http_dsem_roster_init();
 }
@@ -236,10 +240,12 @@ ngx_http_dsem_survey_run_free(ngx_http_dsem_survey_run_t *run)
 ngx_int_t
 ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
 {
-    uint64_t                     now;
+    uint64_t                     now, changed;
     ngx_http_dsem_survey_run_t  *run;
 
     now = ngx_http_dsem_monotonic();
+    changed = ngx_max(ngx_http_dsem_survey_state.changed,
+                  ngx_http_dsem_zone_changed(ngx_http_dsem_survey_state.zone));
 
     run = wait->name.len ? ngx_http_dsem_survey_named(&wait->name)
                          : &ngx_http_dsem_survey_state.usual;
@@ -249,14 +255,15 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     }
 
     if (run->last
-        && now - run->last->survey.read < NGX_HTTP_DSEM_SURVEY_INTERVAL)
+        && now - run->last->survey.read < NGX_HTTP_DSEM_SURVEY_INTERVAL
+        && run->begun > changed)
     {
         return NGX_OK;
     }
 
     if (run->fleet == NULL) {
 
-        if (run->started
+        if (run->started > changed
             && now - run->started < NGX_HTTP_DSEM_SURVEY_INTERVAL)
         {
             /* the last one has just failed */
@@ -278,6 +285,17 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     run->timer.cancelable = 0;
 
     return NGX_AGAIN;
+}
+
+
+/* after a change by the API of this worker: the next question sees it */
+
+void
+ngx_http_dsem_survey_expire(void)
+{
+    ngx_http_dsem_survey_state.changed = ngx_http_dsem_monotonic();
+
+    ngx_http_dsem_zone_change(ngx_http_dsem_survey_state.zone);
 }
 
 
@@ -917,6 +935,7 @@ ngx_http_dsem_survey_complete(ngx_http_dsem_survey_run_t *run)
     if (ngx_http_dsem_fleet_complete(run->fleet) == NGX_OK) {
         last = run->last;
         run->last = run->fleet;
+        run->begun = run->started;
         run->fleet = last;
     }
 

@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
+#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_change.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_conf.h"
@@ -499,6 +500,11 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
     ngx_http_set_log_request(c->log, r);
 
     ngx_http_dsem_api_change_log(change);
+
+    if (order->rc == NGX_OK || order->rc == NGX_ERROR) {
+        ngx_http_dsem_survey_expire();
+        ngx_http_dsem_api_cache_drop();
+    }
 
     ngx_http_finalize_request(r, ngx_http_dsem_api_change_answer(change));
 

@@ -71,6 +71,8 @@ typedef struct {
 
     ngx_atomic_t                 said[NGX_HTTP_DSEM_ZONE_SAID];
 
+    uint64_t                     changed;        /* ms, by the API; 0: never */
+
     void                        *counters;
 
     ngx_uint_t                   nentries;
@@ -570,6 +572,37 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     *generation = known->generation;
     *sessions = known->sessions;
     *replied = known->replied;
+}
+
+
+/* a worker of this node has changed what all see in Redis */
+
+void
+ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone) {
+        zone = shm_zone->data;
+        zone->changed = ngx_http_dsem_monotonic();
+    }
+}
+
+
+/* when that was; 0: never */
+
+uint64_t
+ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return 0;
+    }
+
+    zone = shm_zone->data;
+
+    return zone->changed;
 }
 
 
