@@ -50,7 +50,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 prometheus
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin
 # for the tests of the page, where they are asked for: a browser, and node and
 # npm unless there are others
 BROWSER = $(filter t t/ t/page%,$(T))
@@ -63,6 +63,7 @@ BENCH_NEEDS = nginx redis-server perl libev-perl \
     lua-resty-core
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
+MODEL_NEEDS = spin gcc perl
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 
@@ -109,6 +110,8 @@ help:
 	@echo '                     edition'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
+	@echo 'make model           verify the model of the protocol, and that it misses'
+	@echo '                     each mechanism that is removed, see t/model/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -142,6 +145,9 @@ deb-needs:
 
 asan-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) $(ASAN_NEEDS))
+
+model-needs:
+	$(call need,$(MODEL_NEEDS))
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
@@ -336,6 +342,9 @@ bench-scale: scale-needs
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
+model: model-needs
+	@J=$(J) t/model/check
+
 clean:
 	rm -rf build
 
@@ -345,5 +354,5 @@ FORCE:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     scale-needs instructions-needs module install test-files test asan \
-    test-asan test-matrix dist deb deb-needs run bench bench-scale \
-    bench-instructions clean
+    test-asan test-matrix model model-needs dist deb deb-needs run bench \
+    bench-scale bench-instructions clean

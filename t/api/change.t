@@ -161,14 +161,24 @@ is(scalar($node->grep_log(qr/dsem: session \Q$lost\E removed by 127/)), 1,
 
 # Redis frozen
 
+# clients leave; the other node has not read any figures yet
 $redis->freeze;
+my @left = ((map { $other->begin("/dsem/$_") }
+    qw(semaphores semaphores/a metrics)), $node->begin('/dsem/semaphores/a', -method => 'PATCH',
+    -body => '{"limit":3}', 'Content-Type' => 'application/json'));
+# their workers have read them
+$_->get('/dsem/health') for $node, $other;
+is($_->status, undef, 'waits') for @left;
+$_->abort for @left;
 my $frozen = $node->begin('/dsem/semaphores/a', -method => 'PATCH',
     -body => '{"limit":3}', 'Content-Type' => 'application/json');
 is($frozen->wait->status, 503, 'Redis frozen');
+is(scalar(grep { $_->{request_uri} =~ m{^/dsem/[sm]} && $_->{status} == 499 }
+    $other->access_log), 3, 'closed with their clients');
 like($json->decode($frozen->body)->{error}, qr/may have been made/,
     'what may be');
-is(scalar($node->grep_log(qr/no reply to a change of "a" by 127/)), 1,
-    'logged');
+is(scalar($node->grep_log(qr/no reply to a change of "a" by 127/)), 2,
+    'both logged, also where the client has left');
 $redis->thaw;
 wait_for { $node->get('/dsem/health')->status == 200 } 15, 'available';
 is(patch($node, limit => undef)->{order}, undef, 'order ended');

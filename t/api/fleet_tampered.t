@@ -3,7 +3,7 @@
 # Figures of the fleet that are wrong on their way. Text that names no call of
 # this worker ends the connection, as any other wrong reply; text of another
 # form only leaves the last figures as they are, with one line in the log.
-# Requests are served all the time.
+# Requests are served all the time. Figures that are late are shown next time.
 
 use warnings;
 use strict;
@@ -28,6 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
+    dsem_redis_timeout 400ms;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -74,6 +75,20 @@ eventually { $node->grep_log(qr/unexpected reply/) } 'cause logged';
 $proxy->rewrite(undef, undef);
 eventually { $node->get('/reports')->status == 200 } 'request served again';
 eventually { fleet()->{age} < 0.9 } 'figures read by the new connection';
+
+# a distant redis: the figures need longer than their first reader waits
+
+$proxy->delay(0.17);
+my $asked = now;
+my $latency = 0;
+eventually {
+    my $begun = now;
+    my $age = fleet()->{age};
+    $latency = now - $begun if now - $begun > $latency;
+    $begun - $age > $asked;
+} 'figures of a distant redis';
+cmp_ok $latency, '<', 0.7, 'no reader waits for long';
+$proxy->delay(0);
 
 $up->release_all;
 is $holder->wait->status, 200, 'running request served';

@@ -64,8 +64,12 @@ push @requests, map { $other->begin('/?hang=1') } 1 .. 2;
 wait_for { $up->now == 4 && $t->state->waiting('a') == 1 } 15,
     'one of the second, one waits';
 is($node->get('/')->status, 503, 'refused') for 1 .. 3;
-my $dry = $node->get('/dry/?t=50');
-is($dry->status, 200, 'dry run');
+my $dry = $node->begin('/dry/?hang=1');
+wait_for { $up->now == 5
+    && get('semaphores/a')->{semaphore}{local}{rejected_dry_run} } 15,
+    'a dry run';
+$up->release_nonce($dry->nonce);
+is($dry->wait->status, 200, 'dry run');
 is($node->logged($dry)->{dsem_status}, 'REJECTED_DRY_RUN', 'its decision');
 is($node->get('/dsem/below/')->status, 503,
     'a location below the API has its limit');

@@ -242,6 +242,31 @@ $raw->send("PATCH $some HTTP/1.1\r\nHost: x\r\nContent-Type: "
 like($raw->read_until(qr/\}\n/), qr/^HTTP\/1.1 411 /, 'body without length');
 $raw->close;
 
+# bodies changed at random: what is accepted is JSON and means what it says
+
+srand 1;
+my (@accepted, @refused);
+my @seeds = ('{"limit":5}', '{"limit":null,"paused":true}',
+    '{ "paused" : false , "limit" : 1000000000 }');
+for (1 .. 20) {
+    my @bodies = map { mutated($seeds[rand @seeds]) } 1 .. 90;
+    my $raw = $node->raw;
+    for my $body (@bodies) {
+        $raw->send("PATCH $some HTTP/1.1\r\nHost: x\r\nContent-Type: "
+            . "application/json\r\nContent-Length: " . length($body)
+            . "\r\n\r\n$body");
+        my $answer = '';
+        $answer .= $raw->read until $answer =~ /\}\n/ || $raw->eof;
+        my ($code) = $answer =~ m{^HTTP/1.1 (\d+) };
+        push @accepted, $body if $code == 200 && !right($body);
+        push @refused, $body if $code != 200 && right($body);
+        push @accepted, $answer if $code !~ /^(?:200|400)$/;
+    }
+    $raw->close;
+}
+is_deeply(\@accepted, [], 'no wrong body accepted');
+is_deeply(\@refused, [], 'no right body refused');
+
 # names of any bytes, as they are in keys or plain
 
 my %odd = (
@@ -331,6 +356,34 @@ sub remove {
 }
 
 sub ordered { return $t->state->ordered(@_) }
+
+# With up to three bytes changed, removed, added or doubled.
+sub mutated {
+    my ($body) = @_;
+    my @bytes = map { chr } 0 .. 255;
+    my @likely = split //, '{}[]":,\\ 0159.-+eE' . "\n\t\0tfnul";
+    for (1 .. 1 + rand 3) {
+        my $at = int rand length $body;
+        my $byte = rand() < .7 ? $likely[rand @likely] : $bytes[rand @bytes];
+        substr($body, $at, int rand 2) = $byte if rand() < .6;
+        substr($body, $at, 1) = '' if rand() < .3 && length $body > 1;
+        $body .= substr $body, $at if rand() < .1;
+    }
+    return $body;
+}
+
+# As another reader of JSON sees it; a name with an escape, or twice, is wrong.
+sub right {
+    my ($body) = @_;
+    my $object = eval { $json->decode($body) };
+    return ref $object eq 'HASH' && %$object
+        && !(grep { !/^(?:limit|paused)$/ } keys %$object)
+        && $body !~ /\\/ && ($body =~ tr/://) == keys %$object
+        && (!exists $object->{limit} || $body =~ /"limit"\s*:\s*
+            (?:null|0|[1-9]\d{0,8}|1000000000)\s*[,}]/x)
+        && (!exists $object->{paused}
+            || Cpanel::JSON::XS::is_bool($object->{paused}));
+}
 
 sub key_of {
     my ($name) = @_;

@@ -112,8 +112,8 @@ is(eval { $t->client->get("http://127.0.0.1:$played/reports/")->status }, 200,
 
 my ($page) = $screen->() =~ /^Open (\S+)/m;
 like($screen->(), qr/^Open \Q$page\E\r?\n.*\n.*at once/m, 'page last');
-for my $at ($port, $port + 1) {
-    my $url = $page =~ s/:$port/:$at/r;
+for my $at ($played, $played + 1) {
+    my $url = $page =~ s/:$played/:$at/r or die $page;
     my $answer = $t->client->get($url);
     is($answer->status, 200, "page at $at");
     like($answer->header('Content-Type'), qr/^text\/html/, "HTML at $at");

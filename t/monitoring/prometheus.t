@@ -92,6 +92,7 @@ for my $result (qw(passed queued rejected timeout error degraded aborted
 
 my $server = $monitoring->start($rules, @targets);
 eventually { 2 == grep { $_->{health} eq 'up' } targets() } 'both nodes up';
+wait_for { 2 == value('dsem_redis_state_seconds') } 10, 'the last figures';
 is_deeply([sort map { $_->{metric}{node} } value('dsem_info')], [qw(n1 n2)],
     'names of the nodes');
 is_deeply({ map { $_->{metric}{result} => $_->{value}[1] }

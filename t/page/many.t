@@ -17,6 +17,7 @@ use Dsem::Test;
 plan skip_all => browser_missing() if browser_missing();
 
 my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -40,7 +41,6 @@ http {
 }
 EOF_CONF
 
-my $browser = Dsem::Browser->new($t);
 my @held = map { $node->begin("/?tenant=$_&limit=3&hang=1") }
     map { ($_) x (1 + $_ % 5) } 1 .. 24;
 my $load = $t->load(urls => [map { $node->url("/?tenant=$_&limit=4") }
@@ -53,6 +53,7 @@ eventually { $browser->text('#views') =~ /Only busy\s*24/ } 'some are busy';
 
 # polls that change little write little
 
+$browser->evaluate('settings.poll = 250');
 $browser->evaluate(<<'EOF_JS');
     window.written = 0;
     new MutationObserver((list) => { written += list.length; }).observe(
@@ -61,7 +62,7 @@ $browser->evaluate(<<'EOF_JS');
     window.from = performance.now();
 EOF_JS
 my $at = $browser->evaluate('poller.at');
-eventually { $browser->evaluate('poller.at') >= $at + 1800 } 'two polls';
+eventually { $browser->evaluate('poller.at') >= $at + 450 } 'two polls';
 cmp_ok($browser->evaluate('written'), '<', 500, 'little written');
 
 # looks
@@ -90,6 +91,10 @@ for my $width (360, 768) {
     $browser->size($width, $width == 360 ? 1600 : 1000);
     is($browser->evaluate('document.documentElement.scrollWidth'), $width,
         "$width: nothing sticks out");
+    is($browser->evaluate('[...document.querySelectorAll("tr, td, section")]
+        .filter((one) => one.clientWidth > 0
+            && one.scrollWidth > one.clientWidth).length'), 0,
+        "$width: nor out of a row");
     $browser->screenshot("many-$width");
 }
 $browser->press('Escape');

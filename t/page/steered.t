@@ -17,6 +17,7 @@ use Dsem::Test;
 plan skip_all => browser_missing() if browser_missing();
 
 my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -41,12 +42,12 @@ http {
 }
 EOF_CONF
 
-my $browser = Dsem::Browser->new($t);
 my @held = ($node->begin('/?hang=1', 'X-Nonce' => 'first'),
     $other->begin('/?hang=1'));
 wait_for { $up->now == 2 };
 push @held, map { $node->begin('/?hang=1') } 1 .. 3;
 $browser->open($node->url('/dsem/'), width => 1400, height => 700);
+$browser->evaluate('settings.poll = 250');
 eventually { $browser->count('tr.row button') == 1 } 'row there';
 $browser->click('tr.row button');
 ok($browser->evaluate('document.querySelector(".control input").value === "2"'),

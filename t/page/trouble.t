@@ -17,6 +17,7 @@ use Dsem::Test;
 plan skip_all => browser_missing() if browser_missing();
 
 my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -42,9 +43,10 @@ http {
 }
 EOF_CONF
 
-my $browser = Dsem::Browser->new($t);
 is($node->get('/')->status, 200, 'passed');
 $browser->open($node->url('/dsem/'), height => 600);
+# less than the three seconds of a reader
+$browser->evaluate('Object.assign(settings, { poll: 250, old: 1200 })');
 eventually { $browser->text('#redis') =~ /^available/ } 'Redis available';
 eventually { $browser->count('tr.row button') == 1 } 'row there';
 is($browser->count('.banner'), 0, 'no banner');

@@ -1,8 +1,8 @@
 package Dsem::Browser;
 
 # A headless Chromium, in a process of its own that t/page/browser.mjs steers.
-# One per test file: starting it takes about a second. "make test" installs
-# what it needs, below build/page.
+# One per test file, and the first thing in it: starting it takes a second, in
+# which the test goes on. "make test" installs what it needs, below build/page.
 #
 #   my $browser = Dsem::Browser->new($t);
 #   $browser->open($node->url('/dsem/'));      # width => 1400, height => 900,
@@ -51,17 +51,24 @@ sub new {
         name => 'browser', log => $t->dir . '/browser.log',
         argv => ['/usr/bin/env', 'node',
             "$Dsem::Test::ROOT/t/page/browser.mjs", $socket, _modules()]);
+    return bless { process => $process, socket => $socket,
+        log => $t->dir . '/browser.log' }, $class;
+}
+
+sub _connect {
+    my ($self) = @_;
     my $control;
     wait_for {
-        croak "the browser's process has ended, see " . $t->dir
-            . '/browser.log' if !$process->alive;
-        $control = eval { Dsem::Control->new($socket) };
+        croak "the browser's process has ended, see $self->{log}"
+            if !$self->{process}->alive;
+        $control = eval { Dsem::Control->new($self->{socket}) };
     } 20, 'the browser to start';
-    return bless { process => $process, control => $control }, $class;
+    return $control;
 }
 
 sub _do {
     my ($self, @request) = @_;
+    $self->{control} //= $self->_connect;
     return $self->{control}->call(@request);
 }
 

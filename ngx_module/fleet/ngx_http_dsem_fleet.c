@@ -17,7 +17,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_text.h"
 
@@ -477,7 +477,7 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
 
     survey = &fleet->survey;
 
-    survey->read = ngx_http_dsem_lease_now();
+    survey->read = ngx_http_dsem_monotonic();
 
     n = 0;
     semaphore = survey->semaphores.elts;

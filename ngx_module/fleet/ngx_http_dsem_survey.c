@@ -7,8 +7,9 @@
  * result replaces the last one when it is complete, never before.  There is
  * one run for the usual names, and a few more for single names with all of
  * their holders.  Each begins at most once a second, however many wait for
- * it, and has the time of a command of Redis; then those that wait see the
- * last result, with its age.
+ * it.  Those that wait have the time of a command of Redis, and then see the
+ * last result, with its age; the run goes on for some time more, as many names
+ * over a distant network are many round trips.
  *
  * Nothing here decides about requests: a run that fails costs a display.  A
  * waiter is called from a posted event, never from here.
@@ -31,8 +32,11 @@
 /* single names that are remembered */
 #define NGX_HTTP_DSEM_SURVEY_NAMES      8
 
+/* the time of a run, in timeouts of a command */
+#define NGX_HTTP_DSEM_SURVEY_PERIODS    10
+
 /* unanswered calls of one run in one shard */
-#define NGX_HTTP_DSEM_SURVEY_INFLIGHT   2
+#define NGX_HTTP_DSEM_SURVEY_INFLIGHT   4
 
 /* semaphores of one call, and accounts: "inspect" looks at so many */
 #define NGX_HTTP_DSEM_SURVEY_BATCH      16
@@ -71,6 +75,7 @@ typedef struct {
     ngx_uint_t                     inflight;
     uint64_t                       started;    /* monotonic ms; 0: never */
     ngx_event_t                    timer;
+    ngx_uint_t                     periods;    /* of the timer */
     ngx_queue_t                    waiters;
     ngx_http_dsem_survey_part_t    parts[NGX_HTTP_DSEM_SHARDS];
 
@@ -136,6 +141,7 @@ static void ngx_http_dsem_survey_unfit(ngx_http_dsem_session_t *session,
     ngx_int_t rc);
 static void ngx_http_dsem_survey_complete(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_end(ngx_http_dsem_survey_run_t *run);
+static void ngx_http_dsem_survey_wake(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_timer_handler(ngx_event_t *ev);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
@@ -235,7 +241,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     uint64_t                     now;
     ngx_http_dsem_survey_run_t  *run;
 
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
 
     run = wait->name.len ? ngx_http_dsem_survey_named(&wait->name)
                          : &ngx_http_dsem_survey_state.usual;
@@ -376,7 +382,7 @@ ngx_http_dsem_survey_vacate(ngx_str_t *name)
 
     if (oldest->fleet
         || (oldest->started
-            && ngx_http_dsem_lease_now() - oldest->started
+            && ngx_http_dsem_monotonic() - oldest->started
                < NGX_HTTP_DSEM_SURVEY_INTERVAL))
     {
         return NULL;
@@ -399,6 +405,7 @@ ngx_http_dsem_survey_begin(ngx_http_dsem_survey_run_t *run)
 {
     run->number++;
     run->inflight = 0;
+    run->periods = 0;
     ngx_memzero(run->parts, sizeof(run->parts));
 
     run->fleet = ngx_http_dsem_fleet_create();
@@ -830,7 +837,7 @@ ngx_http_dsem_survey_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc)
     ngx_http_dsem_survey_state_t  *state;
 
     state = &ngx_http_dsem_survey_state;
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
 
     if (rc == NGX_ERROR
         || (state->logged && now - state->logged < NGX_HTTP_DSEM_SURVEY_LOG))
@@ -867,10 +874,6 @@ ngx_http_dsem_survey_complete(ngx_http_dsem_survey_run_t *run)
 static void
 ngx_http_dsem_survey_end(ngx_http_dsem_survey_run_t *run)
 {
-    ngx_http_dsem_survey_state_t  *state;
-
-    state = &ngx_http_dsem_survey_state;
-
     if (run->fleet) {
         ngx_http_dsem_fleet_destroy(run->fleet);
         run->fleet = NULL;
@@ -879,6 +882,19 @@ ngx_http_dsem_survey_end(ngx_http_dsem_survey_run_t *run)
     if (run->timer.timer_set) {
         ngx_del_timer(&run->timer);
     }
+
+    ngx_http_dsem_survey_wake(run);
+}
+
+
+/* the waiters of a run are called, from a posted event */
+
+static void
+ngx_http_dsem_survey_wake(ngx_http_dsem_survey_run_t *run)
+{
+    ngx_http_dsem_survey_state_t  *state;
+
+    state = &ngx_http_dsem_survey_state;
 
     if (!ngx_queue_empty(&run->waiters)) {
         ngx_queue_add(&state->done, &run->waiters);
@@ -889,12 +905,22 @@ ngx_http_dsem_survey_end(ngx_http_dsem_survey_run_t *run)
 }
 
 
-/* the deadline, whatever is missing */
+/* too late for those that wait, but perhaps not for the next ones */
 
 static void
 ngx_http_dsem_survey_timer_handler(ngx_event_t *ev)
 {
-    ngx_http_dsem_survey_end(ev->data);
+    ngx_http_dsem_survey_run_t  *run;
+
+    run = ev->data;
+
+    if (++run->periods == NGX_HTTP_DSEM_SURVEY_PERIODS) {
+        ngx_http_dsem_survey_end(run);
+        return;
+    }
+
+    ngx_add_timer(ev, ngx_http_dsem_survey_state.timeout);
+    ngx_http_dsem_survey_wake(run);
 }
 
 
@@ -958,7 +984,7 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
     redis->state = (ngx_http_dsem_survey_state_e) worst->condition;
     redis->shard = worst->shard;
-    redis->since = ngx_http_dsem_lease_now() - worst->since;
+    redis->since = ngx_http_dsem_monotonic() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);
 
     if (worst->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING) {

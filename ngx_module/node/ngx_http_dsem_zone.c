@@ -27,7 +27,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_zone.h"
@@ -361,7 +361,7 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 {
     ngx_atomic_uint_t  now, before;
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
     before = *last;
 
     return now - before >= heartbeat / 4 * 3

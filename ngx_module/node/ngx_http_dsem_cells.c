@@ -261,7 +261,7 @@ ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell)
 }
 
 
-/* all that was in it has been taken out again */
+/* all that was added to it has been taken out again */
 
 void
 ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
@@ -273,6 +273,8 @@ ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell)
     if (cell == process->shared) {
         return;
     }
+
+    ngx_http_dsem_cell_zero(cell);
 
     if (process->nspare < NGX_HTTP_DSEM_CELLS_SPARE) {
         process->spare[process->nspare++] = cell;
