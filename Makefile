@@ -218,19 +218,22 @@ install: module
 	install -m 644 $(MODULE) $(DESTDIR)$(PREFIX)
 
 # What git knows, or all but build/ in a tree that is no checkout.  The same
-# tree gives the same bytes.
+# tree gives the same bytes, in a file that is complete or not there.
 dist:
 	@mkdir -p build
-	@if [ -e .git ] && git rev-parse HEAD > /dev/null 2>&1; then \
+	@set -e; new=build/$(DIST).$$$$; \
+	trap "rm -f $$new.files $$new.tar.gz" EXIT; \
+	if [ -e .git ] && git rev-parse HEAD > /dev/null 2>&1; then \
 	    git ls-files; \
 	else \
 	    find . -name .git -prune -o -path ./build -prune \
 	        -o -type f -printf '%P\n'; \
-	fi | LC_ALL=C sort > build/dist.files
-	@tar -c -I 'gzip -9n' -f build/$(DIST).tar.gz -T build/dist.files \
+	fi | LC_ALL=C sort > $$new.files; \
+	tar -c -I 'gzip -9n' -f $$new.tar.gz -T $$new.files \
 	    --transform 's,^,$(DIST)/,' --mode=a+rX,u+w,go-w \
 	    --owner=0 --group=0 --numeric-owner --mtime="$$(sed -n \
-	        's/^ -- .*>  //p' debian/changelog | head -n 1)"
+	        's/^ -- .*>  //p' debian/changelog | head -n 1)"; \
+	mv $$new.tar.gz build/$(DIST).tar.gz
 	@echo "make: built build/$(DIST).tar.gz"
 
 # in a copy, with an environment of its own: debian/rules is another build

@@ -27,7 +27,7 @@ remove_tree($dir);
 make_path($dir);
 
 done_by($root, 'dist');
-rename "$root/build/$file", "$dir/$file" or die "$file: $!";
+is(system('cp', "$root/build/$file", $dir), 0, 'copied');
 done_by($root, 'dist');
 is(sum("$root/build/$file"), sum("$dir/$file"), 'the same bytes');
 
