@@ -29,6 +29,11 @@ ANGIE_SRC =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
+VERSION := $(shell sed -n 's/^\#define NGX_HTTP_DSEM_VERSION *"\(.*\)"/\1/p' \
+    ngx_module/ngx_http_dsem_module.h)
+DIST = dsem-$(VERSION)
+DEB_SUFFIX =
+
 MODULE = build/ngx_http_dsem_module.so
 SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
@@ -56,6 +61,8 @@ ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
     lua-resty-core
+DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
+    libssl-dev
 MODEL_NEEDS = spin gcc perl
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
@@ -85,6 +92,9 @@ help:
 	@echo 'make NGINX_SRC=dir   the same for an nginx source tree;'
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
+	@echo 'make deb             the Debian package, in build/deb;'
+	@echo '                     DEB_SUFFIX=+deb13 is added to its version'
+	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
 	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
 	@echo '                     ACL=1 as the Redis user of the README'
@@ -129,6 +139,9 @@ build-needs:
 
 test-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS))
+
+deb-needs:
+	$(call need,$(DEB_NEEDS))
 
 asan-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) $(ASAN_NEEDS))
@@ -203,6 +216,37 @@ module: $(TABLE) $(PAGE)
 install: module
 	install -d $(DESTDIR)$(PREFIX)
 	install -m 644 $(MODULE) $(DESTDIR)$(PREFIX)
+
+# What git knows, or all but build/ in a tree that is no checkout.  The same
+# tree gives the same bytes, in a file that is complete or not there.
+dist:
+	@mkdir -p build
+	@set -e; new=build/$(DIST).$$$$; \
+	trap "rm -f $$new.files $$new.tar.gz" EXIT; \
+	if [ -e .git ] && git rev-parse HEAD > /dev/null 2>&1; then \
+	    git ls-files; \
+	else \
+	    find . -name .git -prune -o -path ./build -prune \
+	        -o -type f -printf '%P\n'; \
+	fi | LC_ALL=C sort > $$new.files; \
+	tar -c -I 'gzip -9n' -f $$new.tar.gz -T $$new.files \
+	    --transform 's,^,$(DIST)/,' --mode=a+rX,u+w,go-w \
+	    --owner=0 --group=0 --numeric-owner --mtime="$$(sed -n \
+	        's/^ -- .*>  //p' debian/changelog | head -n 1)"; \
+	mv $$new.tar.gz build/$(DIST).tar.gz
+	@echo "make: built build/$(DIST).tar.gz"
+
+# in a copy, with an environment of its own: debian/rules is another build
+deb: deb-needs dist
+	@rm -rf build/deb
+	@mkdir -p build/deb
+	@tar -xzf build/$(DIST).tar.gz -C build/deb
+	@sed -i '1s/)/$(DEB_SUFFIX))/' build/deb/$(DIST)/debian/changelog
+	@cd build/deb/$(DIST) && env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS \
+	    dpkg-buildpackage -us -uc > ../log 2>&1 \
+	    || { tail -n 20 ../log; exit 1; }
+	@rm -r build/deb/$(DIST)
+	@echo "make: built $$(ls build/deb/*.deb | grep -v dbgsym)"
 
 # prove passes where it finds no test
 test-files:
@@ -313,4 +357,5 @@ FORCE:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     scale-needs instructions-needs module install test-files test asan \
-    test-asan test-matrix model model-needs run bench bench-scale bench-instructions clean
+    test-asan test-matrix model model-needs dist deb deb-needs run bench \
+    bench-scale bench-instructions clean

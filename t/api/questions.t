@@ -84,6 +84,8 @@ my $all = wait_for {
     $a && ($a->{waiting} // 0) == 1 && $all;
 } 15, 'figures';
 is($all->{node}, 'n1', 'the node that answers');
+is(scalar $node->grep_log(qr/dsem: version \Q$all->{version}\E$/), 1,
+    'its version, logged at the start');
 cmp_ok(abs($all->{time} - time), '<', 60, 'its time');
 my ($row) = @{ $all->{semaphores} };
 is($row->{name}, 'a', 'name');
