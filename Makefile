@@ -29,6 +29,11 @@ ANGIE_SRC =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
+VERSION := $(shell sed -n 's/^\#define NGX_HTTP_DSEM_VERSION *"\(.*\)"/\1/p' \
+    ngx_module/ngx_http_dsem_module.h)
+DIST = dsem-$(VERSION)
+DEB_SUFFIX =
+
 MODULE = build/ngx_http_dsem_module.so
 SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
@@ -45,7 +50,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 prometheus
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin
 # for the tests of the page, where they are asked for: a browser, and node and
 # npm unless there are others
 BROWSER = $(filter t t/ t/page%,$(T))
@@ -58,6 +63,9 @@ BENCH_NEEDS = nginx redis-server perl libev-perl \
     lua-resty-core
 LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl
+DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
+    libssl-dev
+MODEL_NEEDS = spin gcc perl
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 
@@ -91,6 +99,9 @@ help:
 	@echo 'make NGINX_SRC=dir   the same for an nginx source tree;'
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
+	@echo 'make deb             the Debian package, in build/deb;'
+	@echo '                     DEB_SUFFIX=+deb13 is added to its version'
+	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
 	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
 	@echo '                     ACL=1 as the Redis user of the README'
@@ -109,6 +120,8 @@ help:
 	@echo '                     edition'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
+	@echo 'make model           verify the model of the protocol, and that it misses'
+	@echo '                     each mechanism that is removed, see t/model/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -137,6 +150,9 @@ build-needs:
 test-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS))
 
+deb-needs:
+	$(call need,$(DEB_NEEDS))
+
 asan-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) $(ASAN_NEEDS))
 
@@ -145,6 +161,9 @@ coverage-needs:
 
 lint-needs:
 	$(call need,$(BUILD_NEEDS) $(LINT_NEEDS))
+
+model-needs:
+	$(call need,$(MODEL_NEEDS))
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
@@ -213,6 +232,37 @@ module: $(TABLE) $(PAGE)
 install: module
 	install -d $(DESTDIR)$(PREFIX)
 	install -m 644 $(MODULE) $(DESTDIR)$(PREFIX)
+
+# What git knows, or all but build/ in a tree that is no checkout.  The same
+# tree gives the same bytes, in a file that is complete or not there.
+dist:
+	@mkdir -p build
+	@set -e; new=build/$(DIST).$$$$; \
+	trap "rm -f $$new.files $$new.tar.gz" EXIT; \
+	if [ -e .git ] && git rev-parse HEAD > /dev/null 2>&1; then \
+	    git ls-files; \
+	else \
+	    find . -name .git -prune -o -path ./build -prune \
+	        -o -type f -printf '%P\n'; \
+	fi | LC_ALL=C sort > $$new.files; \
+	tar -c -I 'gzip -9n' -f $$new.tar.gz -T $$new.files \
+	    --transform 's,^,$(DIST)/,' --mode=a+rX,u+w,go-w \
+	    --owner=0 --group=0 --numeric-owner --mtime="$$(sed -n \
+	        's/^ -- .*>  //p' debian/changelog | head -n 1)"; \
+	mv $$new.tar.gz build/$(DIST).tar.gz
+	@echo "make: built build/$(DIST).tar.gz"
+
+# in a copy, with an environment of its own: debian/rules is another build
+deb: deb-needs dist
+	@rm -rf build/deb
+	@mkdir -p build/deb
+	@tar -xzf build/$(DIST).tar.gz -C build/deb
+	@sed -i '1s/)/$(DEB_SUFFIX))/' build/deb/$(DIST)/debian/changelog
+	@cd build/deb/$(DIST) && env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS \
+	    dpkg-buildpackage -us -uc > ../log 2>&1 \
+	    || { tail -n 20 ../log; exit 1; }
+	@rm -r build/deb/$(DIST)
+	@echo "make: built $$(ls build/deb/*.deb | grep -v dbgsym)"
 
 # prove passes where it finds no test
 test-files:
@@ -338,6 +388,9 @@ bench-scale: scale-needs
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
+model: model-needs
+	@J=$(J) t/model/check
+
 clean:
 	rm -rf build
 
@@ -348,4 +401,5 @@ FORCE:
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
     coverage-needs run-needs bench-needs scale-needs instructions-needs \
     module install test-files test asan test-asan coverage-module coverage \
-    lint test-matrix run bench bench-scale bench-instructions clean
+    lint test-matrix model model-needs dist deb deb-needs run bench \
+    bench-scale bench-instructions clean
