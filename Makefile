@@ -61,6 +61,8 @@ ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
     lua-resty-core
+LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
+    libredis-perl libcpanel-json-xs-perl libio-pty-perl
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
 MODEL_NEEDS = spin gcc perl
@@ -84,6 +86,11 @@ APT_PRIVATE = -qq -o APT::Sandbox::User=root \
     -o Dir::State::Lists=$(CURDIR)/$(ASAN)/apt/lists \
     -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
 
+COVERAGE = build/coverage
+COVERAGE_FLAGS = -O0 -g -fPIC --coverage
+# two tests compile parts of the module themselves
+COUNTED = $(COVERAGE) build/table build/text
+
 all: module
 
 help:
@@ -102,6 +109,9 @@ help:
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
 	@echo '                     t/matrix/README.md'
+	@echo 'make coverage        the tests, then the lines of C that none of them executed;'
+	@echo '                     T=... as above'
+	@echo 'make lint            static checks of all sources'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
@@ -145,6 +155,12 @@ deb-needs:
 
 asan-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) $(ASAN_NEEDS))
+
+coverage-needs:
+	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) gcc)
+
+lint-needs:
+	$(call need,$(BUILD_NEEDS) $(LINT_NEEDS))
 
 model-needs:
 	$(call need,$(MODEL_NEEDS))
@@ -326,6 +342,33 @@ test-asan: test-files asan $(if $(BROWSER),$(BROWSER_MODULES))
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T)
 
+lint: lint-needs module
+	@t/house/lint build/nginx
+
+# the configured tree once more, without optimization; processes write their
+# counts beside the objects when they exit
+$(COVERAGE)/nginx/objs/Makefile: build/nginx/objs/Makefile
+	@rm -rf $(COVERAGE)
+	@mkdir -p $(COVERAGE)
+	@cp -a build/nginx $(COVERAGE)
+	@rm -f $(@D)/addon/*/*.o $(@D)/*.o $(@D)/*.so
+	@touch $@
+
+coverage-module: coverage-needs $(TABLE) $(PAGE) \
+    $(COVERAGE)/nginx/objs/Makefile
+	@cp -u $(TABLE) $(PAGE) $(COVERAGE)/nginx/objs
+	@$(MAKE) -s -C $(COVERAGE)/nginx -f objs/Makefile modules \
+	    CFLAGS="-pipe $(COVERAGE_FLAGS)" LINK="$(CC) --coverage"
+
+# a test that fails still covers
+coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
+	@mkdir -p build/table build/text
+	@find $(COUNTED) -name '*.gcda' -delete
+	@DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
+	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
+	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
+	    t/house/coverage ngx_module $(COUNTED); exit $$status
+
 test-matrix: test-files
 	@MATRIX='$(MATRIX)' T='$(T)' VALKEY_T='$(VALKEY_T)' FORK_T='$(FORK_T)' \
 	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
@@ -355,7 +398,8 @@ FORCE:
 
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
-.PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
-    scale-needs instructions-needs module install test-files test asan \
-    test-asan test-matrix model model-needs dist deb deb-needs run bench \
+.PHONY: all help build-needs test-needs asan-needs lint-needs \
+    coverage-needs run-needs bench-needs scale-needs instructions-needs \
+    module install test-files test asan test-asan coverage-module coverage \
+    lint test-matrix model model-needs dist deb deb-needs run bench \
     bench-scale bench-instructions clean

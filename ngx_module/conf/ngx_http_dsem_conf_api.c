@@ -133,10 +133,10 @@ ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
 {
     ngx_uint_t  regex;
 
-    regex = 0;
-
 #if (NGX_PCRE)
     regex = (clcf->regex != NULL);
+#else
+    regex = 0;
 #endif
 
     if (!regex && !clcf->named && clcf->name.len && clcf->name.data[0] == '/')

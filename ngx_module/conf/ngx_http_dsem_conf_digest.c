@@ -67,12 +67,8 @@ ngx_http_dsem_conf_digest_compare(const void *one, const void *two)
     const ngx_http_dsem_limits_pair_t *a = one;
     const ngx_http_dsem_limits_pair_t *b = two;
 
-    ngx_int_t  rc;
-
-    rc = ngx_memcmp(a->name.data, b->name.data,
-                    ngx_min(a->name.len, b->name.len));
-
-    return rc ? rc : (int) a->name.len - (int) b->name.len;
+    return (int) ngx_memn2cmp(a->name.data, b->name.data, a->name.len,
+                              b->name.len);
 }
 
 

@@ -67,7 +67,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_roster_meet(
-    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
+    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *text);
 static void ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *cursor);
 static void ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,

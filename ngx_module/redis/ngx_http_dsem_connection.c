@@ -112,7 +112,7 @@ static ngx_int_t ngx_http_dsem_connection_handle(
 static void ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_connection_event_pt handle);
 static void ngx_http_dsem_connection_reply(redisAsyncContext *ac,
-    void *reply, void *data);
+    void *data, void *unused);
 static void ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
     const char *reason, ngx_uint_t protocol_error);
 static void ngx_http_dsem_connection_failed(

@@ -73,7 +73,7 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
     u_char      tag[sizeof(ngx_http_dsem_key_tag)];
     ngx_str_t   none;
 
-    ngx_str_null(&none);
+    ngx_str_set(&none, "");
 
     keys->shard.len = prefix->len + sizeof(ngx_http_dsem_key_tag) - 1;
 
@@ -297,7 +297,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
 static u_char *
 ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len)
 {
-    static u_char  hex[] = "0123456789ABCDEF";
+    static const u_char  hex[] = "0123456789ABCDEF";
 
     while (len--) {
 

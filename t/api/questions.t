@@ -174,6 +174,19 @@ my @held = $node->get('/dsem/metrics')->body =~
 is_deeply([@held[0, -1]], [0, 3], 'buckets: first, last');
 is_deeply(\@held, [sort { $a <=> $b } @held], 'buckets are cumulative');
 
+# names in addresses: what looks encoded, or shortened, but is not
+
+my $long = 'a' x 64;
+for (['a%25zz', 'a%25zz'], ['a%2541', 'aA'],
+    ["$long~" . 'g' x 40, "$long%7E" . 'g' x 40],
+    ['+' . 'a' x 63 . '~' . 'f' x 40, '%2B' . 'a' x 63 . '%7E' . 'f' x 40])
+{
+    my ($address, $name) = @$_;
+    my $set = $json->decode(patch($address, '{"limit":1}')->body);
+    is($set->{name}, $name, "name of $address");
+    is(patch($address, '{"limit":null}')->status, 200, 'no order');
+}
+
 # Redis down
 
 is(patch('later', '{"limit":null}')->status, 200, 'no order');

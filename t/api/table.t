@@ -27,6 +27,7 @@ my $module = "$root/ngx_module";
 
 my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -Wall -Wextra
     -Wno-unused-parameter -Werror),
+    split(' ', $ENV{DSEM_CFLAGS} // ''),
     (map { "-I$module/$_" } qw(node redis)),
     (map { "-I$nginx/$_" } qw(src/core src/event src/event/modules
         src/event/quic src/os/unix objs)),

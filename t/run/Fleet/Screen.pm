@@ -151,7 +151,7 @@ sub verdict {
 
 sub playground {
     my ($self, $fleet) = @_;
-    my $root = $Dsem::Test::ROOT;
+    my $root = Dsem::Test->root;
     my $dir = $fleet->dir =~ s{^\Q$root\E/}{}r;
     my ($a, $b) = map { $fleet->url($_) } $fleet->names;
     my $page = $fleet->page('a');

@@ -1,0 +1,70 @@
+#!/usr/bin/perl
+
+# Nodes that are configured with different limits: the lowest is in force, and
+# the figures and the metrics of every node name those that ask for another.
+
+use warnings;
+use strict;
+
+use JSON::PP qw(decode_json);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my @fleet = map { $t->node("n$_", <<'EOF_CONF', LIMIT => 2 + $_) } 1 .. 3;
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem a limit=%%LIMIT%%;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /agreed {
+            dsem b limit=7;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api;
+        }
+    }
+}
+EOF_CONF
+
+sub disagreeing {
+    my ($node, $name) = @_;
+    my $seen = decode_json($node->get("/dsem/semaphores/$name")->body);
+    my $semaphore = $seen->{semaphore};
+    return join ' ', $semaphore->{limit} // '-',
+        sort map { "$_->{node}=$_->{limit}" } @{ $semaphore->{disagreeing} };
+}
+
+for my $node (@fleet) {
+    my $name = $node->name;
+    is $node->get('/')->status, 200, "$name: request served";
+    is $node->get('/agreed')->status, 200, "$name: another one served";
+}
+for my $node (@fleet) {
+    my $name = $node->name;
+    eventually { disagreeing($node, 'a') eq '3 n2=4 n3=5' }
+        "$name: nodes named" or diag disagreeing($node, 'a');
+    is disagreeing($node, 'b'), 7, "$name: equal limits";
+    eventually {
+        my $text = $node->get('/dsem/metrics')->body;
+        $text =~ /^dsem_disagreeing_nodes\{semaphore="a"\} 2$/m
+            && $text =~ /^dsem_disagreeing_nodes\{semaphore="b"\} 0$/m;
+    } "$name: nodes counted";
+}
+
+$t->done;

@@ -1,0 +1,77 @@
+#!/usr/bin/perl
+
+# While Redis has lost its state and a node has not declared its permits yet,
+# health, figures and metrics of the others say so; and say when it is over.
+
+use warnings;
+use strict;
+
+use JSON::PP qw(decode_json);
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 5);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($node, $silent) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_lease 5s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem a limit=2 queue=10;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api;
+        }
+    }
+}
+EOF_CONF
+
+sub health { return $node->get('/dsem/health') }
+sub shown { decode_json($node->get('/dsem/semaphores')->body)->{redis} }
+sub metric {
+    my ($name) = @_;
+    my ($value) = $node->get('/dsem/metrics')->body =~ /^$name (\S+)$/m;
+    return $value;
+}
+
+eventually { health()->status == 200 } 'healthy';
+is decode_json(health()->body)->{status}, 'ok', 'status';
+is metric('dsem_redis_recovering'), 0, 'metric';
+
+my $running = $silent->begin('/?hang=1');
+wait_for { $up->now == 1 } 5, 'request of the other node';
+# both know the size of the fleet from a heartbeat
+$redis->beats(2, 'both nodes');
+$silent->freeze;
+$redis->cmd('FLUSHALL');
+
+eventually { health()->status == 503 } 'not healthy';
+my $said = decode_json(health()->body);
+is $said->{status}, 'recovering', 'recovering';
+like $said->{reason}, qr/lost state is being declared/, 'reason';
+is shown()->{state}, 'recovering', 'state shown';
+is metric('dsem_redis_recovering'), 1, 'metric while recovering';
+is metric('dsem_redis_up'), 0, 'redis not available';
+
+$silent->thaw;
+eventually { health()->status == 200 } 'healthy when all have declared';
+is shown()->{state}, 'available', 'available again';
+is metric('dsem_redis_recovering'), 0, 'metric at the end';
+
+$up->release_all;
+is $running->wait->status, 200, 'request served';
+
+$t->done;
