@@ -29,6 +29,8 @@ my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -DFUZZ_REPLAY -g -O0 -fPIC
     -fno-sanitize-recover=undefined), '-Wl,-Bsymbolic', '-Wl,-z,lazy',
     '-fsanitize=address,undefined',
     '-fno-sanitize=nonnull-attribute,alignment',
+    qw(-Dngx_palloc=replay_palloc -Dngx_pnalloc=replay_palloc
+    -Dngx_pcalloc=replay_pcalloc),
     # the functions of the module find no other copy of hiredis
     '-Wl,--exclude-libs,libhiredis.a',
     (map { "-I$_" } "$root/t/fuzz", @folders),

@@ -65,6 +65,29 @@ static replay_target_t  replay_targets[] = {
 };
 
 
+/*
+ * Each piece of a pool is memory of its own, so that AddressSanitizer knows
+ * where it ends: ngx_palloc() and the like are these, by the command line.
+ */
+
+void *
+replay_palloc(ngx_pool_t *pool, size_t size)
+{
+    return ngx_pmemalign(pool, size, 16);
+}
+
+
+void *
+replay_pcalloc(ngx_pool_t *pool, size_t size)
+{
+    void  *p;
+
+    p = replay_palloc(pool, size);
+
+    return p ? memset(p, 0, size) : NULL;
+}
+
+
 static void
 replay(void)
 {

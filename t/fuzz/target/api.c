@@ -11,6 +11,7 @@
 
 
 #include "target.h"
+#include <ctype.h>
 #include <stdio.h>
 #include "ngx_http_dsem_api_body.h"
 #include "ngx_http_dsem_api_json.h"
@@ -204,9 +205,10 @@ api_again(ngx_http_dsem_api_member_t *members)
 static void
 api_name(ngx_str_t *name)
 {
+    char         hex[3];
     u_char       ch;
     size_t       i;
-    ngx_str_t    key, again;
+    ngx_str_t    key, again, plain;
     ngx_pool_t  *pool;
 
     pool = ngx_create_pool(1024, ngx_cycle->log);
@@ -228,6 +230,33 @@ api_name(ngx_str_t *name)
     fuzz_check(ngx_http_dsem_api_name(pool, &again) == NGX_OK);
     fuzz_check(again.len == key.len
                && memcmp(again.data, key.data, key.len) == 0);
+
+    /* the same by other means */
+
+    plain.data = ngx_palloc(pool, name->len);
+    plain.len = 0;
+
+    for (i = 0; i < name->len; i++) {
+        ch = name->data[i];
+
+        if (ch == '%' && name->len - i > 2
+            && isxdigit(name->data[i + 1]) && isxdigit(name->data[i + 2]))
+        {
+            hex[0] = name->data[++i];
+            hex[1] = name->data[++i];
+            hex[2] = '\0';
+
+            ch = (u_char) strtoul(hex, NULL, 16);
+        }
+
+        plain.data[plain.len++] = ch;
+    }
+
+    if (memchr(name->data, '~', name->len) == NULL) {
+        fuzz_check(ngx_http_dsem_key_encode(pool, &plain, &again) == NGX_OK);
+        fuzz_check(again.len == key.len
+                   && memcmp(again.data, key.data, key.len) == 0);
+    }
 
     ngx_destroy_pool(pool);
 }

@@ -16,7 +16,7 @@
 
 
 #define CONF_SECRET    "Sesam0pen"
-#define CONF_PASSWORD  "password=" CONF_SECRET
+#define CONF_PASSWORD  " password="
 
 
 static void conf_write(ngx_str_t *text);
@@ -274,6 +274,15 @@ conf_secret(ngx_str_t *text)
 
     static char  head[] = "hdsem_redis ";
 
+    p = memmem(text->data, text->len, CONF_SECRET, sizeof(CONF_SECRET) - 1);
+    last = text->data + text->len;
+
+    if (p == NULL
+        || memmem(p + 1, last - p - 1, CONF_SECRET, sizeof(CONF_SECRET) - 1))
+    {
+        return 0;
+    }
+
     data = text->data;
     size = text->len;
 
@@ -294,9 +303,9 @@ conf_secret(ngx_str_t *text)
             continue;
         }
 
-        last = line.data + line.len;
-        p = memmem(line.data, line.len, " " CONF_PASSWORD,
-                   sizeof(CONF_PASSWORD));
+        last = p;
+        p = memmem(line.data, last - line.data, CONF_PASSWORD,
+                   sizeof(CONF_PASSWORD) - 1);
 
         if (p == NULL
             || line.len < sizeof(head)
@@ -307,16 +316,15 @@ conf_secret(ngx_str_t *text)
 
         line.len = p - line.data;
 
-        if (conf_any(&line, ";#{}\"'\\")) {
-            return 0;
+        /* the value may have "${" */
+
+        for (p += sizeof(CONF_PASSWORD) - 1; p < last; p++) {
+            if (strchr(" \t\r;\"'\\", *p) || (*p == '{' && p[-1] != '$')) {
+                return 0;
+            }
         }
 
-        p += sizeof(CONF_PASSWORD);
-
-        return memmem(p, last - p, CONF_SECRET, sizeof(CONF_SECRET) - 1)
-               == NULL
-               && memmem(data, size, CONF_SECRET, sizeof(CONF_SECRET) - 1)
-                  == NULL;
+        return !conf_any(&line, ";#{}\"'\\");
     }
 
     return 0;

@@ -51,7 +51,8 @@ FUZZ_TARGET(text)(const uint8_t *data, size_t size)
     switch (line.data[0]) {
 
     case 'f':
-        text_inspect(line.len > 1 ? line.data[1] % TEXT_MAX_NAMES : 1, &text);
+        text_inspect(line.len > 1 ? (line.data[1] - '0') % TEXT_MAX_NAMES : 1,
+                     &text);
         break;
 
     case 'r':
