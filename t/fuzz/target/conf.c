@@ -319,7 +319,9 @@ conf_secret(ngx_str_t *text)
         /* the value may have "${" */
 
         for (p += sizeof(CONF_PASSWORD) - 1; p < last; p++) {
-            if (strchr(" \t\r;\"'\\", *p) || (*p == '{' && p[-1] != '$')) {
+            if ((*p && strchr(" \t\r;\"'\\", *p))
+                || (*p == '{' && p[-1] != '$'))
+            {
                 return 0;
             }
         }

@@ -38,7 +38,8 @@ static void text_info(ngx_str_t *text);
 
 FUZZ_TARGET(text)(const uint8_t *data, size_t size)
 {
-    ngx_str_t  line, text;
+    ngx_str_t   line, text;
+    ngx_uint_t  n;
 
     fuzz_line(&line, &data, &size);
 
@@ -51,8 +52,8 @@ FUZZ_TARGET(text)(const uint8_t *data, size_t size)
     switch (line.data[0]) {
 
     case 'f':
-        text_inspect(line.len > 1 ? (line.data[1] - '0') % TEXT_MAX_NAMES : 1,
-                     &text);
+        n = (line.len > 1) ? (u_char) (line.data[1] - '0') : 1;
+        text_inspect(n % TEXT_MAX_NAMES, &text);
         break;
 
     case 'r':
