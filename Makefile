@@ -29,6 +29,11 @@ ANGIE_SRC =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
+VERSION := $(shell sed -n 's/^\#define NGX_HTTP_DSEM_VERSION *"\(.*\)"/\1/p' \
+    ngx_module/ngx_http_dsem_module.h)
+DIST = dsem-$(VERSION)
+DEB_SUFFIX =
+
 MODULE = build/ngx_http_dsem_module.so
 SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
@@ -45,7 +50,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 prometheus
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin
 # for the tests of the page, where they are asked for: a browser, and node and
 # npm unless there are others
 BROWSER = $(filter t t/ t/page%,$(T))
@@ -57,6 +62,9 @@ FUZZ_NEEDS = dpkg-dev binutils clang libclang-rt-dev llvm
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
     lua-resty-core
+DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
+    libssl-dev
+MODEL_NEEDS = spin gcc perl
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 
@@ -84,6 +92,7 @@ FUZZ_OPTIONS = abort_on_error=1:detect_odr_violation=0
 FUZZ_DIRS = t/fuzz ngx_module $(wildcard ngx_module/*/) $(FUZZERS) \
     $(addprefix $(FUZZERS)/nginx/,src/core src/event src/event/modules \
     src/os/unix src/http src/http/modules src/http/v2 objs)
+
 APT_PRIVATE = -qq -o APT::Sandbox::User=root \
     -o Dir::Etc::SourceList=/dev/null \
     -o Dir::Etc::SourceParts=$(CURDIR)/$(ASAN)/apt/sources \
@@ -98,6 +107,9 @@ help:
 	@echo 'make NGINX_SRC=dir   the same for an nginx source tree;'
 	@echo '                     CONFIGURE="--with-..." adds configure options'
 	@echo 'make install         to $(PREFIX), below DESTDIR'
+	@echo 'make deb             the Debian package, in build/deb;'
+	@echo '                     DEB_SUFFIX=+deb13 is added to its version'
+	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
 	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
 	@echo '                     ACL=1 as the Redis user of the README'
@@ -115,6 +127,8 @@ help:
 	@echo '                     edition'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
+	@echo 'make model           verify the model of the protocol, and that it misses'
+	@echo '                     each mechanism that is removed, see t/model/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -143,11 +157,17 @@ build-needs:
 test-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS))
 
+deb-needs:
+	$(call need,$(DEB_NEEDS))
+
 asan-needs:
 	$(call need,$(BUILD_NEEDS) $(TEST_NEEDS) $(ASAN_NEEDS))
 
 fuzz-needs:
 	$(call need,$(BUILD_NEEDS) $(ASAN_NEEDS) $(FUZZ_NEEDS))
+
+model-needs:
+	$(call need,$(MODEL_NEEDS))
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
@@ -216,6 +236,37 @@ module: $(TABLE) $(PAGE)
 install: module
 	install -d $(DESTDIR)$(PREFIX)
 	install -m 644 $(MODULE) $(DESTDIR)$(PREFIX)
+
+# What git knows, or all but build/ in a tree that is no checkout.  The same
+# tree gives the same bytes, in a file that is complete or not there.
+dist:
+	@mkdir -p build
+	@set -e; new=build/$(DIST).$$$$; \
+	trap "rm -f $$new.files $$new.tar.gz" EXIT; \
+	if [ -e .git ] && git rev-parse HEAD > /dev/null 2>&1; then \
+	    git ls-files; \
+	else \
+	    find . -name .git -prune -o -path ./build -prune \
+	        -o -type f -printf '%P\n'; \
+	fi | LC_ALL=C sort > $$new.files; \
+	tar -c -I 'gzip -9n' -f $$new.tar.gz -T $$new.files \
+	    --transform 's,^,$(DIST)/,' --mode=a+rX,u+w,go-w \
+	    --owner=0 --group=0 --numeric-owner --mtime="$$(sed -n \
+	        's/^ -- .*>  //p' debian/changelog | head -n 1)"; \
+	mv $$new.tar.gz build/$(DIST).tar.gz
+	@echo "make: built build/$(DIST).tar.gz"
+
+# in a copy, with an environment of its own: debian/rules is another build
+deb: deb-needs dist
+	@rm -rf build/deb
+	@mkdir -p build/deb
+	@tar -xzf build/$(DIST).tar.gz -C build/deb
+	@sed -i '1s/)/$(DEB_SUFFIX))/' build/deb/$(DIST)/debian/changelog
+	@cd build/deb/$(DIST) && env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS \
+	    dpkg-buildpackage -us -uc > ../log 2>&1 \
+	    || { tail -n 20 ../log; exit 1; }
+	@rm -r build/deb/$(DIST)
+	@echo "make: built $$(ls build/deb/*.deb | grep -v dbgsym)"
 
 # prove passes where it finds no test
 test-files:
@@ -367,6 +418,9 @@ bench-scale: scale-needs
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
+model: model-needs
+	@J=$(J) t/model/check
+
 clean:
 	rm -rf build
 
@@ -376,4 +430,5 @@ FORCE:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs run-needs bench-needs \
     scale-needs instructions-needs module install test-files test asan \
-    test-asan fuzz fuzz-needs test-matrix run bench bench-scale bench-instructions clean
+    test-asan fuzz fuzz-needs test-matrix model model-needs dist deb deb-needs \
+    run bench bench-scale bench-instructions clean

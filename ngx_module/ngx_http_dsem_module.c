@@ -157,12 +157,18 @@ ngx_http_dsem_init_phase(ngx_http_core_main_conf_t *cmcf, ngx_uint_t phase,
 }
 
 
-/* a configuration is in force; its workers inherit the number */
+/*
+ * A configuration is in force; its workers inherit the number.  A reload keeps
+ * the module that the master has loaded, so its version is logged once.
+ */
 
 static ngx_int_t
 ngx_http_dsem_init_module(ngx_cycle_t *cycle)
 {
-    ngx_http_dsem_configuration++;
+    if (ngx_http_dsem_configuration++ == 0 && !ngx_test_config) {
+        ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "dsem: version %s",
+                      NGX_HTTP_DSEM_VERSION);
+    }
 
     ngx_http_dsem_conf_check_queues(cycle);
 

@@ -1,6 +1,7 @@
 
 /*
- * The module itself, to look up its configuration and contexts.
+ * The module itself, to look up its configuration and contexts, and its
+ * version, which the Makefile reads here.
  */
 
 

@@ -70,6 +70,8 @@ typedef struct {
 
     ngx_flag_t                 api;         /* "dsem_api" answers here */
     ngx_flag_t                 write;       /* and changes what it is told */
+    ngx_uint_t                 exact;       /* unsigned:1, the path is that of
+                                               the location */
 
     ngx_uint_t                 status;
     ngx_uint_t                 status_full;

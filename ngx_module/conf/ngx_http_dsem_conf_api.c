@@ -169,6 +169,10 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
+    /* a level without a name has the path of its location, and no more */
+
+    conf->exact = clcf->noname ? prev->exact : clcf->exact_match;
+
     if (clcf->noname
         && prev->api == 1
         && conf->api == NGX_CONF_UNSET

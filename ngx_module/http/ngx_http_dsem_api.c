@@ -21,7 +21,9 @@
 #include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_api_page.h"
 #include "ngx_http_dsem_api_semaphores.h"
+#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_fleet.h"
+#include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_survey.h"
 
 
@@ -166,12 +168,14 @@ ngx_http_dsem_api_rest(ngx_http_request_t *r, ngx_str_t *rest)
     u_char                    *last;
     ngx_str_t                  prefix;
     ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_dsem_loc_conf_t  *dlcf;
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
     prefix = clcf->name;
 
-    if (clcf->exact_match) {
+    if (dlcf->exact) {
         while (prefix.len && prefix.data[prefix.len - 1] != '/') {
             prefix.len--;
         }

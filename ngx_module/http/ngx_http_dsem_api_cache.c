@@ -9,7 +9,7 @@
  * The memory stays with the worker, as much as the longest answer that was
  * asked for so often.
  *
- * Called by: api_semaphores, api_metrics.
+ * Called by: api_semaphores, api_metrics; api_change.
  */
 
 
@@ -113,4 +113,17 @@ ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
     }
 
     cached->len = size;
+}
+
+
+/* after a change by this worker */
+
+void
+ngx_http_dsem_api_cache_drop(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_DSEM_API_NCACHES; i++) {
+        ngx_http_dsem_api_cached[i].len = 0;
+    }
 }

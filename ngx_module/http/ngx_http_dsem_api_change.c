@@ -17,6 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
+#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_change.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_conf.h"
@@ -48,6 +49,7 @@ static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_api_change_refused(ngx_http_request_t *r,
     ngx_uint_t needed);
 static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
+static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
     ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
@@ -60,6 +62,7 @@ static ngx_int_t ngx_http_dsem_api_change_parse(
     ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
 static ngx_int_t ngx_http_dsem_api_change_ask(
     ngx_http_dsem_api_change_t *change);
+static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
 static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer(
     ngx_http_dsem_api_change_t *change);
@@ -209,7 +212,7 @@ ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
 static ngx_uint_t
 ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
 {
-    ngx_str_t   *value;
+    ngx_str_t   *value, host;
     ngx_uint_t   i;
 
     for (i = 0; /* void */ ; i++) {
@@ -228,6 +231,8 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
         }
     }
 
+    ngx_http_dsem_api_host(r, &host);
+
     for (i = 0; /* void */ ; i++) {
         value = ngx_http_dsem_api_sent(r, "Origin", i);
 
@@ -235,13 +240,25 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
             return 1;
         }
 
-        if (r->headers_in.host == NULL
-            || !ngx_http_dsem_api_own_origin(value,
-                                             &r->headers_in.host->value))
-        {
+        if (!ngx_http_dsem_api_own_origin(value, &host)) {
             return 0;
         }
     }
+}
+
+
+/* whom the request is sent to; in HTTP/3 there may be no "Host" */
+
+static void
+ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host)
+{
+    if (r->headers_in.host) {
+        *host = r->headers_in.host->value;
+        return;
+    }
+
+    host->data = r->host_start;
+    host->len = r->host_start ? r->host_end - r->host_start : 0;
 }
 
 
@@ -264,7 +281,7 @@ ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
     p += 3;
     len = origin->data + origin->len - p;
 
-    return len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
+    return len && len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
 }
 
 
@@ -333,13 +350,16 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     {
         rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, "%V", &error);
 
+    } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
+        return;
+
     } else {
-        rc = ngx_http_dsem_api_change_ask(change);
+        rc = ngx_http_dsem_api_change_declined(r);
     }
 
-    if (rc != NGX_AGAIN) {
-        ngx_http_finalize_request(r, rc);
-    }
+    /* rc may be NGX_AGAIN: the client takes the answer slowly */
+
+    ngx_http_finalize_request(r, rc);
 }
 
 
@@ -422,28 +442,36 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 }
 
 
-/* NGX_AGAIN: the handler of the order goes on */
+/* NGX_OK: the handler of the order goes on; NGX_DECLINED: not asked */
 
 static ngx_int_t
 ngx_http_dsem_api_change_ask(ngx_http_dsem_api_change_t *change)
 {
-    ngx_int_t                      rc;
-    ngx_http_request_t            *r;
-    ngx_http_dsem_survey_redis_t   redis;
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
 
     r = change->request;
 
     rc = change->session ? ngx_http_dsem_order_remove_session(&change->order)
                          : ngx_http_dsem_order_set(&change->order);
 
-    if (rc == NGX_AGAIN) {
-        change->asked = 1;
-
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_request_empty_handler;
-
-        return NGX_AGAIN;
+    if (rc != NGX_AGAIN) {
+        return NGX_DECLINED;
     }
+
+    change->asked = 1;
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_change_declined(ngx_http_request_t *r)
+{
+    ngx_http_dsem_survey_redis_t  redis;
 
     ngx_http_dsem_survey_redis(&redis);
 
@@ -472,6 +500,11 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
     ngx_http_set_log_request(c->log, r);
 
     ngx_http_dsem_api_change_log(change);
+
+    if (order->rc == NGX_OK || order->rc == NGX_ERROR) {
+        ngx_http_dsem_survey_expire();
+        ngx_http_dsem_api_cache_drop();
+    }
 
     ngx_http_finalize_request(r, ngx_http_dsem_api_change_answer(change));
 
@@ -503,6 +536,11 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
                                        &change->order.name);
 
     default: /* NGX_ERROR */
+
+        if (!change->order.sent) {
+            return ngx_http_dsem_api_change_declined(change->request);
+        }
+
         return ngx_http_dsem_api_error(change->request,
                                        NGX_HTTP_SERVICE_UNAVAILABLE,
                                        "Redis has not answered, the change "
@@ -578,6 +616,11 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
     log = change->request->connection->log;
 
     if (order->rc == NGX_ERROR) {
+
+        if (!order->sent) {
+            return;
+        }
+
         ngx_log_error(NGX_LOG_WARN, log, 0,
                       "dsem: no reply to a change of \"%V\" by %V (user "
                       "\"%V\"), it may have been made all the same",

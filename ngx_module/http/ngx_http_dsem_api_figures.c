@@ -122,7 +122,7 @@ ngx_http_dsem_api_figures_state(ngx_http_dsem_api_figures_t *figures)
     figures->partial = 0;
 
     if (figures->survey) {
-        now = ngx_http_dsem_lease_now();
+        now = ngx_http_dsem_monotonic();
 
         figures->age = (now > figures->survey->read)
                        ? (ngx_int_t) (now - figures->survey->read) : 0;

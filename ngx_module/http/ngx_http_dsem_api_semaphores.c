@@ -154,10 +154,19 @@ ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
     rc = ngx_http_dsem_api_figures_one(r->pool, name, &figures);
 
     if (rc == NGX_DECLINED) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
-                       "semaphore \"%V\" is not known to this node%s", name,
-                       figures.redis.state == NGX_HTTP_DSEM_SURVEY_AVAILABLE
-                       ? " nor to Redis" : ", and Redis cannot be asked");
+
+        if (ngx_http_dsem_survey_asked(name)) {
+            return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
+                                           "semaphore \"%V\" is not known to "
+                                           "this node nor to Redis", name);
+        }
+
+        /* Redis is down, or was asked for other names in this second */
+
+        return ngx_http_dsem_api_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "semaphore \"%V\" is not known to this "
+                                       "node, and Redis cannot be asked now",
+                                       name);
     }
 
     if (rc != NGX_OK) {

@@ -9,9 +9,9 @@
  * encoded.  The hash tag comes first in every key, so no name can touch it.
  * It is the number of the shard: all keys of a shard are in one slot.
  *
- * Called by: claim and conf_limit (the name of a semaphore), conf (bytes that
- * need no encoding), shards and limits (the shard of a name), redis, account
- * and subscription (keys and channels).
+ * Called by: claim, conf_limit and api (the name of a semaphore), conf (bytes
+ * that need no encoding), shards and limits (the shard of a name), redis,
+ * account and subscription (keys and channels).
  */
 
 

@@ -232,6 +232,9 @@ ngx_http_dsem_order_cancel(ngx_http_dsem_order_t *order)
         if (task->order == order) {
             task->order = NULL;
 
+            /* while it is awaited a worker does not exit */
+            task->timer.cancelable = 1;
+
             if (!task->sent) {
                 ngx_http_dsem_order_free(task);
             }
@@ -273,7 +276,6 @@ ngx_http_dsem_order_task(ngx_http_dsem_order_t *order)
     task->timer.handler = ngx_http_dsem_order_timer_handler;
     task->timer.data = task;
     task->timer.log = ngx_cycle->log;
-    task->timer.cancelable = 1;
 
     task->done.handler = ngx_http_dsem_order_done_handler;
     task->done.data = task;
@@ -420,6 +422,10 @@ ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task)
 
     task->sent = 1;
 
+    if (task->order) {
+        task->order->sent = 1;
+    }
+
     return NGX_OK;
 }
 
@@ -533,7 +539,13 @@ ngx_http_dsem_order_remove_next(ngx_http_dsem_order_task_t *task)
 
     task->sent = 1;
 
-    if (!task->timer.timer_set && task->order) {
+    if (task->order == NULL) {
+        return;
+    }
+
+    task->order->sent = 1;
+
+    if (!task->timer.timer_set) {
         left = task->deadline - ngx_current_msec;
         ngx_add_timer(&task->timer, ngx_max(left, 1));
     }

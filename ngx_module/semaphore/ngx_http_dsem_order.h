@@ -32,7 +32,8 @@ struct ngx_http_dsem_order_s {
     /*
      * the result, when the handler is called, from a posted event: NGX_OK;
      * NGX_ERROR: Redis did not answer, the order may be executed all the
-     * same; sessions also NGX_DECLINED: unknown, NGX_BUSY: heard from
+     * same if it was sent; sessions also NGX_DECLINED: unknown, NGX_BUSY:
+     * heard from
      */
     ngx_int_t         rc;
     ngx_int_t         in_force;     /* limit; -1: unknown, as below */
@@ -41,6 +42,7 @@ struct ngx_http_dsem_order_s {
     ngx_int_t         was_ordered;
     ngx_int_t         held;
     ngx_int_t         waiting;
+    unsigned          sent:1;
     unsigned          is_paused:1;
     unsigned          was_paused:1;
 };

@@ -640,7 +640,7 @@ ngx_http_dsem_handshake_idle(ngx_http_dsem_session_t *session,
     text = NULL;
     last = NULL;
 
-    if (ngx_http_dsem_lease_now() < session->told_until) {
+    if (ngx_http_dsem_monotonic() < session->told_until) {
         text = ngx_alloc(NGX_HTTP_DSEM_SESSION_IDLE, ngx_cycle->log);
     }
 
@@ -696,7 +696,7 @@ ngx_http_dsem_handshake_beat_handler(void *data,
     ngx_http_dsem_handshake_set_recovery(session, reply->values[2]);
 
     session->told_until = reply->values[5] > 0
-                          ? ngx_http_dsem_lease_now() + reply->values[5] : 0;
+                          ? ngx_http_dsem_monotonic() + reply->values[5] : 0;
 
     if (reply->values[1] > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
@@ -860,7 +860,7 @@ ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
 
     call->session = session;
     call->epoch = session->identity.epoch;
-    call->sent = ngx_http_dsem_lease_now();
+    call->sent = ngx_http_dsem_monotonic();
 
     if (ngx_http_dsem_redis_call(session->redis, handler, call) != NGX_OK) {
         ngx_free(call);

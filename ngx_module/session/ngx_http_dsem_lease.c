@@ -78,7 +78,7 @@ ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease)
 uint64_t
 ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease)
 {
-    return ngx_http_dsem_lease_now() - lease->renewed;
+    return ngx_http_dsem_monotonic() - lease->renewed;
 }
 
 
@@ -94,6 +94,6 @@ ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease)
 
     renewed = ngx_max(lease->renewed, lease->node_renewed);
 
-    return ngx_http_dsem_lease_now()
+    return ngx_http_dsem_monotonic()
            >= renewed + lease->length + ngx_http_dsem_lease_heartbeat(lease);
 }

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_monotonic.h"
 
 
 /* of one session; for reading only, outside of lease */
@@ -22,28 +23,6 @@ typedef struct {
 } ngx_http_dsem_lease_t;
 
 
-/* CLOCK_MONOTONIC stands still while the machine is suspended */
-
-#ifdef CLOCK_BOOTTIME
-#define NGX_HTTP_DSEM_LEASE_CLOCK  CLOCK_BOOTTIME
-#else
-#define NGX_HTTP_DSEM_LEASE_CLOCK  CLOCK_MONOTONIC
-#endif
-
-
-/* monotonic ms; nginx's cached time is as old as the stop of a process */
-
-static ngx_inline uint64_t
-ngx_http_dsem_lease_now(void)
-{
-    struct timespec  ts;
-
-    clock_gettime(NGX_HTTP_DSEM_LEASE_CLOCK, &ts);
-
-    return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-
 /*
  * True if no request may be admitted on a permit, as Redis may have ended
  * the lease.  A worker that was stopped finds out here, before it acts on
@@ -51,7 +30,7 @@ ngx_http_dsem_lease_now(void)
  */
 
 #define ngx_http_dsem_lease_fenced(lease)                                     \
-    (ngx_http_dsem_lease_now() >= (lease)->fence)
+    (ngx_http_dsem_monotonic() >= (lease)->fence)
 
 
 /*
@@ -60,7 +39,7 @@ ngx_http_dsem_lease_now(void)
  */
 
 #define ngx_http_dsem_lease_own_fenced(lease)                                 \
-    (ngx_http_dsem_lease_now() >= (lease)->own_fence)
+    (ngx_http_dsem_monotonic() >= (lease)->own_fence)
 
 
 void ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease,

@@ -165,7 +165,7 @@ ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
 
     if (session->condition != condition || session->since == 0) {
         session->condition = condition;
-        session->since = ngx_http_dsem_lease_now();
+        session->since = ngx_http_dsem_monotonic();
     }
 }
 

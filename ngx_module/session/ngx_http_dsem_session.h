@@ -26,7 +26,7 @@ typedef enum {
 } ngx_http_dsem_session_state_e;
 
 
-/* the session and its Redis, for people */
+/* the session and its Redis, for people: the later, the worse */
 typedef enum {
     NGX_HTTP_DSEM_CONDITION_CONNECTING = 0,
     NGX_HTTP_DSEM_CONDITION_AVAILABLE,

@@ -75,6 +75,7 @@ logged($other, 'limit 2 -> 5, paused no -> no, by 127.0.0.1 (user "-"), '
 
 # paused: nothing begins; its end serves the queue
 
+is(one($node)->{order}{limit}, 5, 'ordered limit is read');
 my $user = encode_base64("night\nshift:secret", '');
 is_deeply(patch($node, paused => Cpanel::JSON::XS::true,
     Authorization => "Basic $user")->{order}, { limit => 5, paused => 1 },
@@ -82,6 +83,7 @@ is_deeply(patch($node, paused => Cpanel::JSON::XS::true,
 logged($node, 'limit 5 -> 5, paused no -> yes, by 127.0.0.1 (user '
     . '"night%0Ashift"), limit in force 5');
 unlike($node->error_log, qr/secret/, 'no password in the log');
+ok(one($node)->{order}{paused}, 'figures are not older than the pause');
 $up->release(5);
 wait_for { $t->state->held('a') == 0 } 15, 'five permits back';
 my $during = $other->begin('/?hang=1');
@@ -89,6 +91,7 @@ wait_for { $t->state->waiting('a') == 2 } 15, 'two waiting';
 is($up->now, 0, 'nothing at the backend');
 is(patch($node, paused => Cpanel::JSON::XS::false)->{in_use}, 2,
     'two granted');
+ok(!one($node)->{order}{paused}, 'nor than its end');
 eventually { $up->now == 2 } 'both at the backend', 1;
 
 # null: the configured limit
@@ -138,6 +141,8 @@ is(remove($node, $session, '{"force":false}')->status, 409, 'not forced');
 is($t->state->held('a'), 1, 'permit kept');
 my $removed = remove($node, $session, '{"force":true}');
 is($removed->status, 200, 'removed');
+is(scalar(grep { $_->{session} eq $session } @{ one($node)->{sessions} }), 0,
+    'figures do not have it any more');
 is_deeply($json->decode($removed->body),
     { session => $session, removed => Cpanel::JSON::XS::true }, 'so it says');
 my $text = qq(session $session removed by force by 127.0.0.1 (user "-"), )
@@ -161,14 +166,24 @@ is(scalar($node->grep_log(qr/dsem: session \Q$lost\E removed by 127/)), 1,
 
 # Redis frozen
 
+# clients leave; the other node has not read any figures yet
 $redis->freeze;
+my @left = ((map { $other->begin("/dsem/$_") }
+    qw(semaphores semaphores/a metrics)), $node->begin('/dsem/semaphores/a', -method => 'PATCH',
+    -body => '{"limit":3}', 'Content-Type' => 'application/json'));
+# their workers have read them
+$_->get('/dsem/health') for $node, $other;
+is($_->status, undef, 'waits') for @left;
+$_->abort for @left;
 my $frozen = $node->begin('/dsem/semaphores/a', -method => 'PATCH',
     -body => '{"limit":3}', 'Content-Type' => 'application/json');
 is($frozen->wait->status, 503, 'Redis frozen');
+is(scalar(grep { $_->{request_uri} =~ m{^/dsem/[sm]} && $_->{status} == 499 }
+    $other->access_log), 3, 'closed with their clients');
 like($json->decode($frozen->body)->{error}, qr/may have been made/,
     'what may be');
-is(scalar($node->grep_log(qr/no reply to a change of "a" by 127/)), 1,
-    'logged');
+is(scalar($node->grep_log(qr/no reply to a change of "a" by 127/)), 2,
+    'both logged, also where the client has left');
 $redis->thaw;
 wait_for { $node->get('/dsem/health')->status == 200 } 15, 'available';
 is(patch($node, limit => undef)->{order}, undef, 'order ended');

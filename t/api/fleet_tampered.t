@@ -78,7 +78,7 @@ eventually { fleet()->{age} < 0.9 } 'figures read by the new connection';
 
 # a distant redis: the figures need longer than their first reader waits
 
-$proxy->delay(0.12);
+$proxy->delay(0.17);
 my $asked = now;
 my $latency = 0;
 eventually {

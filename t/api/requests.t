@@ -51,6 +51,12 @@ http {
         }
         location = /only/metrics {
             dsem_api;
+            if ($arg_if) {
+                set $yes 1;
+            }
+            limit_except GET {
+                deny 127.0.0.2;
+            }
         }
         location /methods/ {
             dsem_api write=on;
@@ -127,6 +133,9 @@ is(status('/no/slash/'), 200, 'page below a prefix without slash');
 is(status('/no/slash/health'), 200, 'health below it');
 is(error_of('/no/slashes'), 404, 'another word');
 is(status('/only/metrics'), 200, 'exact location');
+is(status('/only/metrics?if=1'), 200, 'if in an exact location');
+is(status('/only/metrics', -method => 'POST'), 405,
+    'limit_except in an exact location');
 is(error_of('/dsem/nothing'), 404, 'nothing there');
 is(error_of('/dsem/semaphores/'), 404, 'empty name');
 is(error_of('/dsem/metrics/x'), 404, 'nothing below metrics');
@@ -210,6 +219,12 @@ is_deeply([grep { /^(?:order|limit):/ } @{ $redis->cmd('HKEYS', 'dsem:{0}') }],
 is(ordered('some'), '5 0', 'that of limit_except');
 is(error_of('/dsem/semaphores/unknown'), 404, 'unknown semaphore');
 
+# Redis is asked for a few names in each second; of another one nobody knows
+# whether it is there
+
+my %answers = map { error_of("/dsem/semaphores/unknown$_") => 1 } 1 .. 30;
+is(join(' ', sort keys %answers), '404 503', 'many unknown semaphores');
+
 # what a browser, curl and others send is right
 
 is(patch($some, qq( \t\r\n{ "paused" : false ,\n"limit":0} ),
@@ -220,6 +235,17 @@ is(ordered('some'), '0 0', 'changed');
 is(change('/file/semaphores/some', limit => 1_000_000_000), 200,
     'body in a file');
 is(ordered('some'), '1000000000 0', 'highest limit');
+
+# without Host, as in HTTP/3, it is the host of the address that counts
+
+for my $case ([x => 200], [y => 403], ['' => 403]) {
+    my ($origin, $status) = @$case;
+    my $raw = $node->raw;
+    $raw->send("PATCH http://x$some HTTP/1.0\r\nOrigin: http://$origin\r\n"
+        . "Content-Type: application/json\r\nContent-Length: 11\r\n\r\n"
+        . '{"limit":6}');
+    like($raw->read_eof, qr/^HTTP\/1.1 $status /, "address: $origin");
+}
 
 # a connection is kept alive, whatever the request had
 
@@ -242,6 +268,31 @@ $raw->send("PATCH $some HTTP/1.1\r\nHost: x\r\nContent-Type: "
 like($raw->read_until(qr/\}\n/), qr/^HTTP\/1.1 411 /, 'body without length');
 $raw->close;
 
+# bodies changed at random: what is accepted is JSON and means what it says
+
+srand 1;
+my (@accepted, @refused);
+my @seeds = ('{"limit":5}', '{"limit":null,"paused":true}',
+    '{ "paused" : false , "limit" : 1000000000 }');
+for (1 .. 20) {
+    my @bodies = map { mutated($seeds[rand @seeds]) } 1 .. 90;
+    my $raw = $node->raw;
+    for my $body (@bodies) {
+        $raw->send("PATCH $some HTTP/1.1\r\nHost: x\r\nContent-Type: "
+            . "application/json\r\nContent-Length: " . length($body)
+            . "\r\n\r\n$body");
+        my $answer = '';
+        $answer .= $raw->read until $answer =~ /\}\n/ || $raw->eof;
+        my ($code) = $answer =~ m{^HTTP/1.1 (\d+) };
+        push @accepted, $body if $code == 200 && !right($body);
+        push @refused, $body if $code != 200 && right($body);
+        push @accepted, $answer if $code !~ /^(?:200|400)$/;
+    }
+    $raw->close;
+}
+is_deeply(\@accepted, [], 'no wrong body accepted');
+is_deeply(\@refused, [], 'no right body refused');
+
 # names of any bytes, as they are in keys or plain
 
 my %odd = (
@@ -260,7 +311,8 @@ for my $what (sort keys %odd) {
     my $key = $key{$what} // key_of($name);
     # two dots are a step upwards, unless they are encoded twice
     my $path = uri($what eq 'dots' ? '%2e%2E' : $key);
-    is(error_of("/dsem/semaphores/$path"), 404, "$what: not known");
+    like(error_of("/dsem/semaphores/$path"), qr/^(?:404|503)$/,
+        "$what: not known");
     my $r = patch("/dsem/semaphores/$path", '{"limit":7}');
     is($json->decode($r->body)->{name}, $key, "$what: by its key");
     is(ordered($key), '7 0', "$what: in Redis");
@@ -331,6 +383,34 @@ sub remove {
 }
 
 sub ordered { return $t->state->ordered(@_) }
+
+# With up to three bytes changed, removed, added or doubled.
+sub mutated {
+    my ($body) = @_;
+    my @bytes = map { chr } 0 .. 255;
+    my @likely = split //, '{}[]":,\\ 0159.-+eE' . "\n\t\0tfnul";
+    for (1 .. 1 + rand 3) {
+        my $at = int rand length $body;
+        my $byte = rand() < .7 ? $likely[rand @likely] : $bytes[rand @bytes];
+        substr($body, $at, int rand 2) = $byte if rand() < .6;
+        substr($body, $at, 1) = '' if rand() < .3 && length $body > 1;
+        $body .= substr $body, $at if rand() < .1;
+    }
+    return $body;
+}
+
+# As another reader of JSON sees it; a name with an escape, or twice, is wrong.
+sub right {
+    my ($body) = @_;
+    my $object = eval { $json->decode($body) };
+    return ref $object eq 'HASH' && %$object
+        && !(grep { !/^(?:limit|paused)$/ } keys %$object)
+        && $body !~ /\\/ && ($body =~ tr/://) == keys %$object
+        && (!exists $object->{limit} || $body =~ /"limit"\s*:\s*
+            (?:null|0|[1-9]\d{0,8}|1000000000)\s*[,}]/x)
+        && (!exists $object->{paused}
+            || Cpanel::JSON::XS::is_bool($object->{paused}));
+}
 
 sub key_of {
     my ($name) = @_;

@@ -456,6 +456,40 @@ table_full(void)
 }
 
 
+/* the clock of nginx wraps, on 32 bits after 49 days: rows grow old as ever */
+
+static void
+table_wrap(void)
+{
+    ngx_uint_t                        i, n, names;
+    ngx_msec_t                        now;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    now = ngx_current_msec;
+    ngx_current_msec = (ngx_msec_t) -3000;
+
+    shared = table_new(TABLE_SMALL);
+    n = shared->rows->nrows - 1;
+
+    for (i = 0; i < n; i++) {
+        table_count(i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    table_seconds(5);
+    table_count(n - 1, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    table_seconds(3);
+    table_count(1000, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+
+    table_ok(table_of(1000, NGX_HTTP_DSEM_COUNT_PASSED) == 1,
+             "clock wraps: an unused row is taken");
+    table_ok(table_of(n - 1, NGX_HTTP_DSEM_COUNT_PASSED) == 2
+             && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == n + 2,
+             "clock wraps: a used one keeps its name");
+
+    ngx_current_msec = now;
+}
+
+
 /* a process dies while it changes the name of a row */
 
 static void
@@ -654,6 +688,56 @@ table_process(void)
     {
         exit(2);
     }
+}
+
+
+static void
+table_crowd_child(table_storm_t *storm, ngx_uint_t n, ngx_uint_t seed)
+{
+    u_char                   buf[64];
+    ngx_str_t                name;
+    ngx_http_dsem_counted_t  counted;
+
+    table_process();
+    srandom(seed);
+
+    while (n--) {
+        ngx_current_msec = ngx_atomic_fetch_add(&storm->msec, 8192);
+
+        table_name(&counted, &name, buf, random() % 200);
+        counted.hash = 77;
+        ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    _exit(0);
+}
+
+
+/* processes that all replace names of one hash, all the time */
+
+static void
+table_crowd_storm(ngx_uint_t n)
+{
+    ngx_uint_t                        i, names;
+    table_storm_t                    *storm;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    storm = table_shared(sizeof(table_storm_t));
+    shared = table_new(TABLE_LARGE);
+
+    for (i = 0; i < TABLE_CHILDREN; i++) {
+        if (fork() == 0) {
+            table_crowd_child(storm, n, i);
+        }
+    }
+
+    while (wait(NULL) > 0) { /* void */ }
+
+    table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names)
+             == n * TABLE_CHILDREN,
+             "one hash, renamed by all: no count is lost");
+    table_ok(shared->rows->rows[0].len == 0,
+             "one hash, renamed by all: row of the others has no name");
 }
 
 
@@ -898,8 +982,10 @@ main(int argc, char **argv)
 
     table_many(atoi(argv[1]));
     table_full();
+    table_wrap();
     table_died();
     table_crowd();
+    table_crowd_storm(20 * atoi(argv[1]));
     table_history();
     table_histogram();
     table_gauges();

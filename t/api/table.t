@@ -27,11 +27,11 @@ my $module = "$root/ngx_module";
 
 my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -Wall -Wextra
     -Wno-unused-parameter -Werror),
-    (map { "-I$module/$_" } qw(session redis)),
+    (map { "-I$module/$_" } qw(node redis)),
     (map { "-I$nginx/$_" } qw(src/core src/event src/event/modules
         src/event/quic src/os/unix objs)),
     "$FindBin::Bin/table.c",
-    (map { "$module/session/ngx_http_dsem_$_.c" }
+    (map { "$module/node/ngx_http_dsem_$_.c" }
         qw(rows cells figures process)),
     '-o', "$dir/table");
 is system(@command), 0, 'built' or BAIL_OUT 'table.c';

@@ -28,12 +28,12 @@ my $module = "$root/ngx_module";
 my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -Wall -Wextra
     -Wno-unused-parameter -Werror -fno-sanitize-recover=undefined),
     '-fsanitize=address,undefined',
-    (map { "-I$module/$_" } qw(session redis)),
+    (map { "-I$module/$_" } qw(fleet node redis)),
     (map { "-I$nginx/$_" } qw(src/core src/event src/event/modules
         src/event/quic src/os/unix objs)),
     "$FindBin::Bin/text.c",
-    (map { "$module/$_.c" } qw(session/ngx_http_dsem_lease
-        redis/ngx_http_dsem_text redis/ngx_http_dsem_key)),
+    (map { "$module/$_.c" } qw(redis/ngx_http_dsem_text
+        redis/ngx_http_dsem_key)),
     '-o', "$dir/text");
 is system(@command), 0, 'built' or BAIL_OUT 'text.c';
 

@@ -46,6 +46,30 @@ http {
 }
 EOF_CONF
 
+# asked by who sends requests: a worker without any has a session for that
+
+my $idle = $t->node('n3', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%% mode=cluster;
+    dsem_lease 1s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /dsem/ {
+            dsem_api;
+        }
+    }
+}
+EOF_CONF
+eventually { $idle->get('/dsem/health')->status == 200 } 'health without use';
+$idle->get('/dsem/metrics');
+is $idle->get('/dsem/health')->status, 200, 'while other shards are connected';
+$idle->quit;
+
 # one name in each shard
 my @NAMES = qw(one c d a);
 is_deeply [ map { Dsem::State::shard_of($_) } @NAMES ], [0 .. 3], 'shards';

@@ -2,11 +2,13 @@
 
 # A master of a Cluster is lost, without a replica. Requests of names in shards
 # on other masters are served as before, without delay; the others are handled
-# by dsem_on_error. Each worker goes on with the permits that it has.
+# by dsem_on_error. Each worker goes on with the permits that it has. The API
+# shows what the other shards have, and nothing of the one that is lost.
 
 use warnings;
 use strict;
 
+use JSON::PP qw(decode_json);
 use Test::More;
 
 use FindBin;
@@ -52,6 +54,9 @@ http {
         location /late {
             dsem "$arg_n" limit=2 queue=10 timeout=5s;
             proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api;
         }
     }
 }
@@ -102,6 +107,14 @@ for my $node (@fleet) {
         "$name: that master is named";
     is $node->get('/rejected?t=1')->status, 500, "$name: lost: rejected";
 }
+
+my $figures = decode_json($fleet[0]->get('/dsem/semaphores')->body);
+my %shown = map { $_->{name} => $_ } @{ $figures->{semaphores} };
+is join(' ', map { $_ // 'null' } @{ $shown{one} }{qw(in_use waiting limit)}),
+    'null null null', 'lost: not known';
+is $shown{one}{local}{in_use}, 1, 'lost: this node knows its own';
+is $shown{a}{limit}, 2, 'kept: known';
+ok $figures->{fleet}{partial}, 'a shard is missing';
 
 # after the lease each worker has its share, 2 of 4; one is in use
 wait_for { now > $killed + 2.6 } 5, 'the end of the lease';

@@ -33,7 +33,6 @@
 #include "ngx_http_dsem_reason.c"
 #include "ngx_http_dsem_resp.c"
 #include "ngx_http_dsem_text.c"
-#include "ngx_http_dsem_lease.c"
 #include "ngx_http_dsem_fleet.c"
 #include "ngx_http_dsem_api_body.c"
 #include "ngx_http_dsem_api_json.c"

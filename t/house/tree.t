@@ -13,7 +13,8 @@ use FindBin;
 my $root = "$FindBin::Bin/../..";
 
 # from the bottom up; "" is ngx_module/ itself
-my @FOLDERS = ('redis', 'session', 'semaphore', 'conf', 'http', '');
+my @FOLDERS = ('redis', 'node', 'session', 'fleet', 'semaphore', 'conf',
+    'http', '');
 my %floor = map { $FOLDERS[$_] => $_ } 0 .. $#FOLDERS;
 
 my %TOP = map { $_ => 1 } qw(config conf.example ngx_module lua t README.md

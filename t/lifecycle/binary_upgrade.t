@@ -101,5 +101,7 @@ is $result->{mismatched}, 0, 'each response complete';
 eventually { !$t->state->exists('api') } 'nothing held, none waiting';
 is scalar(map { $_->grep_log(qr/\[warn\]|lease of/) } $node, $other), 0,
     'no lease expired';
+is scalar($node->grep_log(qr/dsem: version \d/)), 3,
+    'version logged by each master, once';
 
 $t->done;

@@ -86,4 +86,7 @@ $proxy->refuse(0);
 eventually { sessions() == 2 } 'refused: only live sessions', 8;
 is $node->get('/idle?t=1')->status, 200, 'request served';
 
+is scalar($node->grep_log(qr/dsem: version \d/)), 1,
+    'version logged once, by no reload';
+
 $t->done;

@@ -78,6 +78,8 @@ eventually { row('reports', 'waiting') eq '2' } 'two wait';
 is(row('reports', 'permits'), 'full', 'no permit left');
 eventually { row('reports', 'refused') =~ /^1\s+1 full$/ } 'refused by reason';
 like(row('reports', 'refused-hour'), qr/^1\s+1 full$/, 'refused in the hour');
+like($browser->text('#node-now-more'), qr/^1 refused in the last \d+ s$/,
+    'and since the page is open');
 ok($browser->evaluate(of('reports', 'classList.contains("bad")')),
     'row marked');
 isnt($browser->evaluate(of('reports',

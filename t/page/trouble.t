@@ -58,6 +58,8 @@ $redis->kill;
 eventually { $browser->text('#banners') =~ /Redis is unavailable\. For \d+ s, /
 } 'a banner';
 like($browser->text('#banners'), qr/as node n1 sees it: .*\w/, 'reason');
+like($browser->text('#banners'), qr/are handled by dsem_on_error\. Fleet/,
+    'what becomes of requests');
 like($browser->evaluate('document.title'), qr/Redis unavailable/,
     'title tells');
 like($browser->text('#live'), qr/Redis is unavailable/, 'announced');

@@ -105,9 +105,11 @@ cmp_ok $proxy->accepted - $accepted, '<', 4 * $WORKERS,
 note sprintf 'all connected in %.3f s, in %d steps', $took, scalar keys %steps;
 
 $up->reset;
-my $result = $t->load(urls => [ $node->url('/storm') ], clients => 40,
-    requests => 200);
-is_deeply $result->{statuses}, { 200 => 200 }, 'requests served again';
+$load = $t->load_start(urls => [ $node->url('/storm') ], clients => 40,
+    seconds => 3600, timeout => 30);
+wait_for { $up->served > 200 && $up->peak >= $LIMIT } 15, 'full load';
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'requests served again';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
 $t->done;

@@ -45,6 +45,9 @@ void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     int64_t *generation, ngx_uint_t *sessions, uint64_t *replied);
 
+void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);
+uint64_t ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone);
+
 ngx_uint_t ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);
 void ngx_http_dsem_zone_unsay(ngx_shm_zone_t *shm_zone, uint32_t hash);

@@ -27,7 +27,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_zone.h"
@@ -70,6 +70,8 @@ typedef struct {
     ngx_atomic_t                 used;           /* none is behind these */
 
     ngx_atomic_t                 said[NGX_HTTP_DSEM_ZONE_SAID];
+
+    uint64_t                     changed;        /* ms, by the API; 0: never */
 
     void                        *counters;
 
@@ -361,7 +363,7 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 {
     ngx_atomic_uint_t  now, before;
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
     before = *last;
 
     return now - before >= heartbeat / 4 * 3
@@ -570,6 +572,37 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     *generation = known->generation;
     *sessions = known->sessions;
     *replied = known->replied;
+}
+
+
+/* a worker of this node has changed what all see in Redis */
+
+void
+ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone) {
+        zone = shm_zone->data;
+        zone->changed = ngx_http_dsem_monotonic();
+    }
+}
+
+
+/* when that was; 0: never */
+
+uint64_t
+ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return 0;
+    }
+
+    zone = shm_zone->data;
+
+    return zone->changed;
 }
 
 

@@ -74,6 +74,7 @@ typedef struct {
     ngx_uint_t                     number;
     ngx_uint_t                     inflight;
     uint64_t                       started;    /* monotonic ms; 0: never */
+    uint64_t                       begun;      /* when the result was */
     ngx_event_t                    timer;
     ngx_uint_t                     periods;    /* of the timer */
     ngx_queue_t                    waiters;
@@ -101,13 +102,18 @@ typedef struct {
     ngx_queue_t                    done;       /* waiters to be called */
     ngx_event_t                    call;
     ngx_msec_t                     timeout;
+    ngx_shm_zone_t                *zone;       /* NULL: a single process */
+    uint64_t                       changed;    /* by this worker, as begun */
     uint64_t                       logged;     /* monotonic ms; 0: never */
 } ngx_http_dsem_survey_state_t;
 
 
 static void ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run);
 static void ngx_http_dsem_survey_run_free(ngx_http_dsem_survey_run_t *run);
+static void ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_named(
+    ngx_str_t *name);
+static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_run_of(
     ngx_str_t *name);
 static ngx_http_dsem_survey_run_t *ngx_http_dsem_survey_vacate(
     ngx_str_t *name);
@@ -146,10 +152,6 @@ static void ngx_http_dsem_survey_timer_handler(ngx_event_t *ev);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
 
-/* of conditions: the worse the higher */
-static ngx_uint_t  ngx_http_dsem_survey_rank[] = { 1, 0, 2, 3 };
-
-
 static ngx_http_dsem_survey_state_t  ngx_http_dsem_survey_state;
 
 
@@ -175,6 +177,7 @@ ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings)
     state->call.log = ngx_cycle->log;
 
     state->timeout = settings->redis.timeout;
+    state->zone = settings->zone;
 
     ngx_http_dsem_roster_init();
 }
@@ -188,7 +191,6 @@ ngx_http_dsem_survey_run_init(ngx_http_dsem_survey_run_t *run)
     run->timer.handler = ngx_http_dsem_survey_timer_handler;
     run->timer.data = run;
     run->timer.log = ngx_cycle->log;
-    run->timer.cancelable = 1;
 
     run->name.data = run->buf;
 }
@@ -238,10 +240,12 @@ ngx_http_dsem_survey_run_free(ngx_http_dsem_survey_run_t *run)
 ngx_int_t
 ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
 {
-    uint64_t                     now;
+    uint64_t                     now, changed;
     ngx_http_dsem_survey_run_t  *run;
 
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
+    changed = ngx_max(ngx_http_dsem_survey_state.changed,
+                  ngx_http_dsem_zone_changed(ngx_http_dsem_survey_state.zone));
 
     run = wait->name.len ? ngx_http_dsem_survey_named(&wait->name)
                          : &ngx_http_dsem_survey_state.usual;
@@ -251,14 +255,15 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     }
 
     if (run->last
-        && now - run->last->survey.read < NGX_HTTP_DSEM_SURVEY_INTERVAL)
+        && now - run->last->survey.read < NGX_HTTP_DSEM_SURVEY_INTERVAL
+        && run->begun > changed)
     {
         return NGX_OK;
     }
 
     if (run->fleet == NULL) {
 
-        if (run->started
+        if (run->started > changed
             && now - run->started < NGX_HTTP_DSEM_SURVEY_INTERVAL)
         {
             /* the last one has just failed */
@@ -276,17 +281,53 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     ngx_queue_insert_tail(&run->waiters, &wait->queue);
     wait->waiting = 1;
 
+    /* a worker that exits answers first; without a waiter it does not wait */
+    run->timer.cancelable = 0;
+
     return NGX_AGAIN;
+}
+
+
+/* after a change by the API of this worker: the next question sees it */
+
+void
+ngx_http_dsem_survey_expire(void)
+{
+    ngx_http_dsem_survey_state.changed = ngx_http_dsem_monotonic();
+
+    ngx_http_dsem_zone_change(ngx_http_dsem_survey_state.zone);
 }
 
 
 void
 ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
 {
-    if (wait->waiting) {
-        ngx_queue_remove(&wait->queue);
-        wait->waiting = 0;
+    ngx_uint_t                     i;
+    ngx_http_dsem_survey_state_t  *state;
+
+    if (!wait->waiting) {
+        return;
     }
+
+    ngx_queue_remove(&wait->queue);
+    wait->waiting = 0;
+
+    state = &ngx_http_dsem_survey_state;
+
+    ngx_http_dsem_survey_left(&state->usual);
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
+        ngx_http_dsem_survey_left(&state->named[i]);
+    }
+}
+
+
+/* without a waiter it keeps no worker that exits */
+
+static void
+ngx_http_dsem_survey_left(ngx_http_dsem_survey_run_t *run)
+{
+    run->timer.cancelable = ngx_queue_empty(&run->waiters);
 }
 
 
@@ -333,6 +374,22 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
 }
 
 
+/* true if Redis was just asked for this name, so that not to know it counts */
+
+ngx_uint_t
+ngx_http_dsem_survey_asked(ngx_str_t *name)
+{
+    ngx_http_dsem_survey_run_t  *run;
+
+    run = ngx_http_dsem_survey_run_of(name);
+
+    return run
+           && run->last
+           && ngx_http_dsem_monotonic() - run->last->survey.read
+              < 2 * NGX_HTTP_DSEM_SURVEY_INTERVAL;
+}
+
+
 /*
  * The run of a single name.  NULL: it is none, or all runs have begun within
  * the last second, with other names.
@@ -341,12 +398,28 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
 static ngx_http_dsem_survey_run_t *
 ngx_http_dsem_survey_named(ngx_str_t *name)
 {
-    ngx_uint_t                   i;
     ngx_http_dsem_survey_run_t  *run;
 
     if (!ngx_http_dsem_fleet_is_name(name)) {
         return NULL;
     }
+
+    run = ngx_http_dsem_survey_run_of(name);
+    if (run) {
+        return run;
+    }
+
+    return ngx_http_dsem_survey_vacate(name);
+}
+
+
+/* the one that has this name; or NULL */
+
+static ngx_http_dsem_survey_run_t *
+ngx_http_dsem_survey_run_of(ngx_str_t *name)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_survey_run_t  *run;
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
         run = &ngx_http_dsem_survey_state.named[i];
@@ -358,7 +431,7 @@ ngx_http_dsem_survey_named(ngx_str_t *name)
         }
     }
 
-    return ngx_http_dsem_survey_vacate(name);
+    return NULL;
 }
 
 
@@ -382,7 +455,7 @@ ngx_http_dsem_survey_vacate(ngx_str_t *name)
 
     if (oldest->fleet
         || (oldest->started
-            && ngx_http_dsem_lease_now() - oldest->started
+            && ngx_http_dsem_monotonic() - oldest->started
                < NGX_HTTP_DSEM_SURVEY_INTERVAL))
     {
         return NULL;
@@ -837,7 +910,7 @@ ngx_http_dsem_survey_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc)
     ngx_http_dsem_survey_state_t  *state;
 
     state = &ngx_http_dsem_survey_state;
-    now = ngx_http_dsem_lease_now();
+    now = ngx_http_dsem_monotonic();
 
     if (rc == NGX_ERROR
         || (state->logged && now - state->logged < NGX_HTTP_DSEM_SURVEY_LOG))
@@ -862,6 +935,7 @@ ngx_http_dsem_survey_complete(ngx_http_dsem_survey_run_t *run)
     if (ngx_http_dsem_fleet_complete(run->fleet) == NGX_OK) {
         last = run->last;
         run->last = run->fleet;
+        run->begun = run->started;
         run->fleet = last;
     }
 
@@ -946,15 +1020,20 @@ ngx_http_dsem_survey_call_handler(ngx_event_t *ev)
 }
 
 
-/* of the shards that are used; "since" is that of the worst */
+/*
+ * Of the shards that are used; "since" is that of the worst.  Where a worker
+ * has no requests one shard is used for this: a load balancer asks before it
+ * sends any.
+ */
 
 void
 ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 {
     ngx_uint_t                first;
-    ngx_http_dsem_session_t  *session, *worst;
+    ngx_http_dsem_session_t  *session, *worst, *good;
 
     worst = ngx_http_dsem_shards_next(NULL);
+    good = NULL;
     first = 1;
 
     for (session = worst;
@@ -967,10 +1046,15 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
 
         ngx_http_dsem_session_note(session);
 
-        if (first
-            || ngx_http_dsem_survey_rank[session->condition]
-               > ngx_http_dsem_survey_rank[worst->condition])
+        if (good == NULL
+            && session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE)
         {
+            good = session;
+        }
+
+        /* the worse the higher; a shard that was just started is not bad */
+
+        if (first || session->condition > worst->condition) {
             worst = session;
             first = 0;
         }
@@ -982,9 +1066,13 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
         return;
     }
 
+    if (first || good) {
+        ngx_http_dsem_shards_wake(first ? worst : good);
+    }
+
     redis->state = (ngx_http_dsem_survey_state_e) worst->condition;
     redis->shard = worst->shard;
-    redis->since = ngx_http_dsem_lease_now() - worst->since;
+    redis->since = ngx_http_dsem_monotonic() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);
 
     if (worst->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING) {

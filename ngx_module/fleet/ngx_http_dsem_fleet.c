@@ -17,7 +17,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_text.h"
 
@@ -255,6 +255,7 @@ ngx_http_dsem_fleet_read_semaphore(
         return NGX_DECLINED;
     }
 
+    semaphore->told = 1;
     semaphore->held = counts[0];
     semaphore->waiting = counts[1];
     semaphore->paused = (flags[0] != 0);
@@ -465,7 +466,8 @@ ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
 
 /*
  * All replies have been read: what is neither in Redis nor in the counters of
- * this node is left out.  NGX_ERROR: no memory.
+ * this node is left out, and what is in a shard that could not be asked.
+ * NGX_ERROR: no memory.
  */
 
 ngx_int_t
@@ -477,14 +479,16 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
 
     survey = &fleet->survey;
 
-    survey->read = ngx_http_dsem_lease_now();
+    survey->read = ngx_http_dsem_monotonic();
 
     n = 0;
     semaphore = survey->semaphores.elts;
 
     for (i = 0; i < survey->semaphores.nelts; i++) {
 
-        if (semaphore[i].known || semaphore[i].counted) {
+        if (semaphore[i].told
+            && (semaphore[i].known || semaphore[i].counted))
+        {
             semaphore[n] = semaphore[i];
             semaphore[n++].read = survey->read;
         }

@@ -21,7 +21,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_counters.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 
 
 /* memory that a single process takes for it at most */
@@ -125,7 +125,7 @@ ngx_http_dsem_counters_layout(u_char *p, size_t size)
     shared = (ngx_http_dsem_counters_shared_t *) p;
     p += sizeof(ngx_http_dsem_counters_shared_t);
 
-    shared->created = ngx_http_dsem_lease_now();
+    shared->created = ngx_http_dsem_monotonic();
 
     shared->cells = (ngx_http_dsem_cells_t *) p;
     ngx_http_dsem_cells_init(shared->cells, ncells, nowners);
@@ -363,7 +363,7 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
 
     shared = ngx_http_dsem_counters.shared;
 
-    now = (ngx_atomic_uint_t) ngx_http_dsem_lease_now();
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
     before = shared->turn;
 
     if (now - before >= NGX_HTTP_DSEM_COUNTERS_TURN / 4 * 3
@@ -387,7 +387,7 @@ ngx_http_dsem_counters_look_after(ngx_http_dsem_counters_shared_t *shared)
 
     rows = shared->rows;
 
-    age = ngx_http_dsem_lease_now() - shared->created;
+    age = ngx_http_dsem_monotonic() - shared->created;
     rows->period = age / (NGX_HTTP_DSEM_PERIOD * 1000);
 
     /* names that have no row look for one again */

@@ -34,8 +34,8 @@
 /* rows that are looked at for a new name */
 #define NGX_HTTP_DSEM_ROWS_TRIES   16
 
-/* units of ngx_http_dsem_rows_time() in which a row keeps its name */
-#define NGX_HTTP_DSEM_ROWS_GRACE   5
+/* ms by ngx_http_dsem_rows_time() in which a row keeps its name */
+#define NGX_HTTP_DSEM_ROWS_GRACE   (5 * 1024)
 
 
 static ngx_http_dsem_row_t *ngx_http_dsem_rows_create(
@@ -55,7 +55,7 @@ static void ngx_http_dsem_rows_clear(ngx_http_dsem_rows_t *rows,
 static ngx_int_t ngx_http_dsem_rows_place(ngx_http_dsem_rows_t *rows,
     ngx_http_dsem_row_t *row);
 static ngx_uint_t ngx_http_dsem_rows_free_slot(ngx_http_dsem_rows_t *rows,
-    ngx_uint_t slot);
+    ngx_uint_t slot, ngx_atomic_uint_t word);
 
 
 #define ngx_http_dsem_rows_slot(rows, hash, i)                                \
@@ -201,24 +201,30 @@ ngx_http_dsem_rows_create(ngx_http_dsem_rows_t *rows, ngx_str_t *name,
 }
 
 
-/* where no slot of a window is free, one of its rows has to go */
+/*
+ * Where no slot of a window is free, one of its rows has to go.  A slot is
+ * read once: it may be emptied meanwhile, and 0 is not the number of a row
+ * here, but of the one that is never renamed.
+ */
 
 static ngx_http_dsem_row_t *
 ngx_http_dsem_rows_crowded(ngx_http_dsem_rows_t *rows, uint32_t hash)
 {
     ngx_uint_t            i, slot;
+    ngx_atomic_uint_t     word;
     ngx_http_dsem_row_t  *row, *best;
 
     best = NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_ROWS_WINDOW; i++) {
         slot = ngx_http_dsem_rows_slot(rows, hash, i);
+        word = rows->slots[slot];
 
-        if (ngx_http_dsem_rows_free_slot(rows, slot)) {
+        if (ngx_http_dsem_rows_free_slot(rows, slot, word)) {
             return NULL;
         }
 
-        row = &rows->rows[rows->slots[slot] & NGX_HTTP_DSEM_ROWS_NUMBER];
+        row = &rows->rows[word & NGX_HTTP_DSEM_ROWS_NUMBER];
 
         if (ngx_http_dsem_rows_better(row, best)) {
             best = row;
@@ -276,7 +282,9 @@ ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *best)
         return 0;
     }
 
-    return best == NULL || row->len == 0 || row->used < best->used;
+    return best == NULL
+           || row->len == 0
+           || (ngx_atomic_int_t) (row->used - best->used) < 0;
 }
 
 
@@ -285,13 +293,19 @@ ngx_http_dsem_rows_better(ngx_http_dsem_row_t *row, ngx_http_dsem_row_t *best)
 static ngx_int_t
 ngx_http_dsem_rows_take(ngx_http_dsem_row_t *row)
 {
+    ngx_atomic_uint_t  age;
+
     if (!ngx_http_dsem_row_own(row)) {
         return NGX_DECLINED;
     }
 
+    /* the clock of its last user may be a little ahead */
+
+    age = ngx_http_dsem_rows_time() - row->used;
+
     if (row->len
-        && (ngx_atomic_int_t) (ngx_http_dsem_rows_time() - row->used)
-           < NGX_HTTP_DSEM_ROWS_GRACE)
+        && (age < NGX_HTTP_DSEM_ROWS_GRACE
+            || age > (ngx_atomic_uint_t) -NGX_HTTP_DSEM_ROWS_GRACE))
     {
         ngx_http_dsem_row_disown(row);
         return NGX_DECLINED;
@@ -403,7 +417,7 @@ ngx_http_dsem_rows_place(ngx_http_dsem_rows_t *rows, ngx_http_dsem_row_t *row)
         slot = ngx_http_dsem_rows_slot(rows, row->hash, i);
         word = rows->slots[slot];
 
-        if (!ngx_http_dsem_rows_free_slot(rows, slot)) {
+        if (!ngx_http_dsem_rows_free_slot(rows, slot, word)) {
             continue;
         }
 
@@ -423,12 +437,10 @@ ngx_http_dsem_rows_place(ngx_http_dsem_rows_t *rows, ngx_http_dsem_row_t *row)
 /* empty, or left over from another name of its row */
 
 static ngx_uint_t
-ngx_http_dsem_rows_free_slot(ngx_http_dsem_rows_t *rows, ngx_uint_t slot)
+ngx_http_dsem_rows_free_slot(ngx_http_dsem_rows_t *rows, ngx_uint_t slot,
+    ngx_atomic_uint_t word)
 {
-    ngx_atomic_uint_t     word;
     ngx_http_dsem_row_t  *row;
-
-    word = rows->slots[slot];
 
     if (word == 0) {
         return 1;

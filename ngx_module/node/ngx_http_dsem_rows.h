@@ -87,10 +87,13 @@ void ngx_http_dsem_rows_recover(ngx_http_dsem_rows_t *rows,
     ngx_http_dsem_row_t *row);
 
 
-/* coarse, in 1024 ms: a row that is used often is rarely written for it */
+/*
+ * ms in steps of 1024: a row that is used often is rarely written for it; all
+ * bits, so that differences are right when the clock of 32 bits wraps
+ */
 
 #define ngx_http_dsem_rows_time()                                             \
-    ((ngx_atomic_uint_t) ngx_current_msec >> 10)
+    ((ngx_atomic_uint_t) ngx_current_msec & ~(ngx_atomic_uint_t) 1023)
 
 
 #define ngx_http_dsem_rows_number(rows, row)                                  \

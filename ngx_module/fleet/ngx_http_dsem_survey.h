@@ -29,12 +29,14 @@ void ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings);
 void ngx_http_dsem_survey_exit(void);
 
 /*
- * NGX_OK: what there is, is not older than a second; NGX_AGAIN: the handler
+ * NGX_OK: what there is, is not older than a second, nor than the last change
+ * by the API of this node; NGX_AGAIN: the handler
  * will be called, at the latest after "dsem_redis_timeout"; NGX_DECLINED:
  * Redis cannot be asked.  In each case the last survey is then there, if
  * there ever was one.
  */
 ngx_int_t ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait);
+void ngx_http_dsem_survey_expire(void);
 void ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait);
 
 /* the last one, valid until control goes back to the event loop; or NULL */
@@ -42,6 +44,7 @@ ngx_http_dsem_survey_t *ngx_http_dsem_survey(void);
 
 /* one semaphore of it, or of the last that was read by name; or NULL */
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_survey_find(ngx_str_t *name);
+ngx_uint_t ngx_http_dsem_survey_asked(ngx_str_t *name);
 
 
 /* Redis as this worker sees it */

@@ -1,0 +1,23 @@
+#!/usr/bin/perl
+
+# The model of the protocol, its small configurations: they hold, and without
+# a mechanism they are violated. "make model" verifies all of them.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+plan skip_all => 'spin is not there, make model installs it'
+    unless grep { -x "$_/spin" } split /:/, $ENV{PATH};
+
+my $said = qx($^X $FindBin::Bin/../model/check short 2>&1);
+
+is $?, 0, 'all as expected' or diag $said;
+like $said, qr/^quiet .* holds /m, 'the protocol holds';
+like $said, qr/^NO_EPOCHS .* assertion /m, 'a removed mechanism is noticed';
+like $said, qr/^NO_CHECK .* cycle /m, 'so is one that only liveness needs';
+
+done_testing;
