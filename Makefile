@@ -58,6 +58,7 @@ BROWSER_MODULES = build/page/node_modules/.package-lock.json
 TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which node),,nodejs) \
     $(if $(shell which npm),,npm))
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
+FUZZ_NEEDS = dpkg-dev binutils clang libclang-rt-dev llvm
 BENCH_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
     lua-resty-core
@@ -80,6 +81,20 @@ ASAN_FLAGS += -fno-sanitize=nonnull-attribute,alignment
 # the tests that measure memory
 ASAN_OPTIONS = \
     detect_leaks=0:abort_on_error=1:quarantine_size_mb=1:detect_odr_violation=0
+
+# the fuzzers: both from their sources again, as coverage is measured in them
+FUZZERS = build/fuzzers
+FUZZ_FLAGS = -O1 -g -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1 \
+    -fsanitize=address,undefined \
+    -fno-sanitize-recover=undefined \
+    -fno-sanitize=nonnull-attribute,alignment,pointer-overflow
+FUZZ_COVER = -fsanitize=fuzzer-no-link
+FUZZ = $(basename $(notdir $(wildcard t/fuzz/target/*.c)))
+FUZZ_OPTIONS = abort_on_error=1:detect_odr_violation=0
+FUZZ_DIRS = t/fuzz ngx_module $(wildcard ngx_module/*/) $(FUZZERS) \
+    $(addprefix $(FUZZERS)/nginx/,src/core src/event src/event/modules \
+    src/os/unix src/http src/http/modules src/http/v2 objs)
+
 APT_PRIVATE = -qq -o APT::Sandbox::User=root \
     -o Dir::Etc::SourceList=/dev/null \
     -o Dir::Etc::SourceParts=$(CURDIR)/$(ASAN)/apt/sources \
@@ -112,6 +127,8 @@ help:
 	@echo 'make coverage        the tests, then the lines of C that none of them executed;'
 	@echo '                     T=... as above'
 	@echo 'make lint            static checks of all sources'
+	@echo 'make fuzz            the fuzzers of t/fuzz, SECONDS=600 each; FUZZ=name one,'
+	@echo '                     see t/fuzz/README.md'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
@@ -161,6 +178,9 @@ coverage-needs:
 
 lint-needs:
 	$(call need,$(BUILD_NEEDS) $(LINT_NEEDS))
+
+fuzz-needs:
+	$(call need,$(BUILD_NEEDS) $(ASAN_NEEDS) $(FUZZ_NEEDS))
 
 model-needs:
 	$(call need,$(MODEL_NEEDS))
@@ -369,6 +389,59 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
 	    t/house/coverage ngx_module $(COUNTED); exit $$status
 
+# hiredis 0.14 adds 2 to the length of a string before it looks at it
+$(FUZZERS)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
+	@mkdir -p $(FUZZERS)
+	@rm -rf $(@D)
+	@cp -rL $(ASAN)/hiredis $(@D)
+	@$(MAKE) -s -C $(@D) clean
+	@$(MAKE) -s -C $(@D) static CC=clang OPTIMIZATION= DEBUG_FLAGS= \
+	    CFLAGS="$(FUZZ_FLAGS) $(FUZZ_COVER) \
+	    -fno-sanitize=signed-integer-overflow -fPIC -w" > $(@D).log
+
+# a small nginx with the module linked in
+$(FUZZERS)/nginx/objs/Makefile: config build/settings \
+    $(ASAN)/nginx/configure $(FUZZERS)/hiredis/libhiredis.a
+	@rm -rf $(FUZZERS)/nginx
+	@mkdir -p $(FUZZERS)/nginx
+	@ln -s $(filter-out %/Makefile %/objs,$(abspath \
+	    $(wildcard $(ASAN)/nginx/*))) $(FUZZERS)/nginx
+	@cd $(FUZZERS)/nginx && ./configure --with-cc=clang --without-pcre \
+	    --without-http_rewrite_module --without-http_gzip_module \
+	    --with-cc-opt="$(FUZZ_FLAGS) $(FUZZ_COVER) $(WARNINGS) \
+        -I$(CURDIR)/$(FUZZERS)" \
+	    --with-ld-opt="$(FUZZ_FLAGS) -L$(CURDIR)/$(FUZZERS)/hiredis" \
+	    --builddir=objs --add-module=$(CURDIR) \
+	    > configure.log 2>&1 || { tail -n 20 configure.log; exit 1; }
+
+# nginx has a main() of its own
+$(FUZZERS)/libnginx.a: $(FUZZERS)/nginx/objs/Makefile FORCE
+	@$(MAKE) -s -C $(FUZZERS)/nginx -f objs/Makefile binary
+	@cd $(FUZZERS)/nginx/objs && [ ../../libnginx.a -nt nginx ] || { \
+	    objcopy --redefine-sym main=nginx_main src/core/nginx.o \
+	        ../../nginx.o && \
+	    rm -f ../../libnginx.a && \
+	    ar rcs ../../libnginx.a ../../nginx.o \
+	        $$(find . -name '*.o' ! -name nginx.o); }
+
+# what a target includes of the module takes the place of that in the archive
+$(FUZZERS)/%: t/fuzz/target/%.c $(wildcard t/fuzz/*.[ch]) $(FUZZERS)/libnginx.a
+	@clang -D_GNU_SOURCE $(FUZZ_FLAGS) -fsanitize=fuzzer $(WARNINGS) \
+	    $(addprefix -I,$(FUZZ_DIRS)) $< $(addprefix t/fuzz/,target.c \
+	    $(if $(filter guard,$*),connection.c reply.c)) \
+	    $(FUZZERS)/libnginx.a -L$(FUZZERS)/hiredis -l:libhiredis.a \
+	    -lcrypt -o $@
+
+fuzz: fuzz-needs $(addprefix $(FUZZERS)/,$(FUZZ))
+	@cd $(FUZZERS) && for name in $(FUZZ); do \
+	    mkdir -p corpus/$$name found && \
+	    ASAN_OPTIONS=$(FUZZ_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
+	    ./$$name corpus/$$name $(CURDIR)/t/fuzz/corpus/$$name \
+	        -dict=$(CURDIR)/t/fuzz/target/$$name.dict -max_len=4096 \
+	        -max_total_time=$(or $(SECONDS),600) -timeout=10 \
+	        -print_final_stats=1 -artifact_prefix=found/$$name- || exit 1; \
+	done
+
 test-matrix: test-files
 	@MATRIX='$(MATRIX)' T='$(T)' VALKEY_T='$(VALKEY_T)' FORK_T='$(FORK_T)' \
 	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
@@ -399,7 +472,7 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
-    coverage-needs run-needs bench-needs scale-needs instructions-needs \
-    module install test-files test asan test-asan coverage-module coverage \
-    lint test-matrix model model-needs dist deb deb-needs run bench \
-    bench-scale bench-instructions clean
+    coverage-needs fuzz-needs run-needs bench-needs scale-needs \
+    instructions-needs module install test-files test asan test-asan \
+    coverage-module coverage lint fuzz test-matrix model model-needs dist deb \
+    deb-needs run bench bench-scale bench-instructions clean

@@ -38,6 +38,7 @@ static void ngx_http_dsem_conf_wipe_text(u_char *start, u_char *last,
     ngx_uint_t all, ngx_uint_t word);
 static u_char *ngx_http_dsem_conf_word_end(u_char *start, u_char *p,
     u_char *last);
+static ngx_uint_t ngx_http_dsem_conf_one_of(u_char ch, const char *bytes);
 
 
 /*
@@ -319,30 +320,45 @@ ngx_http_dsem_conf_wipe_text(u_char *start, u_char *last, ngx_uint_t all,
 }
 
 
-/* as nginx reads it: to the quote that it began with, or a blank or ";" */
+/*
+ * As nginx reads it: to the quote that it began with, or a blank, ";" or "{"
+ * that is not of "${".  The end is never before p.
+ */
 
 static u_char *
 ngx_http_dsem_conf_word_end(u_char *start, u_char *p, u_char *last)
 {
-    u_char  quote;
+    u_char  quote, *word;
 
-    while (p > start && ngx_strchr(" \t\r\n\"'", p[-1]) == NULL) {
-        p--;
+    for (word = p; word > start; word--) {
+        if (ngx_http_dsem_conf_one_of(word[-1], " \t\r\n\"'")) {
+            break;
+        }
     }
 
-    quote = (p > start && (p[-1] == '"' || p[-1] == '\'')) ? p[-1] : 0;
+    quote = (word > start && (word[-1] == '"' || word[-1] == '\''))
+            ? word[-1] : 0;
 
     for ( /* void */ ; p < last; p++) {
 
-        if (*p == '\\') {
+        if (*p == '\\' || (*p == '$' && last - p > 1 && p[1] == '{')) {
             p++;
 
         } else if (quote ? *p == quote
-                         : ngx_strchr(" \t\r\n;{", *p) != NULL)
+                         : ngx_http_dsem_conf_one_of(*p, " \t\r\n;{"))
         {
             break;
         }
     }
 
     return ngx_min(p, last);
+}
+
+
+/* a zero is none of them */
+
+static ngx_uint_t
+ngx_http_dsem_conf_one_of(u_char ch, const char *bytes)
+{
+    return ch && ngx_strchr(bytes, ch) != NULL;
 }

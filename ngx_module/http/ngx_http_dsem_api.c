@@ -18,11 +18,11 @@
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_change.h"
 #include "ngx_http_dsem_api_metrics.h"
+#include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_api_page.h"
 #include "ngx_http_dsem_api_semaphores.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_fleet.h"
-#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_survey.h"
 
@@ -62,7 +62,6 @@ static ngx_int_t ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route);
 static ngx_int_t ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r,
     ngx_str_t *name);
-static ngx_uint_t ngx_http_dsem_api_is_digest(ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_survey(ngx_http_request_t *r,
@@ -304,81 +303,12 @@ ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
 }
 
 
-/*
- * The name of a semaphore as it is in keys.  In the path it may be so too, or
- * plain: "%" with two hexadecimal digits is one byte, all others stand for
- * themselves.
- */
+/* as it is in keys, or plain */
 
 static ngx_int_t
 ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r, ngx_str_t *name)
 {
-    u_char     *p, *last;
-    ngx_int_t   byte;
-    ngx_str_t   plain;
-
-    if (ngx_http_dsem_api_is_digest(name)) {
-        return NGX_OK;
-    }
-
-    plain.data = ngx_pnalloc(r->pool, name->len);
-    if (plain.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    plain.len = 0;
-    last = name->data + name->len;
-
-    for (p = name->data; p < last; p++) {
-
-        byte = *p;
-
-        if (*p == '%' && last - p > 2) {
-            byte = ngx_hextoi(p + 1, 2);
-
-            if (byte == NGX_ERROR) {
-                byte = '%';
-
-            } else {
-                p += 2;
-            }
-        }
-
-        plain.data[plain.len++] = (u_char) byte;
-    }
-
-    return ngx_http_dsem_key_encode(r->pool, &plain, name);
-}
-
-
-/* of a long name: no plain name has "~" in its encoded form */
-
-static ngx_uint_t
-ngx_http_dsem_api_is_digest(ngx_str_t *name)
-{
-    size_t  i;
-
-    if (name->len != NGX_HTTP_DSEM_KEY_DIGEST
-        || name->data[NGX_HTTP_DSEM_KEY_HEAD] != '~')
-    {
-        return 0;
-    }
-
-    for (i = 0; i < NGX_HTTP_DSEM_KEY_HEAD; i++) {
-        if (name->data[i] != '%' && !ngx_http_dsem_key_plain(name->data[i])) {
-            return 0;
-        }
-    }
-
-    for (i = NGX_HTTP_DSEM_KEY_HEAD + 1; i < name->len; i++) {
-        if (!((name->data[i] >= '0' && name->data[i] <= '9')
-              || (name->data[i] >= 'a' && name->data[i] <= 'f')))
-        {
-            return 0;
-        }
-    }
-
-    return 1;
+    return ngx_http_dsem_api_name(r->pool, name);
 }
 
 

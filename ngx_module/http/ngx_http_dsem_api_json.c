@@ -221,6 +221,12 @@ ngx_http_dsem_json_utf8(u_char *p, u_char *last)
     u_char    *q, *next;
     uint32_t   code;
 
+    /* older nginx takes a byte from 0xf8 on as the first of four */
+
+    if (*p > 0xf4) {
+        return 0;
+    }
+
     next = p;
     code = ngx_utf8_decode(&next, last - p);
 

@@ -6,7 +6,7 @@
  * loop: an event is handled at once.  Counts the callbacks, and reads every
  * byte of a reply.
  *
- * Called by: guard (rounds), memory (the walk).
+ * Called by: guard (rounds), memory (the walk), target/guard.
  */
 
 
@@ -226,6 +226,10 @@ fuzz_callback(redisAsyncContext *ac, void *data, void *privdata)
 
     call->replies++;
     connection->nreplies++;
+
+    if (connection->look) {
+        connection->look(connection, reply);
+    }
 
     fuzz_look(connection, call, reply);
 

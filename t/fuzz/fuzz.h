@@ -52,6 +52,10 @@ struct fuzz_connection_s {
     ngx_uint_t               ncalls;
     ngx_uint_t               nreplies;
 
+    /* NULL: none; called first, with each reply */
+    void                   (*look)(fuzz_connection_t *connection,
+                                   redisReply *reply);
+
     unsigned                 unguarded:1;
     unsigned                 subscribed:1;
     unsigned                 pairs:1;          /* replies of Sentinel */
