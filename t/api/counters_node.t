@@ -36,7 +36,7 @@ http {
             dsem_api;
         }
         location /load {
-            dsem load limit=4 queue=12 timeout=25ms;
+            dsem load limit=4 queue=12 timeout=11ms;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /held {
@@ -64,7 +64,7 @@ my %WORD = (PASSED => 'passed', QUEUED => 'queued', REJECTED => 'rejected',
 
 my $load = $t->load_start(clients => 19, requests => $REQUESTS,
     urls => [$node->url('/load')],
-    abort => sub { rand() < 0.2 ? rand 0.03 : undef });
+    abort => sub { rand() < 0.2 ? rand 0.012 : undef });
 my $first;
 wait_for {
     $first = of('load');
