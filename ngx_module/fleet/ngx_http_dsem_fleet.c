@@ -8,7 +8,7 @@
  * keys: a line of another form ends the reading, names are those that were
  * asked for, and the number of sessions is bounded.
  *
- * Called by: survey, roster (names), order (the form of a session's name).
+ * Called by: survey, run, roster (names), order (the form of a session's name).
  * The form of the lines is that of lua/inspect.lua.
  */
 

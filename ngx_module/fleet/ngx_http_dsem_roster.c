@@ -8,7 +8,8 @@
  * it.  A survey has a bounded number of names: first those that are in use on
  * this node, then those of the shards, then the rest.
  *
- * Called by: survey.  The form of the lines is that of lua/names.lua.
+ * Called by: survey (init, exit), run.  The form of the lines is that of
+ * lua/names.lua.
  */
 
 
