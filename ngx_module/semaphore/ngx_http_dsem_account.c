@@ -451,7 +451,8 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 
 /*
  * A request's permits come free after so many ms: true if they stay for the
- * next one, otherwise they have to be given back.  Asks
+ * next one, otherwise they have to be given back.  None stays before Redis is
+ * known to recall it: the semaphore may have been paused meanwhile.  Asks
  * that await their reply are no reason to give permits back as long as there
  * is room for them: every request would take away the permit of the next.
  * If they must wait, the reply will recall idle permits.
@@ -464,6 +465,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
     ngx_http_dsem_account_measure(account, hold_time);
 
     if (!account->sent_keep
+        || !account->known_keep
         || !account->may_keep
         || account->refresh
         || account->disowned
@@ -720,6 +722,7 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
     account->pending_release = 0;
     account->unclaimed = 0;
     account->sent_keep = 0;
+    account->known_keep = 0;
     account->may_keep = (account->ntickets == 0);
     account->refresh = 0;
 

@@ -81,6 +81,8 @@ typedef struct {
     unsigned                   refresh:1;  /* a sync is due in any case */
     unsigned                   may_keep:1; /* no ticket is known to wait */
     unsigned                   sent_keep:1;   /* with the last sync */
+    unsigned                   known_keep:1;  /* with the last that has its
+                                                 reply: Redis recalls */
     unsigned                   strict:1;   /* a limit of it has no queue */
     unsigned                   reused:1;   /* since the last sync */
     unsigned                   batched:1;  /* in a batch, no reply yet */

@@ -102,6 +102,7 @@ struct ngx_http_dsem_sync_s {
     ngx_int_t                     unclaimed;  /* before it, permits */
     ngx_int_t                     sent_limit; /* before it */
     ngx_uint_t                    sent_keep;  /* unsigned:1, before it */
+    ngx_uint_t                    keep;       /* unsigned:1, with it */
 
     ngx_http_dsem_sync_ticket_t   tickets[1];
 };
@@ -352,6 +353,7 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
     account = sync->account;
 
     account->sent_keep = ngx_http_dsem_idle_allowed(account);
+    sync->keep = account->sent_keep;
     account->last_sync = ngx_current_msec;
     account->refresh = 0;
 
@@ -636,6 +638,8 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     value = values + NGX_HTTP_DSEM_SYNC_VALUES;
     last = values + nvalues;
+
+    account->known_keep = sync->keep;
 
     ngx_http_dsem_sync_read_usage(account, values);
 
