@@ -1,0 +1,70 @@
+#!/usr/bin/perl
+
+# After a queue a worker keeps free permits only when a reply has shown that
+# Redis knows of it, and would recall them: while the reply is on its way the
+# semaphore may have been paused.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 10s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=8 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# a queue, and its end
+
+my @requests = map { $node->begin('/?hang=1') } 1 .. 2;
+wait_for { $up->now == 2 } 15, 'two at the backend';
+push @requests, $node->begin('/?hang=1');
+wait_for { $t->state->counts('api') eq '2 1' } 15, 'one waits';
+$up->release(1);
+wait_for { $up->now == 2 && $t->state->counts('api') eq '2 0' } 15,
+    'none waits';
+
+# two requests end: of the first Redis hears, and its reply is on its way
+
+$t->state->order('api', '- 1');
+$proxy->delay(1, 's2c');
+$up->release(1);
+wait_for { $t->state->counts('api') eq '1 0' } 15, 'one given back';
+$up->release(1);
+wait_for { !$up->now } 15, 'none at the backend';
+
+push @requests, $node->begin('/');
+wait_for { $t->state->waiting('api') || $up->served > 3 } 15,
+    'the next request';
+is($t->state->waiting('api'), 1, 'paused: it waits');
+is($up->served, 3, 'not served by a permit that came free');
+
+$proxy->delay(0, 's2c');
+$t->state->drop_orders;
+is($_->wait->status, 200, 'served') for @requests;
+
+$t->done;
