@@ -17,7 +17,7 @@ CPPFLAGS = $(shell dpkg-buildflags --get CPPFLAGS 2>/dev/null)
 LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 
 T = t
-J = 2
+J = 3
 LONG =
 ACL =
 SYSTEMS =
