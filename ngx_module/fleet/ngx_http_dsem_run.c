@@ -486,9 +486,7 @@ ngx_http_dsem_run_call(ngx_http_dsem_run_t *run,
     call->session = session;
     call->number = run->number;
 
-    if (ngx_http_dsem_redis_call_text(session->redis, handler, call)
-        != NGX_OK)
-    {
+    if (ngx_http_dsem_redis_call(session->redis, handler, call) != NGX_OK) {
         ngx_free(call);
         return NULL;
     }

@@ -446,25 +446,6 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 }
 
 
-/* the same for a script that replies with text */
-
-ngx_int_t
-ngx_http_dsem_redis_call_text(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_reply_pt handler, void *data)
-{
-    if (ngx_http_dsem_script_call_text(&redis->calls, redis->conn, handler,
-                                       data)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_http_dsem_redis_wait(redis);
-
-    return NGX_OK;
-}
-
-
 /* of the server in use, or wanted; valid during this event */
 
 ngx_str_t *

@@ -73,8 +73,6 @@ ngx_http_dsem_resp_t *ngx_http_dsem_redis_begin_packed(
     ngx_uint_t nargs);
 ngx_int_t ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_reply_pt handler, void *data);
-ngx_int_t ngx_http_dsem_redis_call_text(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_reply_pt handler, void *data);
 
 ngx_str_t *ngx_http_dsem_redis_address(ngx_http_dsem_redis_t *redis);
 void ngx_http_dsem_redis_reason(ngx_http_dsem_redis_t *redis,

@@ -307,6 +307,8 @@ ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
 
     command = &calls->command;
     calls->number++;
+    calls->text = (script == NGX_HTTP_DSEM_SCRIPT_INSPECT
+                   || script == NGX_HTTP_DSEM_SCRIPT_NAMES);
 
     ngx_http_dsem_resp_begin(command,
                              NGX_HTTP_DSEM_SCRIPT_ARGS + nkeys + nargs);
@@ -344,29 +346,8 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 
     call->handler = handler;
     call->data = data;
-    call->kind = NGX_HTTP_DSEM_CALL_SCRIPT;
-
-    return NGX_OK;
-}
-
-
-/* the same for a script that replies with text, for people */
-
-ngx_int_t
-ngx_http_dsem_script_call_text(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
-    void *data)
-{
-    ngx_http_dsem_call_t  *call;
-
-    call = ngx_http_dsem_script_send(calls, conn);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->handler = handler;
-    call->data = data;
-    call->kind = NGX_HTTP_DSEM_CALL_TEXT;
+    call->kind = calls->text ? NGX_HTTP_DSEM_CALL_TEXT
+                             : NGX_HTTP_DSEM_CALL_SCRIPT;
 
     return NGX_OK;
 }

@@ -34,6 +34,7 @@ typedef struct {
                                     [NGX_HTTP_DSEM_SHA_LEN];
 
     ngx_http_dsem_resp_t         command;  /* being composed */
+    unsigned                     text:1;   /* its reply is text, for people */
 } ngx_http_dsem_script_calls_t;
 
 
@@ -64,9 +65,6 @@ ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
     void *data);
 
-ngx_int_t ngx_http_dsem_script_call_text(
-    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
-    ngx_http_dsem_reply_pt handler, void *data);
 
 ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply);

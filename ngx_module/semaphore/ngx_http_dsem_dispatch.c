@@ -66,7 +66,6 @@ static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
-static u_char *ngx_http_dsem_dispatch_idle(void *data, u_char *p);
 static void ngx_http_dsem_dispatch_recovered(void *data);
 
 
@@ -89,7 +88,7 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
     ngx_http_dsem_dispatch_used,
-    ngx_http_dsem_dispatch_idle,
+    ngx_http_dsem_idle_tell,
     ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_message
 };
@@ -614,13 +613,6 @@ static ngx_uint_t
 ngx_http_dsem_dispatch_used(void *data)
 {
     return ngx_http_dsem_account_next(data, NULL) != NULL;
-}
-
-
-static u_char *
-ngx_http_dsem_dispatch_idle(void *data, u_char *p)
-{
-    return ngx_http_dsem_idle_tell(data, p);
 }
 
 

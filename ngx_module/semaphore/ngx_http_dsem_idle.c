@@ -147,13 +147,15 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
 
 
 /*
- * Writes "<name> <permits> ..." of the names with most idle permits, for a
- * display; p has room for it.  Returns the end.
+ * Writes "<name> <permits> ..." of the names with most idle permits of a
+ * session, for a display; p has room for it.  Returns the end.
  */
 
 u_char *
-ngx_http_dsem_idle_tell(ngx_http_dsem_session_t *session, u_char *p)
+ngx_http_dsem_idle_tell(void *data, u_char *p)
 {
+    ngx_http_dsem_session_t *session = data;
+
     ngx_uint_t                i, n;
     ngx_http_dsem_account_t  *account, *most[NGX_HTTP_DSEM_SESSION_NAMES];
 
