@@ -18,8 +18,7 @@
 #define NGX_HTTP_DSEM_MIN_PRIORITY   -8
 #define NGX_HTTP_DSEM_MAX_PRIORITY   7
 
-/* weights and limits are summed up in Redis, far below 2^53 */
-#define NGX_HTTP_DSEM_MAX_LIMIT      1000000000
+/* as large as a limit may be */
 #define NGX_HTTP_DSEM_MAX_QUEUE      1000000000
 
 

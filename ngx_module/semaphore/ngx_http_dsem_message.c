@@ -25,9 +25,6 @@
 /* of a malformed order, bytes that Redis sends */
 #define NGX_HTTP_DSEM_MESSAGE_ORDER  64
 
-/* the largest limit */
-#define NGX_HTTP_DSEM_MESSAGE_PERMITS  1000000000
-
 /* malformed orders that this worker has told; ms between two log lines */
 #define NGX_HTTP_DSEM_MESSAGE_SAID   64
 #define NGX_HTTP_DSEM_MESSAGE_LOG    1000
@@ -274,7 +271,7 @@ ngx_http_dsem_message_reclaimed(ngx_http_dsem_account_t *account,
 
     permits = ngx_http_dsem_message_number(text);
 
-    if (permits > 0 && permits <= NGX_HTTP_DSEM_MESSAGE_PERMITS) {
+    if (permits > 0 && permits <= NGX_HTTP_DSEM_MAX_LIMIT) {
         ngx_http_dsem_counters_add_to(&account->node.str,
                                       NGX_HTTP_DSEM_COUNT_RECLAIMED,
                                       (ngx_uint_t) permits);

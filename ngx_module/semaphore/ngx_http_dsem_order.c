@@ -23,9 +23,6 @@
 #include "ngx_http_dsem_shards.h"
 
 
-/* as lua/include/order.lua */
-#define NGX_HTTP_DSEM_ORDER_MAX_LIMIT   1000000000
-
 /* calls of one order that serve its queue; then waiting workers do the rest */
 #define NGX_HTTP_DSEM_ORDER_MAX_CALLS   1024
 
@@ -148,7 +145,7 @@ ngx_http_dsem_order_set(ngx_http_dsem_order_t *order)
 
     if (!ngx_http_dsem_fleet_is_name(&order->name)
         || order->limit < NGX_HTTP_DSEM_ORDER_KEEP
-        || order->limit > NGX_HTTP_DSEM_ORDER_MAX_LIMIT)
+        || order->limit > NGX_HTTP_DSEM_MAX_LIMIT)
     {
         return NGX_DECLINED;
     }

@@ -13,6 +13,13 @@
 #include "ngx_http_dsem_redis.h"
 
 
+/*
+ * Of a limit, and of a weight: they are summed up in Redis, far below 2^53.
+ * The same as in lua/include/order.lua.
+ */
+#define NGX_HTTP_DSEM_MAX_LIMIT  1000000000
+
+
 /* as configured */
 typedef struct {
     ngx_str_t                     name;      /* encoded */
