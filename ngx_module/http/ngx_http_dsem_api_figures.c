@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_api_figures.h"
-#include "ngx_http_dsem_lease.h"
+#include "ngx_http_dsem_monotonic.h"
 
 
 /* an answer of more semaphores would take a worker too long */
@@ -39,6 +39,13 @@ static ngx_uint_t ngx_http_dsem_api_figures_known(
     ngx_http_dsem_survey_semaphore_t *fleet);
 static int ngx_libc_cdecl ngx_http_dsem_api_nodes_cmp(const void *one,
     const void *two);
+
+
+const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS] = {
+    "passed", "queued", "rejected", "timeout", "error", "degraded",
+    "aborted", "rejected_dry_run", "timeout_dry_run", "error_dry_run",
+    "reclaimed", "overage"
+};
 
 
 static ngx_http_dsem_figures_t  ngx_http_dsem_api_nothing = { 0 };

@@ -43,6 +43,10 @@ typedef struct {
 } ngx_http_dsem_api_node_t;
 
 
+/* the word of each count, in the order of ngx_http_dsem_count_e */
+extern const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS];
+
+
 ngx_int_t ngx_http_dsem_api_figures(ngx_pool_t *pool,
     ngx_http_dsem_api_figures_t *figures);
 ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_str_t *name,

@@ -221,13 +221,6 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 };
 
 
-/* in the order of ngx_http_dsem_count_e */
-static const char  *ngx_http_dsem_metrics_results[] = {
-    "passed", "queued", "rejected", "timeout", "error", "degraded",
-    "aborted", "rejected_dry_run", "timeout_dry_run", "error_dry_run"
-};
-
-
 /* OpenMetrics wants the decimals */
 static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
     "0.001", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0",
@@ -503,7 +496,7 @@ ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
 
     for (i = 0; i <= NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN; i++) {
         ngx_http_dsem_metrics_sample(metrics, metric, row, "result",
-                                     ngx_http_dsem_metrics_results[i],
+                                     ngx_http_dsem_api_counts[i],
                                      row->local->counts[i]);
     }
 }

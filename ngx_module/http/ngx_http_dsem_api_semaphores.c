@@ -71,14 +71,6 @@ static ngx_str_t  ngx_http_dsem_api_reasons[] = {
 };
 
 
-/* in the order of ngx_http_dsem_count_e */
-static const char  *ngx_http_dsem_api_counts[] = {
-    "passed", "queued", "rejected", "timeout", "error", "degraded",
-    "aborted", "rejected_dry_run", "timeout_dry_run", "error_dry_run",
-    "reclaimed", "overage"
-};
-
-
 ngx_int_t
 ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 {
