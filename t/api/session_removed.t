@@ -59,6 +59,7 @@ sub remove {
 my $running = $one->begin('/reports?hang=1');
 wait_for { $up->now == 1 } 5, 'request running';
 my $first = session_of($one);
+wait_for { $two->get('/dsem/health')->status == 200 } 5, 'both connected';
 
 my ($status, $answer) = remove($two, $first);
 is $status, 409, 'session that is heard from stays';
