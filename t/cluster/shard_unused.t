@@ -60,7 +60,7 @@ is connections(), 0, 'no connection yet';
 my $held = $node->begin('/named?hang=1&n=one');
 is $node->get('/named?t=1&n=a')->status, 200, 'served';
 my $last = now;
-is counts(), '1 1 1', 'registered where used';
+eventually { counts() eq '1 1 1' } 'registered where used';
 eventually { connections() == 2 } 'connected';
 my ($session) = $state[2]->sessions;
 is $node->get('/named?t=1&n=d')->status, 200, 'served in another shard';
