@@ -387,7 +387,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
     case NGX_HTTP_DSEM_ASK_RECOVERING:
         ngx_http_dsem_account_pause(account, account->recovery + 1);
-        ngx_http_dsem_handshake_recovering(sync->session, account->recovery);
+        ngx_http_dsem_session_recovering(sync->session, account->recovery);
 
         if (ticket->pass) {
             ngx_http_dsem_ticket_end(ticket,
