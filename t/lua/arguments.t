@@ -159,7 +159,7 @@ ok !eval { $scripts->run(@sync) }, 'sync: no name refused';
 
 # an acquire that is no part of a longer call
 for my $ask (undef, '', '0 1 0 9', '6 0 0 9', '6 1 8 9', '6 1 9 9', '6 1 -9 9',
-    '6 1 0')
+    '6 1 0', '1' x 17 . ' 1 0 9')
 {
     eval { $scripts->run(@sync, 'api', $ask // ()) };
     like $@, qr/DSEM argument 4 is not/, "sync: '" . ($ask // 'none')

@@ -64,10 +64,16 @@ lose('names:a12:0');
 $two->bye;
 is_deeply [ $state->limit_fields ], \@fields, 'names lost: rest withdrawn';
 
-$scripts->session('three')->configured('a13', { web => 3 }) for 1, 2;
+my %limits = map { ("n$_" => 3) } 1 .. 10;
+$scripts->session('three')->configured('a13', \%limits, 1) for 1, 2;
 lose('config:a13');
-$scripts->pass(6000, $one);
-is $state->configs->{a13}, undef, 'configuration lost: withdrawn once';
+$scripts->session('four')->configured('a13', \%limits, 1);
+$scripts->advance(6000);
+$one->enter(config => 'a20');
+$one->beat;
+is $state->shard('leaving'), 'a13', 'configuration lost: leaves once';
+$one->beat;
+is_deeply [ $state->limit_fields ], \@fields, 'configuration lost: withdrawn';
 
 # of the census
 my $old = $scripts->session('old');

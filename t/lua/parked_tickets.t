@@ -97,6 +97,18 @@ for my $name (qw/log scan/) {
     is $state->counts($name), '1 0', "$name: none counted";
 }
 
+# more than one call brings back
+$silent = $scripts->session('many')->enter;
+$one->ask('many', 1);
+$silent->sync('many', ask => [ map { [$_, 1, 0, 999] } 1 .. 130 ]);
+$scripts->pass(3000, $one);
+$one->ask('many', 2, queue => 999);
+$one->sync_all('many', 5, release => 1);
+$silent->sync('many', cancel => [ [1] ]);
+my $parked = grep { $_ > 5e14 } values %{ $state->places('many') };
+cmp_ok $parked, '>', 0, 'some still parked';
+is $state->figure('many', 'parked'), $parked, 'without the cancelled one';
+
 # the lists are lost: tickets stay behind all others, and leave as others do
 $silent = parked('unlisted');
 my @list = grep { /^parked:/ }

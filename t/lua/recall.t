@@ -82,6 +82,12 @@ is_deeply [ told() ], [ [], [ 'recall own 1' ], [] ], 'other one recalled';
 $one->sync('own', %arg, release => 3, cancel => [ [4] ]);
 $two->sync('own', %arg, release => 3);
 
+$_->sync('own', %arg, keep => $_ == $one, ask => [ map { [ $_ ] } 1 .. 3 ])
+    for $one, $two;
+is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'refused',
+    'not for its own ones';
+$_->sync('own', %arg, release => 3) for $one, $two;
+
 # dead sessions do not keep
 
 my $dead = $scripts->session('dead')->enter;
