@@ -34,6 +34,7 @@
 #include "ngx_http_dsem_resp.c"
 #include "ngx_http_dsem_text.c"
 #include "ngx_http_dsem_fleet.c"
+#include "ngx_http_dsem_inspect.c"
 #include "ngx_http_dsem_api_body.c"
 #include "ngx_http_dsem_api_json.c"
 #include "ngx_http_dsem_api_name.c"
