@@ -18,7 +18,7 @@
  * back is the only one that frees the entry, and a copy is whole if the number
  * has not changed meanwhile.
  *
- * Called by: session, handshake, limits; conf, at configuration time.  A single
+ * Called by: the rooms of session; conf, at configuration time.  A single
  * process has no zone and knows nothing of others.
  */
 

@@ -19,6 +19,7 @@
 #include "ngx_http_dsem_batch.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_sync.h"
+#include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_waiting.h"
 
 

@@ -79,12 +79,12 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
     }
 
     if (ngx_http_dsem_text_is(&verb, "recovered")) {
-        ngx_http_dsem_handshake_recovered(session);
+        ngx_http_dsem_session_recovered(session);
         return;
     }
 
     if (ngx_http_dsem_text_is(&verb, "sessions")) {
-        ngx_http_dsem_handshake_sessions(session,
+        ngx_http_dsem_session_registered(session,
                                          ngx_http_dsem_message_number(&rest));
         return;
     }
