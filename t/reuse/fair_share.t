@@ -48,4 +48,4 @@ eventually { $t->state->held('api') == 3 } 'half of the permits stay', 5;
 is($node->get('/')->status, 200, 'one more served');
 is($t->state->held('api'), 3, 'share still idle');
 
-$t->done;
+$t->expect_held(3)->done;
