@@ -19,6 +19,7 @@ LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 T = t
 J = 3
 LONG =
+NAME =
 ACL =
 SYSTEMS =
 VALKEY_T =
@@ -146,6 +147,9 @@ help:
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
 	@echo '                     each mechanism that is removed, see t/model/README.md'
+	@echo 'make mutants         single changes to the sources, each of which must fail a'
+	@echo '                     test; NAME=name one, J=1 one at a time, see'
+	@echo '                     t/mutants/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -398,7 +402,7 @@ coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
 coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
@@ -407,7 +411,7 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	    $(BRANCHES_LEFT); exit $$status
 
 coverage-lua: test-files coverage-module
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
@@ -489,6 +493,9 @@ bench-instructions: instructions-needs module
 model: model-needs
 	@J=$(J) t/model/check
 
+mutants: test-needs
+	@J=$(J) t/mutants/run $(NAME)
+
 clean:
 	rm -rf build
 
@@ -499,5 +506,6 @@ FORCE:
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
     coverage-needs fuzz-needs run-needs bench-needs scale-needs \
     instructions-needs module install test-files test asan test-asan \
-    coverage-module coverage coverage-lua lint fuzz test-matrix model model-needs dist deb \
+    coverage-module coverage coverage-lua lint fuzz test-matrix model \
+    model-needs mutants dist deb \
     deb-needs run bench bench-scale bench-instructions clean

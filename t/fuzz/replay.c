@@ -43,6 +43,7 @@
 #include "ngx_http_dsem_limits.c"
 #include "ngx_http_dsem_hint.c"
 #include "ngx_http_dsem_fleet.c"
+#include "ngx_http_dsem_inspect.c"
 #include "ngx_http_dsem_api_body.c"
 #include "ngx_http_dsem_api_json.c"
 #include "ngx_http_dsem_api_name.c"
