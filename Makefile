@@ -106,6 +106,11 @@ COVERAGE = build/coverage
 COVERAGE_FLAGS = -O0 -g -fPIC --coverage
 # two tests compile parts of the module themselves
 COUNTED = $(COVERAGE) build/table build/text
+# the scripts, with counts of their branches
+BRANCHES = build/branches
+# some tests take not all of them
+BRANCHES_LEFT = t/house/branches report $(BRANCHES) t/lua/branches.md \
+    $(if $(filter t t/ t/lua t/lua/,$(T)),|| status=1)
 
 all: module
 
@@ -125,8 +130,10 @@ help:
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
 	@echo '                     t/matrix/README.md'
-	@echo 'make coverage        the tests, then the lines of C that none of them executed;'
-	@echo '                     T=... as above'
+	@echo 'make coverage        the tests, then the lines of C and the branches of the'
+	@echo '                     scripts that none of them executed; T=... as above'
+	@echo 'make coverage-lua    the same for the scripts only; T=t/lua has all that'
+	@echo '                     is needed'
 	@echo 'make lint            static checks of all sources'
 	@echo 'make fuzz            the fuzzers of t/fuzz, SECONDS=600 each; FUZZ=name one,'
 	@echo '                     see t/fuzz/README.md'
@@ -378,9 +385,16 @@ $(COVERAGE)/nginx/objs/Makefile: build/nginx/objs/Makefile
 	@rm -f $(@D)/addon/*/*.o $(@D)/*.o $(@D)/*.so
 	@touch $@
 
-coverage-module: coverage-needs $(TABLE) $(PAGE) \
+# beside the scripts the list of their branches, and of those that were taken
+$(BRANCHES)/branches: t/house/branches t/lib/Dsem/Branches.pm \
+    $(wildcard lua/*.lua lua/include/*.lua)
+	@t/house/branches count lua $(@D)
+
+coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
     $(COVERAGE)/nginx/objs/Makefile
-	@cp -u $(TABLE) $(PAGE) $(COVERAGE)/nginx/objs
+	@cp -u $(PAGE) $(COVERAGE)/nginx/objs
+	@awk -v dir=$(BRANCHES) -f lua/embed.awk $(SCRIPTS) > $(BRANCHES)/table
+	@cp -u $(BRANCHES)/table $(COVERAGE)/nginx/objs/$(notdir $(TABLE))
 	@$(MAKE) -s -C $(COVERAGE)/nginx -f objs/Makefile modules \
 	    CFLAGS="-pipe $(COVERAGE_FLAGS)" LINK="$(CC) --coverage"
 
@@ -388,10 +402,21 @@ coverage-module: coverage-needs $(TABLE) $(PAGE) \
 coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
-	@DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
+	@rm -f $(BRANCHES)/taken
+	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
+	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
-	    t/house/coverage ngx_module $(COUNTED); exit $$status
+	    t/house/coverage ngx_module $(COUNTED); \
+	    $(BRANCHES_LEFT); exit $$status
+
+coverage-lua: test-files coverage-module
+	@rm -f $(BRANCHES)/taken
+	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
+	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
+	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
+	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
+	    $(BRANCHES_LEFT); exit $$status
 
 # hiredis 0.14 adds 2 to the length of a string before it looks at it
 $(FUZZERS)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
@@ -481,5 +506,6 @@ FORCE:
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
     coverage-needs fuzz-needs run-needs bench-needs scale-needs \
     instructions-needs module install test-files test asan test-asan \
-    coverage-module coverage lint fuzz test-matrix model model-needs mutants dist deb \
+    coverage-module coverage coverage-lua lint fuzz test-matrix model \
+    model-needs mutants dist deb \
     deb-needs run bench bench-scale bench-instructions clean

@@ -43,7 +43,7 @@ local function declared_ticket(n)
     local i = 4 + 4 * n
     return {
         number = integer(i, 1), weight = integer(i + 1, 1),
-        place = integer(i + 2, -2^53), acquired = integer(i + 3)
+        place = integer(i + 2, -2^53), acquired = integer(i + 3, 0, epoch)
     }
 end
 

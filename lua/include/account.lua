@@ -54,10 +54,10 @@ local function account_set_reuse(sem, account, reuse)
     account.reuse = reuse
 end
 
--- Adds to an account and to the sums. A decrease stops at zero: the account of
--- a dead session may be gone while its tickets are still in the queue.
+-- Adds to an account and to the sums. A decrease of tickets stops at zero: the
+-- account of a dead session may be gone while its tickets are still in the
+-- queue. No more permits are released than are held.
 local function account_add(sem, account, held, waiting)
-    if held < -account.held then held = -account.held end
     if waiting < -account.waiting then waiting = -account.waiting end
     account.held = account.held + held
     account.waiting = account.waiting + waiting

@@ -7,7 +7,7 @@
 -- unusual.
 local function contended_head()
     local page = redis.pcall('ZRANGE', KEYS[3], 0, 1)
-    if page.err or page[1] ~= 'queue' then return nil end
+    if page[1] ~= 'queue' then return nil end
     local session, of_epoch, ticket, weight = string.match(page[2] or '',
         '^(%S+) (%d+) (%d+) (%d+)$')
     if weight ~= '1' then return nil end

@@ -395,6 +395,8 @@ ngx_http_dsem_fleet_limit(ngx_str_t *line, ngx_int_t *limit)
 }
 
 
+/* where ngx_int_t has 32 bits the clock of Redis does not fit, nor need it */
+
 static ngx_int_t
 ngx_http_dsem_fleet_numbers(ngx_str_t *line, ngx_int_t *values, ngx_uint_t n)
 {
@@ -406,7 +408,8 @@ ngx_http_dsem_fleet_numbers(ngx_str_t *line, ngx_int_t *values, ngx_uint_t n)
             return NGX_DECLINED;
         }
 
-        *values++ = (ngx_int_t) value;
+        value = ngx_max(value, -NGX_MAX_INT_T_VALUE);
+        *values++ = (ngx_int_t) ngx_min(value, NGX_MAX_INT_T_VALUE);
     }
 
     return NGX_OK;

@@ -571,7 +571,9 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     *generation = known->generation;
     *sessions = known->sessions;
-    *replied = known->replied;
+
+    /* where 64 bits are two words it may have been written by halves */
+    *replied = ngx_min(known->replied, ngx_http_dsem_monotonic());
 }
 
 

@@ -45,7 +45,7 @@ typedef struct {
 
     ngx_queue_t                tickets;    /* sent or queued, oldest first */
     ngx_uint_t                 ntickets;
-    ngx_int_t                  demand;     /* their weights */
+    int64_t                    demand;     /* their weights */
 
     /* for the next sync, beside pending_release */
     ngx_queue_t                asks;       /* new tickets, oldest first */

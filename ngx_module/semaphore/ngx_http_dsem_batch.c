@@ -135,7 +135,8 @@ ngx_http_dsem_batch_quiet(ngx_http_dsem_account_t *account)
 static ngx_uint_t
 ngx_http_dsem_batch_room(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t                in_use, limit;
+    int64_t                  in_use;
+    ngx_int_t                limit;
     ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
 

@@ -297,7 +297,11 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
                                         ngx_crc32_short(name->data,
                                                         name->len));
 
-    if (literal == NULL || limit < 0 || node.len == 0) {
+    if (literal == NULL
+        || limit < 0
+        || limit > NGX_HTTP_DSEM_MAX_LIMIT
+        || node.len == 0)
+    {
         return;
     }
 

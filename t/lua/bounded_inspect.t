@@ -95,7 +95,7 @@ sub inspect {
     my $reply;
     my $us = slowest(sub { $reply = $one->inspect($names, most => $most) });
     note "$what: $us us";
-    cmp_ok $us, '<', 4000, "$what: short";
+    cmp_ok $us, '<', 8000, "$what: short";
     return $reply;
 }
 

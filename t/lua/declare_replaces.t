@@ -62,6 +62,24 @@ $one->declare('new', held => 1, limit => 7);
 $two->declare('new', held => 1, limit => 8);
 is $one->sync('new', limit => 9)->{limit}, 7, 'first limit kept';
 
+# an account in two parts
+$one->hello;
+$one->declare('parts', held => 2, limit => 1, tickets => [ [ 1, 1, 11 ] ]);
+$reply = $one->declare('parts', more => 1, tickets => [ [ 2, 1, 12 ] ]);
+is_deeply $reply->{places}, [12], 'second part declared';
+my $account = $scripts->state->account('parts', $one->name);
+is_deeply [ @$account{qw/held waiting/} ], [ 2, 2 ], 'added to the first one';
+
+# its queue is lost in between
+my $state = $scripts->state;
+my $gen = $state->shard('gen');
+$state->delete_queue('parts');
+is $one->declare('parts', more => 1, tickets => [ [ 3, 1, 13 ] ])->{status},
+    'resync', 'loss of the first part noticed';
+isnt $state->shard('gen'), $gen, 'new generation';
+$one->hello;
+$one->declare('parts', held => 0);
+
 $one->hello;
 $one->declare('new', held => 0);
 $two->hello;

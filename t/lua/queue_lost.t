@@ -47,6 +47,14 @@ is $one->ask('api', 5), 'queued', 'new ticket behind';
 is $one->sync('api', release => 1)->{waiting}, 1, 'head served';
 is_deeply $two->sync('api')->{account}, [ 1, 0 ], 'waiting ticket served';
 
+# its ticket only
+$one->ask('ticket', 1);
+$two->ask('ticket', 2);
+$scripts->redis->cmd('ZREM', $scripts->state->queue_key('ticket'),
+    $scripts->queue('ticket'));
+is $one->sync('ticket', release => 1)->{status}, 'ok', 'lost ticket not served';
+is $two->sync('ticket', check => [ [2] ])->{checked}{2}, 0, 'and not found';
+
 # no waiting ticket: no queue, nothing lost
 is $one->sync('api', cancel => [ [5] ])->{waiting}, 0, 'no ticket waiting';
 is $two->sync('api')->{status}, 'ok', 'missing empty queue accepted';

@@ -72,6 +72,22 @@ is $reply->{may_keep}, 0, 'keeping forbidden while queued';
 is_deeply [ told() ], [ [], [], [] ], 'no recall beside reply';
 $one->sync('api', %arg, release => 2);
 
+# a session that keeps permits itself may have those of others
+
+$_->sync('own', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ])
+    for $one, $two;
+is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'queued',
+    'queued for permits of another one';
+is_deeply [ told() ], [ [], [ 'recall own 1' ], [] ], 'other one recalled';
+$one->sync('own', %arg, release => 3, cancel => [ [4] ]);
+$two->sync('own', %arg, release => 3);
+
+$_->sync('own', %arg, keep => $_ == $one, ask => [ map { [ $_ ] } 1 .. 3 ])
+    for $one, $two;
+is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'refused',
+    'not for its own ones';
+$_->sync('own', %arg, release => 3) for $one, $two;
+
 # dead sessions do not keep
 
 my $dead = $scripts->session('dead')->enter;

@@ -48,4 +48,19 @@ $one->declare('single', tickets => [ [ 2, 1, $place ] ]);
 is_deeply $two->sync('single', release => 1)->{granted}, [3],
     'single permit to the next ticket';
 
+# a ticket that is not declared again does not return
+my $state = $scripts->state;
+$two->sync('void', limit => 2, ask => [ [1], [2] ]);
+$one->ask('void', 1, limit => 2);
+$two->sync('void', limit => 2, ask => [ [3], [4] ]);
+$one->hello;
+$one->declare('void', held => 1);
+is_deeply $two->sync('void', limit => 2, release => 2)->{granted}, [3],
+    'void ticket stepped over';
+is $state->figure('void', 'parked'), 0, 'not counted as parked';
+$one->declared;
+$one->sync('void', limit => 2);
+is_deeply [ $scripts->queue('void') ], [ $two->name . ' 1 4 1' ],
+    'void ticket removed';
+
 $scripts->done;
