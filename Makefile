@@ -402,7 +402,7 @@ coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
 coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
@@ -411,7 +411,7 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	    $(BRANCHES_LEFT); exit $$status
 
 coverage-lua: test-files coverage-module
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \

@@ -38,16 +38,6 @@ is $one->sync('api', check => [ [2] ])->{checked}{2}, 1, 'ticket waits';
 $two->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its old place';
 
-# the only permit that comes free
-$two->ask('single', 1);
-$one->ask('single', 2);
-my $place = $one->{asked}{asked}{2}{place};
-$two->ask('single', 3);
-$one->hello;
-$one->declare('single', tickets => [ [ 2, 1, $place ] ]);
-is_deeply $two->sync('single', release => 1)->{granted}, [3],
-    'single permit to the next ticket';
-
 # a ticket that is not declared again does not return
 my $state = $scripts->state;
 $two->sync('void', limit => 2, ask => [ [1], [2] ]);
@@ -62,5 +52,15 @@ $one->declared;
 $one->sync('void', limit => 2);
 is_deeply [ $scripts->queue('void') ], [ $two->name . ' 1 4 1' ],
     'void ticket removed';
+
+# the only permit that comes free
+$two->ask('single', 1);
+$one->ask('single', 2);
+my $place = $one->{asked}{asked}{2}{place};
+$two->ask('single', 3);
+$one->hello;
+$one->declare('single', tickets => [ [ 2, 1, $place ] ]);
+is_deeply $two->sync('single', release => 1)->{granted}, [3],
+    'single permit to the next ticket';
 
 $scripts->done;
