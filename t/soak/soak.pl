@@ -17,6 +17,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin, "$FindBin::Bin/../lib";
 
+use File::Spec;
 use Getopt::Long qw(GetOptions);
 
 use Dsem::Process;
@@ -58,6 +59,8 @@ sub options {
         dir => "$Dsem::Test::ROOT/build/soak");
     GetOptions(\%opt, 'seconds=f', 'seed=i', 'rate=f', 'dir=s', 'phase=s',
         'list') && !@ARGV or exit 2;
+    # unix sockets are in it
+    $opt{dir} = File::Spec->rel2abs($opt{dir});
     die "make soak: SECONDS must be at least 30\n" if $opt{seconds} < 30;
     return %opt;
 }

@@ -63,10 +63,19 @@ sub stream_start {
     # any start may be one too many here; the limit that nginx sends only tells
     # when it is worth looking
     my $limit = $request->{limit};
-    end_closed($self) if $limit eq ''
-        || $self->{now}{ $request->{sem} } > $limit;
+    my $look = $limit eq '' || $self->{now}{ $request->{sem} } > $limit;
+    # it may be closed itself, but begins before it ends
+    local $request->{unwritten} = 1;
+    end_closed($self) if $look;
     printf { $self->{stream} } "+ %.6f %s %s %d %s %s\n", $request->{start},
         map { $_ eq '' ? '-' : $_ } @$request{qw(nonce sem weight worker node)};
+    $self->stream_end($request) if $request->{end};
+}
+
+sub stream_end {
+    my ($self, $request) = @_;
+    printf { $self->{stream} } "- %.6f %s %s\n",
+        @$request{qw(end nonce how)};
 }
 
 ###########################################################################
@@ -113,8 +122,8 @@ sub count_down {
     $self->{now}{''} -= $request->{weight};
     $self->{now}{ $request->{sem} } -= $request->{weight}
         if $request->{sem} ne '';
-    printf { $self->{stream} } "- %.6f %s %s\n", $request->{end},
-        $request->{nonce}, $how if $self->{stream};
+    $self->stream_end($request)
+        if $self->{stream} && !$request->{unwritten};
 }
 
 ###########################################################################

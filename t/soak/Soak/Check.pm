@@ -25,6 +25,9 @@ BEGIN {
 # lost message: 1 s)
 use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 1.5 };
 
+# s: starts that are nearer to each other may be one message of Redis
+use constant TOGETHER => 0.05;
+
 # KB and files that a worker may grow from one quiet to the end
 use constant { KB => 3072, FILES => 8 };
 
@@ -297,16 +300,29 @@ sub order {
         for (["$sem $v->[V_PID]", WITHIN * $factor], [$sem, BETWEEN * $factor])
         {
             my ($queue, $most) = @$_;
-            my $last = $last{$queue};
+            my $last = latest($last{$queue} //= { recent => [] },
+                $time - TOGETHER * $factor);
             my $late = $last ? $last->[0] - $v->[V_ARRIVAL] : 0;
             push @wrong, sprintf '%s: %s: %s starts %.3f s after %s, but '
                 . 'arrived %.3f s earlier', $self->at($time), $queue, $nonce,
                 $time - $last->[1], $last->[2], $late if $late > $most;
-            $last{$queue} = [ $v->[V_ARRIVAL], $time, $nonce ]
-                if !$last || $late < 0;
+            push @{ $last{$queue}{recent} }, [$v->[V_ARRIVAL], $time, $nonce];
         }
     }
     return @wrong;
+}
+
+# Of the requests of a queue that have started before a time, the one that has
+# arrived last.
+sub latest {
+    my ($queue, $before) = @_;
+    my $recent = $queue->{recent};
+    while (@$recent && $recent->[0][1] < $before) {
+        my $one = shift @$recent;
+        $queue->{last} = $one
+            if !$queue->{last} || $queue->{last}[0] < $one->[0];
+    }
+    return $queue->{last};
 }
 
 # A request that has waited long: the permits were in use nearly all the time.

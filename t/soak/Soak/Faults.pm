@@ -370,7 +370,7 @@ sub end_replica_kill { $_[0]{replica}->start; return () }
 ###########################################################################
 # Cluster
 
-sub shard { $_[0]{fleet}{cluster}->at($_[1]{sem}) }
+sub shard { $_[0]{fleet}{shard}{ $_[1]{sem} } }
 
 sub begin_shard_failover {
     my ($self, $fault) = @_;

@@ -109,14 +109,19 @@ sub start_sentinel {
 
 sub start_cluster {
     my ($self) = @_;
-    $self->{cluster} = Dsem::Cluster->new($self);
+    my $cluster = $self->{cluster} = Dsem::Cluster->new($self);
+    for my $sem (keys %SEMAPHORE) {
+        $self->{shard}{$sem} = $cluster->at($sem);
+        # while no server is stopped
+        $self->{shard}{$sem}->slot;
+    }
     return $self->{cluster}->address . ' mode=cluster';
 }
 
 # The server that has the shard of a semaphore.
 sub server {
     my ($self, $sem) = @_;
-    return $self->{cluster}->at($sem) if $self->{cluster};
+    return $self->{shard}{$sem} if $self->{cluster};
     return $self->{sentinel} ? $self->{sentinel}->master : $self->{redis}[0];
 }
 

@@ -85,7 +85,8 @@ my %TAKES = (
     (map { $_ => 'redis' } qw(flushall out_of_memory redis_restart redis_down
         redis_freeze client_pause clock_step failover master_kill
         master_freeze sentinel_kill replica_kill shard_failover shard_kill
-        shard_freeze slot_move client_kill script_flush limit pause)),
+        shard_freeze slot_move client_kill script_flush limit pause
+        remove_session)),
     reload_all => 'nodes',
 );
 
