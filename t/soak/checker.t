@@ -217,6 +217,7 @@ finds('order', 'overtaken in a worker', sub {
     queued($_[0], 'y', 30.2, 29.5);
 });
 finds('order', 'overtaken by another worker', sub {
+    queued($_[0], 'w', 28.8, 28.8, to => 30);
     queued($_[0], 'x', 30, 29.9);
     queued($_[0], 'y', 30.2, 28.8, pid => 8);
 });

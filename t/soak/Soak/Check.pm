@@ -21,9 +21,8 @@ BEGIN {
 
 # s: the difference of arrival from which order matters, in one worker and
 # between workers (on the way to Redis a process of the machine may be late),
-# and the longest time that a permit may be free beside a waiting request (a
-# lost message: 1 s)
-use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 1.5 };
+# and the longest time that a permit may be free beside a waiting request
+use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 0.8 };
 
 # s: starts that are nearer to each other may be one message of Redis
 use constant TOGETHER => 0.05;
@@ -332,13 +331,16 @@ sub conserving {
     my $free = $self->free;
     my $most = FREE * $self->{conf}{factor};
     my @wrong;
-    $self->{figures}{waited} //= 0;
+    $self->{figures}{$_} //= 0 for qw(conserving waited);
     for my $nonce (keys %$verdicts) {
         my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
         next if !$r || $v->[V_DSEM] !~ /^(?:QUEUED|TIMEOUT)$/
-            || $v->[V_WAIT] < $most || $r->[KIND] eq 'slow';
+            || $r->[KIND] eq 'slow';
         my ($from, $to) = ($v->[V_ARRIVAL], $v->[V_ARRIVAL] + $v->[V_WAIT]);
         next if $self->{windows}->touches('order', $from, $to);
+        $self->{figures}{conserving}++;
+        next if $v->[V_WAIT] < $most
+            || $self->{windows}->ordered($r->[SEM], $from, $to);
         $self->{figures}{waited}++;
         for my $span (@{ $free->{ $r->[SEM] } // [] }) {
             my $both = min($to, $span->[1]) - max($from, $span->[0]);

@@ -33,8 +33,8 @@ use constant NODES => 3;
 # s
 use constant { LEASE => 3, REUSE => 1 };
 
-# sem => limit, queue, timeout (s); service and pause of its clients (ms), and
-# their number at the rate 1
+# sem => limit, queue, timeout (s); number of clients; at the rate 1 the mean time
+# that the backend takes, and their mean pause (ms)
 our %SEMAPHORE = (
     one => { limit => 1, queue => 15, timeout => 2, service => 4,
         pause => 60, clients => 14 },
@@ -199,11 +199,11 @@ sub write_conf {
 sub start_clients {
     my ($self) = @_;
     my $control = Dsem::Control::listen_on("$self->{dir}/clients");
-    # fewer clients where a lower rate is asked for, at least one per kind
+    # at a lower rate all takes longer: as many requests run and wait
     my @load = map {
         my $of = $SEMAPHORE{$_};
-        my $n = int($of->{clients} * $self->{rate} + 0.5);
-        [$_, $n < 10 ? 10 : $n, @$of{qw(service pause)}];
+        [$_, $of->{clients}, map { $_ / $self->{rate} }
+            @$of{qw(service pause)}];
     } sort keys %SEMAPHORE;
     $self->{clients_process} = Dsem::Process->spawn(
         name => 'clients', log => "$self->{dir}/clients.out",

@@ -19,10 +19,13 @@ my %KINDS = (
     unavailable => qr/^(?:link_(?!cut|reset|swallow)|redis_|client_pause
         |out_of_memory|failover|master_|shard_|slot_move|suspend_worker
         |freeze_worker|flushall)/x,
-    # workers resynchronize, or do not run
-    order => qr/^(?:link_|redis_|client_|out_of_memory|failover|master_|shard_
-        |slot_move|flushall|script_flush|suspend_|freeze_|remove_|kill_
-        |stop_|quit_|upgrade|reload|sentinel_kill|replica_kill)/x,
+    # workers resynchronize, or do not run: for a lease, or as long as they
+    # take to reconnect
+    order => qr/^(?:link_(?!cut|reset)|redis_|client_pause|out_of_memory
+        |failover|master_|shard_|slot_move|flushall|suspend_|freeze_|remove_
+        |kill_node|stop_|quit_|sentinel_kill|replica_kill)/x,
+    soon => qr/^(?:link_cut|link_reset|client_kill|script_flush|kill_worker
+        |upgrade|reload)/x,
     # connections of clients end
     ends => qr/^(?:kill_|stop_node|quit_node)/,
     renews => qr/^(?:reload|upgrade|quit_node)/,
@@ -38,7 +41,8 @@ sub new {
     # every recovery from trouble ends within a lease, a heartbeat and a grace
     my $after = $self->{lease} + 1 + $self->{grace};
     $self->{unavailable} = [ $self->merged('unavailable', 0.1, $after) ];
-    $self->{order} = [ $self->merged('order', 0.2, $after) ];
+    $self->{order} = [ merge($self->merged('order', 0.2, $after),
+        $self->merged('soon', 0.2, 1 + $self->{grace})) ];
     return $self;
 }
 
@@ -129,6 +133,14 @@ sub limit {
         }
     }
     return $limit;
+}
+
+# True if an order of this semaphore changes meanwhile.
+sub ordered {
+    my ($self, $sem, $from, $to) = @_;
+    return scalar grep { $_->{kind} =~ /^(?:limit|pause)$/
+        && $_->{sem} eq $sem && $_->{from} <= $to
+        && $_->{to} + $self->{grace} >= $from } @{ $self->{faults} };
 }
 
 # With dsem_on_error local each worker adds its share while it cannot ask.
