@@ -42,8 +42,8 @@ our %SEMAPHORE = (
         pause => 60, clients => 20 },
     fifty => { limit => 50, queue => 60, timeout => 4, service => 50,
         pause => 25, clients => 90 },
-    local => { limit => 12, queue => 40, timeout => 3, service => 15,
-        pause => 60, clients => 26 },
+    local => { limit => 12, queue => 40, timeout => 3, service => 20,
+        pause => 30, clients => 26 },
 );
 
 my $json = Cpanel::JSON::XS->new->canonical;
