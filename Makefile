@@ -19,6 +19,7 @@ LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 T = t
 J = 3
 LONG =
+NAME =
 ACL =
 SYSTEMS =
 VALKEY_T =
@@ -107,6 +108,11 @@ COVERAGE = build/coverage
 COVERAGE_FLAGS = -O0 -g -fPIC --coverage
 # two tests compile parts of the module themselves
 COUNTED = $(COVERAGE) build/table build/text
+# the scripts, with counts of their branches
+BRANCHES = build/branches
+# some tests take not all of them
+BRANCHES_LEFT = t/house/branches report $(BRANCHES) t/lua/branches.md \
+    $(if $(filter t t/ t/lua t/lua/,$(T)),|| status=1)
 
 all: module
 
@@ -126,8 +132,10 @@ help:
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
 	@echo '                     t/matrix/README.md'
-	@echo 'make coverage        the tests, then the lines of C that none of them executed;'
-	@echo '                     T=... as above'
+	@echo 'make coverage        the tests, then the lines of C and the branches of the'
+	@echo '                     scripts that none of them executed; T=... as above'
+	@echo 'make coverage-lua    the same for the scripts only; T=t/lua has all that'
+	@echo '                     is needed'
 	@echo 'make lint            static checks of all sources'
 	@echo 'make fuzz            the fuzzers of t/fuzz, SECONDS=600 each; FUZZ=name one,'
 	@echo '                     see t/fuzz/README.md'
@@ -144,6 +152,9 @@ help:
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
 	@echo '                     each mechanism that is removed, see t/model/README.md'
+	@echo 'make mutants         single changes to the sources, each of which must fail a'
+	@echo '                     test; NAME=name one, J=1 one at a time, see'
+	@echo '                     t/mutants/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -382,9 +393,16 @@ $(COVERAGE)/nginx/objs/Makefile: build/nginx/objs/Makefile
 	@rm -f $(@D)/addon/*/*.o $(@D)/*.o $(@D)/*.so
 	@touch $@
 
-coverage-module: coverage-needs $(TABLE) $(PAGE) \
+# beside the scripts the list of their branches, and of those that were taken
+$(BRANCHES)/branches: t/house/branches t/lib/Dsem/Branches.pm \
+    $(wildcard lua/*.lua lua/include/*.lua)
+	@t/house/branches count lua $(@D)
+
+coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
     $(COVERAGE)/nginx/objs/Makefile
-	@cp -u $(TABLE) $(PAGE) $(COVERAGE)/nginx/objs
+	@cp -u $(PAGE) $(COVERAGE)/nginx/objs
+	@awk -v dir=$(BRANCHES) -f lua/embed.awk $(SCRIPTS) > $(BRANCHES)/table
+	@cp -u $(BRANCHES)/table $(COVERAGE)/nginx/objs/$(notdir $(TABLE))
 	@$(MAKE) -s -C $(COVERAGE)/nginx -f objs/Makefile modules \
 	    CFLAGS="-pipe $(COVERAGE_FLAGS)" LINK="$(CC) --coverage"
 
@@ -392,10 +410,21 @@ coverage-module: coverage-needs $(TABLE) $(PAGE) \
 coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
-	@DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
+	@rm -rf $(BRANCHES)/taken
+	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
+	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
-	    t/house/coverage ngx_module $(COUNTED); exit $$status
+	    t/house/coverage ngx_module $(COUNTED); \
+	    $(BRANCHES_LEFT); exit $$status
+
+coverage-lua: test-files coverage-module
+	@rm -rf $(BRANCHES)/taken
+	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
+	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
+	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
+	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
+	    $(BRANCHES_LEFT); exit $$status
 
 # hiredis 0.14 adds 2 to the length of a string before it looks at it
 $(FUZZERS)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
@@ -476,6 +505,9 @@ bench-instructions: instructions-needs module
 model: model-needs
 	@J=$(J) t/model/check
 
+mutants: test-needs
+	@J=$(J) t/mutants/run $(NAME)
+
 clean:
 	rm -rf build
 
@@ -486,5 +518,6 @@ FORCE:
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
-    coverage-module coverage lint fuzz test-matrix model model-needs dist deb \
+    coverage-module coverage coverage-lua lint fuzz test-matrix model \
+    model-needs mutants dist deb \
     deb-needs run soak bench bench-scale bench-instructions clean

@@ -43,13 +43,13 @@ local function declared_ticket(n)
     local i = 4 + 4 * n
     return {
         number = integer(i, 1), weight = integer(i + 1, 1),
-        place = integer(i + 2, -2^53), acquired = integer(i + 3)
+        place = integer(i + 2, -2^53), acquired = integer(i + 3, 0, epoch)
     }
 end
 
 local function member(ticket, of_epoch)
-    return string.format('%s %d %d %d', session, of_epoch, ticket.number,
-        ticket.weight)
+    return string.format('%s %.0f %.0f %.0f', session, of_epoch,
+        ticket.number, ticket.weight)
 end
 
 -- Sets place and epoch of a ticket in the queue; place 0: not queued. The

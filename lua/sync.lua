@@ -64,8 +64,8 @@ end
 -- limits of the name
 local shard_values
 if call_flags and call_flags % 8 < 4 then
-    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
-        'order:' .. (ARGV[3] or ''))
+    shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1],
+        'order:' .. ARGV[3])
 else
     shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
         'order:' .. (ARGV[3] or ''), 'limit:' .. (ARGV[3] or ''))

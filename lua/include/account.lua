@@ -31,7 +31,7 @@ local function account_text(account)
     if account.held == 0 and account.waiting == 0 and account.chunks == 0 then
         return nil
     end
-    local text = string.format('%d %d %d', account.epoch, account.held,
+    local text = string.format('%.0f %.0f %.0f', account.epoch, account.held,
         account.waiting)
     if account.chunks > 0 then
         return string.format('%s %d %d %d', text, account.reuse,
@@ -54,10 +54,10 @@ local function account_set_reuse(sem, account, reuse)
     account.reuse = reuse
 end
 
--- Adds to an account and to the sums. A decrease stops at zero: the account of
--- a dead session may be gone while its tickets are still in the queue.
+-- Adds to an account and to the sums. A decrease of tickets stops at zero: the
+-- account of a dead session may be gone while its tickets are still in the
+-- queue. No more permits are released than are held.
 local function account_add(sem, account, held, waiting)
-    if held < -account.held then held = -account.held end
     if waiting < -account.waiting then waiting = -account.waiting end
     account.held = account.held + held
     account.waiting = account.waiting + waiting

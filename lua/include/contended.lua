@@ -7,7 +7,7 @@
 -- unusual.
 local function contended_head()
     local page = redis.pcall('ZRANGE', KEYS[3], 0, 1)
-    if page.err or page[1] ~= 'queue' then return nil end
+    if page[1] ~= 'queue' then return nil end
     local session, of_epoch, ticket, weight = string.match(page[2] or '',
         '^(%S+) (%d+) (%d+) (%d+)$')
     if weight ~= '1' then return nil end
@@ -36,7 +36,7 @@ end
 -- seen: its marker was there.
 local function contended_add(place, ticket, weight, seen)
     local added
-    place = string.format('%d', place)
+    place = string.format('%.0f', place)
     local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
         .. weight
     if seen then

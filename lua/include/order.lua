@@ -8,7 +8,7 @@ local ORDER_BYTES = 12
 
 -- The limit in the text of an order; nil: it is none.
 local function order_limit(text)
-    local limit = #text <= 10 and string.find(text, '^%d+$') and tonumber(text)
+    local limit = string.find(text, '^%d+$') and tonumber(text)
     return limit and limit <= ORDER_MAX_LIMIT and limit or nil
 end
 

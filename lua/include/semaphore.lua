@@ -169,9 +169,6 @@ local function semaphore_fields(sem)
         if account then
             queue_list(sem, session, account)
             local text = account_text(account)
-            if not text and account.reuse > 0 then
-                account_set_reuse(sem, account, REUSE.none)
-            end
             if not text and account.text then
                 gone[#gone + 1] = session
             elseif text ~= account.text then

@@ -24,12 +24,16 @@
 /* bytes of the allowed words in a message */
 #define NGX_HTTP_DSEM_MAX_WORDS  64
 
+/* bytes of a time or a size without its digits */
+#define NGX_HTTP_DSEM_MAX_FORM   32
+
 
 static ngx_int_t ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
     ngx_str_t *value);
 static void ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_str_t *text, const char *must);
+static ngx_int_t ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form);
 
 
 /* a number, a time or a size */
@@ -256,6 +260,7 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg)
 {
     u_char      must[sizeof("between ms and ms") + 2 * NGX_INT_T_LEN];
+    ngx_int_t   rc;
     ngx_str_t  *text;
 
     text = &arg->text;
@@ -271,12 +276,17 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
-    if (param->parse(text, &arg->number) != NGX_OK) {
+    rc = param->parse(text, &arg->number);
+
+    if (rc == NGX_ERROR) {
         ngx_http_dsem_conf_invalid(cf, cmd, param, text, param->kind);
         return NGX_ERROR;
     }
 
-    if (arg->number < param->low || arg->number > param->high) {
+    if (rc == NGX_DECLINED
+        || arg->number < param->low
+        || arg->number > param->high)
+    {
         ngx_sprintf(must, "between %i%s and %i%s%Z",
                     param->low, param->unit, param->high, param->unit);
 
@@ -312,10 +322,10 @@ ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
 
 
 /*
- * Reads a whole decimal number, which may be negative.  One that does not fit
- * is a number too, but the largest: it is out of every range.
+ * Reads a whole decimal number, which may be negative.
  *
- * Returns NGX_OK, or NGX_ERROR when the text is no number.
+ * Returns NGX_OK, NGX_DECLINED when the number does not fit: it is out of every
+ * range, or NGX_ERROR when the text is no number.
  */
 
 ngx_int_t
@@ -344,7 +354,7 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
     n = ngx_atoi(digits, last - digits);
 
     if (n == NGX_ERROR) {
-        n = NGX_MAX_INT_T_VALUE;
+        return NGX_DECLINED;
     }
 
     *number = (digits == text->data) ? n : -n;
@@ -355,26 +365,91 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
 
 /*
  * Reads a time as nginx writes it, seconds where no unit is given; the number
- * is in milliseconds.  Returns NGX_OK, or NGX_ERROR when the text is no time.
+ * is in milliseconds.  Returns NGX_OK, NGX_DECLINED when the time does not fit,
+ * or NGX_ERROR when the text is no time.
  */
 
 ngx_int_t
 ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number)
 {
+    u_char     buf[NGX_HTTP_DSEM_MAX_FORM];
+    ngx_str_t  form;
+
     *number = ngx_parse_time(text, 0);
 
-    return (*number == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+    if (*number != NGX_ERROR) {
+        return NGX_OK;
+    }
+
+    form.data = buf;
+
+    if (ngx_http_dsem_conf_form(text, &form) != NGX_OK
+        || ngx_parse_time(&form, 0) == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_DECLINED;
 }
 
 
-/* reads a size in bytes, as nginx writes it, with k or m */
+/* reads a size in bytes, as nginx writes it, with k or m; the same */
 
 ngx_int_t
 ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number)
 {
+    u_char     buf[NGX_HTTP_DSEM_MAX_FORM];
+    ngx_str_t  form;
+
     *number = ngx_parse_size(text);
 
-    return (*number == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+    if (*number != NGX_ERROR) {
+        return NGX_OK;
+    }
+
+    form.data = buf;
+
+    if (ngx_http_dsem_conf_form(text, &form) != NGX_OK
+        || ngx_parse_size(&form) == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_DECLINED;
+}
+
+
+/*
+ * The same text with small numbers: nginx rejects what is written wrong, and
+ * what overflows, in the same way; 30 days in ms overflow 32 bits.  form->data
+ * has room for NGX_HTTP_DSEM_MAX_FORM bytes; NGX_ERROR: the text needs more.
+ */
+
+static ngx_int_t
+ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form)
+{
+    size_t      i;
+    ngx_uint_t  digit, last;
+
+    form->len = 0;
+    digit = 0;
+
+    for (i = 0; i < text->len; i++) {
+        last = digit;
+        digit = (text->data[i] >= '0' && text->data[i] <= '9');
+
+        if (digit && last) {
+            continue;
+        }
+
+        if (form->len == NGX_HTTP_DSEM_MAX_FORM) {
+            return NGX_ERROR;
+        }
+
+        form->data[form->len++] = digit ? '1' : text->data[i];
+    }
+
+    return NGX_OK;
 }
 
 

@@ -58,7 +58,7 @@ typedef enum {
 typedef struct {
     ngx_http_dsem_survey_state_e   state;     /* the worst of the shards */
     ngx_uint_t                     shard;     /* which that is */
-    ngx_msec_t                     since;     /* ms in this state */
+    uint64_t                       since;     /* ms in this state */
     ngx_str_t                      reason;    /* empty: none */
     ngx_str_t                      address;   /* no secrets in it */
 } ngx_http_dsem_survey_redis_t;

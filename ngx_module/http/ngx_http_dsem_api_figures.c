@@ -132,7 +132,7 @@ ngx_http_dsem_api_figures_state(ngx_http_dsem_api_figures_t *figures)
         now = ngx_http_dsem_monotonic();
 
         figures->age = (now > figures->survey->read)
-                       ? (ngx_int_t) (now - figures->survey->read) : 0;
+                       ? (int64_t) (now - figures->survey->read) : 0;
         figures->partial = figures->survey->partial;
     }
 

@@ -27,7 +27,7 @@ typedef struct {
     ngx_array_t                         rows;   /* ngx_http_dsem_api_row_t */
     ngx_http_dsem_figures_t             other;  /* of names without a row */
     ngx_http_dsem_survey_t             *survey; /* NULL: never read */
-    ngx_int_t                           age;    /* ms; -1: never read */
+    int64_t                             age;    /* ms; -1: never read */
     ngx_http_dsem_survey_redis_t        redis;
     ngx_uint_t                          partial;    /* unsigned:1 */
 } ngx_http_dsem_api_figures_t;

@@ -18,7 +18,7 @@
  * back is the only one that frees the entry, and a copy is whole if the number
  * has not changed meanwhile.
  *
- * Called by: session, handshake, limits; conf, at configuration time.  A single
+ * Called by: the rooms of session; conf, at configuration time.  A single
  * process has no zone and knows nothing of others.
  */
 
@@ -571,7 +571,9 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     *generation = known->generation;
     *sessions = known->sessions;
-    *replied = known->replied;
+
+    /* where 64 bits are two words it may have been written by halves */
+    *replied = ngx_min(known->replied, ngx_http_dsem_monotonic());
 }
 
 

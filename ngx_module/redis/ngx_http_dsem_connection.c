@@ -1,13 +1,6 @@
 
 /*
- * A connection to Redis: hiredis's async API on nginx's events.
- *
- * hiredis opens the socket, writes, reads and matches replies with commands;
- * nginx calls it when there is something to do.  The events are
- * level-triggered, as hiredis reads once for each of them.
- *
- * hiredis frees its context whenever it likes, inside of each function that
- * handles an event: "ac" is NULL from then on, and is looked at after each.
+ * A connection to Redis: connect, TLS, login, then commands and replies.
  *
  * The handshake of TLS is part of the connect.  The first commands are its
  * own: the password and the database.  They are written before those of the
@@ -24,14 +17,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <poll.h>
 #include <hiredis/sds.h>
-#include "ngx_http_dsem_addr.h"
+#include "ngx_http_dsem_adapter.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
-#include "ngx_http_dsem_guard.h"
-#include "ngx_http_dsem_reason.h"
-#include "ngx_http_dsem_tls.h"
 
 
 /*
@@ -40,16 +29,9 @@
  */
 #define NGX_HTTP_DSEM_MAX_UNPARSED  (1024 * 1024)
 
-typedef void (*ngx_http_dsem_connection_event_pt)(redisAsyncContext *ac);
-
 
 struct ngx_http_dsem_connection_s {
-    redisAsyncContext                    *ac;       /* NULL: freed */
-    ngx_connection_t                     *c;
-    ngx_http_dsem_tls_conn_t             *ssl;      /* NULL: not begun, none */
-    ngx_log_t                             log;
-
-    ngx_http_dsem_addr_t                  at;       /* the peer's may change */
+    ngx_http_dsem_adapter_t               adapter;
 
     ngx_http_dsem_connection_handlers_t  *handlers;
     void                                 *data;
@@ -57,36 +39,15 @@ struct ngx_http_dsem_connection_s {
     ngx_http_dsem_login_t                *login;
     ngx_uint_t                            nlogins;  /* without a reply */
 
-    ngx_http_dsem_guard_t                 guard;
     ngx_http_dsem_deadline_t              deadline; /* of the connect */
-    char                                  reason[NGX_HTTP_DSEM_REASON_LEN];
 
-    unsigned                              connected:1;
-    unsigned                              replied:1;
-    unsigned                              protocol_error:1;
     unsigned                              refused:1;  /* the login */
     unsigned                              busy:1;   /* in hiredis, handlers */
     unsigned                              closed:1; /* by its owner */
-    unsigned                              writing:1;
-    unsigned                              draining:1;
     unsigned                              error_reply:1;  /* the last one */
 };
 
 
-static ngx_int_t ngx_http_dsem_connection_open(
-    ngx_http_dsem_connection_t *conn, ngx_addr_t *addr);
-static ngx_int_t ngx_http_dsem_connection_attach(
-    ngx_http_dsem_connection_t *conn);
-static void ngx_http_dsem_connection_add_read(void *data);
-static void ngx_http_dsem_connection_add_write(void *data);
-static void ngx_http_dsem_connection_del_write(void *data);
-static void ngx_http_dsem_connection_cleanup(void *data);
-static void ngx_http_dsem_connection_set_cause(
-    ngx_http_dsem_connection_t *conn, redisContext *rc);
-static ngx_uint_t ngx_http_dsem_connection_wants_tls(
-    ngx_http_dsem_connection_t *conn, redisContext *rc);
-static void ngx_http_dsem_connection_set_reason(
-    ngx_http_dsem_connection_t *conn, const char *reason);
 static void ngx_http_dsem_connection_write_handler(ngx_event_t *wev);
 static void ngx_http_dsem_connection_secure(
     ngx_http_dsem_connection_t *conn);
@@ -108,9 +69,7 @@ static void ngx_http_dsem_connection_login_reply(
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
 static ngx_int_t ngx_http_dsem_connection_handle(
     ngx_http_dsem_connection_t *conn,
-    ngx_http_dsem_connection_event_pt handle);
-static void ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
-    ngx_http_dsem_connection_event_pt handle);
+    ngx_http_dsem_adapter_event_pt handle);
 static void ngx_http_dsem_connection_reply(redisAsyncContext *ac,
     void *data, void *unused);
 static void ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
@@ -118,8 +77,6 @@ static void ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
 static void ngx_http_dsem_connection_failed(
     ngx_http_dsem_connection_t *conn);
 static void ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn);
-static u_char *ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf,
-    size_t len);
 
 
 /*
@@ -147,270 +104,22 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->login = login;
     conn->handlers = handlers;
     conn->data = data;
+    conn->adapter.tls = (login->tls != NULL);
 
-    ngx_http_dsem_addr_set(&conn->at, addr->sockaddr, addr->socklen);
-
-    /*
-     * nginx would log every attempt; an operator needs one line per change
-     * of state, which the owner logs
-     */
-
-    conn->log = *ngx_cycle->log;
-    conn->log.handler = ngx_http_dsem_connection_log_error;
-    conn->log.data = conn;
-    conn->log.action = NULL;
-
-    if (!(conn->log.log_level & NGX_LOG_DEBUG_ALL)) {
-        conn->log.log_level = NGX_LOG_ALERT;
-    }
-
-    if (ngx_http_dsem_connection_open(conn, addr) != NGX_OK
-        || ngx_http_dsem_connection_attach(conn) != NGX_OK)
+    if (ngx_http_dsem_adapter_open(&conn->adapter, addr, conn,
+                                   ngx_http_dsem_connection_read_handler,
+                                   ngx_http_dsem_connection_write_handler)
+        != NGX_OK)
     {
-        ngx_memcpy(reason, conn->reason, NGX_HTTP_DSEM_REASON_LEN);
+        ngx_memcpy(reason, conn->adapter.reason, NGX_HTTP_DSEM_REASON_LEN);
         ngx_http_dsem_connection_close(conn);
         return NULL;
     }
 
-    ngx_http_dsem_deadline_set(&conn->deadline, conn->c->write, timeout);
+    ngx_http_dsem_deadline_set(&conn->deadline, conn->adapter.c->write,
+                               timeout);
 
     return conn;
-}
-
-
-/* a numeric address or a path: hiredis never has to resolve a name */
-
-static ngx_int_t
-ngx_http_dsem_connection_open(ngx_http_dsem_connection_t *conn,
-    ngx_addr_t *addr)
-{
-    u_char               text[NGX_SOCKADDR_STRLEN + 1];
-    size_t               len;
-    struct sockaddr_un  *saun;
-
-    if (addr->sockaddr->sa_family == AF_UNIX) {
-        saun = (struct sockaddr_un *) addr->sockaddr;
-        conn->ac = redisAsyncConnectUnix(saun->sun_path);
-
-    } else {
-        len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
-                            NGX_SOCKADDR_STRLEN, 0);
-        text[len] = '\0';
-
-        conn->ac = redisAsyncConnect((char *) text,
-                                     ngx_inet_get_port(addr->sockaddr));
-    }
-
-    if (conn->ac == NULL) {
-        ngx_http_dsem_connection_set_reason(conn, "no memory");
-        return NGX_ERROR;
-    }
-
-    if (conn->ac->err) {
-        ngx_http_dsem_connection_set_reason(conn, conn->ac->c.errstr);
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_connection_attach(ngx_http_dsem_connection_t *conn)
-{
-    ngx_connection_t   *c;
-    redisAsyncContext  *ac;
-
-    ac = conn->ac;
-
-    c = ngx_get_connection(ac->c.fd, &conn->log);
-    if (c == NULL) {
-        ngx_http_dsem_connection_set_reason(conn,
-                                         "\"worker_connections\" reached");
-        return NGX_ERROR;
-    }
-
-    conn->c = c;
-
-    c->data = conn;
-    c->log = &conn->log;
-    c->read->log = &conn->log;
-    c->write->log = &conn->log;
-    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
-    c->start_time = ngx_current_msec;
-
-    c->read->handler = ngx_http_dsem_connection_read_handler;
-    c->write->handler = ngx_http_dsem_connection_write_handler;
-
-    /* an exiting worker does not wait for a connection to be established */
-    c->write->cancelable = 1;
-
-    ac->data = conn;
-    ac->ev.data = conn;
-    ac->ev.addRead = ngx_http_dsem_connection_add_read;
-    ac->ev.addWrite = ngx_http_dsem_connection_add_write;
-    ac->ev.delWrite = ngx_http_dsem_connection_del_write;
-    ac->ev.cleanup = ngx_http_dsem_connection_cleanup;
-
-    ngx_http_dsem_guard_set(&conn->guard, ac);
-
-    if (ngx_add_event(c->read, NGX_READ_EVENT, NGX_LEVEL_EVENT) != NGX_OK
-        || ngx_add_event(c->write, NGX_WRITE_EVENT, NGX_LEVEL_EVENT)
-           != NGX_OK)
-    {
-        ngx_http_dsem_connection_set_reason(conn, "no event");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_http_dsem_connection_add_read(void *data)
-{
-    ngx_http_dsem_connection_t *conn = data;
-
-    if (!conn->c->read->active) {
-        (void) ngx_add_event(conn->c->read, NGX_READ_EVENT, NGX_LEVEL_EVENT);
-    }
-}
-
-
-/* commands of one turn of the event loop are written together at its end */
-
-static void
-ngx_http_dsem_connection_add_write(void *data)
-{
-    ngx_http_dsem_connection_t *conn = data;
-
-    ngx_event_t  *wev;
-
-    wev = conn->c->write;
-
-    if (wev->active || conn->draining) {
-        return;
-    }
-
-    if (conn->writing) {
-        (void) ngx_add_event(wev, NGX_WRITE_EVENT, NGX_LEVEL_EVENT);
-
-    } else {
-        ngx_post_event(wev, &ngx_posted_events);
-    }
-}
-
-
-static void
-ngx_http_dsem_connection_del_write(void *data)
-{
-    ngx_http_dsem_connection_t *conn = data;
-
-    if (conn->ssl && sdslen(conn->ac->c.obuf)) {
-
-        /*
-         * with TLS hiredis may leave the rest to the next read event, but a
-         * server that has only a part of a command sends nothing
-         */
-
-        ngx_http_dsem_connection_add_write(conn);
-        return;
-    }
-
-    if (conn->c->write->active && !conn->draining) {
-        (void) ngx_del_event(conn->c->write, NGX_WRITE_EVENT, 0);
-    }
-}
-
-
-/* hiredis frees the context; nginx closes the socket, which it knows */
-
-static void
-ngx_http_dsem_connection_cleanup(void *data)
-{
-    ngx_http_dsem_connection_t *conn = data;
-
-    redisContext  *rc;
-
-    rc = &conn->ac->c;
-
-    if (rc->err && conn->reason[0] == '\0') {
-        ngx_http_dsem_connection_set_cause(conn, rc);
-    }
-
-    conn->ac = NULL;
-
-    if (conn->ssl) {
-        ngx_http_dsem_tls_close(conn->ssl);
-        conn->ssl = NULL;
-    }
-
-    if (conn->c) {
-        ngx_close_connection(conn->c);
-        conn->c = NULL;
-        rc->fd = -1;
-    }
-}
-
-
-static void
-ngx_http_dsem_connection_set_cause(ngx_http_dsem_connection_t *conn,
-    redisContext *rc)
-{
-    char  text[NGX_HTTP_DSEM_REASON_LEN];
-
-    conn->protocol_error = (rc->err != REDIS_ERR_IO
-                            && rc->err != REDIS_ERR_EOF);
-
-    if (conn->guard.rejected) {
-        ngx_http_dsem_connection_set_reason(conn, "unexpected reply");
-
-    } else if (conn->ssl
-               && ngx_http_dsem_tls_failure(conn->ssl, text) == NGX_OK)
-    {
-
-        /* alerts too: a server may refuse the client after the handshake */
-
-        conn->protocol_error = 1;
-        ngx_http_dsem_reason(conn->reason, "TLS failed: %s", text);
-
-    } else if (ngx_http_dsem_connection_wants_tls(conn, rc)) {
-
-        ngx_http_dsem_reason(text, "%s (does the server use TLS?)",
-                             rc->errstr);
-        ngx_http_dsem_connection_set_reason(conn, text);
-
-    } else {
-        ngx_http_dsem_connection_set_reason(conn, rc->errstr);
-    }
-}
-
-
-/*
- * A server with TLS closes a connection that begins in plain, or sends an
- * alert, whose first byte is 0x15.
- */
-
-static ngx_uint_t
-ngx_http_dsem_connection_wants_tls(ngx_http_dsem_connection_t *conn,
-    redisContext *rc)
-{
-    if (conn->login->tls || !conn->connected || conn->replied) {
-        return 0;
-    }
-
-    return !conn->protocol_error || ngx_strstr(rc->errstr, "\"\\x15\"");
-}
-
-
-/* the text of an error says what failed only after the connect */
-
-static void
-ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
-    const char *reason)
-{
-    ngx_http_dsem_reason(conn->reason, "%s%s",
-                         conn->connected ? "" : "connect failed: ", reason);
 }
 
 
@@ -419,54 +128,25 @@ ngx_http_dsem_connection_set_reason(ngx_http_dsem_connection_t *conn,
 void
 ngx_http_dsem_connection_pairs(ngx_http_dsem_connection_t *conn)
 {
-    conn->guard.pairs = 1;
+    conn->adapter.guard.pairs = 1;
 }
 
 
 /*
- * Sends one command, which hiredis copies; it is written at the end of this
- * turn of the event loop.  NGX_ERROR: no memory, or the connection has
- * failed or is closed.
+ * Sends one command, which is copied.  NGX_ERROR: no memory, or the connection
+ * has failed or is closed.
  */
 
 ngx_int_t
 ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_resp_t *command)
 {
-    ngx_uint_t          no_memory;
-    redisCallback      *last;
-    redisAsyncContext  *ac;
-
-    ac = conn->ac;
-
-    if (ac == NULL
-        || conn->closed
-        || ngx_http_dsem_resp_end(command) != NGX_OK)
-    {
+    if (conn->closed) {
         return NGX_ERROR;
     }
 
-    last = ac->replies.tail;
-    ngx_set_errno(0);
-
-    if (redisAsyncFormattedCommand(ac, ngx_http_dsem_connection_reply, NULL,
-                                   (char *) command->data, command->len)
-        != REDIS_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    no_memory = (ac->c.flags & REDIS_SUBSCRIBED) ? ngx_errno == NGX_ENOMEM
-                                                 : ac->replies.tail == last;
-
-    if (ac->c.err || no_memory) {
-        /* for a callback, which hiredis does not always report */
-        ac->c.err = REDIS_ERR_OOM;
-        ngx_http_dsem_reason(conn->reason, "no memory");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    return ngx_http_dsem_adapter_send(&conn->adapter, command,
+                                      ngx_http_dsem_connection_reply);
 }
 
 
@@ -479,7 +159,7 @@ ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,
     ngx_int_t             rc;
     ngx_http_dsem_resp_t  command;
 
-    conn->guard.channel = *channel;
+    conn->adapter.guard.channel = *channel;
 
     ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
 
@@ -500,37 +180,40 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
 {
     ngx_int_t                    rc;
     ngx_connection_t            *c;
+    ngx_http_dsem_adapter_t     *adapter;
     ngx_http_dsem_connection_t  *conn;
 
     c = wev->data;
     conn = c->data;
+    adapter = &conn->adapter;
 
-    if (!conn->connected && wev->timedout) {
+    if (!adapter->connected && wev->timedout) {
 
         if (!ngx_http_dsem_deadline_extend(&conn->deadline, wev)) {
             ngx_http_dsem_connection_fail(conn,
-                                          conn->ssl ? NGX_HTTP_DSEM_TLS_SILENT
-                                                    : "connect timed out", 0);
+                                          adapter->ssl
+                                          ? NGX_HTTP_DSEM_TLS_SILENT
+                                          : "connect timed out", 0);
         }
 
         return;
     }
 
-    if (conn->ssl && !conn->connected) {
+    if (adapter->ssl && !adapter->connected) {
         ngx_http_dsem_connection_handshake(conn);
         return;
     }
 
-    conn->writing = 1;
+    adapter->writing = 1;
     rc = ngx_http_dsem_connection_handle(conn, redisAsyncHandleWrite);
 
     if (rc != NGX_OK) {
         return;
     }
 
-    conn->writing = 0;
+    adapter->writing = 0;
 
-    if (!conn->connected && (conn->ac->c.flags & REDIS_CONNECTED)) {
+    if (!adapter->connected && (adapter->ac->c.flags & REDIS_CONNECTED)) {
 
         if (conn->login->tls) {
             ngx_http_dsem_connection_secure(conn);
@@ -547,12 +230,15 @@ ngx_http_dsem_connection_write_handler(ngx_event_t *wev)
 static void
 ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
 {
-    char  reason[NGX_HTTP_DSEM_REASON_LEN];
+    char                      reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_http_dsem_adapter_t  *adapter;
 
-    conn->ssl = ngx_http_dsem_tls_start(conn->login->tls, conn->ac,
-                                        &conn->at.addr, reason);
+    adapter = &conn->adapter;
 
-    if (conn->ssl == NULL) {
+    adapter->ssl = ngx_http_dsem_tls_start(conn->login->tls, adapter->ac,
+                                           &adapter->at.addr, reason);
+
+    if (adapter->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
         return;
     }
@@ -572,9 +258,9 @@ ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
     ngx_int_t     rc;
     ngx_event_t  *wev;
 
-    wev = conn->c->write;
+    wev = conn->adapter.c->write;
 
-    rc = ngx_http_dsem_tls_handshake(conn->ssl, reason);
+    rc = ngx_http_dsem_tls_handshake(conn->adapter.ssl, reason);
 
     if (rc == NGX_OK) {
         ngx_http_dsem_connection_connected(conn);
@@ -583,7 +269,7 @@ ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
 
     if (rc == NGX_AGAIN) {
 
-        if (!ngx_http_dsem_tls_wants_write(conn->ssl)) {
+        if (!ngx_http_dsem_tls_wants_write(conn->adapter.ssl)) {
 
             if (wev->active) {
                 (void) ngx_del_event(wev, NGX_WRITE_EVENT, 0);
@@ -604,10 +290,11 @@ static void
 ngx_http_dsem_connection_insecure(ngx_http_dsem_connection_t *conn,
     const char *reason, ngx_uint_t protocol_error)
 {
-    ngx_http_dsem_reason(conn->reason, "TLS handshake failed: %s", reason);
-    conn->protocol_error = protocol_error;
+    ngx_http_dsem_reason(conn->adapter.reason, "TLS handshake failed: %s",
+                         reason);
+    conn->adapter.protocol_error = protocol_error;
 
-    redisAsyncFree(conn->ac);
+    redisAsyncFree(conn->adapter.ac);
 
     ngx_http_dsem_connection_failed(conn);
 }
@@ -616,11 +303,11 @@ ngx_http_dsem_connection_insecure(ngx_http_dsem_connection_t *conn,
 static void
 ngx_http_dsem_connection_connected(ngx_http_dsem_connection_t *conn)
 {
-    if (conn->c->write->timer_set) {
-        ngx_del_timer(conn->c->write);
+    if (conn->adapter.c->write->timer_set) {
+        ngx_del_timer(conn->adapter.c->write);
     }
 
-    conn->connected = 1;
+    conn->adapter.connected = 1;
 
     if (ngx_http_dsem_connection_login(conn) != NGX_OK) {
         ngx_http_dsem_connection_fail(conn, "login could not be written", 0);
@@ -709,11 +396,11 @@ ngx_http_dsem_connection_write_secret(ngx_http_dsem_connection_t *conn)
     ssize_t        n;
     redisContext  *rc;
 
-    rc = &conn->ac->c;
+    rc = &conn->adapter.ac->c;
     len = sdslen(rc->obuf);
 
-    n = conn->ssl ? ngx_http_dsem_tls_write(conn->ac)
-                  : ngx_write_fd(rc->fd, rc->obuf, len);
+    n = conn->adapter.ssl ? ngx_http_dsem_tls_write(conn->adapter.ac)
+                          : ngx_write_fd(rc->fd, rc->obuf, len);
 
     ngx_explicit_memzero(rc->obuf, len);
     sdsclear(rc->obuf);
@@ -742,7 +429,7 @@ ngx_http_dsem_connection_login_reply(ngx_http_dsem_connection_t *conn,
 
     /* a server that knows no such command repeats its arguments */
 
-    ngx_http_dsem_connection_set_reason(conn,
+    ngx_http_dsem_adapter_reason(&conn->adapter,
         (auth && ngx_strncmp(reply->str, "ERR unknown command",
                              sizeof("ERR unknown command") - 1) == 0)
         ? "ERR unknown command 'AUTH'" : reply->str);
@@ -766,21 +453,21 @@ ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
      * refused for a connected one.
      */
 
-    if (conn->ssl && !conn->connected) {
+    if (conn->adapter.ssl && !conn->adapter.connected) {
         ngx_http_dsem_connection_handshake(conn);
         return;
     }
 
     /* with TLS too: hiredis has room for all of a record */
 
-    if (!conn->connected
+    if (!conn->adapter.connected
         || ngx_http_dsem_connection_handle(conn, redisAsyncHandleRead)
            != NGX_OK)
     {
         return;
     }
 
-    reader = conn->ac->c.reader;
+    reader = conn->adapter.ac->c.reader;
 
     if (reader->len - reader->pos > NGX_HTTP_DSEM_MAX_UNPARSED) {
         ngx_http_dsem_connection_fail(conn, "reply too long", 1);
@@ -792,10 +479,10 @@ ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
 
 static ngx_int_t
 ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
-    ngx_http_dsem_connection_event_pt handle)
+    ngx_http_dsem_adapter_event_pt handle)
 {
     conn->busy = 1;
-    ngx_http_dsem_connection_call(conn, handle);
+    ngx_http_dsem_adapter_call(&conn->adapter, handle);
     conn->busy = 0;
 
     if (conn->closed) {
@@ -803,39 +490,19 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
         return NGX_DONE;
     }
 
-    if (conn->ac == NULL) {
+    if (conn->adapter.ac == NULL) {
         ngx_http_dsem_connection_failed(conn);
         return NGX_DONE;
     }
 
     if (conn->refused) {
-        conn->protocol_error = 1;
-        redisAsyncFree(conn->ac);
+        conn->adapter.protocol_error = 1;
+        redisAsyncFree(conn->adapter.ac);
         ngx_http_dsem_connection_failed(conn);
         return NGX_DONE;
     }
 
     return NGX_OK;
-}
-
-
-static void
-ngx_http_dsem_connection_call(ngx_http_dsem_connection_t *conn,
-    ngx_http_dsem_connection_event_pt handle)
-{
-    ngx_uint_t  tls;
-
-    tls = (conn->ssl != NULL);
-
-    if (tls) {
-        ngx_http_dsem_tls_clear();
-    }
-
-    handle(conn->ac);
-
-    if (tls) {
-        ngx_http_dsem_tls_clear();
-    }
 }
 
 
@@ -854,14 +521,14 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
         return;
     }
 
-    conn->replied = 1;
+    conn->adapter.replied = 1;
 
     if (conn->nlogins) {
         ngx_http_dsem_connection_login_reply(conn, reply);
         return;
     }
 
-    if (conn->draining) {
+    if (conn->adapter.draining) {
         conn->error_reply = (reply->type == REDIS_REPLY_ERROR);
         return;
     }
@@ -874,10 +541,10 @@ static void
 ngx_http_dsem_connection_fail(ngx_http_dsem_connection_t *conn,
     const char *reason, ngx_uint_t protocol_error)
 {
-    ngx_http_dsem_reason(conn->reason, "%s", reason);
-    conn->protocol_error = protocol_error;
+    ngx_http_dsem_reason(conn->adapter.reason, "%s", reason);
+    conn->adapter.protocol_error = protocol_error;
 
-    redisAsyncFree(conn->ac);
+    redisAsyncFree(conn->adapter.ac);
 
     ngx_http_dsem_connection_failed(conn);
 }
@@ -887,7 +554,8 @@ static void
 ngx_http_dsem_connection_failed(ngx_http_dsem_connection_t *conn)
 {
     conn->busy = 1;
-    conn->handlers->failed(conn->data, conn->reason, conn->protocol_error);
+    conn->handlers->failed(conn->data, conn->adapter.reason,
+                           conn->adapter.protocol_error);
     conn->busy = 0;
 
     if (conn->closed) {
@@ -903,9 +571,9 @@ ngx_http_dsem_connection_close(ngx_http_dsem_connection_t *conn)
 {
     conn->closed = 1;
 
-    if (conn->ac) {
+    if (conn->adapter.ac) {
         /* inside a callback hiredis does it when that has returned */
-        redisAsyncFree(conn->ac);
+        redisAsyncFree(conn->adapter.ac);
     }
 
     if (!conn->busy) {
@@ -917,72 +585,35 @@ ngx_http_dsem_connection_close(ngx_http_dsem_connection_t *conn)
 static void
 ngx_http_dsem_connection_free(ngx_http_dsem_connection_t *conn)
 {
-    ngx_http_dsem_guard_free(&conn->guard);
+    ngx_http_dsem_guard_free(&conn->adapter.guard);
     ngx_free(conn);
 }
 
 
 /*
- * Writes unsent commands and reads until all replies have come, or nothing
- * has come at the time "end", in ms; it may be called again.  For an exiting
- * process, which has no event loop any more.
- * Reading matters: a socket closed with bytes unread is reset, and Redis may
- * then not see the last command.  NGX_OK: all have come, and the last one
- * is no error.
+ * For an exiting process: all commands are written and all replies awaited
+ * until the time "end", in ms; it may be called again.  NGX_OK: all have come,
+ * and the last one is no error.
  */
 
 ngx_int_t
 ngx_http_dsem_connection_drain(ngx_http_dsem_connection_t *conn,
     ngx_msec_t end)
 {
-    int                 n;
-    struct pollfd       pfd;
-    ngx_msec_int_t      left;
-    redisAsyncContext  *ac;
+    ngx_http_dsem_adapter_t  *adapter;
 
-    ac = conn->ac;
+    adapter = &conn->adapter;
 
-    if (ac == NULL || conn->closed || !conn->connected) {
+    if (adapter->ac == NULL || conn->closed || !adapter->connected) {
         return NGX_ERROR;
     }
 
-    conn->draining = 1;
-
-    pfd.fd = ac->c.fd;
-
-    while (conn->ac && ac->replies.head) {
-
-        pfd.events = sdslen(ac->c.obuf) ? POLLOUT : POLLIN;
-
-        ngx_time_update();
-        left = end - ngx_current_msec;
-
-        n = poll(&pfd, 1, (int) ngx_max(left, 0));
-
-        if (n == -1 && ngx_errno == NGX_EINTR && !ngx_terminate) {
-            continue;
-        }
-
-        if (n != 1) {
-            return NGX_ERROR;
-        }
-
-        ngx_http_dsem_connection_call(conn, pfd.events == POLLOUT
-                                            ? redisAsyncHandleWrite
-                                            : redisAsyncHandleRead);
+    if (ngx_http_dsem_adapter_drain(adapter, end) != NGX_OK
+        || conn->refused
+        || conn->error_reply)
+    {
+        return NGX_ERROR;
     }
 
-    return (conn->ac == NULL || conn->refused || conn->error_reply)
-           ? NGX_ERROR : NGX_OK;
-}
-
-
-static u_char *
-ngx_http_dsem_connection_log_error(ngx_log_t *log, u_char *buf, size_t len)
-{
-    ngx_http_dsem_connection_t  *conn;
-
-    conn = log->data;
-
-    return ngx_snprintf(buf, len, ", dsem redis: %V", &conn->at.addr.name);
+    return NGX_OK;
 }

@@ -9,8 +9,8 @@
  * Nothing is ever sent twice: commands that a lost connection, or a missing
  * script, leaves open are settled by the session, which says hello again.
  *
- * Called by: handshake; declare and sync, to make calls.  Knows neither the
- * rules of sessions nor permits.
+ * Called by: the rooms of session; fleet and semaphore, to make calls.  Knows
+ * neither the rules of sessions nor permits.
  */
 
 

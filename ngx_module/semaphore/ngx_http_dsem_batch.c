@@ -18,7 +18,9 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_batch.h"
 #include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_sync.h"
+#include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_waiting.h"
 
 
@@ -134,7 +136,8 @@ ngx_http_dsem_batch_quiet(ngx_http_dsem_account_t *account)
 static ngx_uint_t
 ngx_http_dsem_batch_room(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t                in_use, limit;
+    int64_t                  in_use;
+    ngx_int_t                limit;
     ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
 

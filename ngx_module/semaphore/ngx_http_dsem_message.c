@@ -79,12 +79,12 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
     }
 
     if (ngx_http_dsem_text_is(&verb, "recovered")) {
-        ngx_http_dsem_handshake_recovered(session);
+        ngx_http_dsem_session_recovered(session);
         return;
     }
 
     if (ngx_http_dsem_text_is(&verb, "sessions")) {
-        ngx_http_dsem_handshake_sessions(session,
+        ngx_http_dsem_session_registered(session,
                                          ngx_http_dsem_message_number(&rest));
         return;
     }
@@ -157,7 +157,10 @@ ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
 }
 
 
-/* "<in use> <limit> <ticket> ...": tickets may be gone */
+/*
+ * "<in use> <limit> <ticket> ...": tickets may be gone.  Redis does not know
+ * one that was not sent, nor counts its permits.
+ */
 
 static void
 ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
@@ -178,6 +181,7 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
         ticket = ngx_http_dsem_waiting_find(number);
 
         if (ticket
+            && ticket->state != NGX_HTTP_DSEM_TICKET_NEW
             && ticket->account->session == session
             && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
         {
@@ -297,7 +301,11 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
                                         ngx_crc32_short(name->data,
                                                         name->len));
 
-    if (literal == NULL || limit < 0 || node.len == 0) {
+    if (literal == NULL
+        || limit < 0
+        || limit > NGX_HTTP_DSEM_MAX_LIMIT
+        || node.len == 0)
+    {
         return;
     }
 

@@ -17,6 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_order.h"
@@ -523,8 +524,7 @@ ngx_http_dsem_order_remove_next(ngx_http_dsem_order_task_t *task)
             return;
         }
 
-        if (ngx_http_dsem_handshake_remove(task->session, &task->name,
-                                     task->force,
+        if (ngx_http_dsem_bye_remove(task->session, &task->name, task->force,
                                      ngx_http_dsem_order_remove_handler, task)
             == NGX_OK)
         {

@@ -1,6 +1,6 @@
 
 /*
- * Sync: all that an account sends to Redis in one turn, and the reply.
+ * Sync: all that an account sends to Redis in one turn.
  */
 
 
@@ -12,13 +12,11 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_sync_reply.h"
 
 
 /* arguments of a part beside those of its asks */
 #define NGX_HTTP_DSEM_SYNC_PART_ARGS  2
-
-
-typedef struct ngx_http_dsem_sync_s  ngx_http_dsem_sync_t;
 
 
 ngx_int_t ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account);
@@ -26,9 +24,6 @@ ngx_int_t ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks);
 ngx_http_dsem_sync_t *ngx_http_dsem_sync_part(
     ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
-ngx_int_t ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_reply_t *rest);
-void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_SYNC_H_INCLUDED_ */

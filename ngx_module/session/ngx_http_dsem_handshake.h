@@ -1,6 +1,6 @@
 
 /*
- * The handshake: hello, declare, declared; then the beat, and the bye.
+ * The handshake: hello, declare, declared.
  */
 
 
@@ -13,34 +13,29 @@
 #include "ngx_http_dsem_session.h"
 
 
-/* what became of a session that was to be removed, as lua/bye.lua replies */
-typedef enum {
-    NGX_HTTP_DSEM_REMOVED_UNKNOWN = 0,
-    NGX_HTTP_DSEM_REMOVED,
-    NGX_HTTP_DSEM_REMOVED_NOT
-} ngx_http_dsem_removed_e;
+/* a hello, declared or beat that is sent */
+typedef struct {
+    ngx_http_dsem_session_t  *session;
+    uint64_t                  epoch;
+    uint64_t                  sent;        /* ms, monotonic */
+} ngx_http_dsem_handshake_call_t;
 
 
-ngx_int_t ngx_http_dsem_handshake_create(ngx_http_dsem_session_t *session,
-    ngx_http_dsem_session_settings_t *settings,
-    ngx_http_dsem_session_handlers_t *handlers);
-void ngx_http_dsem_handshake_destroy(ngx_http_dsem_session_t *session);
 ngx_int_t ngx_http_dsem_handshake_start(ngx_http_dsem_session_t *session);
-ngx_int_t ngx_http_dsem_handshake_exit(ngx_http_dsem_session_t *session);
-ngx_int_t ngx_http_dsem_handshake_drain(ngx_http_dsem_session_t *session,
-    ngx_msec_t end);
-ngx_int_t ngx_http_dsem_handshake_remove(ngx_http_dsem_session_t *session,
-    ngx_str_t *name, ngx_uint_t force, ngx_http_dsem_reply_pt handler,
-    void *data);
+void ngx_http_dsem_handshake_begin(void *data);
+void ngx_http_dsem_handshake_down(void *data);
 void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
     const char *reason, ngx_uint_t verify);
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
     ngx_http_dsem_reply_t *reply);
-void ngx_http_dsem_handshake_recovering(ngx_http_dsem_session_t *session,
-    ngx_msec_t left);
-void ngx_http_dsem_handshake_recovered(ngx_http_dsem_session_t *session);
-void ngx_http_dsem_handshake_sessions(ngx_http_dsem_session_t *session,
-    int64_t n);
+void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
+    uint64_t sent, ngx_uint_t fleet);
+
+ngx_int_t ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_reply_pt handler);
+ngx_uint_t ngx_http_dsem_handshake_expected(
+    ngx_http_dsem_handshake_call_t *call, ngx_http_dsem_reply_t *reply,
+    ngx_uint_t nvalues);
 
 
 #endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

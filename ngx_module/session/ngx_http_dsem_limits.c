@@ -12,8 +12,8 @@
  * has shown last, and logs a lower limit of another node, once per node and
  * change.
  *
- * Called by: session (life), handshake (hello, beat), account (look-up), sync
- * (replies), message.  The order of arguments is that of
+ * Called by: session (life), handshake (hello), beat, account (look-up),
+ * sync (flags, replies), message.  The order of arguments is that of
  * lua/configure.lua.
  */
 

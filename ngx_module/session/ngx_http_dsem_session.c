@@ -8,7 +8,8 @@
  * processes apart, as containers share the first and a copied machine the
  * second.
  *
- * Called by: handshake, which changes it; the floors above, which read it.
+ * Called by: shards (life), handshake and beat, which change it; the floors
+ * above, which read it.
  */
 
 
@@ -22,6 +23,9 @@
 
 /* ms; an exiting worker waits so long for its session to be ready */
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
+
+/* ms between two beats while Redis recovers, at most */
+#define NGX_HTTP_DSEM_RECOVERY_BEAT  200
 
 
 static ngx_http_dsem_condition_e ngx_http_dsem_session_condition(
@@ -227,6 +231,83 @@ ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session)
     return !ngx_exiting
            && session->configuration >= ngx_http_dsem_zone_newest(
                                                                session->zone);
+}
+
+
+/* Redis has replied that it grants nothing for so many ms at most */
+
+void
+ngx_http_dsem_session_recovering(ngx_http_dsem_session_t *session,
+    ngx_msec_t left)
+{
+    ngx_msec_t  interval;
+
+    ngx_http_dsem_session_set_recovery(session, left);
+
+    interval = ngx_http_dsem_session_interval(session);
+
+    if (session->beat.timer_set
+        && (ngx_msec_int_t) (session->beat.timer.key - ngx_current_msec)
+           > (ngx_msec_int_t) interval)
+    {
+        ngx_add_timer(&session->beat, interval);
+    }
+}
+
+
+/* a message: no session is missing any more */
+
+void
+ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
+{
+    session->recovery = 0;
+
+    ngx_http_dsem_session_note(session);
+    session->handlers->recovered(session);
+}
+
+
+/*
+ * A message: so many sessions are registered now.  A wrong number costs time
+ * after a loss of state, a lease at most.
+ */
+
+void
+ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session, int64_t n)
+{
+    if (session->registered && n > (int64_t) session->registered) {
+        session->registered = (ngx_uint_t) n;
+    }
+}
+
+
+/* as the reply to a command says; 0: Redis grants permits */
+
+void
+ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,
+    ngx_msec_t left)
+{
+    if (session->recovery && left == 0) {
+        ngx_http_dsem_session_recovered(session);
+    }
+
+    session->recovery = left;
+
+    ngx_http_dsem_session_note(session);
+}
+
+
+/* ms between two beats */
+
+ngx_msec_t
+ngx_http_dsem_session_interval(ngx_http_dsem_session_t *session)
+{
+    ngx_msec_t  heartbeat;
+
+    heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
+
+    return session->recovery ? ngx_min(heartbeat, NGX_HTTP_DSEM_RECOVERY_BEAT)
+                             : heartbeat;
 }
 
 

@@ -157,6 +157,15 @@ ngx_uint_t ngx_http_dsem_session_unavailable(
 ngx_uint_t ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
 
+void ngx_http_dsem_session_recovering(ngx_http_dsem_session_t *session,
+    ngx_msec_t left);
+void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session,
+    int64_t n);
+void ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,
+    ngx_msec_t left);
+ngx_msec_t ngx_http_dsem_session_interval(ngx_http_dsem_session_t *session);
+
 void ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_int_t excess);

@@ -21,6 +21,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_beat.h"
+#include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_shards.h"
 
@@ -28,6 +30,9 @@
 /* ms; for the replies to the byes of an exiting worker, to all of them */
 #define NGX_HTTP_DSEM_BYE_TIMEOUT       2000
 #define NGX_HTTP_DSEM_BYE_FAST_TIMEOUT  150
+
+/* ms, the longest pause between two attempts to connect */
+#define NGX_HTTP_DSEM_MAX_BACKOFF       750
 
 
 typedef struct {
@@ -37,10 +42,15 @@ typedef struct {
 } ngx_http_dsem_shards_t;
 
 
+static ngx_int_t ngx_http_dsem_shards_create(
+    ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers);
 static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
 static void ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
     ngx_msec_t now);
+static void ngx_http_dsem_shards_destroy(ngx_http_dsem_session_t *session);
 
 
 static ngx_http_dsem_shards_t  ngx_http_dsem_shards;
@@ -66,7 +76,7 @@ ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
         session = &shards->sessions[i];
         session->shard = i;
 
-        if (ngx_http_dsem_handshake_create(session, settings, handlers)
+        if (ngx_http_dsem_shards_create(session, settings, handlers)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -86,6 +96,52 @@ ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
         shards->visit.cancelable = 1;
 
         ngx_add_timer(&shards->visit, 1);
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * The session is all zero but for its shard; settings are copied.
+ * NGX_ERROR: no memory; nothing is left behind.
+ */
+
+static ngx_int_t
+ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_session_settings_t *settings,
+    ngx_http_dsem_session_handlers_t *handlers)
+{
+    ngx_http_dsem_redis_settings_t  redis;
+
+    if (ngx_http_dsem_session_create(session, settings, handlers) != NGX_OK) {
+        ngx_http_dsem_session_free(session);
+        return NGX_ERROR;
+    }
+
+    session->beat.handler = ngx_http_dsem_beat_timer;
+    session->beat.data = session;
+    session->beat.log = ngx_cycle->log;
+    session->beat.cancelable = 1;
+
+    redis = settings->redis;
+    redis.backoff = ngx_min(settings->lease / 6, NGX_HTTP_DSEM_MAX_BACKOFF);
+    redis.heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
+
+    session->redis_handlers.up = ngx_http_dsem_handshake_begin;
+    session->redis_handlers.down = ngx_http_dsem_handshake_down;
+    session->redis_handlers.unavailable = handlers->unavailable;
+    session->redis_handlers.heard = handlers->heard;
+    session->redis_handlers.message = handlers->message;
+
+    session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
+                                                session->shard,
+                                                &session->identity,
+                                                &session->redis_handlers,
+                                                session);
+    if (session->redis == NULL) {
+        ngx_http_dsem_session_free(session);
+        return NGX_ERROR;
     }
 
     return NGX_OK;
@@ -147,10 +203,10 @@ ngx_http_dsem_shards_stop(void)
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        session->leaving = (ngx_http_dsem_handshake_exit(session) == NGX_OK);
+        session->leaving = (ngx_http_dsem_bye_exit(session) == NGX_OK);
 
         if (session->leaving
-            && ngx_http_dsem_handshake_drain(session, now) == NGX_OK)
+            && ngx_http_dsem_bye_drain(session, now) == NGX_OK)
         {
             session->leaving = 0;
         }
@@ -164,7 +220,7 @@ ngx_http_dsem_shards_stop(void)
             ngx_http_dsem_shards_drain(session, now);
         }
 
-        ngx_http_dsem_handshake_destroy(session);
+        ngx_http_dsem_shards_destroy(session);
     }
 
     if (ngx_http_dsem_shards.visit.timer_set) {
@@ -185,13 +241,28 @@ ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session, ngx_msec_t now)
     drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
                     : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
 
-    if (ngx_http_dsem_handshake_drain(session, now + drain) != NGX_OK
+    if (ngx_http_dsem_bye_drain(session, now + drain) != NGX_OK
         && counted)
     {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: exiting without a reply from redis, permits "
                       "are released when the lease expires");
     }
+}
+
+
+static void
+ngx_http_dsem_shards_destroy(ngx_http_dsem_session_t *session)
+{
+    if (session->redis) {
+        ngx_http_dsem_redis_destroy(session->redis);
+    }
+
+    if (session->beat.timer_set) {
+        ngx_del_timer(&session->beat);
+    }
+
+    ngx_http_dsem_session_free(session);
 }
 
 

@@ -120,6 +120,7 @@ EOF_CONF
 
 # a refused request is not queued for its error page
 
+eventually { $node->get('/refused')->status == 200 } 'connected';
 my $holder = $node->begin('/refused?hang=1');
 eventually { $up->now == 1 } 'limit reached';
 my $late = $node->get('/refused');

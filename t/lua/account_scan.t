@@ -77,4 +77,16 @@ my $calls = $scripts->calls(sub {
 is $calls->{hscan}, 1, 'few accounts: one call';
 is $state->figures('old')->{seen}, $scripts->meta('ended'), 'all looked at';
 
+# a cursor of a state that was lost, and no account at all
+my $key = $state->semaphore_key('api');
+for my $what ('cursor', 'account') {
+    $state->set_figure('api', seen => $scripts->meta('ended') + 1);
+    $scripts->redis->cmd('HSET', $key, scan => '5 ' . 2 ** 49);
+    $scripts->redis->cmd('HDEL', $key, keys %{ $state->accounts('api') })
+        if $what eq 'account';
+    is $one->sync('api', limit => 3)->{status}, 'ok', "$what: scanned";
+    is $state->figures('api')->{seen}, $scripts->meta('ended'),
+        "$what: all looked at";
+}
+
 $scripts->done;

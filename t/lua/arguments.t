@@ -21,7 +21,7 @@ $one->ask('api', 1, limit => 2);
 $two->ask('api', 2, limit => 2);
 $one->ask('api', 3, limit => 2);
 
-my ($gen, $big) = ($one->gen, 2 ** 53 + 2);
+my ($gen, $big) = ($one->gen, '9007199254740994');
 my @who = ($one->name, 1, 77);
 my %argv = (
     hello => [ $one->name, 2, 77, $gen, 5, 5000, 2, 9, 'a1' ],
@@ -57,8 +57,7 @@ my %bad = (
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],
     declare => [ \@session, \@positive, (\@count) x 4, [ $big, -1, 3 ],
-        (\@positive) x 2, [ $big, -$big ], \@count,
-        (\@positive) x 2, [ $big, -$big ], \@count ],
+        map { (\@positive) x 2, [ $big, "-$big" ], [ $big, -1, 2 ] } 1, 2 ],
     sync => [ \@session,
         [ words("1 77 $gen 3 1 1 1 2 1", \@positive, (\@count) x 3,
             [ $big, -1, 16 ], \@count, ([ $big, -1, 9 ]) x 3) ], undef,
@@ -150,6 +149,23 @@ for (
     like $@, qr/DSEM $what (?:is|are) not/, "$script: $what refused";
 }
 
+# fewer keys, and no name
+eval { $scripts->run('inspect', [ ($scripts->keys_of('inspect'))[0, 1] ],
+    @{ $argv{inspect} }[0 .. 4]) };
+like $@, qr/DSEM keys are not/, 'inspect: too few keys refused';
+my @sync = ('sync', [ $scripts->keys_of('sync', 'api') ], $one->name,
+    "1 77 $gen 3 1 0 0 1 0");
+ok !eval { $scripts->run(@sync) }, 'sync: no name refused';
+
+# an acquire that is no part of a longer call
+for my $ask (undef, '', '0 1 0 9', '6 0 0 9', '6 1 8 9', '6 1 9 9', '6 1 -9 9',
+    '6 1 0', '1' x 17 . ' 1 0 9')
+{
+    eval { $scripts->run(@sync, 'api', $ask // ()) };
+    like $@, qr/DSEM argument 4 is not/, "sync: '" . ($ask // 'none')
+        . "' refused";
+}
+
 is $scripts->dump, $before, 'nothing written';
 
 # valid arguments would have written
@@ -160,5 +176,9 @@ for my $script (qw/inspect names order beat bye configure declare declared syncs
     ok eval { $scripts->run($script, \@keys, @{ $argv{$script} }) },
         "$script: good ones accepted";
 }
+
+# the largest ticket
+is $scripts->session('three')->enter->ask('web', '4503599627370496'),
+    'granted', '16 digits granted';
 
 $scripts->done;

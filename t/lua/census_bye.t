@@ -49,4 +49,12 @@ $one->enter(%one);
 $one->bye($scripts->session('unseen'));
 is $one->ask('api', 1), 'recovering', 'unseen session not counted';
 
+# the last session of all
+$scripts->redis->cmd('FLUSHALL');
+($one, %one) = old('five', 1);
+$one->hello(%one);
+ok $scripts->state->recovering, 'only session missing';
+$one->bye;
+ok !$scripts->state->recovering, 'its bye ends recovery';
+
 $scripts->done;

@@ -52,6 +52,24 @@ is $between->ask('api', 1), 'recovering', 'one in between replaces no other';
 $scripts->pass(5000, $between, @old);
 is $between->ask('api', 1), 'granted', 'one lease at most';
 
+# a third loss, and one after which the census does not know who was counted
+for my $lost ('state', 'census') {
+    $scripts->redis->cmd('FLUSHALL');
+    my $one = old("$lost-one", 2);
+    my $last = $scripts->session("$lost-new")->enter(gen => 99, told => 0);
+    if ($lost eq 'state') {
+        $last->enter(restarted => 1) for 1, 2;
+    } else {
+        $scripts->redis->cmd('DEL', $scripts->state->census_key);
+        $last = $one;
+        $last->enter(restarted => 1, told => 2);
+    }
+    old("$lost-$_", 2) for 1, 2;
+    is $last->ask('api', 1), 'recovering', "$lost lost: decides nothing";
+    $scripts->pass(5000, $last);
+    is $last->ask('api', 1), 'granted', "$lost lost: one lease at most";
+}
+
 # after the end the number is that of the live sessions
 $scripts->redis->cmd('FLUSHALL');
 @old = map { old($_, 2) } qw/one two/;

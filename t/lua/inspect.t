@@ -53,9 +53,9 @@ is_deeply $reply->{semaphores}, [
 ], 'figures and accounts';
 
 # silent, expired, removed
-$scripts->pass(2500, $one);
+$scripts->pass(3000, $one);
 is_deeply inspect('api')->{accounts}{ $two->name },
-    account(1, 2, lease => 2500, heard => 0), 'silent session';
+    account(1, 2, lease => 2000, heard => 0), 'silent session';
 $scripts->advance(2500);
 is_deeply [ map { $_->{live}, $_->{recovery} } $one->inspect([])->{shard} ],
     [ 1, 0 ], 'expired sessions not counted';
@@ -105,6 +105,16 @@ is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ] ],
 $redis->cmd('HSET', $state->key, 'config:a30', '0 1 1 two');
 is_deeply inspect('api', $two)->{asks}, [], 'one to be withdrawn left out';
 $redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two');
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 ' . 'x' x 256);
+is_deeply inspect('api', $two)->{asks}, [], 'foreign node left out';
+$redis->cmd('HDEL', $state->key, 'config:a30');
+is_deeply inspect('api', $two)->{asks}, [], 'unknown one left out';
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two');
+my $limits = $state->shard('limit:api');
+$redis->cmd('HSET', $state->key, 'limit:api', "x;$limits;x a30");
+is_deeply inspect('api', $two)->{asks}, [ [ 10, 'three' ], [ 30, 'two' ] ],
+    'foreign limits left out';
+$redis->cmd('HSET', $state->key, 'limit:api', $limits);
 my @more = map { $scripts->session("n$_")
     ->configured("c$_", { api => 40 + $_ / 2 % 4 }) } 1 .. 12;
 is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ], [ 40, 'n1' ],
@@ -150,10 +160,10 @@ sub inspect {
     return whole(($session // $one)->inspect([ $name ])->{semaphores}[0]);
 }
 
-# leases in tenths of a second: some ms pass while a test runs
+# leases in seconds: some time passes while a test runs
 sub whole {
     my ($of) = @_;
-    $_->{lease} = 100 * int(($_->{lease} + 99) / 100)
+    $_->{lease} = 1000 * int(($_->{lease} + 999) / 1000)
         for values %{ $of->{accounts} };
     return $of;
 }

@@ -68,6 +68,10 @@ is $two->beat('api 1')->{status}, 'ok', 'foreign key: beat goes on';
 is $redis->cmd('TYPE', $state->idle_key), 'hash', 'foreign key replaced';
 $redis->cmd('HSET', $state->idle_key, $two->name . ' api', 'x');
 is idle('api'), '0 0', 'foreign value';
+$redis->cmd('HSET', $state->idle_key, $two->name, 'x');
+$two->beat('api 1');
+is $redis->cmd('HGET', $state->idle_key, $two->name), 'api 1',
+    'foreign list replaced';
 for my $text ('nan', '-5', '', '9' x 400, 'x', 9e15) {
     $scripts->meta(watched => $text);
     is $two->beat('api 1')->{wanted}, 0, "watched '" . substr($text, 0, 9)

@@ -55,6 +55,12 @@ for my $name (sort keys %state) {
     is $one->ask('api', 1), 'granted', "$name: permits granted";
 }
 
+# no layout at all
+$redis->cmd('FLUSHALL');
+$redis->cmd('HSET', $key, '.', 'x');
+is $scripts->session('one')->hello(gen => 0)->{status}, 'ok',
+    'unreadable head replaced';
+
 # a semaphore of the first edition that is left over is not counted
 $redis->cmd('FLUSHALL');
 my $one = $scripts->session('one')->enter;

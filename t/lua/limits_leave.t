@@ -39,6 +39,14 @@ $scripts->pass(2000, $two);
 is in_force(), 20, 'lease expired';
 is_deeply [ fields() ], \@fields, 'nothing left of it';
 
+# two at once
+my @both = map { $scripts->session("both$_")->configured($_, { api => $_ }) }
+    10, 11;
+is in_force(), 10, 'the lower one of two';
+$scripts->pass(6000, $two);
+is in_force(), 20, 'both leases expired';
+is_deeply [ fields() ], \@fields, 'nothing left of both';
+
 # a worker that exits is there, but does not count
 my $exits = $scripts->session('exits')->configured('10', { api => 10 });
 is $exits->configure('-')->{status}, 'ok', 'leaves its configuration';
@@ -61,7 +69,17 @@ $two->beat;
 is in_force(), 20, 'replaced by another configuration';
 $again->hello(config => '-');
 $two->beat;
-is_deeply [ fields() ], [ sort @fields ], 'nothing left of both';
+is_deeply [ fields() ], [ sort @fields ], 'nothing left of either';
+
+# it comes back before its limits are withdrawn
+$again = $scripts->session('again')->configured('10', { api => 10 });
+$again->hello(config => '-');
+$again->hello(config => '10');
+$again->declared;
+$two->beat;
+is in_force(), 10, 'configuration came back';
+$again->bye;
+is in_force(), 20, 'and left again';
 
 # unknown sessions
 my $none = $scripts->session('none');

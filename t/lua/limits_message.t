@@ -45,6 +45,12 @@ $scripts->session("crowd$_")->configured('20', { api => 20 }) for 1 .. 250;
 $scripts->session('last')->configured('7', { api => 7 });
 is_deeply [ told(1) ], [ 'limit api 1 7 last' ], 'one of many found';
 
+# where sixteen of the same node ask for it, no more are looked at
+$scripts->session('one')->configured(sprintf('b%x', $_), { api => 6 })
+    for 0 .. 15;
+$scripts->session('hidden')->configured('b10', { api => 6 });
+is_deeply [ told(1) ], [], 'sixteen looked at';
+
 $scripts->done;
 
 sub told {

@@ -59,6 +59,15 @@ $four->state_limits('10', \%limits, 1);
 is in_force($_, 9), 3, "$_ stated again" for qw/n10 n18 n29/;
 is $scripts->session('five')->hello(config => '10')->{unknown}, 0, 'complete';
 
+# a name that two parts have
+my $twice = $scripts->session('twice');
+$twice->hello(config => '22');
+is $twice->configure('22', $_, 2, n1 => 3)->{status}, 'ok', "name in part $_"
+    for 0, 1;
+is_deeply [ $scripts->state->limits('n1') ], [ [ 3, '22' ] ], 'counted once';
+$twice->bye;
+is in_force('n1', 9), 9, 'both withdrawn';
+
 # a large one
 my $large = $scripts->session('large');
 %limits = map { (sprintf('name%05d', $_) => $_) } 1 .. 1000;

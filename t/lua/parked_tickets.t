@@ -79,6 +79,53 @@ is scalar(grep { /^parked:/ }
     @{ $scripts->redis->cmd('HKEYS', $state->semaphore_key('removed')) }), 0,
     'no list left';
 
+# more than one call takes out, by the log and by a scan
+for my $name (qw/log scan/) {
+    $silent = $scripts->session($name)->enter;
+    $one->ask($name, 1);
+    $silent->sync($name, ask => [ map { [$_, 1, 0, 999] } 1 .. 130 ]);
+    $scripts->pass(3000, $one);
+    $one->ask($name, 2, queue => 999);
+    $one->sync_all($name, 5, release => 1);
+    is $state->figure($name, 'parked'), 130, "$name: all parked";
+    $one->bye($silent);
+    $state->set_figure($name, seen => $state->shard('ended') + 1)
+        if $name eq 'scan';
+    is $one->sync($name)->{more}, 1, "$name: some left";
+    $one->sync_all($name, 9);
+    is_deeply [ $scripts->queue($name) ], [], "$name: all removed";
+    is $state->counts($name), '1 0', "$name: none counted";
+}
+
+# more than one call brings back
+$silent = $scripts->session('many')->enter;
+$one->ask('many', 1);
+$silent->sync('many', ask => [ map { [$_, 1, 0, 999] } 1 .. 130 ]);
+$scripts->pass(3000, $one);
+$one->ask('many', 2, queue => 999);
+$one->sync_all('many', 5, release => 1);
+$silent->sync('many', cancel => [ [1] ]);
+my $parked = grep { $_ > 5e14 } values %{ $state->places('many') };
+cmp_ok $parked, '>', 0, 'some still parked';
+is $state->figure('many', 'parked'), $parked, 'without the cancelled one';
+
+# the lists are lost: tickets stay behind all others, and leave as others do
+$silent = parked('unlisted');
+my @list = grep { /^parked:/ }
+    @{ $scripts->redis->cmd('HKEYS', $state->semaphore_key('unlisted')) };
+$scripts->redis->cmd('HDEL', $state->semaphore_key('unlisted'), @list);
+is_deeply $silent->sync('unlisted', check => [ [1] ])->{checked}, { 1 => 1 },
+    'not listed: still queued';
+is_deeply $silent->sync('unlisted', cancel => [ [1], [2] ])->{account},
+    [ 0, 0 ], 'not listed: cancelled';
+is $state->figure('unlisted', 'parked'), 0, 'not listed: none counted';
+$silent = parked('unlisted2');
+$scripts->redis->cmd('HDEL', $state->semaphore_key('unlisted2'),
+    'parked:' . $silent->name . ':1');
+$one->bye($silent);
+$one->sync_all('unlisted2', 5);
+is $state->counts('unlisted2'), '1 0', 'not listed: none counted of the dead';
+
 # a walk that reaches parked tickets ends there
 $silent = parked('reached');
 my %places = %{ $state->places('reached') };

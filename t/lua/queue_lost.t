@@ -47,6 +47,14 @@ is $one->ask('api', 5), 'queued', 'new ticket behind';
 is $one->sync('api', release => 1)->{waiting}, 1, 'head served';
 is_deeply $two->sync('api')->{account}, [ 1, 0 ], 'waiting ticket served';
 
+# its ticket only
+$one->ask('ticket', 1);
+$two->ask('ticket', 2);
+$scripts->redis->cmd('ZREM', $scripts->state->queue_key('ticket'),
+    $scripts->queue('ticket'));
+is $one->sync('ticket', release => 1)->{status}, 'ok', 'lost ticket not served';
+is $two->sync('ticket', check => [ [2] ])->{checked}{2}, 0, 'and not found';
+
 # no waiting ticket: no queue, nothing lost
 is $one->sync('api', cancel => [ [5] ])->{waiting}, 0, 'no ticket waiting';
 is $two->sync('api')->{status}, 'ok', 'missing empty queue accepted';
@@ -75,5 +83,20 @@ $scripts->state->delete_queue('api');
 $one->hello;
 is $one->declare('api', held => 1)->{status}, 'resync', 'loss noticed';
 isnt $scripts->meta('gen'), $gen, 'new generation';
+
+# whatever the first command is
+my %way = (
+    check => sub { $two->sync('api', check => [ [2] ]) },
+    cancel => sub { $two->sync('api', cancel => [ [2] ]) },
+    release => sub { $one->sync('api', release => 1) },
+    order => sub { $one->order('api', 5, 0) },
+);
+for my $what (sort keys %way) {
+    $scripts->redis->cmd('FLUSHALL');
+    ($one, $two) = map { $scripts->session($_)->enter } qw/one two/;
+    $_->ask('api', $_ == $one ? 1 : 2) for $one, $two;
+    $scripts->state->delete_queue('api');
+    is $way{$what}->()->{status}, 'resync', "loss noticed by a $what";
+}
 
 $scripts->done;

@@ -72,6 +72,22 @@ is $reply->{may_keep}, 0, 'keeping forbidden while queued';
 is_deeply [ told() ], [ [], [], [] ], 'no recall beside reply';
 $one->sync('api', %arg, release => 2);
 
+# a session that keeps permits itself may have those of others
+
+$_->sync('own', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 3 ])
+    for $one, $two;
+is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'queued',
+    'queued for permits of another one';
+is_deeply [ told() ], [ [], [ 'recall own 1' ], [] ], 'other one recalled';
+$one->sync('own', %arg, release => 3, cancel => [ [4] ]);
+$two->sync('own', %arg, release => 3);
+
+$_->sync('own', %arg, keep => $_ == $one, ask => [ map { [ $_ ] } 1 .. 3 ])
+    for $one, $two;
+is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'refused',
+    'not for its own ones';
+$_->sync('own', %arg, release => 3) for $one, $two;
+
 # dead sessions do not keep
 
 my $dead = $scripts->session('dead')->enter;
@@ -92,5 +108,12 @@ is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
     'limit 0: keeping forbidden';
 $scripts->order('ops', 3, 0);
 is $one->sync('ops', %arg, keep => 1)->{may_keep}, 1, 'keeping allowed again';
+
+# the queue is longer by no more than the limit in force
+
+$one->sync('low', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
+$scripts->order('low', 2, 0);
+is $asks->ask('low', $_, %arg), 'queued', "low limit: ask $_ queued" for 1 .. 3;
+is $asks->ask('low', 4, %arg), 'refused', 'low limit: queue bound reached';
 
 $scripts->done;

@@ -38,4 +38,29 @@ is $one->sync('api', check => [ [2] ])->{checked}{2}, 1, 'ticket waits';
 $two->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 2 1 1 2'], 'served at its old place';
 
+# a ticket that is not declared again does not return
+my $state = $scripts->state;
+$two->sync('void', limit => 2, ask => [ [1], [2] ]);
+$one->ask('void', 1, limit => 2);
+$two->sync('void', limit => 2, ask => [ [3], [4] ]);
+$one->hello;
+$one->declare('void', held => 1);
+is_deeply $two->sync('void', limit => 2, release => 2)->{granted}, [3],
+    'void ticket stepped over';
+is $state->figure('void', 'parked'), 0, 'not counted as parked';
+$one->declared;
+$one->sync('void', limit => 2);
+is_deeply [ $scripts->queue('void') ], [ $two->name . ' 1 4 1' ],
+    'void ticket removed';
+
+# the only permit that comes free
+$two->ask('single', 1);
+$one->ask('single', 2);
+my $place = $one->{asked}{asked}{2}{place};
+$two->ask('single', 3);
+$one->hello;
+$one->declare('single', tickets => [ [ 2, 1, $place ] ]);
+is_deeply $two->sync('single', release => 1)->{granted}, [3],
+    'single permit to the next ticket';
+
 $scripts->done;

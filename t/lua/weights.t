@@ -23,6 +23,9 @@ is $one->ask('api', 1, %arg, weight => 2), 'granted', 'two of three';
 is $two->ask('api', 2, %arg, weight => 2), 'queued', 'heavy ticket waits';
 is $one->ask('api', 3, %arg, weight => 1), 'queued', 'light ticket behind';
 is $one->{asked}{in_use}, 2, 'one permit free';
+$one->sync('full', %arg, ask => [ map { [ $_, 1, 0, 9 ] } 1 .. 4 ]);
+is $one->ask('full', 5, %arg, weight => 4), 'refused',
+    'heavier than the limit';
 
 my $reply = $one->sync('api', check => [ [3] ]);
 is $reply->{checked}{3}, 1, 'no overtaking at a check';

@@ -34,6 +34,7 @@ for my $part (qw/semaphore queue/) {
     is $one->ask('api', 3), 'broken', "$part: ask";
     is $one->sync('api', release => 1, cancel => [ [2] ])->{status}, 'broken',
         "$part: release and cancel";
+    is $one->sync('api', release => 1)->{status}, 'broken', "$part: release";
     is $one->declare('api', held => 1, tickets => [ [ 2, 1, 9 ] ])->{status},
         'broken', "$part: declare";
     is $scripts->dump, $before, "$part: nothing written";
@@ -43,6 +44,21 @@ for my $part (qw/semaphore queue/) {
     is $one->ask('api', 4), 'granted', "$part: mended";
     $one->sync('api', release => 1);
 }
+
+# tickets of a removed session leave the queue, the only ones that are not parked
+my ($dead, $silent) = map { $scripts->session($_)->enter } qw/dead silent/;
+$one->ask('api', 5);
+$_->ask('api', 1) for $dead, $silent;
+$scripts->pass(3000, $one);
+$one->ask('api', 6);
+$one->sync('api', release => 1);
+$one->bye($dead);
+$redis->cmd('SET', $key{queue}, 'foreign');
+my $before = $scripts->dump;
+is $one->order('api', '=', '=')->{status}, 'broken', 'queue: order';
+is $one->sync('api')->{status}, 'broken', 'queue: sync';
+is $scripts->dump, $before, 'queue: nothing written';
+$redis->cmd('DEL', values %key);
 
 # the keys of the shard
 $one->ask('api', 1);

@@ -45,6 +45,9 @@ sub said {
     is $node->get('/')->status, 200, "$name: served";
     $redis->client_kill;
     eventually { $node->get('/')->status == 200 } "$name: served again";
+    # a worker without a connection says no bye
+    eventually { 2 == grep { $_ == 2 } Dsem::State->new($redis)->declared }
+        "$name: both workers are back";
     my @lines = map { /dsem: redis \S+ (.*)/ ? $1 : () }
         grep { !/connected|reconnecting|available|lost its state/ }
         $node->grep_log(qr/dsem: redis /);
@@ -68,7 +71,7 @@ is_deeply \@more, [], 'hole: once';
 
 # Valkey has its own number
 SKIP: {
-    skip 'no old Valkey', 5 if ($ENV{DSEM_REDIS_SERVER} // '') =~ /valkey/;
+    skip 'no old Valkey', 6 if ($ENV{DSEM_REDIS_SERVER} // '') =~ /valkey/;
     $proxy->rewrite('redis_version:\K\d\.\d', '6.0');
     ($line, @more) = said('old', $redis, $proxy->address)->@*;
     like $line, qr/^is too old \(Redis 6\.0\S+\), version 6\.2 is needed/,

@@ -14,6 +14,7 @@ use lib $FindBin::Bin, "$FindBin::Bin/../lib";
 use Cpanel::JSON::XS ();
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
+use POSIX qw(strftime);
 
 use Soak::Check;
 use Soak::Logs;
@@ -246,6 +247,17 @@ finds('flat', 'memory grows', sub {
 });
 finds('flat', 'descriptors grow', sub {
     $_[0]{quiet}[1]{workers}[0]{files} = 100;
+});
+sub differs {
+    my ($log, $at) = @_;
+    push @{ $log->{error} }, strftime('%Y/%m/%d %H:%M:%S', localtime
+        $WALL + $BEGIN + $at)
+        . ' [info] 7#7: dsem: resynchronizing with redis (counts differ)';
+}
+finds('agree', 'other counts in Redis', sub { differs($_[0], 10) });
+finds('', 'other counts after lost messages', sub {
+    fault($_[0], 'link_swallow', 8, 9, node => 1);
+    differs($_[0], 10);
 });
 finds('logs', 'a worker died', sub {
     push @{ $_[0]{error} },

@@ -17,7 +17,7 @@ use POSIX qw(WNOHANG _exit);
 use Dsem::Wait qw(poll);
 
 my $PR_SET_CHILD_SUBREAPER = 36;
-my %SYS_PRCTL = (x86_64 => 157, aarch64 => 167);
+my %SYS_PRCTL = (x86_64 => 157, aarch64 => 167, i686 => 172, arm => 172);
 
 my @all;
 my $guard;

@@ -96,7 +96,8 @@ package Dsem::Test;
 #
 # Environment: DSEM_NGINX, DSEM_MODULE, DSEM_STATIC_NGINX=1 (module linked in),
 #   DSEM_REDIS_SERVER, DSEM_DEBUG=1, DSEM_LONG=1, DSEM_TIME_FACTOR,
-#   DSEM_KEEP=1 (keep build/t/<folder>/<name>/ of a test that passed).
+#   DSEM_KEEP=1 (keep build/t/<folder>/<name>/ of a test that passed),
+#   DSEM_LUA (another folder of scripts than lua/, see Dsem::Branches).
 
 use strict;
 use warnings;
@@ -192,8 +193,20 @@ sub done {
     Dsem::Process->end_all;
     $builder->done_testing unless $builder->has_plan
         || $builder->expected_tests;
+    $self->_keep_branches;
     remove_tree($self->{dir})
         if $builder->is_passing && !$ENV{DSEM_KEEP};
+}
+
+# Scripts that count their branches (Dsem::Branches) have logged these. One
+# file per test: several tests end at the same time.
+sub _keep_branches {
+    my ($self) = @_;
+    my $taken = ($ENV{DSEM_LUA} // return) . '/taken';
+    make_path($taken);
+    my $name = $self->{dir} =~ s{^\Q$ROOT\E/build/t/}{}r =~ tr{/}{-}r;
+    system "find $self->{dir} -name log -exec grep -aho '# branches [0-9 ]*'"
+        . " {} + | tr -s ' ' '\\n' | sort -u > $taken/$name";
 }
 
 # A test that died gets no teardown checks.
@@ -203,6 +216,7 @@ END {
         eval { $current->done; 1 } or do { $builder->diag($@); $status ||= 1 }
             if !$status && $builder->current_test;
         Dsem::Process->end_all;
+        $current->_keep_branches unless $current->{done};
         $? = $status;
     }
 }
@@ -292,9 +306,9 @@ sub test_conf {
 
 sub script {
     my ($self, $name) = @_;
-    my $lua = "$ROOT/lua";
+    my $lua = $ENV{DSEM_LUA} // "$ROOT/lua";
     open my $fh, '-|', 'awk', '-v', "dir=$lua", '-v', 'text=1', '-f',
-        "$lua/embed.awk", $name or croak "awk: $!";
+        "$ROOT/lua/embed.awk", $name or croak "awk: $!";
     local $/;
     my $text = <$fh>;
     close $fh or croak "script $name cannot be assembled";

@@ -39,6 +39,7 @@ our @CHECKS = (
     [in_time => 'answered in time'],
     [order => 'first come, first served'],
     [conserving => 'no permit is free while a request waits'],
+    [agree => 'workers and Redis count the same'],
     [left => 'nothing is left when it is quiet'],
     [flat => 'memory and descriptors are flat'],
     [logs => 'no crash and no alert'],
@@ -376,6 +377,19 @@ sub free {
         $since{$sem} = $since // $time if $is_free;
     }
     return \%free;
+}
+
+# A worker that finds another count in Redis than its own resynchronizes, so
+# that the limit holds; but then something was lost before.
+sub agree {
+    my ($self) = @_;
+    my $wall = $self->{conf}{wall};
+    return grep {
+        my ($time) = /: (\S+ \S+) /;
+        my $at = Soak::Logs::seconds($time) - $wall;
+        # the time has no fraction
+        !$self->{windows}->touches('order', $at - 1, $at + 2);
+    } $self->{logs}->errors(qr/resynchronizing with redis \(counts differ\)/);
 }
 
 ###########################################################################

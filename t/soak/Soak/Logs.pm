@@ -18,6 +18,7 @@ use strict;
 use warnings;
 
 use Cpanel::JSON::XS ();
+use POSIX qw(mktime);
 
 my $json = Cpanel::JSON::XS->new;
 
@@ -105,6 +106,13 @@ sub read_verdicts {
         $verdict->{$nonce} = [ $time, $status, $dsem, $wait, $position, $pid,
             $time - $took ];
     });
+}
+
+# The time of an error log, in seconds of the wall clock.
+sub seconds {
+    my ($year, $month, $day, $hour, $minute, $second) = $_[0] =~ /(\d+)/g;
+    return mktime($second, $minute, $hour, $day, $month - 1, $year - 1900,
+        0, 0, -1);
 }
 
 # Lines of the error logs of nginx, with the node.

@@ -1,0 +1,520 @@
+
+/*
+ * Sync replies: what Redis has done with a sync, or with a part of several.
+ *
+ * The tickets of a command are in its record, as the account has moved on
+ * when the reply comes: a ticket that is unknown by then is passed over.  A
+ * reply to a command of an older epoch is ignored, and where counts differ
+ * nothing is guessed: the session begins anew.
+ *
+ * Redis may leave a part alone: then all of it is unsent again.
+ *
+ * Called by: redis (replies of what sync has sent), batch (parts) and declare
+ * (keys of another type).  The order of values is that of lua/sync.lua and
+ * lua/syncs.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_ledger.h"
+#include "ngx_http_dsem_sync_reply.h"
+#include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
+
+
+/* ms between log lines for keys of another type */
+#define NGX_HTTP_DSEM_SYNC_BROKEN_TIME   60000
+
+/* what the reply to a part begins with */
+#define NGX_HTTP_DSEM_SYNC_EXECUTED      0
+#define NGX_HTTP_DSEM_SYNC_LEFT_ALONE    1
+
+/* values of every reply; then for each cancel, ask and check */
+#define NGX_HTTP_DSEM_SYNC_IN_USE        0
+#define NGX_HTTP_DSEM_SYNC_LIMIT         1
+#define NGX_HTTP_DSEM_SYNC_WAITING       2
+#define NGX_HTTP_DSEM_SYNC_RECOVERY      3
+#define NGX_HTTP_DSEM_SYNC_HELD          4
+#define NGX_HTTP_DSEM_SYNC_TICKETS       5
+#define NGX_HTTP_DSEM_SYNC_MAY_KEEP      6
+#define NGX_HTTP_DSEM_SYNC_MORE          7
+#define NGX_HTTP_DSEM_SYNC_VALUES        8
+#define NGX_HTTP_DSEM_SYNC_ASK_VALUES    3
+
+
+typedef enum {
+    NGX_HTTP_DSEM_ASK_REJECTED = 0,
+    NGX_HTTP_DSEM_ASK_GRANTED,
+    NGX_HTTP_DSEM_ASK_QUEUED,
+    NGX_HTTP_DSEM_ASK_RECOVERING
+} ngx_http_dsem_ask_e;
+
+
+typedef enum {
+    NGX_HTTP_DSEM_CHECK_ABSENT = 0,
+    NGX_HTTP_DSEM_CHECK_QUEUED,
+    NGX_HTTP_DSEM_CHECK_REJECTED
+} ngx_http_dsem_check_e;
+
+
+static void ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync);
+static ngx_int_t ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
+    int64_t *values, ngx_uint_t nvalues);
+static void ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+    int64_t *values);
+static void ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync,
+    int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
+    int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_ticket_t *ticket, int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
+    int64_t *values, int64_t *value);
+static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
+    uint64_t number);
+
+
+void
+ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_sync_t *sync = data;
+
+    ngx_int_t                 rc;
+    ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_session_t  *session;
+
+    session = sync->session;
+
+    if (reply == NULL || sync->epoch != session->identity.epoch) {
+        ngx_free(sync);
+        return;
+    }
+
+    account = sync->account;
+    account->inflight--;
+
+    switch (reply->status) {
+
+    case NGX_HTTP_DSEM_REPLY_OK:
+        rc = ngx_http_dsem_sync_read(sync, reply->values, reply->nvalues);
+        break;
+
+    case NGX_HTTP_DSEM_REPLY_BROKEN:
+        ngx_http_dsem_sync_broken(account);
+        rc = NGX_OK;
+        break;
+
+    default:
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
+        rc = NGX_ERROR;
+        break;
+    }
+
+    ngx_free(sync);
+
+    if (rc == NGX_OK) {
+        /* for commands that had to wait, or the end of the account */
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
+/*
+ * A part of a reply of this epoch; the values that were read are taken off
+ * "rest".  NGX_ERROR: the session begins anew, accounts may be gone.
+ */
+
+ngx_int_t
+ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *rest)
+{
+    int64_t                  *values;
+    ngx_uint_t                nvalues;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    account->batched = 0;
+    account->inflight--;
+
+    values = rest->values;
+    nvalues = 0;
+
+    if (rest->nvalues && values[0] == NGX_HTTP_DSEM_SYNC_LEFT_ALONE) {
+        ngx_http_dsem_sync_undo(sync);
+
+    } else {
+        nvalues = NGX_HTTP_DSEM_SYNC_VALUES
+                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+
+        if (rest->nvalues <= nvalues
+            || values[0] != NGX_HTTP_DSEM_SYNC_EXECUTED)
+        {
+            ngx_http_dsem_redis_drop(sync->session->redis,
+                                     "unexpected reply");
+            return NGX_ERROR;
+        }
+
+        if (ngx_http_dsem_sync_read(sync, values + 1, nvalues) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    rest->values += 1 + nvalues;
+    rest->nvalues -= 1 + nvalues;
+
+    ngx_http_dsem_account_post(account);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Redis has left a part alone: all of it is unsent, and goes by a sync of its
+ * own at once.  Until that is sent no permit is kept: Redis would not know to
+ * recall it.
+ */
+
+static void
+ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync)
+{
+    ngx_uint_t                i;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem sync \"%V\": left alone, asks:%ui",
+                   &account->node.str, sync->nasks);
+
+    for (i = 0; i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
+
+        if (ticket) {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+    }
+
+    ngx_http_dsem_account_unreport(account, sync->released, sync->unclaimed);
+
+    account->sent_limit = sync->sent_limit;
+    account->sent_keep = sync->sent_keep;
+    account->refresh = 1;
+
+    if (!account->sent_keep) {
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+    }
+}
+
+
+/* NGX_ERROR: the session begins anew, the account may be gone */
+
+static ngx_int_t
+ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
+    ngx_uint_t nvalues)
+{
+    int64_t                  *value, *last;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+
+    if (nvalues < NGX_HTTP_DSEM_SYNC_VALUES
+                  + sync->ncancels
+                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
+                  + sync->nchecks)
+    {
+        ngx_http_dsem_redis_drop(sync->session->redis, "reply too short");
+        return NGX_ERROR;
+    }
+
+    if (account->broken) {
+        /* the keys were deleted, and with them the permits of this worker */
+        ngx_http_dsem_handshake_resync(sync->session,
+                                       "semaphore keys usable again", 0);
+        return NGX_ERROR;
+    }
+
+    value = values + NGX_HTTP_DSEM_SYNC_VALUES;
+    last = values + nvalues;
+
+    account->known_keep = sync->keep;
+
+    ngx_http_dsem_sync_read_usage(account, values);
+
+    ngx_http_dsem_sync_read_cancels(sync, value);
+    value += sync->ncancels;
+
+    if (ngx_http_dsem_sync_read_asks(sync, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    value += sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+
+    if (sync->check
+        && ngx_http_dsem_sync_read_checks(sync, values, value)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /* other tickets of this session that were granted */
+
+    for (value += sync->nchecks; value < last; value++) {
+        if (ngx_http_dsem_sync_grant(account, *value) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+    int64_t *values)
+{
+    ngx_http_dsem_literal_t  *literal;
+
+    account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
+    account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
+    account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
+
+    ngx_http_dsem_counters_most(&account->counted,
+                                ngx_http_dsem_account_in_use(account,
+                                                      account->usage.in_use),
+                                account->usage.waiting);
+
+    account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
+
+    if (account->recovery == 0
+        && account->usage.in_use <= account->usage.limit)
+    {
+        ngx_http_dsem_account_owned(account);
+    }
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    /* while Redis recovers not all configurations are known again */
+
+    if (literal && account->recovery == 0) {
+        ngx_http_dsem_limits_seen(&account->session->limits, literal,
+                                  account->usage.limit);
+    }
+
+    ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
+
+    if (values[NGX_HTTP_DSEM_SYNC_MORE]) {
+        /* the work of one call is bounded; Redis has left some of it */
+        account->refresh = 1;
+    }
+}
+
+
+static void
+ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (i = 0; i < sync->ncancels; i++) {
+        ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
+
+        if (ticket == NULL) {
+            /* rejected meanwhile: not in the queue, without permits */
+            continue;
+        }
+
+        if (value[i]) {
+            ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+
+        } else {
+            ngx_http_dsem_ticket_cancel_late(ticket);
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for (i = 0; i < sync->nasks; i++) {
+        ticket = ngx_http_dsem_waiting_find(
+                                   sync->tickets[sync->ncancels + i].number);
+
+        /* NULL: a message has been faster */
+
+        if (ticket
+            && ngx_http_dsem_sync_read_ask(sync, ticket, value) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        value += NGX_HTTP_DSEM_SYNC_ASK_VALUES;
+    }
+
+    return NGX_OK;
+}
+
+
+/* verdict, place and position of one ticket */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_ticket_t *ticket, int64_t *value)
+{
+    ngx_http_dsem_usage_t    *usage;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
+    usage = &account->usage;
+
+    switch (value[0]) {
+
+    case NGX_HTTP_DSEM_ASK_GRANTED:
+        return ngx_http_dsem_sync_grant(account, ticket->number);
+
+    case NGX_HTTP_DSEM_ASK_QUEUED:
+        ngx_http_dsem_account_contended(account, 0);
+        ngx_http_dsem_ticket_queued(ticket, value[1], value[2],
+                                    usage->in_use, usage->limit);
+        return NGX_OK;
+
+    case NGX_HTTP_DSEM_ASK_RECOVERING:
+        ngx_http_dsem_account_pause(account, account->recovery + 1);
+        ngx_http_dsem_session_recovering(sync->session, account->recovery);
+
+        if (ticket->pass) {
+            ngx_http_dsem_ticket_end(ticket,
+                                     NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+        } else {
+            ngx_http_dsem_ticket_unsend(ticket);
+        }
+
+        return NGX_OK;
+
+    default: /* NGX_HTTP_DSEM_ASK_REJECTED */
+        ngx_http_dsem_account_contended(account, 1);
+        ticket->answer.in_use = usage->in_use;
+        ticket->answer.limit = usage->limit;
+        ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+        return NGX_OK;
+    }
+}
+
+
+/*
+ * Absence from the queue proves nothing, the account's counts do: only if
+ * they agree have the absent tickets been granted.
+ */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
+    int64_t *value)
+{
+    int64_t                  held, queued;
+    ngx_uint_t               i;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    held = sync->held;
+    queued = sync->unchecked;
+
+    for (i = 0; i < sync->nchecks; i++) {
+        if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT) {
+            held += sync->tickets[i].weight;
+
+        } else if (value[i] == NGX_HTTP_DSEM_CHECK_QUEUED) {
+            queued++;
+        }
+    }
+
+    if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
+        || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS])
+    {
+        ngx_http_dsem_handshake_resync(sync->session, "counts differ", 1);
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < sync->nchecks; i++) {
+
+        if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT
+            && ngx_http_dsem_sync_grant(sync->account,
+                                        sync->tickets[i].number)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (value[i] == NGX_HTTP_DSEM_CHECK_REJECTED) {
+            ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
+
+            if (ticket) {
+                ticket->answer.in_use = sync->account->usage.in_use;
+                ticket->answer.limit = sync->account->usage.limit;
+                ngx_http_dsem_ticket_end(ticket,
+                                         NGX_HTTP_DSEM_VERDICT_REJECTED);
+            }
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* an unknown ticket was granted by a message before */
+
+static ngx_int_t
+ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = ngx_http_dsem_waiting_find(number);
+
+    if (ticket
+        && ngx_http_dsem_ticket_grant(ticket, account->usage.in_use,
+                                      account->usage.limit)
+           != NGX_OK)
+    {
+        ngx_http_dsem_handshake_resync(account->session,
+                                       "lease may have expired", 0);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* concerns this semaphore only, until its keys are deleted */
+
+void
+ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account)
+{
+    static ngx_msec_t  logged;
+    static ngx_uint_t  ever;
+
+    if (!ever || ngx_current_msec - logged >= NGX_HTTP_DSEM_SYNC_BROKEN_TIME)
+    {
+        ever = 1;
+        logged = ngx_current_msec;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: semaphore \"%V\" unusable (key \"%V\" or \"%V\" "
+                      "in redis is of another type), delete the key",
+                      &account->node.str, &account->key,
+                      &account->queue_key);
+    }
+
+    ngx_http_dsem_account_clear(account);
+    account->broken = (account->held != 0);
+
+    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+
+    /* a posted account is not freed: it is looked at once more */
+    ngx_http_dsem_account_post(account);
+}

@@ -1,0 +1,52 @@
+
+/*
+ * Sync replies: what Redis has done with a sync, or with a part of several.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_SYNC_REPLY_H_INCLUDED_
+#define _NGX_HTTP_DSEM_SYNC_REPLY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_account.h"
+#include "ngx_http_dsem_resp.h"
+
+
+typedef struct {
+    uint64_t                  number;
+    ngx_int_t                 weight;
+} ngx_http_dsem_sync_ticket_t;
+
+
+/* a command that is sent; freed when its reply has come or never will */
+typedef struct {
+    ngx_http_dsem_session_t      *session;
+    ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
+    uint64_t                      epoch;
+    ngx_int_t                     held;     /* ledger's sum after it */
+    ngx_uint_t                    ncancels;
+    ngx_uint_t                    nasks;
+    ngx_uint_t                    nchecks;
+    ngx_uint_t                    check;    /* unsigned:1, compare counts */
+    ngx_int_t                     unchecked;  /* waiting, not compared */
+
+    /* of the account, if it is not executed */
+    ngx_int_t                     released;   /* by it, permits */
+    ngx_int_t                     unclaimed;  /* before it, permits */
+    ngx_int_t                     sent_limit; /* before it */
+    ngx_uint_t                    sent_keep;  /* unsigned:1, before it */
+    ngx_uint_t                    keep;       /* unsigned:1, with it */
+
+    ngx_http_dsem_sync_ticket_t   tickets[1];
+} ngx_http_dsem_sync_t;
+
+
+void ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply);
+ngx_int_t ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_reply_t *rest);
+void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
+
+
+#endif /* _NGX_HTTP_DSEM_SYNC_REPLY_H_INCLUDED_ */
