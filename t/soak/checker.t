@@ -236,7 +236,7 @@ finds('conserving', 'waits beside a free permit', sub {
 finds('left', 'a permit left', sub {
     $_[0]{quiet}[0]{left} = ['one: n1:0:1: 1 held, 0 waiting'];
 });
-finds('left', 'a key left', sub { $_[0]{quiet}[0]{keys} = ['dsem:{0}:s:one'] });
+finds('left', 'a key left', sub { $_[0]{quiet}[0]{keys} = ['any:s:one'] });
 finds('left', 'a session missing', sub { $_[0]{quiet}[1]{complete} = 0 });
 finds('left', 'a node that does not quit', sub {
     $_[0]{end}{slow} = ['n1 is still there'];
