@@ -27,6 +27,9 @@ use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 0.8 };
 # s: starts that are nearer to each other may be one message of Redis
 use constant TOGETHER => 0.05;
 
+# s: a client that reads slowly, on a busy machine
+use constant SLOW => 10;
+
 # KB and files that a worker may grow from one quiet to the end
 use constant { KB => 3072, FILES => 8 };
 
@@ -253,7 +256,8 @@ sub in_time {
         my $r = $self->{logs}{request}{$nonce};
         my $took = $r->[FINISH] - $r->[START];
         my $of = $self->{conf}{semaphores}{ $r->[SEM] };
-        my $most = $of->{timeout} + 3 * $factor;
+        my $most = $of->{timeout} + 3 * $factor
+            + ($r->[KIND] eq 'slow' ? SLOW : 0);
         next if $took <= $most || $r->[STATUS] !~ /^\d/;
         my $start = $self->started($nonce);
         $most += $start->[1] - $start->[0] if $start;
