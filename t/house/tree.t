@@ -51,7 +51,7 @@ my %lua = map { s{^\Q$root\E/}{}r => slurp($_) }
 my %perl = map { s{^\Q$root\E/}{}r => slurp($_) }
     split /\n/, `find $root/t -name '*.t' -o -name '*.p[lm]'`;
 my %fuzz = map { s{^\Q$root\E/}{}r => slurp($_) } glob "$root/t/fuzz/*.[ch]
-    $root/t/fuzz/target/*.c $root/t/api/*.c";
+    $root/t/fuzz/target/*.c $root/t/api/*.c $root/t/faults/*.c";
 
 cmp_ok scalar(keys %c), '>', 20, 'module found';
 cmp_ok scalar(keys %lua), '>', 8, 'scripts found';

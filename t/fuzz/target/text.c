@@ -14,6 +14,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
+ngx_array_t *text_counters(ngx_pool_t *pool);
+
 #define ngx_http_dsem_counters_read  text_counters
 
 #include "ngx_http_dsem_fleet.h"
