@@ -102,7 +102,7 @@ my @wrong = (
         'invalid value "30d" of "timeout" parameter in "dsem" directive, it must be between 1ms and 2147483647ms'],
     ['timeout that overflows', 'dsem a limit=1 timeout=1d99999999999999999999s;',
         'invalid value "1d99999999999999999999s" of "timeout" parameter in "dsem" directive, it must be between 1ms and 2147483647ms'],
-    ['timeout of many words', 'dsem a limit=1 timeout="' . '1 ' x 20 . '";',
+    ['timeout of many words', 'dsem a limit=1 "timeout=' . '1 ' x 20 . '";',
         'invalid value "' . '1 ' x 20 . '" of "timeout" parameter in "dsem" directive, it must be a time'],
     ['zone size that overflows', 'dsem_zone_size 99999999999999999999m;',
         'invalid value "99999999999999999999m" in "dsem_zone_size" directive, it must be between 65536 bytes and 1073741824 bytes'],
