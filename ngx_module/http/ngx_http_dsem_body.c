@@ -34,8 +34,8 @@ static ngx_int_t ngx_http_dsem_body_add_reader(ngx_conf_t *cf,
 static ngx_command_t *ngx_http_dsem_body_flag(ngx_module_t *module);
 static ngx_command_t *ngx_http_dsem_body_pass(ngx_module_t *module,
     ngx_command_t *flag);
-static ngx_http_handler_pt ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
-    ngx_module_t *module, ngx_command_t *pass);
+static ngx_int_t ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
+    ngx_module_t *module, ngx_command_t *pass, ngx_http_handler_pt *handler);
 static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
     ngx_module_t *module);
 static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_request_t *r);
@@ -93,7 +93,10 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
         return NGX_OK;
     }
 
-    handler = ngx_http_dsem_body_handler_of(cf, module, pass);
+    if (ngx_http_dsem_body_handler_of(cf, module, pass, &handler) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (handler == NULL) {
         return NGX_OK;
     }
@@ -172,9 +175,9 @@ ngx_http_dsem_body_pass(ngx_module_t *module, ngx_command_t *flag)
  * with a variable creates no upstream.  NULL: it cannot be known.
  */
 
-static ngx_http_handler_pt
+static ngx_int_t
 ngx_http_dsem_body_handler_of(ngx_conf_t *cf, ngx_module_t *module,
-    ngx_command_t *pass)
+    ngx_command_t *pass, ngx_http_handler_pt *handler)
 {
     ngx_str_t                 *value;
     ngx_conf_t                 own;
@@ -195,22 +198,24 @@ ngx_http_dsem_body_handler_of(ngx_conf_t *cf, ngx_module_t *module,
            != NGX_OK
         || ngx_http_dsem_body_create_conf(&own, module) != NGX_OK)
     {
-        return NULL;
+        return NGX_ERROR;
     }
 
+    /* there is room for both */
     value = ngx_array_push_n(own.args, 2);
     value[0] = pass->name;
     ngx_str_set(&value[1], "$uri");
 
+    *handler = NULL;
+
     if (pass->set(&own, pass, ctx.loc_conf[module->ctx_index])
-        != NGX_CONF_OK)
+        == NGX_CONF_OK)
     {
-        return NULL;
+        clcf = ctx.loc_conf[ngx_http_core_module.ctx_index];
+        *handler = clcf->handler;
     }
 
-    clcf = ctx.loc_conf[ngx_http_core_module.ctx_index];
-
-    return clcf->handler;
+    return NGX_OK;
 }
 
 
