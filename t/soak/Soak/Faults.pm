@@ -352,15 +352,19 @@ sub end_failover {
 # The old master comes back, and is a replica as soon as the sentinels see it.
 sub end_master_kill {
     my ($self, $fault) = @_;
-    my @at = $self->end_failover($fault);
+    my @at = eval { $self->end_failover($fault) };
+    my $error = $@;
     $self->{old}->start;
+    die $error if $error;
     return @at;
 }
 
 sub end_master_freeze {
     my ($self, $fault) = @_;
-    my @at = $self->end_failover($fault);
+    my @at = eval { $self->end_failover($fault) };
+    my $error = $@;
     $self->{old}->thaw;
+    die $error if $error;
     return @at;
 }
 
