@@ -127,6 +127,13 @@ finds('', 'the same, worker without Redis for too long', sub {
     request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
         pid => 8);
 });
+finds('limit', 'all workers without Redis', sub {
+    fault($_[0], 'master_kill', 1, 5.5);
+    $_[0]{request}{'one-1'}{to} = 5.4;
+    delete $_[0]{request}{$_} for map { "one-$_" } 2 .. 5;
+    request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
+        pid => 8);
+});
 finds('limit', 'without Redis for a short time', sub {
     fault($_[0], 'link_freeze', 1, 1.5, node => 1);
     $_[0]{request}{'one-1'}{to} = 5.4;
