@@ -20,8 +20,9 @@ use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
 my $RELOADS = $ENV{DSEM_LONG} ? 10_000 : 30;
-# measured first after so many, when caches and free lists are filled
-my $FIRST = $ENV{DSEM_LONG} ? 100 : 10;
+# measured first after so many, when caches and free lists are filled, and with
+# LONG=1 the log of the last 512 sessions that have ended
+my $FIRST = $ENV{DSEM_LONG} ? 500 : 10;
 # every so many reloads a request runs through one
 my $THROUGH = $ENV{DSEM_LONG} ? 50 : 10;
 # KB of the master, between the first and the last measurement: one page more
