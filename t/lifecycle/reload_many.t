@@ -164,9 +164,12 @@ eventually { !$t->state->exists('one') } 'nothing held, none waiting';
 
 my $held = $node->begin('/one?n=1&hang=1');
 wait_for { $up->now == 1 } 15, 'request running';
-my ($local) = map { $_->{local} } grep { $_->{name} eq 'one' }
-    @{ decode_json($node->get('/dsem/semaphores')->body)->{semaphores} };
-is $local->{in_use}, 1, 'what is held now is still known';
+# a reply of the API may be some 100 ms old
+eventually {
+    my $all = decode_json($node->get('/dsem/semaphores')->body);
+    my ($one) = grep { $_->{name} eq 'one' } @{ $all->{semaphores} };
+    $one && $one->{local}{in_use} == 1;
+} 'what is held now is still known';
 is $up->release_all, 1, 'request running';
 is $held->wait->status, 200, 'request served';
 
