@@ -33,6 +33,9 @@ local leaving = session_name(4)
 local lease = integer(5, 1)
 local careful = ARGV[6] and integer(6, 0, 1)
 local REMOVED, UNKNOWN, HEARD = 1, 0, 2
+-- Bars deleted by one call at most, more than it adds: where reloads follow
+-- each other faster than heartbeats no session beats.
+local PRUNED_AT_ONCE = 4
 
 -- a key of the wrong type must fail the script before its first write
 redis.call('ZCARD', KEYS[2])
@@ -48,7 +51,7 @@ if careful == 1 and not entry_silent(entry, shard.clock) then
     shard_write(shard)
     return { session, epoch, number, STATUS.ok, HEARD }
 end
-registry_prune_bars(shard, PRUNED_BY_BYE)
+registry_prune_bars(shard, PRUNED_AT_ONCE)
 registry_bar(shard, leaving, shard.clock + lease)
 registry_log_ended(shard, leaving)
 if entry then
