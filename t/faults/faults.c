@@ -13,8 +13,8 @@
  * path fails in a child process, whose end is recorded, and the parent goes on
  * as if there were no fault.
  *
- * hiredis 0.14 ends the process for want of memory, or uses what it did not
- * get, in some of its functions: no call of these fails (DSEM_FAULTS_NOT).
+ * Some functions of hiredis end the process for want of memory, or use what
+ * they did not get: no call of these fails (DSEM_FAULTS_NOT).
  *
  * The table of paths is a file that is mapped by all processes and written by
  * the test (t/lib/Dsem/Faults.pm knows its layout); what failed is appended

@@ -65,8 +65,11 @@ cmp_ok scalar(@failed), '>', 20, 'paths failed';
 cmp_ok scalar(ended()), '>', 5, 'workers ended';
 cmp_ok scalar(ended()), '<', 30, 'most workers started';
 
-my @requests = map { $node->begin('/?t=1') } 1 .. 50;
-is scalar(grep { $_->wait->status == 200 } @requests), 50, 'requests served';
+# the last fault may have cost a connection
+eventually {
+    my @requests = map { $node->begin('/?t=1') } 1 .. 50;
+    50 == grep { $_->wait->status == 200 } @requests;
+} 'requests served';
 cmp_ok $up->peak, '<=', 2, 'limit not exceeded';
 
 $t->done;

@@ -48,16 +48,17 @@ sub new {
     return $self;
 }
 
-# Functions of hiredis 0.14 that end the process where there is no memory, or
-# use what they did not get; as addresses in the module: begin, end, begin...
+# Functions of hiredis that end the process where there is no memory, or use
+# what they did not get; as addresses in the module: begin, end, begin... There
+# are more of them in 0.14 than in 1.x.
 sub spared {
     my @symbols = map { [split] } split /\n/,
         qx(nm -S --defined-only @{[ Dsem::Node::Conf::module() ]});
-    return if grep { $_->[-1] eq 'hiredisAllocFns' } @symbols;
+    my $bad = qr/^(?:callbackValDup)$/;
+    $bad = qr/$bad|^(?:hi_\w+|dictExpand|sdsnewlen)$/
+        unless grep { $_->[-1] eq 'hiredisAllocFns' } @symbols;
     return map { sprintf '%x %x', hex $_->[0], hex($_->[0]) + hex $_->[1] }
-        grep { @$_ == 4
-            && $_->[3] =~ /^(?:hi_\w+|dictExpand|sdsnewlen)$/ }
-        @symbols;
+        grep { @$_ == 4 && $_->[3] =~ $bad } @symbols;
 }
 
 sub preloaded {
