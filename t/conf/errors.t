@@ -257,7 +257,7 @@ my @wrong = (
         ["zone size $_", "dsem_zone_size $_;",
             qq(invalid value "$_" in "dsem_zone_size" directive, it must be )
             . 'between 65536 bytes and 1073741824 bytes']
-    } qw(1k 2g 99999999999999999999 99999999999999999999m)),
+    } qw(1k 1025m 99999999999999999999 99999999999999999999m)),
     ['max_waiting twice', 'dsem_max_waiting 1; dsem_max_waiting 1;',
         '"dsem_max_waiting" directive is duplicate'],
 
