@@ -19,6 +19,7 @@ LDFLAGS = $(shell dpkg-buildflags --get LDFLAGS 2>/dev/null)
 T = t
 J = 3
 LONG =
+NAME =
 ACL =
 SYSTEMS =
 VALKEY_T =
@@ -69,6 +70,8 @@ DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
 MODEL_NEEDS = spin gcc perl
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
+SOAK_NEEDS = nginx redis-server perl gcc libev-perl \
+    libredis-perl libcpanel-json-xs-perl
 
 # nginx and hiredis of the distribution, built from their sources
 ASAN = build/asan
@@ -138,6 +141,9 @@ help:
 	@echo '                     see t/fuzz/README.md'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
+	@echo 'make soak            a fleet under load and faults that follow from a seed,'
+	@echo '                     and a check of its logs; SECONDS=1800 SEED=2 RATE=1, LIST=1'
+	@echo '                     shows the faults only, see t/soak/README.md'
 	@echo 'make bench           throughput and latency, compared with limit_conn,'
 	@echo '                     HAProxy and Lua; ROUNDS=1 SECONDS=1 for a short run'
 	@echo 'make bench-scale     what the scripts cost Redis, compared with the first'
@@ -146,6 +152,9 @@ help:
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
 	@echo '                     each mechanism that is removed, see t/model/README.md'
+	@echo 'make mutants         single changes to the sources, each of which must fail a'
+	@echo '                     test; NAME=name one, J=1 one at a time, see'
+	@echo '                     t/mutants/README.md'
 	@echo 'make clean           remove build/'
 
 
@@ -194,6 +203,9 @@ model-needs:
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
+
+soak-needs:
+	$(call need,$(BUILD_NEEDS) $(SOAK_NEEDS))
 
 bench-needs:
 	$(call need,$(BUILD_NEEDS) $(BENCH_NEEDS))
@@ -398,7 +410,7 @@ coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
 coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS='--coverage -O0' DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
@@ -408,7 +420,7 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	    $(BRANCHES_LEFT); exit $$status
 
 coverage-lua: test-files coverage-module
-	@rm -f $(BRANCHES)/taken
+	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
@@ -476,6 +488,10 @@ test-matrix: test-files
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
 
+soak: soak-needs module
+	@SECONDS=$(SECONDS) SEED=$(SEED) RATE=$(RATE) LIST=$(LIST) \
+	    perl -It/lib t/soak/soak.pl
+
 bench: bench-needs module
 	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) WORKERS=$(WORKERS) \
 	    perl -It/lib t/bench/bench.pl
@@ -490,6 +506,9 @@ bench-instructions: instructions-needs module
 model: model-needs
 	@J=$(J) t/model/check
 
+mutants: test-needs
+	@J=$(J) t/mutants/run $(NAME)
+
 clean:
 	rm -rf build
 
@@ -498,7 +517,8 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs lint-needs \
-    coverage-needs fuzz-needs run-needs bench-needs scale-needs \
+    coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
-    coverage-module coverage coverage-lua lint fuzz test-matrix model model-needs dist deb \
-    deb-needs run bench bench-scale bench-instructions clean
+    coverage-module coverage coverage-lua lint fuzz test-matrix model \
+    model-needs mutants dist deb \
+    deb-needs run soak bench bench-scale bench-instructions clean

@@ -76,7 +76,7 @@ redis.call('ZADD', sessions, entry.ends, session)
 
 local removed = remove_expired(shard)
 limits_withdraw(key)
-registry_prune_bars(shard)
+registry_prune_bars(shard, PRUNED_AT_ONCE)
 shard_write(shard)
 
 local recovery = math.max(shard.recover_until - shard.clock, 0)

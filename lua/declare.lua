@@ -48,8 +48,8 @@ local function declared_ticket(n)
 end
 
 local function member(ticket, of_epoch)
-    return string.format('%s %d %d %d', session, of_epoch, ticket.number,
-        ticket.weight)
+    return string.format('%s %.0f %.0f %.0f', session, of_epoch,
+        ticket.number, ticket.weight)
 end
 
 -- Sets place and epoch of a ticket in the queue; place 0: not queued. The

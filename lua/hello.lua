@@ -66,6 +66,15 @@ local function run_read()
     return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
 end
 
+-- The first 48 bits of a run id; tonumber reads 32 at most on some machines.
+local function run_number(run)
+    local n = 0
+    for digit in string.gmatch(string.sub(run, 1, 12), '%x') do
+        n = n * 16 + tonumber(digit, 16)
+    end
+    return n
+end
+
 -- The head of a new state. The log of the ended begins at a random number, so
 -- that no semaphore that is left over has seen it.
 local function shard_new()
@@ -178,4 +187,4 @@ shard_write(shard)
 if not entry then notify_others(size) end
 
 return reply(STATUS.ok, shard.gen, size, recovery, entry and 1 or 0, unknown,
-    tonumber(string.sub(run, 1, 12), 16) or 0)
+    run_number(run))

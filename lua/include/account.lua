@@ -31,7 +31,7 @@ local function account_text(account)
     if account.held == 0 and account.waiting == 0 and account.chunks == 0 then
         return nil
     end
-    local text = string.format('%d %d %d', account.epoch, account.held,
+    local text = string.format('%.0f %.0f %.0f', account.epoch, account.held,
         account.waiting)
     if account.chunks > 0 then
         return string.format('%s %d %d %d', text, account.reuse,

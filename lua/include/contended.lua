@@ -36,7 +36,7 @@ end
 -- seen: its marker was there.
 local function contended_add(place, ticket, weight, seen)
     local added
-    place = string.format('%d', place)
+    place = string.format('%.0f', place)
     local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
         .. weight
     if seen then

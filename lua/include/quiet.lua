@@ -64,7 +64,7 @@ local function quiet_begin(key, shard)
         '^%d+ %d+ (%d+) (%d+) %d+( %d+ )')
     local lease = string.match(shard[2], '^%d+ %d+ (%d+)')
     local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
-    return string.format(' %d%s%s', clock
+    return string.format(' %.0f%s%s', clock
         + math.min(math.max(passed, 0), math.floor(lease / 4)), ended, clock),
         ' 0 0 0 0'
 end

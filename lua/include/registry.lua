@@ -2,8 +2,10 @@
 -- and each session with an ended epoch, is logged by name in the shard: a
 -- semaphore looks only at those that ended since it last did.
 
--- Bars deleted by one call at most.
+-- Bars deleted by one call at most: by a beat, and by a bye, which adds one.
+-- Where reloads follow each other faster than heartbeats no session beats.
 local PRUNED_AT_ONCE = 100
+local PRUNED_BY_BYE = 4
 
 -- Accounts of the session, or of its epochs before the declared one, are void.
 local function registry_log_ended(shard, session)
@@ -19,10 +21,10 @@ local function registry_bar(shard, session, ends)
         string.format('bar:%.0f', shard.last_bar), session)
 end
 
--- Deletes expired bars, the oldest first, some per call.
-local function registry_prune_bars(shard)
+-- Deletes expired bars, the oldest first, this many at most.
+local function registry_prune_bars(shard, most)
     if shard.first_bar == 0 then return end
-    local last = math.min(shard.first_bar + PRUNED_AT_ONCE - 1, shard.last_bar)
+    local last = math.min(shard.first_bar + most - 1, shard.last_bar)
     local fields = {}
     for n = shard.first_bar, last do
         fields[#fields + 1] = string.format('bar:%.0f', n)

@@ -68,7 +68,7 @@ local function entry_parse(text)
 end
 
 local function entry_write(key, session, entry)
-    redis.call('HSET', key, session, string.format('%d %d %d %d %s',
+    redis.call('HSET', key, session, string.format('%.0f %.0f %.0f %.0f %s',
         entry.epoch, entry.declared, entry.lease, entry.ends,
         entry.configuration))
 end

@@ -260,6 +260,7 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg)
 {
     u_char      must[sizeof("between ms and ms") + 2 * NGX_INT_T_LEN];
+    ngx_int_t   rc;
     ngx_str_t  *text;
 
     text = &arg->text;
@@ -275,12 +276,17 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
-    if (param->parse(text, &arg->number) != NGX_OK) {
+    rc = param->parse(text, &arg->number);
+
+    if (rc == NGX_ERROR) {
         ngx_http_dsem_conf_invalid(cf, cmd, param, text, param->kind);
         return NGX_ERROR;
     }
 
-    if (arg->number < param->low || arg->number > param->high) {
+    if (rc == NGX_DECLINED
+        || arg->number < param->low
+        || arg->number > param->high)
+    {
         ngx_sprintf(must, "between %i%s and %i%s%Z",
                     param->low, param->unit, param->high, param->unit);
 
@@ -316,10 +322,10 @@ ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
 
 
 /*
- * Reads a whole decimal number, which may be negative.  One that does not fit
- * is a number too, but the largest: it is out of every range.
+ * Reads a whole decimal number, which may be negative.
  *
- * Returns NGX_OK, or NGX_ERROR when the text is no number.
+ * Returns NGX_OK, NGX_DECLINED when the number does not fit: it is out of every
+ * range, or NGX_ERROR when the text is no number.
  */
 
 ngx_int_t
@@ -348,7 +354,7 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
     n = ngx_atoi(digits, last - digits);
 
     if (n == NGX_ERROR) {
-        n = NGX_MAX_INT_T_VALUE;
+        return NGX_DECLINED;
     }
 
     *number = (digits == text->data) ? n : -n;
@@ -359,8 +365,8 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
 
 /*
  * Reads a time as nginx writes it, seconds where no unit is given; the number
- * is in milliseconds.  One that does not fit is the largest number, as above.
- * Returns NGX_OK, or NGX_ERROR when the text is no time.
+ * is in milliseconds.  Returns NGX_OK, NGX_DECLINED when the time does not fit,
+ * or NGX_ERROR when the text is no time.
  */
 
 ngx_int_t
@@ -383,9 +389,7 @@ ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number)
         return NGX_ERROR;
     }
 
-    *number = NGX_MAX_INT_T_VALUE;
-
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 
@@ -411,9 +415,7 @@ ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number)
         return NGX_ERROR;
     }
 
-    *number = NGX_MAX_INT_T_VALUE;
-
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 

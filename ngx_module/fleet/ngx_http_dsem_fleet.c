@@ -1,15 +1,14 @@
 
 /*
- * The fleet: figures of semaphores and sessions, as "inspect" replies.
+ * The fleet: figures of semaphores and sessions, of one survey.
  *
- * Owns the memory of one survey: names are added first, in the order in which
+ * Owns the memory of a survey: names are added first, in the order in which
  * they are asked for, then replies fill in their figures, and at the end both
- * names and sessions are sorted.  Replies are text with whatever is in the
- * keys: a line of another form ends the reading, names are those that were
- * asked for, and the number of sessions is bounded.
+ * names and sessions are sorted.  The number of sessions is bounded.  Knows the
+ * form of names, too.
  *
- * Called by: survey, run, roster (names), order (the form of a session's name).
- * The form of the lines is that of lua/inspect.lua.
+ * Called by: survey, run, inspect (figures), roster (names), order (the form
+ * of a session's name).
  */
 
 
@@ -19,14 +18,12 @@
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_resp.h"
-#include "ngx_http_dsem_text.h"
 
 
 #define NGX_HTTP_DSEM_FLEET_POOL          (16 * 1024)
 
 /* sessions of one survey; more are left out */
 #define NGX_HTTP_DSEM_FLEET_MAX_SESSIONS  4096
-
 
 
 /* a session that was met, with the sums of all its accounts */
@@ -36,23 +33,9 @@ typedef struct {
 } ngx_http_dsem_fleet_session_t;
 
 
-static ngx_int_t ngx_http_dsem_fleet_read_shard(
-    ngx_http_dsem_fleet_t *fleet, ngx_str_t *line, ngx_uint_t count);
-static ngx_int_t ngx_http_dsem_fleet_read_semaphore(
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
-static ngx_int_t ngx_http_dsem_fleet_read_account(
-    ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_str_t *line);
-static ngx_int_t ngx_http_dsem_fleet_read_asks(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
-static ngx_int_t ngx_http_dsem_fleet_limit(ngx_str_t *line,
-    ngx_int_t *limit);
-static ngx_int_t ngx_http_dsem_fleet_numbers(ngx_str_t *line,
-    ngx_int_t *values, ngx_uint_t n);
 static ngx_http_dsem_fleet_session_t *ngx_http_dsem_fleet_meet(
     ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder);
 static ngx_int_t ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet);
-static ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
     const void *two);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_name(const void *one,
@@ -144,168 +127,24 @@ ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet)
 
 
 /*
- * Reads a reply of "inspect", which was asked for "n" semaphores from the one
- * with the index "first" on; "count": its sessions are not counted yet.
- * NGX_DECLINED: the text has another form; NGX_ERROR: no memory.
+ * Adds a session to those that have something of a semaphore; names are
+ * copied.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
-ngx_http_dsem_fleet_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
-    ngx_uint_t n, ngx_uint_t count, ngx_str_t *text)
+ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_holder_t *holder)
 {
-    ngx_int_t                          rc;
-    ngx_str_t                          line, word;
-    ngx_http_dsem_survey_semaphore_t  *semaphore, *next, *last;
-
-    semaphore = NULL;
-    next = fleet->survey.semaphores.elts;
-    next += first;
-    last = next + n;
-
-    if (ngx_http_dsem_text_line(text, &line) != NGX_OK
-        || ngx_http_dsem_fleet_read_shard(fleet, &line, count) != NGX_OK)
-    {
-        return NGX_DECLINED;
-    }
-
-    while (ngx_http_dsem_text_line(text, &line) == NGX_OK) {
-
-        word = ngx_http_dsem_text_word(&line);
-
-        if (ngx_http_dsem_text_is(&word, "semaphore")) {
-
-            if (next == last) {
-                return NGX_DECLINED;
-            }
-
-            semaphore = next++;
-            rc = ngx_http_dsem_fleet_read_semaphore(semaphore, &line);
-
-        } else if (semaphore == NULL) {
-            return NGX_DECLINED;
-
-        } else if (ngx_http_dsem_text_is(&word, "account")) {
-            rc = ngx_http_dsem_fleet_read_account(fleet, semaphore, &line);
-
-        } else if (ngx_http_dsem_text_is(&word, "asks")) {
-            rc = ngx_http_dsem_fleet_read_asks(fleet, semaphore, &line);
-
-        } else {
-            return NGX_DECLINED;
-        }
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
-
-    return (next == last) ? NGX_OK : NGX_DECLINED;
-}
-
-
-/* "shard <generation> <clock> <ms of recovery left> <live sessions>" */
-
-static ngx_int_t
-ngx_http_dsem_fleet_read_shard(ngx_http_dsem_fleet_t *fleet, ngx_str_t *line,
-    ngx_uint_t count)
-{
-    ngx_str_t  word;
-    ngx_int_t  values[4];
-
-    word = ngx_http_dsem_text_word(line);
-
-    if (!ngx_http_dsem_text_is(&word, "shard")
-        || ngx_http_dsem_fleet_numbers(line, values, 4) != NGX_OK
-        || line->len)
-    {
-        return NGX_DECLINED;
-    }
-
-    if (count) {
-        fleet->survey.nsessions += ngx_max(values[3], 0);
-    }
-
-    return NGX_OK;
-}
-
-
-/*
- * "<name> <held> <waiting> <limit in force> <configured limit> <ordered limit>
- * <paused> <partial>"; limits may be "-".
- */
-
-static ngx_int_t
-ngx_http_dsem_fleet_read_semaphore(
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
-{
-    ngx_str_t  name;
-    ngx_int_t  counts[2], flags[2];
-
-    name = ngx_http_dsem_text_word(line);
-
-    if (name.len != semaphore->name.len
-        || ngx_memcmp(name.data, semaphore->name.data, name.len) != 0
-        || ngx_http_dsem_fleet_numbers(line, counts, 2) != NGX_OK
-        || ngx_http_dsem_fleet_limit(line, &semaphore->limit) != NGX_OK
-        || ngx_http_dsem_fleet_limit(line, &semaphore->configured) != NGX_OK
-        || ngx_http_dsem_fleet_limit(line, &semaphore->ordered) != NGX_OK
-        || ngx_http_dsem_fleet_numbers(line, flags, 2) != NGX_OK
-        || line->len)
-    {
-        return NGX_DECLINED;
-    }
-
-    semaphore->told = 1;
-    semaphore->held = counts[0];
-    semaphore->waiting = counts[1];
-    semaphore->paused = (flags[0] != 0);
-    semaphore->partial = (flags[1] != 0);
-    semaphore->order = (semaphore->ordered != -1 || semaphore->paused);
-    semaphore->known = (semaphore->order
-                        || semaphore->held
-                        || semaphore->waiting
-                        || semaphore->limit != -1
-                        || semaphore->configured != -1);
-
-    return NGX_OK;
-}
-
-
-/* "<session> <held> <waiting> <idle> <ms of lease left> <heard from>" */
-
-static ngx_int_t
-ngx_http_dsem_fleet_read_account(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
-{
-    ngx_int_t                       values[5];
-    ngx_str_t                       session;
-    ngx_http_dsem_holder_t          holder, *h;
+    ngx_http_dsem_holder_t         *h;
     ngx_http_dsem_fleet_session_t  *met;
-
-    session = ngx_http_dsem_text_word(line);
-
-    if (ngx_http_dsem_fleet_session(&session, &holder) != NGX_OK
-        || ngx_http_dsem_fleet_numbers(line, values, 5) != NGX_OK
-        || line->len)
-    {
-        return NGX_DECLINED;
-    }
-
-    holder.held = values[0];
-    holder.waiting = values[1];
-
-    /* told some seconds ago, it may be more than is held now */
-    holder.idle = ngx_min(values[2], ngx_max(holder.held, 0));
-
-    holder.lease = values[3];
-    holder.heard = (values[4] != 0);
 
     if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
         semaphore->partial = 1;
         return NGX_OK;
     }
 
-    met = ngx_http_dsem_fleet_meet(fleet, &holder);
+    met = ngx_http_dsem_fleet_meet(fleet, holder);
 
     if (met == NULL
         || (semaphore->holders.elts == NULL
@@ -320,97 +159,10 @@ ngx_http_dsem_fleet_read_account(ngx_http_dsem_fleet_t *fleet,
         return NGX_ERROR;
     }
 
-    *h = holder;
+    *h = *holder;
 
     h->session = met->total.session;
     h->node = met->total.node;
-
-    return NGX_OK;
-}
-
-
-/* "<limit> <node>" */
-
-static ngx_int_t
-ngx_http_dsem_fleet_read_asks(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
-{
-    ngx_str_t                      node;
-    ngx_int_t                      limit;
-    ngx_http_dsem_disagreement_t  *disagreement;
-
-    if (ngx_http_dsem_fleet_numbers(line, &limit, 1) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    node = ngx_http_dsem_text_word(line);
-
-    if (line->len || !ngx_http_dsem_fleet_is_node(&node)) {
-        return NGX_DECLINED;
-    }
-
-    if (semaphore->disagreements.elts == NULL
-        && ngx_array_init(&semaphore->disagreements, fleet->pool, 2,
-                          sizeof(ngx_http_dsem_disagreement_t)) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    disagreement = ngx_array_push(&semaphore->disagreements);
-    if (disagreement == NULL) {
-        return NGX_ERROR;
-    }
-
-    disagreement->limit = limit;
-    disagreement->node.len = node.len;
-    disagreement->node.data = ngx_pstrdup(fleet->pool, &node);
-
-    return disagreement->node.data ? NGX_OK : NGX_ERROR;
-}
-
-
-/* a number that is not negative, or "-" */
-
-static ngx_int_t
-ngx_http_dsem_fleet_limit(ngx_str_t *line, ngx_int_t *limit)
-{
-    if (line->len && line->data[0] == '-') {
-        *limit = -1;
-
-        if (line->len == 1) {
-            line->len = 0;
-            return NGX_OK;
-        }
-
-        if (line->data[1] == ' ') {
-            line->data += 2;
-            line->len -= 2;
-            return NGX_OK;
-        }
-
-        return NGX_DECLINED;
-    }
-
-    return ngx_http_dsem_fleet_numbers(line, limit, 1);
-}
-
-
-/* where ngx_int_t has 32 bits the clock of Redis does not fit, nor need it */
-
-static ngx_int_t
-ngx_http_dsem_fleet_numbers(ngx_str_t *line, ngx_int_t *values, ngx_uint_t n)
-{
-    int64_t  value;
-
-    while (n--) {
-
-        if (ngx_http_dsem_text_number(line, &value) != NGX_OK) {
-            return NGX_DECLINED;
-        }
-
-        value = ngx_max(value, -NGX_MAX_INT_T_VALUE);
-        *values++ = (ngx_int_t) ngx_min(value, NGX_MAX_INT_T_VALUE);
-    }
 
     return NGX_OK;
 }
@@ -464,6 +216,35 @@ ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
     fleet->nsessions++;
 
     return met;
+}
+
+
+/* a node has another limit; its name is copied.  NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
+    ngx_str_t *node)
+{
+    ngx_http_dsem_disagreement_t  *disagreement;
+
+    if (semaphore->disagreements.elts == NULL
+        && ngx_array_init(&semaphore->disagreements, fleet->pool, 2,
+                          sizeof(ngx_http_dsem_disagreement_t)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    disagreement = ngx_array_push(&semaphore->disagreements);
+    if (disagreement == NULL) {
+        return NGX_ERROR;
+    }
+
+    disagreement->limit = limit;
+    disagreement->node.len = node->len;
+    disagreement->node.data = ngx_pstrdup(fleet->pool, node);
+
+    return disagreement->node.data ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -659,7 +440,7 @@ ngx_http_dsem_fleet_session(ngx_str_t *session,
 
 /* as "dsem_node" allows it */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_http_dsem_fleet_is_node(ngx_str_t *node)
 {
     ngx_uint_t  i;

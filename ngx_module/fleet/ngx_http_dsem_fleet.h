@@ -1,6 +1,6 @@
 
 /*
- * The fleet: figures of semaphores and sessions, as "inspect" replies.
+ * The fleet: figures of semaphores and sessions, of one survey.
  */
 
 
@@ -80,13 +80,18 @@ void ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_add(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name, ngx_uint_t shard);
 void ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet);
-ngx_int_t ngx_http_dsem_fleet_read(ngx_http_dsem_fleet_t *fleet,
-    ngx_uint_t first, ngx_uint_t n, ngx_uint_t count, ngx_str_t *text);
+ngx_int_t ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_holder_t *holder);
+ngx_int_t ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
+    ngx_str_t *node);
 ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name);
 
 ngx_uint_t ngx_http_dsem_fleet_is_name(ngx_str_t *name);
+ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);
 ngx_int_t ngx_http_dsem_fleet_session(ngx_str_t *session,
     ngx_http_dsem_holder_t *holder);
 

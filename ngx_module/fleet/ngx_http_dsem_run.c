@@ -20,6 +20,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_inspect.h"
 #include "ngx_http_dsem_roster.h"
 #include "ngx_http_dsem_run.h"
 #include "ngx_http_dsem_shards.h"
@@ -515,8 +516,8 @@ ngx_http_dsem_run_figures_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    rc = ngx_http_dsem_fleet_read(run->fleet, copy.first, copy.n, copy.count,
-                                  &reply->text);
+    rc = ngx_http_dsem_inspect_read(run->fleet, copy.first, copy.n, copy.count,
+                                    &reply->text);
 
     if (rc != NGX_OK) {
         ngx_http_dsem_run_unfit(session, rc);

@@ -12,7 +12,7 @@
  * Once a second one worker of the node looks after the memory: snapshots for
  * the history, and what dead processes have left.
  *
- * Called by: account, sync, declare, session (overage), http (results);
+ * Called by: account, ledger, sync, declare, session (overage), http (results);
  * module, when a process starts and ends; zone (memory); readers.
  */
 

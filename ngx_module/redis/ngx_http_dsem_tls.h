@@ -1,6 +1,6 @@
 
 /*
- * TLS to Redis: what the configuration loads, and the handshake.
+ * TLS to Redis: what the configuration loads.
  */
 
 
@@ -19,10 +19,21 @@
 
 typedef struct ngx_http_dsem_tls_s  ngx_http_dsem_tls_t;
 
-/* TLS of one connection; hiredis frees it with its context */
-typedef struct ssl_st               ngx_http_dsem_tls_conn_t;
 
-struct redisAsyncContext;
+/* for reading only, outside of tls and tls_conn */
+struct ngx_http_dsem_tls_s {
+    struct ssl_ctx_st      *ctx;
+    ngx_uint_t              refs;
+    ngx_uint_t              encrypted;   /* the private key */
+
+    /* the last session, and the address of the server that gave it */
+    struct ssl_session_st  *session;
+    ngx_sockaddr_t          sockaddr;
+    socklen_t               socklen;
+
+    size_t                  len;
+    char                    name[1];     /* of the server; empty: address */
+};
 
 
 ngx_http_dsem_tls_t *ngx_http_dsem_tls_create(ngx_str_t *name, char *reason);
@@ -35,16 +46,9 @@ ngx_int_t ngx_http_dsem_tls_key(ngx_http_dsem_tls_t *tls, ngx_str_t *key,
 ngx_http_dsem_tls_t *ngx_http_dsem_tls_ref(ngx_http_dsem_tls_t *tls);
 void ngx_http_dsem_tls_free(ngx_http_dsem_tls_t *tls);
 
-ngx_http_dsem_tls_conn_t *ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls,
-    struct redisAsyncContext *ac, ngx_addr_t *addr, char *reason);
-ngx_int_t ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl,
-    char *reason);
-ngx_uint_t ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl);
-ssize_t ngx_http_dsem_tls_write(struct redisAsyncContext *ac);
-ngx_int_t ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl,
-    char *reason);
-void ngx_http_dsem_tls_clear(void);
-void ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl);
+void ngx_http_dsem_tls_forget(ngx_http_dsem_tls_t *tls);
+void ngx_http_dsem_tls_error(char *reason);
+void ngx_http_dsem_tls_errno(char *reason, ngx_err_t err);
 
 
 #endif /* _NGX_HTTP_DSEM_TLS_H_INCLUDED_ */

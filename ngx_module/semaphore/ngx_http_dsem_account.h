@@ -100,6 +100,9 @@ ngx_http_dsem_account_t *ngx_http_dsem_account_next(
     ngx_http_dsem_session_t *session, ngx_http_dsem_account_t *account);
 ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(
     ngx_http_dsem_session_t *session);
+void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_undeclare(ngx_http_dsem_account_t *account);
+
 ngx_http_dsem_literal_t *ngx_http_dsem_account_literal(
     ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account);
@@ -109,40 +112,11 @@ void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
 void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_account_recovering(
     ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
-
-void ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
-ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
-ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_msec_t hold_time);
+void ngx_http_dsem_account_forget_usage(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
     ngx_uint_t full);
-void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
-void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
-void ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
-    ngx_int_t idle);
-ngx_int_t ngx_http_dsem_account_own(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
-    ngx_int_t weight);
-void ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
-ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
-ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_unreport(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_int_t unclaimed);
-ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
-ngx_int_t ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
-    ngx_int_t counted);
-void ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account);
-
-void ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
-    ngx_uint_t keep);
-void ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_ACCOUNT_H_INCLUDED_ */

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_ticket.h"

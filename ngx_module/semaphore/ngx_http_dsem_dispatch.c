@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_message.h"
 #include "ngx_http_dsem_order.h"

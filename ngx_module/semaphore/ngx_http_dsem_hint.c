@@ -6,8 +6,8 @@
  * They are a table of a fixed size: names that clients invent replace each
  * other, and cost no memory.
  *
- * Called by: account (hold times, usage), dispatch (a new epoch), semaphore
- * and refusal (estimates).
+ * Called by: account and ledger (hold times, usage), dispatch (a new epoch),
+ * semaphore and refusal (estimates).
  */
 
 

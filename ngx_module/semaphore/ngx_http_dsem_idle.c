@@ -24,6 +24,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_ticket.h"
 
 

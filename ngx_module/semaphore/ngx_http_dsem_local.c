@@ -24,6 +24,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_waiting.h"

@@ -157,7 +157,10 @@ ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
 }
 
 
-/* "<in use> <limit> <ticket> ...": tickets may be gone */
+/*
+ * "<in use> <limit> <ticket> ...": tickets may be gone.  Redis does not know
+ * one that was not sent, nor counts its permits.
+ */
 
 static void
 ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
@@ -178,6 +181,7 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
         ticket = ngx_http_dsem_waiting_find(number);
 
         if (ticket
+            && ticket->state != NGX_HTTP_DSEM_TICKET_NEW
             && ticket->account->session == session
             && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
         {

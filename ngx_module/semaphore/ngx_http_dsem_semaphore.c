@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_dispatch.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_shards.h"

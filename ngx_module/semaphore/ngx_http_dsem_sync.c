@@ -18,6 +18,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_idle.h"
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_ticket.h"

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 

@@ -7,7 +7,7 @@
  * reply, and as three quarters of its length: the worker stops before Redis,
  * whose clock may be a little faster, gives its permits to other sessions.
  *
- * Called by: session, handshake (renewal), account and ticket (before a
+ * Called by: session, handshake (renewal), ledger and ticket (before a
  * request is admitted), local.
  */
 

@@ -8,6 +8,7 @@
 
 
 #include "ngx_http_dsem_fleet.c"
+#include "ngx_http_dsem_inspect.c"
 #include "ngx_http_dsem_roster.c"
 #include <ngx_sha1.h>
 #include <stdio.h>
@@ -486,7 +487,7 @@ text_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t names)
     text.data = p;
     text.len = text_len;
 
-    rc = fleet ? ngx_http_dsem_fleet_read(fleet, 0, names, 1, &text)
+    rc = fleet ? ngx_http_dsem_inspect_read(fleet, 0, names, 1, &text)
                : ngx_http_dsem_roster_read(0, &text);
 
     free(p);

@@ -90,13 +90,13 @@ wait_for { $up->now == 1 };
 my $load = $t->load(urls => [map { $_->url('/ab') } $one, $two],
     clients => 10, requests => 1000);
 is_deeply($load->{statuses}, { 503 => 1000 }, 'second line rejects all');
-eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
+eventually { state('a') eq '0 0' } 'first permits returned', 0.5;
 is($t->state->exists('a'), 0, 'first key removed');
 $load = $t->load(urls => [map { $_->url('/ab_patient') } $one, $two],
     clients => 20, requests => 200);
 is_deeply($load->{statuses}, { 503 => 200 },
     'all rejected, some after waiting');
-eventually { state('a') eq '0 0' } 'first permits returned', 0.1;
+eventually { state('a') eq '0 0' } 'first permits returned', 0.5;
 is(state('b'), '1 0', 'no ticket waiting');
 is($up->started, 4, 'no rejected request at backend');
 

@@ -17,6 +17,7 @@
 #include "target/api.c"
 #include "target/conf.c"
 #include "target/guard.c"
+#include "target/message.c"
 #include "target/name.c"
 #include "target/peers.c"
 #include "target/text.c"
@@ -33,7 +34,16 @@
 #include "ngx_http_dsem_reason.c"
 #include "ngx_http_dsem_resp.c"
 #include "ngx_http_dsem_text.c"
+#include "ngx_http_dsem_cells.c"
+#include "ngx_http_dsem_counters.c"
+#include "ngx_http_dsem_process.c"
+#include "ngx_http_dsem_rows.c"
+#include "ngx_http_dsem_zone.c"
+#include "ngx_http_dsem_lease.c"
+#include "ngx_http_dsem_limits.c"
+#include "ngx_http_dsem_hint.c"
 #include "ngx_http_dsem_fleet.c"
+#include "ngx_http_dsem_inspect.c"
 #include "ngx_http_dsem_api_body.c"
 #include "ngx_http_dsem_api_json.c"
 #include "ngx_http_dsem_api_name.c"
@@ -57,6 +67,7 @@ static replay_target_t  replay_targets[] = {
     { "api", fuzz_target_api },
     { "conf", fuzz_target_conf },
     { "guard", fuzz_target_guard },
+    { "message", fuzz_target_message },
     { "name", fuzz_target_name },
     { "peers", fuzz_target_peers },
     { "text", fuzz_target_text },

@@ -33,6 +33,7 @@ FUZZ_TARGET(guard)(const uint8_t *data, size_t size);
 #ifdef FUZZ_REPLAY
 FUZZ_TARGET(api)(const uint8_t *data, size_t size);
 FUZZ_TARGET(conf)(const uint8_t *data, size_t size);
+FUZZ_TARGET(message)(const uint8_t *data, size_t size);
 FUZZ_TARGET(name)(const uint8_t *data, size_t size);
 FUZZ_TARGET(peers)(const uint8_t *data, size_t size);
 FUZZ_TARGET(text)(const uint8_t *data, size_t size);

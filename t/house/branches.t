@@ -70,7 +70,8 @@ my ($from, $to) = map { $t->dir . "/$_" } 'from', 'to';
 mkdir $from;
 write_to("$from/one.lua", "if a then b() end\nfor i = 1, a do b() end\n");
 is system("$FindBin::Bin/branches count $from $to"), 0, 'sources counted';
-write_to("$to/taken", "0\n2\n");
+mkdir "$to/taken";
+write_to("$to/taken/$_", "branches\n$_\n") for 0, 2;
 
 is_deeply [ report('') ], [ 1, 'NO REASON', 'NO REASON' ], 'no reasons';
 is_deeply [ report(<<'EOF_MD') ], [ 0, 'a', 'b' ], 'all reasons';

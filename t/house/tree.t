@@ -137,10 +137,10 @@ none('no calls upwards', map {
 
 # one place for each
 
-none('ledger written in account only',
+none('ledger written in ledger only',
     lines(qr/account->(?:held|idle|pending_release|last_reported)
              \s*(?:[-+]?=(?!=)|\+\+|--)/x,
-        code_of(sub { $_[0] ne 'semaphore/account.c' })));
+        code_of(sub { $_[0] ne 'semaphore/ledger.c' })));
 none('keys built in key only',
     lines(qr/":(?:s|q|c|sessions|epochs|orders)\b|\{0\}/,
         code_of(sub { $_[0] ne 'redis/key.c' })));

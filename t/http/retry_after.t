@@ -96,6 +96,10 @@ http {
             dsem one limit=$arg_limit;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /none/heavy {
+            dsem heavy limit=1 weight=$arg_weight;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /none/other_errors {
             dsem free limit=1;
             proxy_pass http://%%UPSTREAM%%;
@@ -161,6 +165,7 @@ told('/none/dry_run?t=1', 200, 'REJECTED_DRY_RUN', undef);
 told('/none/dry_run?t=1&status=503', 503, 'REJECTED_DRY_RUN', undef);
 told('/none/fallback', 200, 'REJECTED', undef);
 told('/none/error?limit=x', 503, 'ERROR', undef);
+told('/none/heavy?weight=2', 503, 'REJECTED', undef);
 told('/none/other_errors?status=503', 503, 'PASSED', undef);
 told('/auto', 503, 'REJECTED', 1);
 

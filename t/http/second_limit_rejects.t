@@ -49,6 +49,15 @@ http {
             dsem second limit=1 queue=10 timeout=30s;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /page {
+            dsem first limit=2 queue=10 timeout=30s;
+            dsem second limit=1;
+            error_page 503 = @page;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location @page {
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /first {
             dsem first limit=2;
             proxy_pass http://%%UPSTREAM%%;
@@ -76,6 +85,13 @@ for (1 .. 20) {
     wait_for { waiting() == 0 };
 }
 eventually { held() == 0 } 'client abort: first permit released';
+
+# while the error page is fetched
+my $page = $node->begin('/page?hang=1');
+wait_for { $up->now == 2 } 15, 'error page at the backend';
+eventually { held() == 0 } 'error page: first permit released', 5;
+$page->close;
+wait_for { $up->now == 1 } 15, 'error page ended';
 
 # both permits of the first are free
 my @served = map { $node->begin("/first?hang=1&n=$_") } 1, 2;

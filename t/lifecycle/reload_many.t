@@ -134,8 +134,9 @@ for my $n (1 .. $RELOADS) {
     my $got = $node->get($path)->status;
     push @failed, "$n: $path $got" if $got != $status;
     my $all = decode_json($node->get('/dsem/semaphores')->body);
+    # recovering: on a busy machine there was no command for most of a lease
     push @failed, "$n: redis $all->{redis}{state}"
-        if $all->{redis}{state} !~ /^(?:connecting|available)$/;
+        if $all->{redis}{state} eq 'unavailable';
 
     $first = measure() if $n == $FIRST;
     if ($n % ($RELOADS / 10) == 0) {
@@ -156,7 +157,7 @@ is $last->{$_}, $first->{$_}, "$_ flat"
 cmp_ok $last->{keys}, '<=', $first->{keys}, 'no more keys';
 # sessions that have ended are known for one more lease
 eventually { bytes_in_redis() <= $first->{redis} + $REDIS }
-    'memory of redis flat' if $ENV{DSEM_LONG};
+    'memory of redis flat', 30 if $ENV{DSEM_LONG};
 is scalar($node->workers), 2, 'two workers';
 eventually { !$t->state->exists('one') } 'nothing held, none waiting';
 

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# Ten thousand expired bars are deleted some per beat.
+# Ten thousand expired bars are deleted some per beat. Where no session beats,
+# each bye deletes more of them than it adds.
 
 use warnings;
 use strict;
@@ -39,5 +40,20 @@ is scalar(grep { $_->{bar} } values %{ $scripts->state->entries }), 0,
     'all deleted';
 is scalar(grep { /^bar:/ } @{ $redis->cmd('HKEYS', $scripts->state->key) }), 0,
     'no field left';
+
+# reloads that follow each other faster than heartbeats
+
+sub bars { scalar grep { $_->{bar} } values %{ $scripts->state->entries } }
+
+$one->bye($scripts->session('gone')) for 1 .. 50;
+is bars(), 50, 'bars of 50 byes';
+$scripts->advance(5001);
+my $calls = $scripts->calls(sub { $one->bye($scripts->session('gone')) });
+is bars(), 47, 'four expired bars deleted by a bye';
+cmp_ok $calls->{all}, '<', 20, 'few commands per bye';
+$one->bye($scripts->session('gone')) for 1 .. 19;
+is bars(), 20, 'all expired bars deleted by byes';
+is scalar(grep { /^bar:/ } @{ $redis->cmd('HKEYS', $scripts->state->key) }), 20,
+    'fields of the others';
 
 $scripts->done;

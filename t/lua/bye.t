@@ -40,6 +40,14 @@ is $two->ask('quiet', 2, limit => 3, queue => 0), 'granted',
     'permits free without queue';
 is $two->sync('quiet')->{in_use}, 1, 'only live sessions counted';
 
+# to a ticket that waits
+my $six = $scripts->session('six')->enter;
+$_->ask('waits', 1, limit => 2) for $two, $six;
+$two->ask('waits', 2, limit => 2);
+$two->bye($six);
+is_deeply $two->sync('waits', limit => 2)->{granted}, [2],
+    'permit to the head of the queue';
+
 # by an operator
 my ($four, $five) = map { $scripts->session($_)->enter } qw/four five/;
 $scripts->pass(1500, $two);

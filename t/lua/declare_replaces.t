@@ -40,9 +40,22 @@ $one->declared;
 $reply = $one->sync('api');
 is $reply->{in_use}, 6, 'overage counted once';
 is $reply->{limit}, 3, 'stored limit kept';
+is $one->declare('api', held => 5)->{over}, 3, 'overage told';
 is $two->ask('api', 2, limit => 3), 'queued', 'no grant above the limit';
 is $one->sync('api', release => 3)->{in_use}, 3, 'no grant at the limit';
 is $one->sync('api', release => 1)->{waiting}, 0, 'served below the limit';
+
+# in parts
+$one->ask('parts', $_, limit => 2) for 1 .. 4;
+my @places = map { $_->[1] } sort { $a->[0] <=> $b->[0] } map { [
+    (split)[2], $scripts->state->places('parts')->{$_} ] }
+    $scripts->queue('parts');
+$one->hello;
+$one->declare('parts', held => 2, tickets => [ [ 3, 1, $places[0] ] ]);
+$one->declare('parts', held => 2, more => 1, tickets => [ [ 4, 1,
+    $places[1] ] ]);
+$one->declared;
+is_deeply $one->sync('parts')->{account}, [ 2, 2 ], 'parts add up';
 
 # the limit is stored only where none is stored
 $one->declare('new', held => 1, limit => 7);

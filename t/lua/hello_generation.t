@@ -34,6 +34,12 @@ cmp_ok $reply->{recovery}, '>', 1000, 'recovery continues';
 $scripts->advance(3000);
 is $one->ask('api', 1), 'granted', 'recovery over';
 
+{
+    local $one->{gen} = 99;
+    is $one->ask('api', 2, limit => 9), 'resync',
+        'command with the lost generation rejected';
+}
+
 # a session from an older generation does not stop the others
 $reply = $scripts->session('three')->hello(gen => 98);
 is $reply->{recovery}, 0, 'no recovery for late stranger';

@@ -28,6 +28,12 @@ is $scripts->state->exists('api'), 1, 'no queue without waiters';
 $two->sync('api', release => 1);
 is_deeply [ $scripts->all_keys ], \@before, 'no keys left';
 
+$_->ask('both', 1, limit => 2) for $one, $two;
+$one->sync('both', release => 1);
+is $scripts->state->account('both', $one->name), undef,
+    'no account left beside another';
+$two->sync('both', release => 1);
+
 $one->ask('api', 3);
 $two->ask('api', 4);
 $one->sync('api', release => 1);

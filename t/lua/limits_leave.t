@@ -71,6 +71,16 @@ $again->hello(config => '-');
 $two->beat;
 is_deeply [ fields() ], [ sort @fields ], 'nothing left of either';
 
+# it comes back before its limits are withdrawn
+$again = $scripts->session('again')->configured('10', { api => 10 });
+$again->hello(config => '-');
+$again->hello(config => '10');
+$again->declared;
+$two->beat;
+is in_force(), 10, 'configuration came back';
+$again->bye;
+is in_force(), 20, 'and left again';
+
 # unknown sessions
 my $none = $scripts->session('none');
 $none->{epoch} = 1;

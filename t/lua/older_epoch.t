@@ -31,4 +31,11 @@ is $reply->{waiting}, 0, 'old ticket subtracted';
 is $one->sync('api', release => 2)->{status}, 'resync', 'old permits void';
 is $one->sync('api', release => 1)->{in_use}, 1, 'new permit released';
 
+# before the session has declared
+$one->ask('next', $_, limit => 3) for 1, 2;
+$one->hello;
+$reply = $one->sync('next', limit => 3, ask => [ [3] ]);
+is_deeply $reply->{account}, [ 1, 0 ], 'undeclared account begins at zero';
+is $reply->{in_use}, 1, 'its old permits subtracted';
+
 $scripts->done;

@@ -84,14 +84,19 @@ $one->hello;
 is $one->declare('api', held => 1)->{status}, 'resync', 'loss noticed';
 isnt $scripts->meta('gen'), $gen, 'new generation';
 
-# nor does a command about tickets only
-for my $what (qw/check cancel/) {
+# whatever the first command is
+my %way = (
+    check => sub { $two->sync('api', check => [ [2] ]) },
+    cancel => sub { $two->sync('api', cancel => [ [2] ]) },
+    release => sub { $one->sync('api', release => 1) },
+    order => sub { $one->order('api', 5, 0) },
+);
+for my $what (sort keys %way) {
     $scripts->redis->cmd('FLUSHALL');
-    my $session = $scripts->session($what)->enter;
-    $session->ask('api', $_) for 1, 2;
+    ($one, $two) = map { $scripts->session($_)->enter } qw/one two/;
+    $_->ask('api', $_ == $one ? 1 : 2) for $one, $two;
     $scripts->state->delete_queue('api');
-    is $session->sync('api', $what => [ [2] ])->{status}, 'resync',
-        "loss noticed by a $what";
+    is $way{$what}->()->{status}, 'resync', "loss noticed by a $what";
 }
 
 $scripts->done;

@@ -109,4 +109,11 @@ is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
 $scripts->order('ops', 3, 0);
 is $one->sync('ops', %arg, keep => 1)->{may_keep}, 1, 'keeping allowed again';
 
+# the queue is longer by no more than the limit in force
+
+$one->sync('low', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
+$scripts->order('low', 2, 0);
+is $asks->ask('low', $_, %arg), 'queued', "low limit: ask $_ queued" for 1 .. 3;
+is $asks->ask('low', 4, %arg), 'refused', 'low limit: queue bound reached';
+
 $scripts->done;

@@ -53,4 +53,14 @@ $one->sync('void', limit => 2);
 is_deeply [ $scripts->queue('void') ], [ $two->name . ' 1 4 1' ],
     'void ticket removed';
 
+# the only permit that comes free
+$two->ask('single', 1);
+$one->ask('single', 2);
+my $place = $one->{asked}{asked}{2}{place};
+$two->ask('single', 3);
+$one->hello;
+$one->declare('single', tickets => [ [ 2, 1, $place ] ]);
+is_deeply $two->sync('single', release => 1)->{granted}, [3],
+    'single permit to the next ticket';
+
 $scripts->done;

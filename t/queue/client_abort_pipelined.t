@@ -55,6 +55,16 @@ for my $way (qw(close abort)) {
     }
 }
 
+# a client that has left before its request is read
+
+$node->freeze;
+$node->raw->send("GET /waits?left HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    ->close;
+$node->thaw;
+eventually { grep { $_->{request_uri} eq '/waits?left' && $_->{status} == 499 }
+    $node->access_log } 'left before: logged as 499', 5;
+eventually { waiting() == 0 } 'left before: no ticket';
+
 # a client that stays is served, and then its pipelined request
 
 my $stays = $node->raw->send($MORE =~ s/pipelined/waits/r . $MORE);

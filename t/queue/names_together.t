@@ -84,6 +84,7 @@ like turn(sub { $up->release_all }, sub {
     !grep { !$_->done } @asked and held(1 .. 8) !~ /1/ }),
     qr/^17 n\d$/, 'eight releases, one command';
 is $_->status, 200, 'request served' for @asked;
+wait_for { $node->access_log == 8 } 15, 'eight lines';
 is_deeply [ map { $_->{dsem_status} } $node->access_log ], [ ('PASSED') x 8 ],
     'each passed';
 is_deeply [ map { "$_->{dsem_in_use} $_->{dsem_limit}" } $node->access_log ],

@@ -36,6 +36,10 @@ http {
             proxy_set_header X-Sem $pid;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /nothing {
+            dsem nothing limit=0 queue=100 timeout=20s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
@@ -49,6 +53,7 @@ is $up->peak, 8, 'limit reached, never exceeded';
 is_deeply [ keys %{ { map { $_->{dsem_status} => 1 } $node->access_log } } ],
     ['DEGRADED'], 'status is DEGRADED';
 is $up->peak($_), 4, 'half for each worker' for $node->workers;
+is $node->get('/nothing')->status, 503, 'nothing of a limit of 0';
 
 $proxy->refuse(0);
 eventually { $t->state->session_count == 2 } 'redis used without reload', 2;

@@ -59,6 +59,12 @@ my %stale = map { $_ => $node->get($_) } '/a', '/b', '/log/a';
 is($stale{$_}->header('X-Cache'), 'MISS', "$_ fetched") for sort keys %stale;
 is($node->get('/b')->header('X-Cache'), 'HIT', 'permit returned');
 is($up->started, 3, 'upstream not asked');
+my $stays = $node->raw;
+$stays->send("GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    . 'and more');
+$stays->read_until(qr{X-Cache: .*/b\n|X-Cache: .*\n\n}s);
+eventually { state() eq '0 0' } 'permit returned before the client', 3;
+$stays->close;
 my $begun = now;
 wait_for { now > $begun + 2 };
 

@@ -54,7 +54,10 @@ wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 eventually { reused() } 'one idle permit held', 15;
 
 $keeps->freeze;
-my @long = map { $takes->begin('/?hang=1') } 1, 2;
+my @long = $takes->begin('/?hang=1');
+wait_for { $t->state->session_count == 1 } 15, 'lease expired';
+# nothing waits, so that no message recalls the idle permit
+push @long, $takes->begin('/?hang=1');
 eventually { $up->now == 2 } 'permit free after lease', 15;
 
 # the request is there when the worker wakes up

@@ -14,10 +14,13 @@
 #include <ctype.h>
 #include <stdio.h>
 
+ngx_array_t *text_counters(ngx_pool_t *pool);
+
 #define ngx_http_dsem_counters_read  text_counters
 
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_info.h"
+#include "ngx_http_dsem_inspect.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_roster.c"
@@ -90,7 +93,7 @@ text_inspect(ngx_uint_t n, ngx_str_t *text)
     }
 
     rest = *text;
-    rc = ngx_http_dsem_fleet_read(fleet, 0, n, 1, &rest);
+    rc = ngx_http_dsem_inspect_read(fleet, 0, n, 1, &rest);
 
     fuzz_check(rc == NGX_OK || rc == NGX_DECLINED);
 

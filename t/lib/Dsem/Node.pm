@@ -179,6 +179,13 @@ sub reload {
 # The signals can be the test's own: of the beginning, and of the end.
 sub upgrade {
     my ($self, $begin, $end) = @_;
+    $self->begin_upgrade($begin, $end);
+    return $self->end_upgrade;
+}
+
+# Returns when the new workers run; the old ones may still be draining.
+sub begin_upgrade {
+    my ($self, $begin, $end) = @_;
     my $old = $self->{pid};
     $begin ? $begin->() : $self->signal('USR2');
     wait_for {
@@ -188,6 +195,12 @@ sub upgrade {
     } 10, "$self->{name} to upgrade";
     $self->{pid} = $self->_pid_in_file;
     $end ? $end->() : CORE::kill 'QUIT', $old;
+    return $self;
+}
+
+# Waits for the end of the old master.
+sub end_upgrade {
+    my ($self) = @_;
     $self->{process}->succeed($self->{pid});
     return $self;
 }

@@ -15,6 +15,7 @@ use warnings;
 BEGIN { $ENV{LIBEV_FLAGS} //= 1 }
 use EV;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
+use IO::Handle;
 use Socket qw(SOL_SOCKET SO_LINGER IPPROTO_TCP TCP_NODELAY MSG_PEEK
     MSG_DONTWAIT);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
@@ -26,6 +27,7 @@ sub run {
     my $self = bless { service => $opt{service} // 0, conn => {} };
     $self->do_reset;
     my @watchers = map { $self->accept_on($_) } @$listen;
+    push @watchers, $self->stream_to($opt{stream}) if $opt{stream};
     push @watchers, Dsem::Control::serve($control, $self);
     EV::run();
 }
@@ -48,6 +50,34 @@ sub accept_on {
     });
 }
 
+# For long runs: each start and end becomes a line of a file instead of a record
+# in memory.
+sub stream_to {
+    my ($self, $path) = @_;
+    open $self->{stream}, '>', $path or die "$path: $!\n";
+    return EV::timer(0.2, 0.2, sub { $self->{stream}->flush });
+}
+
+sub stream_start {
+    my ($self, $request) = @_;
+    # any start may be one too many here; the limit that nginx sends only tells
+    # when it is worth looking
+    my $limit = $request->{limit};
+    my $look = $limit eq '' || $self->{now}{ $request->{sem} } > $limit;
+    # it may be closed itself, but begins before it ends
+    local $request->{unwritten} = 1;
+    end_closed($self) if $look;
+    printf { $self->{stream} } "+ %.6f %s %s %d %s %s\n", $request->{start},
+        map { $_ eq '' ? '-' : $_ } @$request{qw(nonce sem weight worker node)};
+    $self->stream_end($request) if $request->{end};
+}
+
+sub stream_end {
+    my ($self, $request) = @_;
+    printf { $self->{stream} } "- %.6f %s %s\n",
+        @$request{qw(end nonce how)};
+}
+
 ###########################################################################
 # the counts
 
@@ -56,10 +86,11 @@ sub count_up {
     my $self = $conn->{oracle};
     $request->{start} = clock_gettime(CLOCK_MONOTONIC);
     $request->{how} = 'hanging';
-    push @{ $self->{log} }, $request;
     $self->{count}{started}++;
     my @sems = ('', $request->{sem} eq '' ? () : $request->{sem});
     $self->{now}{$_} += $request->{weight} for @sems;
+    return $self->stream_start($request) if $self->{stream};
+    push @{ $self->{log} }, $request;
     end_closed($self)
         if grep { $self->{now}{$_} > ($self->{peak}{$_} // 0) } @sems;
     for (@sems) {
@@ -91,6 +122,8 @@ sub count_down {
     $self->{now}{''} -= $request->{weight};
     $self->{now}{ $request->{sem} } -= $request->{weight}
         if $request->{sem} ne '';
+    $self->stream_end($request)
+        if $self->{stream} && !$request->{unwritten};
 }
 
 ###########################################################################
@@ -145,6 +178,7 @@ sub next_request {
     $conn->{running} = {
         nonce => $header{'x-nonce'} // '', uri => $uri, method => $method,
         node => $header{'x-node'} // '', sem => $header{'x-sem'} // '',
+        worker => $header{'x-worker'} // '', limit => $header{'x-limit'} // '',
         weight => ($header{'x-weight'} // '') eq '' ? 1
             : $header{'x-weight'} + 0,
     };

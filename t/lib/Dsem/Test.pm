@@ -198,12 +198,15 @@ sub done {
         if $builder->is_passing && !$ENV{DSEM_KEEP};
 }
 
-# Scripts that count their branches (Dsem::Branches) have logged these.
+# Scripts that count their branches (Dsem::Branches) have logged these. One
+# file per test: several tests end at the same time.
 sub _keep_branches {
     my ($self) = @_;
-    return unless $ENV{DSEM_LUA};
+    my $taken = ($ENV{DSEM_LUA} // return) . '/taken';
+    make_path($taken);
+    my $name = $self->{dir} =~ s{^\Q$ROOT\E/build/t/}{}r =~ tr{/}{-}r;
     system "find $self->{dir} -name log -exec grep -aho '# branches [0-9 ]*'"
-        . " {} + | tr -s ' ' '\n' | sort -u >> $ENV{DSEM_LUA}/taken";
+        . " {} + | tr -s ' ' '\\n' | sort -u > $taken/$name";
 }
 
 # A test that died gets no teardown checks.

@@ -1,0 +1,465 @@
+package Soak::Check;
+
+# The invariants. Each check is given the logs of one phase, returns its
+# violations, one sentence each, and adds to the figures.
+#
+# Called by: check.pl.
+
+use strict;
+use warnings;
+
+use List::Util qw(max min);
+
+use Soak::Logs;
+use Soak::Windows;
+
+BEGIN {
+    no strict 'refs';
+    *{$_} = \&{"Soak::Logs::$_"} for qw(KIND NODE SEM WEIGHT START FINISH STATUS
+        REUSED ECHO V_TIME V_STATUS V_DSEM V_WAIT V_POSITION V_PID V_ARRIVAL);
+}
+
+# s: the difference of arrival from which order matters, in one worker and
+# between workers (on the way to Redis a process of the machine may be late),
+# and the longest time that a permit may be free beside a waiting request
+use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 0.8 };
+
+# s: starts that are nearer to each other may be one message of Redis
+use constant TOGETHER => 0.05;
+
+# s: a client that reads slowly, on a busy machine
+use constant SLOW => 10;
+
+# KB and files that a worker may grow from one quiet to the end
+use constant { KB => 3072, FILES => 8 };
+
+our @CHECKS = (
+    [limit => 'never more than the limit at the backend'],
+    [reached => 'the limit is reached'],
+    [answered => 'every request is answered'],
+    [served => 'served at the backend exactly once'],
+    [refused => 'every refusal has its reason'],
+    [in_time => 'answered in time'],
+    [order => 'first come, first served'],
+    [conserving => 'no permit is free while a request waits'],
+    [agree => 'workers and Redis count the same'],
+    [left => 'nothing is left when it is quiet'],
+    [flat => 'memory and descriptors are flat'],
+    [logs => 'no crash and no alert'],
+    [carried_out => 'every fault was carried out'],
+);
+
+sub new {
+    my ($class, $logs) = @_;
+    return bless { logs => $logs, conf => $logs->{conf},
+        windows => Soak::Windows->new($logs), figures => {} }, $class;
+}
+
+# { check => [violations] }
+sub run {
+    my ($self) = @_;
+    $self->count;
+    return { map { my ($name) = @$_; $name => [ $self->$name ] } @CHECKS };
+}
+
+sub semaphores { sort keys %{ $_[0]{conf}{semaphores} } }
+
+sub at {
+    my ($self, $time) = @_;
+    return sprintf '%.3f s', $time - $self->{conf}{begin};
+}
+
+sub count {
+    my ($self) = @_;
+    my $figures = $self->{figures};
+    for my $r (values %{ $self->{logs}{request} }) {
+        $figures->{requests}{ $r->[STATUS] }++;
+        $figures->{kinds}{ $r->[KIND] }++;
+    }
+    $figures->{verdicts}{ $_->[V_DSEM] }++
+        for values %{ $self->{logs}{verdict} };
+    $figures->{faults}{ $_->{kind} }++ for @{ $self->{logs}{faults} };
+}
+
+###########################################################################
+# the limit
+
+# Plays the log of the backend: at each start, the weight that runs.
+sub limit {
+    my ($self) = @_;
+    my (%running, %level, %by, @wrong);
+    my ($windows, $figures) = @$self{qw(windows figures)};
+    for my $event (@{ $self->{logs}{backend} }) {
+        my ($sign, $time, $nonce) = @$event;
+        if ($sign eq '-') {
+            my $of = delete $by{$nonce} // next;
+            $level{ $of->[3] } -= $of->[4];
+            delete $running{ $of->[3] }{$nonce};
+            next;
+        }
+        my ($sem, $weight) = @$event[3, 4];
+        $by{$nonce} = $running{$sem}{$nonce} = $event;
+        my $now = $level{$sem} += $weight;
+        my $limit = $windows->limit($sem, $time);
+        $figures->{peak}{$sem} = max($figures->{peak}{$sem} // 0, $now);
+        next if $now <= $limit;
+        my $share = $windows->share($sem, $time);
+        my $excused = 0;
+        $excused += $_->[4] for grep {
+            $windows->excused(@$_[6, 5], $_->[1], $time)
+        } values %{ $running{$sem} };
+        $figures->{overage}{$sem} = max($figures->{overage}{$sem} // 0,
+            $now - $limit) if $now - $limit <= $share + $excused;
+        push @wrong, sprintf '%s: %s: %d running, limit %d, %d excused (%s)',
+            $self->at($time), $sem, $now, $limit, $share + $excused, $nonce
+            if $now - $limit > $share + $excused;
+    }
+    return @wrong, map { "$_ has not ended at the backend" } sort keys %by;
+}
+
+sub reached {
+    my ($self) = @_;
+    return map {
+        my $limit = $self->{conf}{semaphores}{$_}{limit};
+        my $peak = $self->{figures}{peak}{$_} // 0;
+        $peak < $limit ? "$_: at most $peak, limit $limit" : ();
+    } $self->semaphores;
+}
+
+###########################################################################
+# requests and verdicts
+
+sub answered {
+    my ($self) = @_;
+    my @wrong;
+    my $requests = $self->{logs}{request};
+    for my $nonce (keys %$requests) {
+        my ($kind, $node, $sem, undef, $start, $end, $status, $reused, $echo)
+            = @{ $requests->{$nonce} };
+        push @wrong, "$nonce: has the response of another request"
+            unless $echo;
+        next if $status =~ /^(?:200|503|aborted)$/;
+        push @wrong, sprintf '%s: %s on %s, %s, %s', $self->at($start), $nonce,
+            $node, $kind, $status
+            if $status =~ /^\d|timeout/ || !$self->{windows}->may_end($node,
+                $status, $reused, $start, $end);
+    }
+    return @wrong, map { "$_: two verdicts" } @{ $self->{logs}{doubles} // [] };
+}
+
+# A response comes from the backend, a refusal does not reach it.
+sub served {
+    my ($self) = @_;
+    my (%starts, %answered, @wrong);
+    for my $event (@{ $self->{logs}{backend} }) {
+        my ($sign, undef, $nonce, $how) = @$event;
+        $starts{$nonce}++ if $sign eq '+';
+        $answered{$nonce}++ if $sign eq '-' && $how eq 'answered';
+    }
+    my $requests = $self->{logs}{request};
+    for my $nonce (keys %$requests) {
+        my $status = $requests->{$nonce}[STATUS];
+        my $n = $starts{$nonce} // 0;
+        push @wrong, "$nonce: started $n times" if $n > 1;
+        push @wrong, "$nonce: 200, but not answered by the backend"
+            if $status eq '200' && !$answered{$nonce};
+        push @wrong, "$nonce: 503, but at the backend"
+            if $status eq '503' && $n;
+    }
+    return @wrong, map { "$_: at the backend, but sent by no client" }
+        grep { !$requests->{$_} } sort keys %starts;
+}
+
+# The client's and nginx's status agree; the reasons are possible ones.
+sub refused {
+    my ($self) = @_;
+    my @wrong;
+    my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
+    my $windows = $self->{windows};
+    for my $nonce (keys %$requests) {
+        my $r = $requests->{$nonce};
+        next if $r->[STATUS] !~ /^\d/;
+        my $v = $verdicts->{$nonce};
+        if (!$v) {
+            push @wrong, "$nonce: $r->[STATUS], but not in the access log"
+                unless $windows->may_end($r->[NODE], 'cut', 0,
+                    @$r[START, FINISH]);
+            next;
+        }
+        push @wrong, "$nonce: $r->[STATUS], $v->[V_STATUS] in the access log"
+            if $r->[STATUS] ne $v->[V_STATUS];
+        my $reason = $self->impossible($r, $v) // next;
+        push @wrong, sprintf '%s: %s on %s: %s', $self->at($r->[START]),
+            $nonce, $r->[NODE], $reason;
+    }
+    return @wrong;
+}
+
+# Why this verdict cannot be; nothing if it can.
+sub impossible {
+    my ($self, $r, $v) = @_;
+    my ($status, $dsem) = @$v[V_STATUS, V_DSEM];
+    my $trouble = $self->{windows}->touches('unavailable', $r->[START],
+        $r->[FINISH]);
+    my $of = $self->{conf}{semaphores}{ $r->[SEM] };
+    return if $status eq '200' && $dsem =~ /^(?:PASSED|QUEUED)$/;
+    return if $dsem eq 'DEGRADED' && $status eq '200' && $trouble
+        && $r->[SEM] eq 'local';
+    return if $dsem eq 'ERROR' && $status eq '503' && $trouble;
+    return "$dsem with $status" if $status ne '503'
+        || $dsem !~ /^(?:REJECTED|TIMEOUT)$/;
+    return "timeout after $v->[V_WAIT] s" if $dsem eq 'TIMEOUT'
+        && $v->[V_WAIT] < $of->{timeout} - 0.01;
+    return if $dsem eq 'TIMEOUT' || $trouble;
+    my $flying = $self->flying($r->[SEM], $r->[START], $r->[FINISH]);
+    return "rejected beside $flying requests, queue $of->{queue}"
+        if $flying < $of->{queue};
+    return;
+}
+
+# The most requests of a semaphore at one time in a span. One that has not ended
+# with a response may be counted until the lease of its worker is over.
+sub flying {
+    my ($self, $sem, $from, $to) = @_;
+    my $steps = $self->{flying}{$sem} //= $self->levels($sem);
+    my ($low, $high) = (0, $#$steps);
+    while ($low < $high) {
+        my $middle = int(($low + $high + 1) / 2);
+        $steps->[$middle][0] <= $from ? ($low = $middle) : ($high = $middle - 1);
+    }
+    my $most = 0;
+    for (; $low <= $#$steps && $steps->[$low][0] <= $to; $low++) {
+        $most = max($most, $steps->[$low][1]);
+    }
+    return $most;
+}
+
+sub levels {
+    my ($self, $sem) = @_;
+    my $late = $self->{conf}{lease} + 2;
+    my @steps = sort { $a->[0] <=> $b->[0] } map {
+        my $r = $_;
+        $r->[SEM] eq $sem ? ([$r->[START], 1],
+            [$r->[FINISH] + ($r->[STATUS] =~ /^\d/ ? 0 : $late), -1]) : ();
+    } values %{ $self->{logs}{request} };
+    my $level = 0;
+    $_->[1] = $level += $_->[1] for @steps;
+    return \@steps;
+}
+
+# No longer than queue, service, slow client, stopped worker and a grace.
+sub in_time {
+    my ($self) = @_;
+    my @wrong;
+    my $factor = $self->{conf}{factor};
+    for my $nonce (keys %{ $self->{logs}{request} }) {
+        my $r = $self->{logs}{request}{$nonce};
+        my $took = $r->[FINISH] - $r->[START];
+        my $of = $self->{conf}{semaphores}{ $r->[SEM] };
+        my $most = $of->{timeout} + 3 * $factor
+            + ($r->[KIND] eq 'slow' ? SLOW : 0);
+        next if $took <= $most || $r->[STATUS] !~ /^\d/;
+        my $start = $self->started($nonce);
+        $most += $start->[1] - $start->[0] if $start;
+        $most += $self->{windows}->stopped($r->[NODE], @$r[START, FINISH]);
+        push @wrong, sprintf '%s: %s on %s: %s after %.3f s',
+            $self->at($r->[START]), $nonce, @$r[NODE, STATUS], $took
+            if $took > $most;
+    }
+    return @wrong;
+}
+
+# Start and end at the backend.
+sub started {
+    my ($self, $nonce) = @_;
+    my $at = $self->{started} //= do {
+        my %at;
+        for (@{ $self->{logs}{backend} }) {
+            push @{ $at{ $_->[2] } }, $_->[1];
+        }
+        \%at;
+    };
+    return $at->{$nonce};
+}
+
+###########################################################################
+# the queue
+
+# Requests that have waited, in the order of their start at the backend: none
+# has arrived at its worker long after one that starts later.
+sub order {
+    my ($self) = @_;
+    my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
+    my ($windows, $figures) = @$self{qw(windows figures)};
+    my $factor = $self->{conf}{factor};
+    my (%last, @wrong);
+    $figures->{in_order} //= 0;
+    for my $event (grep { $_->[0] eq '+' } @{ $self->{logs}{backend} }) {
+        my (undef, $time, $nonce, $sem) = @$event;
+        my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
+        next if !$r || !$v || $v->[V_DSEM] ne 'QUEUED'
+            || $r->[KIND] eq 'slow';
+        next if $windows->touches('order', $v->[V_ARRIVAL], $time);
+        $figures->{in_order}++;
+        for (["$sem $v->[V_PID]", WITHIN * $factor], [$sem, BETWEEN * $factor])
+        {
+            my ($queue, $most) = @$_;
+            my $last = latest($last{$queue} //= { recent => [] },
+                $time - TOGETHER * $factor);
+            my $late = $last ? $last->[0] - $v->[V_ARRIVAL] : 0;
+            push @wrong, sprintf '%s: %s: %s starts %.3f s after %s, but '
+                . 'arrived %.3f s earlier', $self->at($time), $queue, $nonce,
+                $time - $last->[1], $last->[2], $late if $late > $most;
+            push @{ $last{$queue}{recent} }, [$v->[V_ARRIVAL], $time, $nonce];
+        }
+    }
+    return @wrong;
+}
+
+# Of the requests of a queue that have started before a time, the one that has
+# arrived last.
+sub latest {
+    my ($queue, $before) = @_;
+    my $recent = $queue->{recent};
+    while (@$recent && $recent->[0][1] < $before) {
+        my $one = shift @$recent;
+        $queue->{last} = $one
+            if !$queue->{last} || $queue->{last}[0] < $one->[0];
+    }
+    return $queue->{last};
+}
+
+# A request that has waited long: the permits were in use nearly all the time.
+sub conserving {
+    my ($self) = @_;
+    my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
+    my $free = $self->free;
+    my $most = FREE * $self->{conf}{factor};
+    my @wrong;
+    $self->{figures}{$_} //= 0 for qw(conserving waited);
+    for my $nonce (keys %$verdicts) {
+        my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
+        next if !$r || $v->[V_DSEM] !~ /^(?:QUEUED|TIMEOUT)$/
+            || $r->[KIND] eq 'slow';
+        my ($from, $to) = ($v->[V_ARRIVAL], $v->[V_ARRIVAL] + $v->[V_WAIT]);
+        next if $self->{windows}->touches('order', $from, $to);
+        $self->{figures}{conserving}++;
+        next if $v->[V_WAIT] < $most
+            || $self->{windows}->ordered($r->[SEM], $from, $to);
+        $self->{figures}{waited}++;
+        for my $span (@{ $free->{ $r->[SEM] } // [] }) {
+            my $both = min($to, $span->[1]) - max($from, $span->[0]);
+            next if $both <= $most;
+            push @wrong, sprintf '%s: %s waits for %.3f s beside a free permit '
+                . 'of %s', $self->at($from), $nonce, $both, $r->[SEM];
+        }
+    }
+    return @wrong;
+}
+
+# Spans of time, by semaphore, in which the heaviest request would have had a
+# permit.
+sub free {
+    my ($self) = @_;
+    my (%of, %level, %by, %since, %free);
+    my $most = FREE * $self->{conf}{factor};
+    for my $event (@{ $self->{logs}{backend} }) {
+        my ($sign, $time, $nonce, $sem, $weight) = @$event;
+        if ($sign eq '-') {
+            ($sem, $weight) = @{ delete $by{$nonce} // next };
+            $weight = -$weight;
+        } else {
+            $by{$nonce} = [$sem, $weight];
+        }
+        $level{$sem} += $weight;
+        my $heaviest = $sem eq 'fifty' ? 3 : 1;
+        my $is_free = $level{$sem}
+            <= $self->{conf}{semaphores}{$sem}{limit} - $heaviest;
+        my $since = delete $since{$sem};
+        push @{ $free{$sem} }, [$since, $time]
+            if defined $since && $time - $since > $most && !$is_free;
+        $since{$sem} = $since // $time if $is_free;
+    }
+    return \%free;
+}
+
+# A worker that finds another count in Redis than its own resynchronizes, so
+# that the limit holds; but then something was lost before.
+sub agree {
+    my ($self) = @_;
+    my $wall = $self->{conf}{wall};
+    return grep {
+        my ($time) = /: (\S+ \S+) /;
+        my $at = Soak::Logs::seconds($time) - $wall;
+        # the time has no fraction
+        !$self->{windows}->touches('order', $at - 1, $at + 2);
+    } $self->{logs}->errors(qr/resynchronizing with redis \(counts differ\)/);
+}
+
+###########################################################################
+# what is left
+
+sub left {
+    my ($self) = @_;
+    my ($end, @wrong) = (0);
+    for my $at (@{ $self->{logs}{state} }) {
+        my $when = "$at->{what} at " . $self->at($at->{t});
+        push @wrong, map { "$when: $_" } @{ $at->{left} },
+            grep { /:[sq]:/ } @{ $at->{keys} // [] };
+        push @wrong, map { "$when: slow to quit: $_" } @{ $at->{slow} // [] };
+        push @wrong, "$when: $at->{flying} requests without an answer"
+            if $at->{flying};
+        push @wrong, "$when: $at->{backend} requests at the backend"
+            if $at->{backend};
+        push @wrong, "$when: sessions are missing"
+            if defined $at->{complete} && !$at->{complete};
+        if ($at->{what} eq 'end') {
+            $end = 1;
+            my $n = keys %{ $self->{logs}{request} };
+            push @wrong, "$at->{count} requests, $n in the log"
+                if $at->{count} != $n;
+        }
+    }
+    return @wrong, $end ? () : 'the run has no end';
+}
+
+# The largest process of the second half is not much larger than that of the
+# first; a single quiet tells nothing.
+sub flat {
+    my ($self) = @_;
+    my @quiet = grep { $_->{what} eq 'quiet' } @{ $self->{logs}{state} };
+    my @wrong;
+    for my $of (qw(workers masters)) {
+        my @kb = map { max(map { $_->{kb} } @{ $_->{$of} }) } @quiet;
+        my @files = map { max(map { $_->{files} } @{ $_->{$of} }) } @quiet;
+        $self->{figures}{"KB of $of"} = join ' ', map { int } @kb;
+        $self->{figures}{"files of $of"} = "@files";
+        next if @quiet < 2;
+        my $half = int(@quiet / 2);
+        my $kb = max(@kb[$half .. $#kb]) - max(@kb[0 .. $half - 1]);
+        my $files = max(@files[$half .. $#files])
+            - max(@files[0 .. $half - 1]);
+        push @wrong, "$of: $kb KB more" if $kb > KB * $self->{conf}{factor};
+        push @wrong, "$of: $files more open files" if $files > FILES;
+    }
+    return @wrong;
+}
+
+sub logs {
+    my ($self) = @_;
+    my ($end) = grep { $_->{what} eq 'end' } @{ $self->{logs}{state} };
+    my %killed = map { $_ => 1 } @{ $end ? $end->{killed} : [] };
+    return grep {
+        my ($pid) = / process (\d+) exited (?:on signal|with fatal)/;
+        !$pid || !$killed{$pid};
+    } $self->{logs}->errors(qr/\[(?:alert|emerg)\]|Sanitizer|runtime\ error:
+        |BUG\ REPORT/x);
+}
+
+sub carried_out {
+    my ($self) = @_;
+    return map { "$_->{kind} at " . $self->at($_->{from}) . ": $_->{failed}" }
+        grep { $_->{failed} } @{ $self->{logs}{faults} };
+}
+
+1;

@@ -1,0 +1,287 @@
+package Soak::Fleet;
+
+# The fleet of one phase: three nodes with two workers each, a backend, clients,
+# and Redis in one of three forms. All that the checker needs is in files of
+# its directory: conf.json, clients.log, backend.log, faults.log, state.log and
+# the logs of nginx.
+#
+# Called by: soak.pl. Soak::Faults acts on it.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use Cpanel::JSON::XS ();
+use File::Path qw(make_path remove_tree);
+use IO::Handle;
+use Time::HiRes ();
+
+use Dsem::Clock;
+use Dsem::Cluster;
+use Dsem::Control;
+use Dsem::Process;
+use Dsem::State;
+use Dsem::Teardown;
+use Dsem::Test ();
+use Dsem::Wait qw(wait_for now poll time_factor);
+
+# for the parts of a test: redis, sentinel, upstream, proxy, node
+use parent -norequire, 'Dsem::Test';
+
+use constant NODES => 3;
+
+# s
+use constant { LEASE => 3, REUSE => 1 };
+
+# sem => limit, queue, timeout (s); number of clients; at the rate 1 the mean time
+# that the backend takes, and their mean pause (ms)
+our %SEMAPHORE = (
+    one => { limit => 1, queue => 15, timeout => 2, service => 4,
+        pause => 60, clients => 14 },
+    two => { limit => 2, queue => 10, timeout => 3, service => 8,
+        pause => 60, clients => 20 },
+    fifty => { limit => 50, queue => 60, timeout => 4, service => 50,
+        pause => 25, clients => 90 },
+    local => { limit => 12, queue => 40, timeout => 3, service => 20,
+        pause => 30, clients => 26 },
+);
+
+my $json = Cpanel::JSON::XS->new->canonical;
+
+sub new {
+    my ($class, %opt) = @_;
+    my $self = bless {
+        lease => LEASE, redis => [], upstreams => [], nodes => [],
+        proxies => [], dns => [], loads => [], rate => 1, %opt,
+    }, $class;
+    remove_tree($self->{dir});
+    make_path($self->{dir});
+    $self->{log}{$_} = $self->open_log($_) for qw(faults state);
+    return $self;
+}
+
+sub open_log {
+    my ($self, $name) = @_;
+    open my $fh, '>', "$self->{dir}/$name.log" or croak "$name.log: $!";
+    $fh->autoflush(1);
+    return $fh;
+}
+
+# A record of one of the logs, with the time.
+sub record {
+    my ($self, $log, %of) = @_;
+    print { $self->{log}{$log} } $json->encode({ t => now, %of }), "\n";
+}
+
+sub start {
+    my ($self) = @_;
+    my $phase = $self->{phase};
+    my @at = $self->can("start_$phase")->($self);
+    $self->{backend} = $self->upstream(stream => "$self->{dir}/backend.log");
+    my $text = conf();
+    $self->node("n$_", $text, AT => $at[ ($_ - 1) % @at ]) for 1 .. NODES;
+    wait_for { $self->complete } 30, 'all sessions';
+    $self->write_conf;
+    $self->start_clients;
+    return $self;
+}
+
+sub start_single {
+    my ($self) = @_;
+    $self->{clock} = Dsem::Clock->new($self);
+    my $redis = $self->with_clock(sub { $self->redis });
+    $self->{link} = [ map { $self->proxy($redis->address) } 1 .. NODES ];
+    return map { $_->address } @{ $self->{link} };
+}
+
+# Redis gets its settable clock whenever it is started.
+sub with_clock {
+    my ($self, $start) = @_;
+    local $ENV{LD_PRELOAD} = $self->{clock}{library};
+    local $ENV{DSEM_CLOCK} = $self->{clock}{file};
+    return $start->();
+}
+
+sub start_sentinel {
+    my ($self) = @_;
+    return $self->sentinel->addresses . ' mode=sentinel master=mymaster';
+}
+
+sub start_cluster {
+    my ($self) = @_;
+    my $cluster = $self->{cluster} = Dsem::Cluster->new($self);
+    for my $sem (keys %SEMAPHORE) {
+        $self->{shard}{$sem} = $cluster->at($sem);
+        # while no server is stopped
+        $self->{shard}{$sem}->slot;
+    }
+    return $self->{cluster}->address . ' mode=cluster';
+}
+
+# The server that has the shard of a semaphore.
+sub server {
+    my ($self, $sem) = @_;
+    return $self->{shard}{$sem} if $self->{cluster};
+    return $self->{sentinel} ? $self->{sentinel}->master : $self->{redis}[0];
+}
+
+# All workers of all nodes are known to Redis, in every shard.
+sub complete {
+    my ($self) = @_;
+    my $n = 0;
+    $n += $_->workers for grep { $_->alive } $self->nodes;
+    return !grep {
+        my $state = Dsem::State->new($self->server($_));
+        $state->session_count < $n || $state->recovering;
+    } keys %SEMAPHORE;
+}
+
+sub conf {
+    my $locations = join '', map {
+        my $of = $SEMAPHORE{$_};
+        my $weight = $_ eq 'fifty' ? ' weight=$arg_w' : '';
+        my $error = $_ eq 'local' ? 'local' : 'reject';
+        <<"EOF_LOCATION" } sort keys %SEMAPHORE;
+        location /$_ {
+            dsem $_ limit=$of->{limit} queue=$of->{queue}
+                timeout=$of->{timeout}s$weight;
+            dsem_on_error $error;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+EOF_LOCATION
+    return <<'EOF_CONF' =~ s/LOCATIONS/$locations/r;
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    error_log %%DIR%%/error.log notice;
+    log_format soak '$msec $http_x_nonce $status $dsem_status $dsem_wait_time '
+                    '$dsem_queue_position $pid $request_time';
+    keepalive_requests 1000;
+    dsem_redis %%AT%%;
+    dsem_redis_connect_timeout 500ms;
+    dsem_redis_timeout 1s;
+    dsem_lease 3s;
+    dsem_reuse 1s;
+    dsem_log_level info;
+    dsem_node %%NODE%%;
+    proxy_set_header X-Sem $dsem_name;
+    proxy_set_header X-Weight $arg_w;
+    proxy_set_header X-Limit $dsem_limit;
+    proxy_set_header X-Worker $pid;
+    proxy_set_header X-Node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        listen 127.0.0.1:%%PORT2%% http2;
+        access_log %%DIR%%/verdicts.log soak;
+LOCATIONS
+        location /dsem/ { dsem_api write=on; access_log off; }
+    }
+}
+EOF_CONF
+}
+
+sub write_conf {
+    my ($self) = @_;
+    open my $fh, '>', "$self->{dir}/conf.json" or croak "conf.json: $!";
+    print $fh $json->encode({
+        phase => $self->{phase}, lease => LEASE, factor => time_factor,
+        nodes => NODES, workers => 2, semaphores => \%SEMAPHORE,
+        wall => Time::HiRes::time() - now, begin => now,
+    });
+    close $fh;
+}
+
+###########################################################################
+# clients
+
+sub start_clients {
+    my ($self) = @_;
+    my $control = Dsem::Control::listen_on("$self->{dir}/clients");
+    # at a lower rate all takes longer: as many requests run and wait
+    my @load = map {
+        my $of = $SEMAPHORE{$_};
+        [$_, $of->{clients}, map { $_ / $self->{rate} }
+            @$of{qw(service pause)}];
+    } sort keys %SEMAPHORE;
+    $self->{clients_process} = Dsem::Process->spawn(
+        name => 'clients', log => "$self->{dir}/clients.out",
+        keep => [$control], code => sub {
+            require Soak::Clients;
+            Soak::Clients::run($control, load => \@load,
+                nodes => [ map { [$_->port(1), $_->port(2)] } $self->nodes ],
+                log => "$self->{dir}/clients.log", seed => $self->{seed});
+        });
+    $self->{clients} = Dsem::Control->new("$self->{dir}/clients");
+}
+
+sub begun { $_[0]{clients}->call('begun') }
+sub pause { $_[0]{clients}->call('pause', 1) }
+sub resume { $_[0]{clients}->call('pause', 0) }
+
+###########################################################################
+# quiet: nothing is left
+
+# Waits until the last request has ended and a lease is over, and records what
+# is left, and what the processes use.
+sub quiet {
+    my ($self) = @_;
+    my $began = now;
+    $self->pause;
+    my $idle = poll(sub { !$self->{clients}->call('flying') }, 45);
+    # the processes of a reload or an upgrade, and a failover
+    poll(sub { eval { $self->complete } }, 30);
+    my @left;
+    poll(sub { @left = eval { $self->left }; $@ and @left = "$@"; !@left },
+        LEASE + 2 + REUSE + 1);
+    $self->record('state', what => 'quiet', began => $began,
+        flying => $idle ? 0 : $self->{clients}->call('flying'),
+        left => \@left, backend => $self->{backend}->now,
+        complete => eval { $self->complete } ? 1 : 0, $self->usage);
+}
+
+sub left {
+    my ($self) = @_;
+    my @of = $self->{cluster} // $self->server('one');
+    return map { $_->{text} } map { Dsem::Teardown::left_in($_) } @of;
+}
+
+sub usage {
+    my ($self) = @_;
+    my %used;
+    for my $node ($self->nodes) {
+        push @{ $used{workers} }, map { {
+            node => $node->name, pid => $_, kb => $node->resident($_) / 1024,
+            files => scalar(my @fds = glob "/proc/$_/fd/*"),
+        } } $node->workers;
+        push @{ $used{masters} }, { node => $node->name, pid => $node->pid,
+            kb => $node->resident($node->pid) / 1024,
+            files => scalar(my @fd = glob '/proc/' . $node->pid . '/fd/*') };
+    }
+    my $server = $self->server('fifty');
+    my $info = eval { $server->cmd('INFO') } // '';
+    $used{redis} = { map { my $of = $_; $info =~ /^$of:(\d+)/m
+        ? ($of => $1) : () } qw(used_memory connected_clients
+        total_commands_processed evicted_keys total_error_replies) };
+    $used{keys} = eval { [ sort @{ $server->cmd('KEYS', '*') } ] } // [];
+    return %used;
+}
+
+###########################################################################
+# the end
+
+# Orders the end of everything that is left, and records how it ended.
+sub end {
+    my ($self) = @_;
+    $self->{clients}->call('flush');
+    Time::HiRes::sleep(0.3);
+    my @left = eval { $self->left };
+    my @slow = Dsem::Teardown::quit_nodes($self);
+    my %killed = map { %{ $_->killed } } $self->nodes;
+    $self->record('state', what => 'end', left => \@left, slow => \@slow,
+        killed => [ sort keys %killed ], count => $self->begun);
+    Dsem::Process->end_all;
+}
+
+1;

@@ -1,0 +1,186 @@
+package Soak::Windows;
+
+# What the faults that were carried out excuse, and when. The checker's own
+# table: it does not ask the schedule what a fault is.
+#
+# Called by: Soak::Check.
+
+use strict;
+use warnings;
+
+use List::Util qw(max min);
+
+# s, multiplied on slow builds: until a change is in force everywhere
+use constant GRACE => 1.2;
+
+my %KINDS = (
+    # nobody can ask Redis, or one node cannot: requests end as ERROR, or
+    # DEGRADED where dsem_on_error is local
+    unavailable => qr/^(?:link_(?!cut|reset|swallow)|redis_|client_pause
+        |out_of_memory|failover|master_|shard_|slot_move|suspend_worker
+        |freeze_worker|flushall)/x,
+    # workers resynchronize, or do not run: for a lease, or as long as they
+    # take to reconnect
+    order => qr/^(?:link_(?!cut|reset)|redis_|client_pause|out_of_memory
+        |failover|master_|shard_|slot_move|flushall|suspend_|freeze_|remove_
+        |kill_node|stop_|quit_|sentinel_kill|replica_kill)/x,
+    soon => qr/^(?:link_cut|link_reset|client_kill|script_flush|kill_worker
+        |upgrade|reload)/x,
+    # connections of clients end
+    ends => qr/^(?:kill_|stop_node|quit_node)/,
+    renews => qr/^(?:reload|upgrade|quit_node)/,
+    # the logical clock or a worker is behind
+    stopped => qr/^(?:suspend_worker|freeze_worker)/,
+);
+
+sub new {
+    my ($class, $logs) = @_;
+    my $conf = $logs->{conf};
+    my $self = bless { faults => $logs->{faults}, conf => $conf,
+        grace => GRACE * $conf->{factor}, lease => $conf->{lease} }, $class;
+    # every recovery from trouble ends within a lease, a heartbeat and a grace
+    my $after = $self->{lease} + 1 + $self->{grace};
+    $self->{unavailable} = [ $self->merged('unavailable', 0.1, $after) ];
+    $self->{order} = [ merge($self->merged('order', 0.2, $after),
+        $self->merged('soon', 0.2, 1 + $self->{grace})) ];
+    return $self;
+}
+
+sub of_kind {
+    my ($self, $group) = @_;
+    return grep { $_->{kind} =~ $KINDS{$group} } @{ $self->{faults} };
+}
+
+sub merge {
+    my @all = sort { $a->[0] <=> $b->[0] } @_;
+    my @merged;
+    for my $one (@all) {
+        my $last = $merged[-1];
+        if ($last && $one->[0] <= $last->[1]) {
+            $last->[1] = max($last->[1], $one->[1]);
+        } else {
+            push @merged, [@$one];
+        }
+    }
+    return @merged;
+}
+
+sub merged {
+    my ($self, $group, $before, $after) = @_;
+    return merge(map { [$_->{from} - $before, $_->{to} + $after] }
+        $self->of_kind($group));
+}
+
+# True if the time from..to touches one of these windows (merged ones).
+sub touches {
+    my ($self, $group, $from, $to) = @_;
+    my $all = $self->{$group};
+    my ($low, $high) = (0, scalar @$all);
+    while ($low < $high) {
+        my $middle = int(($low + $high) / 2);
+        $all->[$middle][1] < $from ? ($low = $middle + 1) : ($high = $middle);
+    }
+    return $low < @$all && $all->[$low][0] <= $to;
+}
+
+# True if a connection to this node may have ended without a response.
+sub may_end {
+    my ($self, $node, $status, $reused, $from, $to) = @_;
+    my $grace = $self->{grace};
+    my $on = sub {
+        my ($fault) = @_;
+        return (!$fault->{node} || "n$fault->{node}" eq $node)
+            && $fault->{from} - 0.2 <= $to && $fault->{to} + $grace >= $from;
+    };
+    return 1 if grep { $on->($_) } $self->of_kind('ends');
+    return $reused && $status =~ /^(?:empty|reset|goaway)$/
+        && grep { $on->($_) } $self->of_kind('renews');
+}
+
+# How long workers of this node were stopped meanwhile, in seconds.
+sub stopped {
+    my ($self, $node, $from, $to) = @_;
+    my $sum = 0;
+    for my $fault ($self->of_kind('stopped')) {
+        next if "n$fault->{node}" ne $node;
+        my $both = min($to, $fault->{to}) - max($from, $fault->{from});
+        $sum += $both if $both > 0;
+    }
+    return $sum;
+}
+
+###########################################################################
+# the limit
+
+# The highest limit that may be in force for a request that starts now. A limit
+# that was lowered, and a pause, are in force everywhere after the grace.
+sub limit {
+    my ($self, $sem, $at) = @_;
+    my $limit = $self->{conf}{semaphores}{$sem}{limit};
+    my $grace = $self->{grace};
+    for my $fault (@{ $self->{by_sem}{$sem} //= [ grep {
+        $_->{kind} =~ /^(?:limit|pause)$/ && $_->{sem} eq $sem
+    } @{ $self->{faults} } ] })
+    {
+        my $end = $fault->{healing} // $fault->{to};
+        my $new = $fault->{kind} eq 'pause' ? 0 : $fault->{limit};
+        next if $fault->{failed} || !defined $new;
+        if ($new > $limit) {
+            return $new if $at >= $fault->{from}
+                && $at <= $fault->{to} + $grace;
+        } elsif ($at > $fault->{done} + $grace && $at < $end) {
+            return $new;
+        }
+    }
+    return $limit;
+}
+
+# True if an order of this semaphore changes meanwhile.
+sub ordered {
+    my ($self, $sem, $from, $to) = @_;
+    return scalar grep { $_->{kind} =~ /^(?:limit|pause)$/
+        && $_->{sem} eq $sem && $_->{from} <= $to
+        && $_->{to} + $self->{grace} >= $from } @{ $self->{faults} };
+}
+
+# With dsem_on_error local each worker adds its share while it cannot ask.
+sub share {
+    my ($self, $sem, $at) = @_;
+    return 0 if $sem ne 'local' || !$self->touches('unavailable', $at, $at);
+    return $self->{conf}{semaphores}{$sem}{limit};
+}
+
+# When a worker could not reach Redis, or did not run: spans of time per node
+# and per process ("*": all).
+sub cuts {
+    my ($self) = @_;
+    return $self->{cuts} if $self->{cuts};
+    my %of;
+    for my $fault (@{ $self->{faults} }) {
+        my $span = [ $fault->{from}, $fault->{to} + 0.5 ];
+        push @{ $of{ $fault->{pid} } }, $span
+            if $fault->{kind} =~ $KINDS{stopped} && $fault->{pid};
+        push @{ $of{"n$fault->{node}"} }, $span if $fault->{kind} =~ /^link_/;
+        push @{ $of{'*'} }, $span
+            if $fault->{kind} =~ /^(?:redis_|client_pause|out_of_memory
+                |failover|master_|shard_|slot_move)/x;
+    }
+    return $self->{cuts} = \%of;
+}
+
+# A request is beyond the limit, by name, where its worker could not renew the
+# lease while the request ran, or where its session was removed.
+sub excused {
+    my ($self, $node, $pid, $start, $at) = @_;
+    my $cuts = $self->cuts;
+    my @spans = merge(map { @{ $cuts->{$_} // [] } } $node, $pid, '*');
+    for my $span (@spans) {
+        return 1 if $start <= $span->[1]
+            && min($at, $span->[1]) - $span->[0] > $self->{lease} / 2;
+    }
+    return scalar grep { $_->{kind} eq 'remove_session'
+        && "n$_->{node}" eq $node && $_->{from} <= $at
+        && $start <= $_->{to} + $self->{grace} + 0.6 } @{ $self->{faults} };
+}
+
+1;

@@ -1,0 +1,290 @@
+#!/usr/bin/perl
+
+# The checker of the soak finds what it is there for: forged logs, right ones
+# and each with one thing wrong.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+
+use Cpanel::JSON::XS ();
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use POSIX qw(strftime);
+
+use Soak::Check;
+use Soak::Logs;
+use Soak::Schedule;
+
+my $json = Cpanel::JSON::XS->new->canonical;
+my $dir = tempdir(CLEANUP => 1);
+
+# s; clients, backend and faults have the same clock, nginx another
+my ($BEGIN, $WALL) = (1000, 1_700_000_000);
+
+# Two semaphores that are reached, nothing wrong.
+sub right {
+    my %log = (
+        conf => { phase => 'single', lease => 3, factor => 1, nodes => 1,
+            workers => 2, wall => $WALL, begin => $BEGIN, semaphores => {
+                one => { limit => 1, queue => 2, timeout => 2 },
+                local => { limit => 2, queue => 2, timeout => 2 },
+            } },
+        faults => [], error => ["[notice] 7#7: start"],
+        quiet => [ map { { left => [], flying => 0, backend => 0, keys => [],
+            complete => 1, workers => [{ kb => 5000, files => 20 }],
+            masters => [{ kb => 3000, files => 10 }] } } 1, 2 ],
+        end => { left => [], slow => [], killed => [] },
+    );
+    request(\%log, "one-$_", sem => 'one', from => $_, to => $_ + 0.5)
+        for 0 .. 19;
+    request(\%log, "local-$_", sem => 'local', from => $_, to => $_ + 1.5)
+        for 0 .. 19;
+    return \%log;
+}
+
+# A request: at the backend from..to, unless start is undef. More of it: status
+# sent (before from), dsem, wait, pid, node, nginx (its status), got (s).
+sub request {
+    my ($log, $nonce, %of) = @_;
+    $log->{request}{$nonce} = { status => 200, dsem => 'PASSED', wait => 0,
+        weight => 1, sent => $of{from}, node => 'n1', pid => 7, how => 'answered',
+        starts => 1, kind => 'keep', reused => 0, echo => 1, lines => 1, %of };
+}
+
+sub write_file {
+    my ($name, @lines) = @_;
+    open my $fh, '>', "$dir/$name" or die "$name: $!";
+    print $fh map { "$_\n" } @lines;
+    close $fh;
+}
+
+sub violated {
+    my ($log) = @_;
+    make_path("$dir/n1");
+    my (@clients, @backend, @verdicts);
+    for my $nonce (sort keys %{ $log->{request} }) {
+        my $r = $log->{request}{$nonce};
+        my ($sent, $from, $to) = map { $BEGIN + $_ } @$r{qw(sent from to)};
+        push @clients, sprintf '%s %s %s %s %d %.6f %.6f %s %d %d', $nonce,
+            @$r{qw(kind node sem weight)}, $sent, $to, @$r{qw(status reused
+            echo)};
+        push @verdicts, (sprintf '%.3f %s %s %s %.3f - %d %.3f', $WALL + $to,
+            $nonce, $r->{nginx} // $r->{status}, @$r{qw(dsem wait pid)},
+            $to - $sent) x $r->{lines};
+        push @backend, ([$from, 1, "+ $from $nonce $r->{sem} $r->{weight} "
+            . "$r->{pid} $r->{node}"]) x $r->{starts};
+        push @backend, ([$to, 0, "- $to $nonce $r->{how}"]) x $r->{starts};
+    }
+    write_file('conf.json', $json->encode($log->{conf}));
+    write_file('clients.log', @clients);
+    write_file('n1/verdicts.log', @verdicts);
+    write_file('backend.log', map { $_->[2] } sort { $a->[0] <=> $b->[0]
+        || $a->[1] <=> $b->[1] } @backend);
+    write_file('faults.log', map { $json->encode($_) } @{ $log->{faults} });
+    write_file('n1/error.log', @{ $log->{error} });
+    my $n = keys %{ $log->{request} };
+    write_file('state.log', map { $json->encode({ t => $BEGIN + 30, %$_ }) }
+        map({ { what => 'quiet', %$_ } } @{ $log->{quiet} }),
+        $log->{end} ? { what => 'end', count => $n, %{ $log->{end} } } : ());
+    my $found = Soak::Check->new(Soak::Logs->new($dir))->run;
+    return join ' ', grep { @{ $found->{$_} } } sort keys %$found;
+}
+
+# A fault as it is carried out, without an end if it has none.
+sub fault {
+    my ($log, $kind, $from, $to, %of) = @_;
+    my %fault = (id => 1 + @{ $log->{faults} }, kind => $kind, %of);
+    push @{ $log->{faults} }, { %fault, step => 'begin',
+        began => $BEGIN + $from, t => $BEGIN + $from + 0.01 };
+    push @{ $log->{faults} }, { %fault, step => 'end', began => $BEGIN + $to,
+        t => $BEGIN + $to + 0.01 } if defined $to;
+}
+
+sub finds {
+    my ($expected, $name, $forge) = @_;
+    my $log = right();
+    $forge->($log);
+    is violated($log), $expected, $name;
+}
+
+finds('', 'right logs', sub { });
+
+# the limit
+
+finds('limit', 'one too many', sub {
+    request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
+});
+finds('limit', 'too heavy', sub { $_[0]{request}{'local-9'}{weight} = 2 });
+finds('', 'the same, worker without Redis for too long', sub {
+    fault($_[0], 'link_lost', 1, 5.5, node => 1);
+    $_[0]{request}{'one-1'}{to} = 5.4;
+    delete $_[0]{request}{$_} for map { "one-$_" } 2 .. 5;
+    request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
+        pid => 8);
+});
+finds('limit', 'without Redis for a short time', sub {
+    fault($_[0], 'link_freeze', 1, 1.5, node => 1);
+    $_[0]{request}{'one-1'}{to} = 5.4;
+    delete $_[0]{request}{$_} for map { "one-$_" } 2 .. 5;
+    request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
+        pid => 8);
+});
+finds('', 'the share of local while Redis is away', sub {
+    fault($_[0], 'redis_down', 4, 5);
+    request($_[0], 'x', sem => 'local', from => 5.2, to => 5.3,
+        dsem => 'DEGRADED');
+});
+finds('limit', 'more than the share of local', sub {
+    fault($_[0], 'redis_down', 4, 5);
+    request($_[0], "x$_", sem => 'local', from => 5.2, to => 5.3,
+        dsem => 'DEGRADED') for 1 .. 3;
+});
+finds('limit', 'a lowered limit', sub {
+    fault($_[0], 'limit', 2, 10, sem => 'local', limit => 1);
+});
+finds('', 'a raised limit', sub {
+    fault($_[0], 'limit', 2, 10, sem => 'local', limit => 3);
+    request($_[0], 'x', sem => 'local', from => 5.2, to => 5.3);
+});
+finds('limit', 'a pause', sub {
+    fault($_[0], 'pause', 2, 10, sem => 'one');
+});
+finds('reached', 'limit not reached', sub {
+    $_->{to} = $_->{from} + 0.5 for values %{ $_[0]{request} };
+});
+
+# requests
+
+finds('answered refused', 'an error', sub { $_[0]{request}{'one-3'}{status} = 500 });
+finds('answered', 'a connection lost', sub {
+    $_[0]{request}{'one-3'}{status} = 'reset';
+});
+finds('', 'a connection to a killed worker', sub {
+    fault($_[0], 'kill_worker', 3, undef, node => 1, worker => 0);
+    $_[0]{request}{'one-3'}{status} = 'reset';
+});
+finds('answered', 'a connection to another node', sub {
+    fault($_[0], 'kill_worker', 3, undef, node => 2, worker => 0);
+    $_[0]{request}{'one-3'}{status} = 'reset';
+});
+finds('answered', 'the response of another', sub {
+    $_[0]{request}{'one-3'}{echo} = 0;
+});
+finds('answered', 'two verdicts', sub { $_[0]{request}{'one-3'}{lines} = 2 });
+finds('refused', 'no verdict', sub { $_[0]{request}{'one-3'}{lines} = 0 });
+finds('served', 'never at the backend', sub {
+    $_[0]{request}{'one-3'}{starts} = 0;
+});
+finds('limit served', 'twice at the backend', sub {
+    $_[0]{request}{'one-3'}{starts} = 2;
+});
+finds('served', 'refused, but served', sub {
+    @{ $_[0]{request}{'one-3'} }{qw(status dsem wait)} = (503, 'TIMEOUT', 2);
+});
+
+sub refused {
+    my ($log, $dsem, $wait) = @_;
+    request($log, 'x', sem => 'one', from => 3, to => 3 + $wait, starts => 0,
+        status => 503, dsem => $dsem, wait => $wait);
+}
+finds('refused', 'refused without a reason', sub { refused($_[0], '', 0) });
+finds('refused', 'refused beside a free place', sub {
+    refused($_[0], 'REJECTED', 0);
+});
+finds('refused', 'an error without trouble', sub {
+    refused($_[0], 'ERROR', 0);
+});
+finds('', 'an error while Redis is away', sub {
+    fault($_[0], 'redis_freeze', 3, 4);
+    refused($_[0], 'ERROR', 0);
+});
+finds('refused', 'an early timeout', sub { refused($_[0], 'TIMEOUT', 1) });
+finds('in_time', 'a late timeout', sub { refused($_[0], 'TIMEOUT', 6) });
+
+# the queue
+
+sub queued {
+    my ($log, $nonce, $from, $sent, %of) = @_;
+    request($log, $nonce, sem => 'one', from => $from, to => $from + 0.1,
+        sent => $sent, wait => $from - $sent, dsem => 'QUEUED', %of);
+}
+finds('order', 'overtaken in a worker', sub {
+    queued($_[0], 'x', 30, 29.7);
+    queued($_[0], 'y', 30.2, 29.5);
+});
+finds('order', 'overtaken by another worker', sub {
+    queued($_[0], 'w', 28.8, 28.8, to => 30);
+    queued($_[0], 'x', 30, 29.9);
+    queued($_[0], 'y', 30.2, 28.8, pid => 8);
+});
+finds('', 'overtaken while workers reconnect', sub {
+    fault($_[0], 'client_kill', 29, undef, sem => 'one');
+    queued($_[0], 'x', 30, 29.7);
+    queued($_[0], 'y', 30.2, 29.5);
+});
+finds('conserving', 'waits beside a free permit', sub {
+    queued($_[0], 'y', 31, 29.2);
+});
+
+# what is left
+
+finds('left', 'a permit left', sub {
+    $_[0]{quiet}[0]{left} = ['one: n1:0:1: 1 held, 0 waiting'];
+});
+finds('left', 'a key left', sub { $_[0]{quiet}[0]{keys} = ['any:s:one'] });
+finds('left', 'a session missing', sub { $_[0]{quiet}[1]{complete} = 0 });
+finds('left', 'a node that does not quit', sub {
+    $_[0]{end}{slow} = ['n1 is still there'];
+});
+finds('left', 'a log that is cut off', sub { delete $_[0]{end} });
+finds('flat', 'memory grows', sub {
+    $_[0]{quiet}[1]{workers}[0]{kb} = 50_000;
+});
+finds('flat', 'descriptors grow', sub {
+    $_[0]{quiet}[1]{workers}[0]{files} = 100;
+});
+sub differs {
+    my ($log, $at) = @_;
+    push @{ $log->{error} }, strftime('%Y/%m/%d %H:%M:%S', localtime
+        $WALL + $BEGIN + $at)
+        . ' [info] 7#7: dsem: resynchronizing with redis (counts differ)';
+}
+finds('agree', 'other counts in Redis', sub { differs($_[0], 10) });
+finds('', 'other counts after lost messages', sub {
+    fault($_[0], 'link_swallow', 8, 9, node => 1);
+    differs($_[0], 10);
+});
+finds('logs', 'a worker died', sub {
+    push @{ $_[0]{error} },
+        '[alert] 6#6: worker process 7 exited on signal 11';
+});
+finds('', 'a worker was killed', sub {
+    push @{ $_[0]{error} },
+        '[alert] 6#6: worker process 7 exited on signal 9';
+    $_[0]{end}{killed} = [7];
+});
+finds('carried_out', 'a fault that failed', sub {
+    fault($_[0], 'reload', 3, undef, node => 1, failed => 'timed out');
+});
+
+# the schedule
+
+sub schedule { return map { Soak::Schedule::line($_) }
+    Soak::Schedule::list(@_) }
+
+my @all = schedule(1, 1800);
+is_deeply [schedule(1, 1800)], \@all, 'schedule: the same for a seed';
+isnt join('', schedule(2, 1800)), join('', @all), 'schedule: another seed';
+cmp_ok scalar(grep { !/quiet/ } @all), '>=', 500, 'schedule: 500 faults';
+for my $phase (@Soak::Schedule::PHASES) {
+    my %kind = map { /$phase\s+(\w+)/ ? ($1 => 1) : () } @all;
+    is_deeply [ grep { !$kind{$_} } Soak::Schedule::kinds($phase) ], [],
+        "schedule: every kind in $phase";
+}
+
+done_testing();

@@ -1,0 +1,42 @@
+#!/usr/bin/perl
+
+# The soak, for a minute: three nodes, mixed clients, a single Redis, then
+# Sentinel, then a Cluster, with faults of all of them, and not one violation.
+# DSEM_LONG=1: ten minutes.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+use File::Path qw(remove_tree);
+
+my ($SECONDS, $SEED) = $ENV{DSEM_LONG} ? (600, 2) : (60, 307);
+# so that the other tests can run beside it
+my $RATE = 0.4;
+
+my $root = "$FindBin::Bin/../..";
+my $dir = "$root/build/t/soak/short";
+
+remove_tree($dir);
+my @said = qx($^X -I$root/t/lib $root/t/soak/soak.pl --seconds=$SECONDS \\
+    --seed=$SEED --rate=$RATE --dir=$dir 2>&1);
+my $status = $? >> 8;
+my $said = join '', @said;
+
+is $status, 0, 'no violation' or diag $said;
+like $said, qr/^0 violations$/m, 'all phases checked';
+
+# what was counted, from the tables
+my %sum = map { /^  (\S+) .* (\d+)$/ ? ($1 => $2) : () } @said;
+cmp_ok $sum{200} // 0, '>', 40 * $SECONDS, 'many requests served';
+cmp_ok $sum{QUEUED} // 0, '>', 10 * $SECONDS, 'many of them queued';
+cmp_ok $sum{$_} // 0, '>', 0, "clients: $_" for qw(keep close h2 abort slow);
+my ($faults) = $said =~ /^faults .*?\n(.*?)^ +\d/ms;
+cmp_ok scalar(() = ($faults // '') =~ /\n/g), '>=', 10, 'kinds of faults'
+    or diag $said;
+
+remove_tree($dir) if Test::More->builder->is_passing && !$ENV{DSEM_KEEP};
+done_testing();
