@@ -51,7 +51,7 @@ if careful == 1 and not entry_silent(entry, shard.clock) then
     shard_write(shard)
     return { session, epoch, number, STATUS.ok, HEARD }
 end
-registry_prune_bars(shard, PRUNED_AT_ONCE)
+registry_prune_bars(shard, PRUNED_BY_BYE)
 registry_bar(shard, leaving, shard.clock + lease)
 registry_log_ended(shard, leaving)
 if entry then
