@@ -257,6 +257,13 @@ my @wrong = (
         'invalid value "0" in "dsem_max_waiting" directive, it must be between 1 and 1000000000'],
     ['max_waiting in words', 'dsem_max_waiting many;',
         qq(invalid value "many" in "dsem_max_waiting" directive, $number)],
+    ['zone size in words', 'dsem_zone_size many;',
+        'invalid value "many" in "dsem_zone_size" directive, it must be a size'],
+    (map {
+        ["zone size $_", "dsem_zone_size $_;",
+            qq(invalid value "$_" in "dsem_zone_size" directive, it must be )
+            . 'between 65536 bytes and 1073741824 bytes']
+    } qw(1k 1025m 99999999999999999999 99999999999999999999m)),
     ['max_waiting twice', 'dsem_max_waiting 1; dsem_max_waiting 1;',
         '"dsem_max_waiting" directive is duplicate'],
 
