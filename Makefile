@@ -413,9 +413,10 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@rm -rf $(BRANCHES)/taken
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
-	    DSEM_CFLAGS=--coverage DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
+	    DSEM_CFLAGS='--coverage -O0' DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
 	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
-	    t/house/coverage ngx_module $(COUNTED); \
+	    t/house/coverage ngx_module t/house/coverage.reasons \
+	        $(if $(filter t t/,$(T)),1,0) $(COUNTED) || status=1; \
 	    $(BRANCHES_LEFT); exit $$status
 
 coverage-lua: test-files coverage-module

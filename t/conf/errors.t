@@ -102,6 +102,12 @@ my @wrong = (
         'invalid value "30d" of "timeout" parameter in "dsem" directive, it must be between 1ms and 2147483647ms'],
     ['timeout that overflows', 'dsem a limit=1 timeout=1d99999999999999999999s;',
         'invalid value "1d99999999999999999999s" of "timeout" parameter in "dsem" directive, it must be between 1ms and 2147483647ms'],
+    ['timeout of many words', 'dsem a limit=1 "timeout=' . '1 ' x 20 . '";',
+        'invalid value "' . '1 ' x 20 . '" of "timeout" parameter in "dsem" directive, it must be a time'],
+    ['zone size that overflows', 'dsem_zone_size 99999999999999999999m;',
+        'invalid value "99999999999999999999m" in "dsem_zone_size" directive, it must be between 65536 bytes and 1073741824 bytes'],
+    ['zone size in another unit', 'dsem_zone_size 99999999999999999999x;',
+        'invalid value "99999999999999999999x" in "dsem_zone_size" directive, it must be a size'],
     ['timeout of units in another order', 'dsem a limit=1 timeout=99999999999999999999s1d;',
         'invalid value "99999999999999999999s1d" of "timeout" parameter in "dsem" directive, it must be a time'],
     ['timeout of a wrong unit', 'dsem a limit=1 timeout=5min;',
@@ -251,6 +257,13 @@ my @wrong = (
         'invalid value "0" in "dsem_max_waiting" directive, it must be between 1 and 1000000000'],
     ['max_waiting in words', 'dsem_max_waiting many;',
         qq(invalid value "many" in "dsem_max_waiting" directive, $number)],
+    ['zone size in words', 'dsem_zone_size many;',
+        'invalid value "many" in "dsem_zone_size" directive, it must be a size'],
+    (map {
+        ["zone size $_", "dsem_zone_size $_;",
+            qq(invalid value "$_" in "dsem_zone_size" directive, it must be )
+            . 'between 65536 bytes and 1073741824 bytes']
+    } qw(1k 1025m 99999999999999999999 99999999999999999999m)),
     ['max_waiting twice', 'dsem_max_waiting 1; dsem_max_waiting 1;',
         '"dsem_max_waiting" directive is duplicate'],
 
