@@ -41,6 +41,8 @@ local gen, lease = integer(4), integer(5, 1)
 local idle = idle_argument(6)
 -- sessions removed by one call at most: a script blocks all other commands
 local REMOVED_AT_ONCE = 64
+-- bars deleted by one call at most
+local PRUNED_AT_ONCE = 100
 
 -- Removes sessions whose lease has expired. Returns their number.
 local function remove_expired(shard)

@@ -33,6 +33,9 @@ local leaving = session_name(4)
 local lease = integer(5, 1)
 local careful = ARGV[6] and integer(6, 0, 1)
 local REMOVED, UNKNOWN, HEARD = 1, 0, 2
+-- bars deleted by one call at most, which adds one: where reloads follow each
+-- other faster than heartbeats no session beats
+local PRUNED_BY_BYE = 4
 
 -- a key of the wrong type must fail the script before its first write
 redis.call('ZCARD', KEYS[2])

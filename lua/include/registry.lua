@@ -2,11 +2,6 @@
 -- and each session with an ended epoch, is logged by name in the shard: a
 -- semaphore looks only at those that ended since it last did.
 
--- Bars deleted by one call at most: by a beat, and by a bye, which adds one.
--- Where reloads follow each other faster than heartbeats no session beats.
-local PRUNED_AT_ONCE = 100
-local PRUNED_BY_BYE = 4
-
 -- Accounts of the session, or of its epochs before the declared one, are void.
 local function registry_log_ended(shard, session)
     shard.ended = shard.ended + 1

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_fleet.h"
-#include "ngx_http_dsem_session.h"
+#include "ngx_http_dsem_key.h"
 
 
 /*

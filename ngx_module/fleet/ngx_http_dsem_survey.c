@@ -495,7 +495,7 @@ ngx_http_dsem_survey_redis(ngx_http_dsem_survey_redis_t *redis)
         ngx_http_dsem_shards_wake(first ? worst : good);
     }
 
-    redis->state = (ngx_http_dsem_survey_state_e) worst->condition;
+    redis->state = worst->condition;
     redis->shard = worst->shard;
     redis->since = ngx_http_dsem_monotonic() - worst->since;
     redis->address = *ngx_http_dsem_redis_address(worst->redis);

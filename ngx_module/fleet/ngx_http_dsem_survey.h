@@ -48,15 +48,8 @@ ngx_uint_t ngx_http_dsem_survey_asked(ngx_str_t *name);
 
 
 /* Redis as this worker sees it */
-typedef enum {
-    NGX_HTTP_DSEM_SURVEY_CONNECTING = NGX_HTTP_DSEM_CONDITION_CONNECTING,
-    NGX_HTTP_DSEM_SURVEY_AVAILABLE = NGX_HTTP_DSEM_CONDITION_AVAILABLE,
-    NGX_HTTP_DSEM_SURVEY_RECOVERING = NGX_HTTP_DSEM_CONDITION_RECOVERING,
-    NGX_HTTP_DSEM_SURVEY_UNAVAILABLE = NGX_HTTP_DSEM_CONDITION_UNAVAILABLE
-} ngx_http_dsem_survey_state_e;
-
 typedef struct {
-    ngx_http_dsem_survey_state_e   state;     /* the worst of the shards */
+    ngx_http_dsem_condition_e      state;     /* the worst of the shards */
     ngx_uint_t                     shard;     /* which that is */
     uint64_t                       since;     /* ms in this state */
     ngx_str_t                      reason;    /* empty: none */

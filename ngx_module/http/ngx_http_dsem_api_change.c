@@ -3,10 +3,9 @@
  * PATCH /semaphores/<name> and DELETE /sessions/<session>: what an operator
  * changes in the whole fleet.
  *
- * A change needs "write=on", a JSON body that is right in every byte, and a
- * request that no page of another site has sent.  Each change is logged with
- * its author.  The request does not watch for its client while Redis executes
- * the change, so that the result is known and logged.
+ * A change needs a JSON body that is right in every byte.  Each change is
+ * logged with its author.  The request does not watch for its client while
+ * Redis executes the change, so that the result is known and logged.
  *
  * Called by: api.
  */
@@ -20,9 +19,8 @@
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_change.h"
 #include "ngx_http_dsem_api_json.h"
-#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_api_origin.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_survey.h"
 
@@ -46,13 +44,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
     ngx_str_t *name, ngx_uint_t session);
-static ngx_int_t ngx_http_dsem_api_change_refused(ngx_http_request_t *r,
-    ngx_uint_t needed);
-static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
-static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
-static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
-    ngx_str_t *host);
-static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_api_user(ngx_http_request_t *r,
     ngx_str_t *user);
 static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
@@ -118,7 +109,7 @@ ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
     ngx_http_cleanup_t          *cln;
     ngx_http_dsem_api_change_t  *change;
 
-    rc = ngx_http_dsem_api_change_refused(r, !session);
+    rc = ngx_http_dsem_api_origin_refused(r, !session);
     if (rc != NGX_DECLINED) {
         return rc;
     }
@@ -155,158 +146,6 @@ ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
     }
 
     return NGX_DONE;
-}
-
-
-/*
- * Whether the request may change anything, as far as its header tells.
- *
- * needed   whether there must be a body
- *
- * Returns NGX_DECLINED if it may, or the result of the answer.
- */
-
-static ngx_int_t
-ngx_http_dsem_api_change_refused(ngx_http_request_t *r, ngx_uint_t needed)
-{
-    ngx_http_dsem_loc_conf_t  *dlcf;
-
-    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
-
-    if (!dlcf->write) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
-                                       "dsem_api has no write=on here");
-    }
-
-    if (r != r->main || !ngx_http_dsem_api_same_origin(r)) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
-                                       "a page of another site cannot change "
-                                       "anything");
-    }
-
-    if (r->headers_in.chunked) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_LENGTH_REQUIRED,
-                                       "the body must have a Content-Length");
-    }
-
-    if (r->headers_in.content_length_n > NGX_HTTP_DSEM_API_MAX_BODY) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
-                                       "the body is longer than %d bytes",
-                                       NGX_HTTP_DSEM_API_MAX_BODY);
-    }
-
-    if ((needed || r->headers_in.content_length_n > 0)
-        && !ngx_http_dsem_api_is_json(r))
-    {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                       "Content-Type must be "
-                                       "application/json");
-    }
-
-    return NGX_DECLINED;
-}
-
-
-/* browsers say where a request comes from; other clients say nothing */
-
-static ngx_uint_t
-ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
-{
-    ngx_str_t   *value, host;
-    ngx_uint_t   i;
-
-    for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_api_sent(r, "Sec-Fetch-Site", i);
-
-        if (value == NULL) {
-            break;
-        }
-
-        if (value->len != sizeof("same-origin") - 1
-            || ngx_strncasecmp(value->data, (u_char *) "same-origin",
-                               value->len)
-               != 0)
-        {
-            return 0;
-        }
-    }
-
-    ngx_http_dsem_api_host(r, &host);
-
-    for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_api_sent(r, "Origin", i);
-
-        if (value == NULL) {
-            return 1;
-        }
-
-        if (!ngx_http_dsem_api_own_origin(value, &host)) {
-            return 0;
-        }
-    }
-}
-
-
-/* whom the request is sent to; in HTTP/3 there may be no "Host" */
-
-static void
-ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host)
-{
-    if (r->headers_in.host) {
-        *host = r->headers_in.host->value;
-        return;
-    }
-
-    host->data = r->host_start;
-    host->len = r->host_start ? r->host_end - r->host_start : 0;
-}
-
-
-/* origin: "<scheme>://<host>[:<port>]", or "null" */
-
-static ngx_uint_t
-ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
-{
-    size_t   len;
-    u_char  *p;
-
-    p = ngx_strlchr(origin->data, origin->data + origin->len, ':');
-
-    if (p == NULL || origin->data + origin->len - p < 3
-        || ngx_strncmp(p, "://", 3) != 0)
-    {
-        return 0;
-    }
-
-    p += 3;
-    len = origin->data + origin->len - p;
-
-    return len && len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
-}
-
-
-/* parameters may follow */
-
-static ngx_uint_t
-ngx_http_dsem_api_is_json(ngx_http_request_t *r)
-{
-    size_t      len;
-    ngx_str_t  *type;
-
-    if (r->headers_in.content_type == NULL) {
-        return 0;
-    }
-
-    type = &r->headers_in.content_type->value;
-    len = sizeof(NGX_HTTP_DSEM_API_JSON) - 1;
-
-    return type->len >= len
-           && ngx_strncasecmp(type->data, (u_char *) NGX_HTTP_DSEM_API_JSON,
-                              len)
-              == 0
-           && (type->len == len
-               || type->data[len] == ';'
-               || type->data[len] == ' ');
 }
 
 

@@ -205,12 +205,12 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
     { "dsem_redis_up", "gauge",
       "Whether Redis is available to the worker that answers.",
       ngx_http_dsem_metric_redis,
-      ngx_http_dsem_once(NGX_HTTP_DSEM_SURVEY_AVAILABLE) },
+      ngx_http_dsem_once(NGX_HTTP_DSEM_CONDITION_AVAILABLE) },
 
     { "dsem_redis_recovering", "gauge",
       "Whether Redis recovers its state and grants no permits.",
       ngx_http_dsem_metric_redis,
-      ngx_http_dsem_once(NGX_HTTP_DSEM_SURVEY_RECOVERING) },
+      ngx_http_dsem_once(NGX_HTTP_DSEM_CONDITION_RECOVERING) },
 
     { "dsem_redis_state_seconds", "gauge",
       "How long Redis has been in its state.",

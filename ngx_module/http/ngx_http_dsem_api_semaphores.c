@@ -53,21 +53,18 @@ static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
 
 
 static ngx_str_t  ngx_http_dsem_api_states[] = {
-    [NGX_HTTP_DSEM_SURVEY_CONNECTING] = ngx_string("connecting"),
-    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_string("available"),
-    [NGX_HTTP_DSEM_SURVEY_RECOVERING] = ngx_string("recovering"),
-    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("unavailable")
+    [NGX_HTTP_DSEM_CONDITION_CONNECTING] = ngx_string("connecting"),
+    [NGX_HTTP_DSEM_CONDITION_AVAILABLE] = ngx_string("available"),
+    [NGX_HTTP_DSEM_CONDITION_RECOVERING] = ngx_string("recovering"),
+    [NGX_HTTP_DSEM_CONDITION_UNAVAILABLE] = ngx_string("unavailable")
 };
 
 
-/* for a state that has no reason of its own */
+/* for a state without a reason of its own, which a recovery always has */
 static ngx_str_t  ngx_http_dsem_api_reasons[] = {
-    [NGX_HTTP_DSEM_SURVEY_CONNECTING] =
+    [NGX_HTTP_DSEM_CONDITION_CONNECTING] =
         ngx_string("this worker has not reached Redis yet"),
-    [NGX_HTTP_DSEM_SURVEY_AVAILABLE] = ngx_null_string,
-    [NGX_HTTP_DSEM_SURVEY_RECOVERING] =
-        ngx_string("lost state is being declared again"),
-    [NGX_HTTP_DSEM_SURVEY_UNAVAILABLE] = ngx_string("Redis cannot be asked")
+    [NGX_HTTP_DSEM_CONDITION_UNAVAILABLE] = ngx_string("Redis cannot be asked")
 };
 
 
@@ -559,7 +556,7 @@ ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name)
 
     ngx_http_dsem_survey_redis(&redis);
 
-    ok = (redis.state == NGX_HTTP_DSEM_SURVEY_AVAILABLE);
+    ok = (redis.state == NGX_HTTP_DSEM_CONDITION_AVAILABLE);
     reason = &redis.reason;
 
     if (reason->len == 0) {

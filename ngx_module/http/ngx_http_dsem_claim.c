@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_claim.h"
+#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
 

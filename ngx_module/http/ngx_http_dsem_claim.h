@@ -11,7 +11,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_semaphore.h"
 
 

@@ -16,6 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_refusal.h"

@@ -11,7 +11,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_ctx.h"
 
 
 void ngx_http_dsem_filter_init(ngx_conf_t *cf);

@@ -128,7 +128,7 @@ static ngx_int_t
 ngx_http_dsem_status_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_str_t               *word;
+    ngx_str_t            *word;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -168,7 +168,7 @@ static ngx_int_t
 ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char                  *p, *last;
+    u_char               *p, *last;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -197,8 +197,8 @@ static ngx_int_t
 ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char                  *p, *last;
-    ngx_int_t                number;
+    u_char               *p, *last;
+    ngx_int_t             number;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -211,8 +211,7 @@ ngx_http_dsem_number_variable(ngx_http_request_t *r,
     number = *(ngx_int_t *) ((u_char *) ctx + data);
 
     if (number < 0
-        || (number == 0
-            && data == offsetof(ngx_http_dsem_ctx_t, position)))
+        || (number == 0 && data == offsetof(ngx_http_dsem_ctx_t, position)))
     {
         v->not_found = 1;
         return NGX_OK;

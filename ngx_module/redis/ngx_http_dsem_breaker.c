@@ -52,10 +52,8 @@ ngx_http_dsem_breaker_init(ngx_http_dsem_breaker_t *breaker,
     breaker->handler = handler;
     breaker->data = data;
 
-    breaker->event.handler = ngx_http_dsem_breaker_handler;
-    breaker->event.data = breaker;
-    breaker->event.log = ngx_cycle->log;
-    breaker->event.cancelable = 1;
+    ngx_http_dsem_deadline_timer(&breaker->event,
+                                 ngx_http_dsem_breaker_handler, breaker);
 }
 
 

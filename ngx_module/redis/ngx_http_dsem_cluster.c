@@ -23,6 +23,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_cluster.h"
 #include "ngx_http_dsem_connection.h"
+#include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_moved.h"
 #include "ngx_http_dsem_nodes.h"
 #include "ngx_http_dsem_reason.h"
@@ -141,10 +142,8 @@ ngx_http_dsem_cluster_create(ngx_http_dsem_redis_settings_t *settings,
     cluster->handler = handler;
     cluster->data = data;
 
-    cluster->tick.handler = ngx_http_dsem_cluster_tick_handler;
-    cluster->tick.data = cluster;
-    cluster->tick.log = ngx_cycle->log;
-    cluster->tick.cancelable = 1;
+    ngx_http_dsem_deadline_timer(&cluster->tick,
+                                 ngx_http_dsem_cluster_tick_handler, cluster);
 
     for (i = 0; i < NGX_HTTP_DSEM_CLUSTER_QUERIES; i++) {
         cluster->queries[i].cluster = cluster;

@@ -25,6 +25,19 @@ static void ngx_http_dsem_deadline_add(ngx_http_dsem_deadline_t *deadline,
     ngx_event_t *timer, ngx_msec_t time);
 
 
+/* a timer, of a deadline or of a pause, that keeps no exiting worker */
+
+void
+ngx_http_dsem_deadline_timer(ngx_event_t *timer, ngx_event_handler_pt handler,
+    void *data)
+{
+    timer->handler = handler;
+    timer->data = data;
+    timer->log = ngx_cycle->log;
+    timer->cancelable = 1;
+}
+
+
 /* deadline belongs to the timer, and keeps the moment it was set for */
 
 void

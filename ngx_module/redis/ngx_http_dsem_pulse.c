@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_pulse.h"
 
 
@@ -38,10 +39,8 @@ ngx_http_dsem_pulse_init(ngx_http_dsem_pulse_t *pulse,
     pulse->handler = handler;
     pulse->data = data;
 
-    pulse->timer.handler = ngx_http_dsem_pulse_timer_handler;
-    pulse->timer.data = pulse;
-    pulse->timer.log = ngx_cycle->log;
-    pulse->timer.cancelable = 1;
+    ngx_http_dsem_deadline_timer(&pulse->timer,
+                                 ngx_http_dsem_pulse_timer_handler, pulse);
 }
 
 

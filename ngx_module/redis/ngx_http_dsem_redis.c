@@ -61,8 +61,6 @@ static ngx_int_t ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
     ngx_uint_t shard);
 static void ngx_http_dsem_redis_end(ngx_http_dsem_redis_t *redis);
-static void ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis,
-    ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
     const char *reason);
@@ -124,10 +122,10 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     redis->handlers = handlers;
     redis->data = data;
 
-    ngx_http_dsem_redis_event(redis, &redis->retry,
-                              ngx_http_dsem_redis_retry_handler);
-    ngx_http_dsem_redis_event(redis, &redis->timer,
-                              ngx_http_dsem_redis_deadline_handler);
+    ngx_http_dsem_deadline_timer(&redis->retry,
+                                 ngx_http_dsem_redis_retry_handler, redis);
+    ngx_http_dsem_deadline_timer(&redis->timer,
+                                 ngx_http_dsem_redis_deadline_handler, redis);
 
     ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
@@ -173,19 +171,6 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
                                                 redis->data);
 
     return redis->subscription ? NGX_OK : NGX_ERROR;
-}
-
-
-/* none keeps an exiting worker: the session decides how long it stays */
-
-static void
-ngx_http_dsem_redis_event(ngx_http_dsem_redis_t *redis, ngx_event_t *ev,
-    ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = redis;
-    ev->log = ngx_cycle->log;
-    ev->cancelable = 1;
 }
 
 
@@ -409,14 +394,14 @@ ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
 }
 
 
-/* the same, where values go into one argument with epoch and number; up */
+/* the same, where values go into one argument with epoch and number */
 
 ngx_http_dsem_resp_t *
 ngx_http_dsem_redis_begin_packed(ngx_http_dsem_redis_t *redis,
     ngx_http_dsem_script_e script, ngx_str_t *keys, ngx_uint_t nkeys,
     int64_t *values, ngx_uint_t nvalues, ngx_uint_t nargs)
 {
-    if (redis->state != NGX_HTTP_DSEM_REDIS_UP) {
+    if (!ngx_http_dsem_redis_is_up(redis)) {
         return NULL;
     }
 

@@ -65,7 +65,6 @@ ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_reply_pt handler,
     void *data);
 
-
 ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply);
 void ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls);

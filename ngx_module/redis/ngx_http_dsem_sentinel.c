@@ -74,8 +74,6 @@ struct ngx_http_dsem_sentinel_s {
 };
 
 
-static void ngx_http_dsem_sentinel_event(ngx_http_dsem_sentinel_t *sentinel,
-    ngx_event_t *ev, ngx_event_handler_pt handler);
 static void ngx_http_dsem_sentinel_wait(ngx_http_dsem_sentinel_t *sentinel,
     ngx_msec_t time);
 static void ngx_http_dsem_sentinel_ask_handler(ngx_event_t *ev);
@@ -128,23 +126,13 @@ ngx_http_dsem_sentinel_create(ngx_http_dsem_redis_settings_t *settings,
     sentinel->handlers = handlers;
     sentinel->data = data;
 
-    ngx_http_dsem_sentinel_event(sentinel, &sentinel->ask,
-                                 ngx_http_dsem_sentinel_ask_handler);
-    ngx_http_dsem_sentinel_event(sentinel, &sentinel->silence,
-                                 ngx_http_dsem_sentinel_silence_handler);
+    ngx_http_dsem_deadline_timer(&sentinel->ask,
+                                 ngx_http_dsem_sentinel_ask_handler, sentinel);
+    ngx_http_dsem_deadline_timer(&sentinel->silence,
+                                 ngx_http_dsem_sentinel_silence_handler,
+                                 sentinel);
 
     return sentinel;
-}
-
-
-static void
-ngx_http_dsem_sentinel_event(ngx_http_dsem_sentinel_t *sentinel,
-    ngx_event_t *ev, ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = sentinel;
-    ev->log = ngx_cycle->log;
-    ev->cancelable = 1;
 }
 
 

@@ -47,9 +47,6 @@ struct ngx_http_dsem_subscription_s {
 };
 
 
-static void ngx_http_dsem_subscription_event(
-    ngx_http_dsem_subscription_t *subscription, ngx_event_t *ev,
-    ngx_event_handler_pt handler);
 static void ngx_http_dsem_subscription_connect(
     ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_connected(void *data);
@@ -98,23 +95,14 @@ ngx_http_dsem_subscription_create(ngx_http_dsem_redis_settings_t *settings,
     subscription->handler = handler;
     subscription->data = data;
 
-    ngx_http_dsem_subscription_event(subscription, &subscription->retry,
-                                  ngx_http_dsem_subscription_retry_handler);
-    ngx_http_dsem_subscription_event(subscription, &subscription->silence,
-                                ngx_http_dsem_subscription_silence_handler);
+    ngx_http_dsem_deadline_timer(&subscription->retry,
+                                 ngx_http_dsem_subscription_retry_handler,
+                                 subscription);
+    ngx_http_dsem_deadline_timer(&subscription->silence,
+                                 ngx_http_dsem_subscription_silence_handler,
+                                 subscription);
 
     return subscription;
-}
-
-
-static void
-ngx_http_dsem_subscription_event(ngx_http_dsem_subscription_t *subscription,
-    ngx_event_t *ev, ngx_event_handler_pt handler)
-{
-    ev->handler = handler;
-    ev->data = subscription;
-    ev->log = ngx_cycle->log;
-    ev->cancelable = 1;
 }
 
 

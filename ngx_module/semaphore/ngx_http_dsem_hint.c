@@ -136,12 +136,11 @@ ngx_http_dsem_hint_contended(ngx_str_t *name, uint32_t hash)
  */
 
 ngx_http_dsem_usage_t *
-ngx_http_dsem_hint_full(ngx_str_t *name)
+ngx_http_dsem_hint_full(ngx_str_t *name, uint32_t hash)
 {
     ngx_http_dsem_hint_t  *hint;
 
-    hint = ngx_http_dsem_hint_find(name,
-                                   ngx_crc32_short(name->data, name->len));
+    hint = ngx_http_dsem_hint_find(name, hash);
 
     if (hint == NULL
         || !hint->full

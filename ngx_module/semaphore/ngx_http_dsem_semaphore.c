@@ -199,7 +199,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 {
     ngx_http_dsem_usage_t  *usage;
 
-    usage = ngx_http_dsem_hint_full(&ask->name);
+    usage = ngx_http_dsem_hint_full(&ask->name, ask->hash);
 
     if (usage == NULL
         || usage->in_use + ask->weight <= usage->limit

@@ -13,11 +13,6 @@
 #include "ngx_http_dsem_account.h"
 
 
-/* classes, served in this order; "priority" in the configuration */
-#define NGX_HTTP_DSEM_FIRST_CLASS  -8
-#define NGX_HTTP_DSEM_LAST_CLASS   7
-
-
 typedef enum {
     NGX_HTTP_DSEM_VERDICT_WAITING = 0,
     NGX_HTTP_DSEM_VERDICT_GRANTED,
@@ -49,7 +44,7 @@ typedef struct {
     uint32_t                   hash;       /* its CRC32 */
     ngx_int_t                  limit;
     ngx_int_t                  weight;     /* 1..limit */
-    ngx_int_t                  class;
+    ngx_int_t                  class;      /* "priority", the lower first */
     ngx_int_t                  queue;
     ngx_msec_t                 reuse;      /* ms, 0: off */
     ngx_uint_t                 strict;     /* unsigned:1, keep none idle */

@@ -41,6 +41,8 @@ static ngx_int_t ngx_http_dsem_handshake_hello(
     ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static ngx_uint_t ngx_http_dsem_handshake_lost(
+    ngx_http_dsem_session_t *session, int64_t *values);
 static ngx_uint_t ngx_http_dsem_handshake_counted(
     ngx_http_dsem_session_t *session, int64_t *values);
 static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
@@ -205,13 +207,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session->process = reply->values[5];
     counted = ngx_http_dsem_handshake_counted(session, reply->values);
 
-    lost = (session->generation && session->generation != reply->values[0]);
-
-    if (lost) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: redis lost its state, recovering for at most "
-                      "%L ms", reply->values[2]);
-    }
+    lost = ngx_http_dsem_handshake_lost(session, reply->values);
 
     session->generation = reply->values[0];
 
@@ -247,6 +243,24 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DECLARING);
     ngx_http_dsem_handshake_declare(session);
+}
+
+
+/* true if the state is another one than before */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
+    int64_t *values)
+{
+    if (session->generation == 0 || session->generation == values[0]) {
+        return 0;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "dsem: redis lost its state, recovering for at most %L ms",
+                  values[2]);
+
+    return 1;
 }
 
 

@@ -175,7 +175,9 @@ cmp_ok $took, '<', 0.3, 'answered at once';
 eventually { figures($one)->{fleet}{age} > $age } 'age grows';
 $redis->thaw;
 eventually { figures($one)->{fleet}{age} <= 1 } 'read again';
-is figures($one)->{redis}{state}, 'available', 'redis available again';
+# after most of a lease the state recovers first
+eventually { figures($one)->{redis}{state} eq 'available' }
+    'redis available again';
 
 $up->release_all;
 eventually { $up->now == 1 } 'queue served';

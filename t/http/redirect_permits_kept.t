@@ -34,7 +34,7 @@ http {
 
         # the page of a refused request wants the same permit
         location /refused {
-            dsem one limit=1 queue=1 timeout=100ms;
+            dsem one limit=1 queue=1 timeout=300ms;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /sorry {
@@ -121,6 +121,7 @@ EOF_CONF
 # a refused request is not queued for its error page
 
 eventually { $node->get('/refused')->status == 200 } 'connected';
+$node->clear_logs;
 my $holder = $node->begin('/refused?hang=1');
 eventually { $up->now == 1 } 'limit reached';
 my $late = $node->get('/refused');

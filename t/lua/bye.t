@@ -50,11 +50,11 @@ is_deeply $two->sync('waits', limit => 2)->{granted}, [2],
 
 # by an operator
 my ($four, $five) = map { $scripts->session($_)->enter } qw/four five/;
-$scripts->pass(1500, $two);
+$scripts->pass(1000, $two);
 my $entries = keys %{ $scripts->state->entries };
 is $two->bye($four, 1)->{removed}, 2, 'heard from: stays';
 is $four->ask('own', 1), 'granted', 'and goes on';
-$scripts->pass(1000, $two);
+$scripts->pass(1500, $two);
 is $two->bye($four, 1)->{removed}, 1, 'silent: removed';
 is $four->hello->{status}, 'gone', 'and barred';
 is $two->bye($two, 1)->{removed}, 2, 'heard from, itself';

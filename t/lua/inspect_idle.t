@@ -80,8 +80,8 @@ for my $text ('nan', '-5', '', '9' x 400, 'x', 9e15) {
 
 $scripts->done;
 
-# some ms pass while a test runs
-sub seconds { return int($_[0]{wanted} / 1000 + 0.5) }
+# some time passes while a test runs
+sub seconds { return int(($_[0]{wanted} + 999) / 1000) }
 
 # of both sessions
 sub idle {

@@ -27,7 +27,7 @@ $one->ask('api', $_) for 2 .. 4;
 $two->ask('api', $_) for 6, 7;
 my %place = %{ $state->places('api') };
 
-$scripts->pass(1500, $two);
+$scripts->pass(1000, $two);
 $two->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 1 1 1 2'], 'not yet silent';
 $one->sync('api', release => 1);

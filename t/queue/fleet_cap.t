@@ -39,7 +39,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /capped {
-            dsem backend limit=10 queue=300 timeout=5s;
+            dsem backend limit=10 queue=400 timeout=5s;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_set_header X-Node %%NODE%%;

@@ -18,8 +18,9 @@ my ($LIMIT, $LEASE) = (4, 1);
 my $SECONDS = $ENV{DSEM_LONG} ? 30 : 2;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis(args => [qw(--maxmemory-policy allkeys-random
-    --maxmemory-samples 64)]);
+my $redis = $t->redis(args => [qw(--maxmemory-samples 64)]);
+# a Redis of 32 bits without a maxmemory begins with noeviction
+$redis->cmd(qw(CONFIG SET maxmemory-policy allkeys-random));
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');

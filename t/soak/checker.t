@@ -37,7 +37,7 @@ sub right {
         faults => [], error => ["[notice] 7#7: start"],
         quiet => [ map { { left => [], flying => 0, backend => 0, keys => [],
             complete => 1, workers => [{ kb => 5000, files => 20 }],
-            masters => [{ kb => 3000, files => 10 }] } } 1, 2 ],
+            masters => [{ kb => 3000, files => 10 }] } } 1 .. 4 ],
         end => { left => [], slow => [], killed => [] },
     );
     request(\%log, "one-$_", sem => 'one', from => $_, to => $_ + 0.5)
@@ -122,6 +122,13 @@ finds('limit', 'one too many', sub {
 finds('limit', 'too heavy', sub { $_[0]{request}{'local-9'}{weight} = 2 });
 finds('', 'the same, worker without Redis for too long', sub {
     fault($_[0], 'link_lost', 1, 5.5, node => 1);
+    $_[0]{request}{'one-1'}{to} = 5.4;
+    delete $_[0]{request}{$_} for map { "one-$_" } 2 .. 5;
+    request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
+        pid => 8);
+});
+finds('limit', 'all workers without Redis', sub {
+    fault($_[0], 'master_kill', 1, 5.5);
     $_[0]{request}{'one-1'}{to} = 5.4;
     delete $_[0]{request}{$_} for map { "one-$_" } 2 .. 5;
     request($_[0], 'x', sem => 'one', from => 4.8, to => 4.9, node => 'n2',
@@ -243,10 +250,10 @@ finds('left', 'a node that does not quit', sub {
 });
 finds('left', 'a log that is cut off', sub { delete $_[0]{end} });
 finds('flat', 'memory grows', sub {
-    $_[0]{quiet}[1]{workers}[0]{kb} = 50_000;
+    $_[0]{quiet}[3]{workers}[0]{kb} = 50_000;
 });
 finds('flat', 'descriptors grow', sub {
-    $_[0]{quiet}[1]{workers}[0]{files} = 100;
+    $_[0]{quiet}[3]{workers}[0]{files} = 100;
 });
 sub differs {
     my ($log, $at) = @_;
@@ -267,6 +274,21 @@ finds('', 'a worker was killed', sub {
     push @{ $_[0]{error} },
         '[alert] 6#6: worker process 7 exited on signal 9';
     $_[0]{end}{killed} = [7];
+});
+sub left_open {
+    my ($log, $number) = @_;
+    push @{ $log->{error} }, strftime('%Y/%m/%d %H:%M:%S', localtime
+        $WALL + $BEGIN + 9)
+        . " [alert] 7#7: *$number open socket #34 left in connection 12";
+}
+finds('logs', 'a socket left open', sub { left_open($_[0], 7) });
+finds('', 'the same, told to stop while exiting', sub {
+    fault($_[0], 'stop_node', 9, 10, node => 1);
+    left_open($_[0], 7);
+});
+finds('logs', 'the same, of a connection to Redis', sub {
+    fault($_[0], 'stop_node', 9, 10, node => 1);
+    left_open($_[0], 0);
 });
 finds('carried_out', 'a fault that failed', sub {
     fault($_[0], 'reload', 3, undef, node => 1, failed => 'timed out');

@@ -26,6 +26,7 @@ use Soak::Faults;
 use Soak::Fleet;
 use Soak::Schedule;
 
+$| = 1;
 $SIG{PIPE} = 'IGNORE';
 $SIG{$_} = sub { exit 2 } for qw(INT TERM HUP);
 

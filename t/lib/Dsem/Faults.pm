@@ -19,6 +19,7 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
+use Config;
 
 use Dsem::Node::Conf;
 
@@ -27,6 +28,8 @@ my $SIZE = 8 + 8 * 16_384;
 
 # Why there can be no faults, or nothing.
 sub unusable {
+    # relocations of 32 bits have another form
+    return 'for modules of 64 bits' if $Config{ptrsize} != 8;
     return 'the module is linked in' unless Dsem::Node::Conf::load_module();
     return;
 }

@@ -117,7 +117,8 @@ sub alive {
 # Another process now leads the group (a binary upgrade of nginx).
 sub succeed {
     my ($self, $pid) = @_;
-    waitpid $self->{pid}, 0;
+    # alive() may have seen its end
+    waitpid $self->{pid}, 0 unless defined delete $self->{status};
     $self->{pid} = $pid;
 }
 

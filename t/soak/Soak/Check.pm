@@ -22,16 +22,17 @@ BEGIN {
 # s: the difference of arrival from which order matters, in one worker and
 # between workers (on the way to Redis a process of the machine may be late),
 # and the longest time that a permit may be free beside a waiting request
-use constant { WITHIN => 0.05, BETWEEN => 1, FREE => 0.8 };
+use constant { WITHIN => 0.15, BETWEEN => 1, FREE => 0.8 };
 
 # s: starts that are nearer to each other may be one message of Redis
-use constant TOGETHER => 0.05;
+use constant TOGETHER => 0.1;
 
 # s: a client that reads slowly, on a busy machine
 use constant SLOW => 10;
 
-# KB and files that a worker may grow from one quiet to the end
-use constant { KB => 3072, FILES => 8 };
+# KB and files that a process may grow, and how many times of quiet it takes to
+# tell: a master has more after its first reload
+use constant { KB => 3072, FILES => 16, QUIETS => 4 };
 
 our @CHECKS = (
     [limit => 'never more than the limit at the backend'],
@@ -424,7 +425,7 @@ sub left {
 }
 
 # The largest process of the second half is not much larger than that of the
-# first; a single quiet tells nothing.
+# first.
 sub flat {
     my ($self) = @_;
     my @quiet = grep { $_->{what} eq 'quiet' } @{ $self->{logs}{state} };
@@ -434,7 +435,7 @@ sub flat {
         my @files = map { max(map { $_->{files} } @{ $_->{$of} }) } @quiet;
         $self->{figures}{"KB of $of"} = join ' ', map { int } @kb;
         $self->{figures}{"files of $of"} = "@files";
-        next if @quiet < 2;
+        next if @quiet < QUIETS;
         my $half = int(@quiet / 2);
         my $kb = max(@kb[$half .. $#kb]) - max(@kb[0 .. $half - 1]);
         my $files = max(@files[$half .. $#files])
@@ -451,9 +452,21 @@ sub logs {
     my %killed = map { $_ => 1 } @{ $end ? $end->{killed} : [] };
     return grep {
         my ($pid) = / process (\d+) exited (?:on signal|with fatal)/;
-        !$pid || !$killed{$pid};
+        !($pid && $killed{$pid}) && !$self->stopped_while_exiting($_);
     } $self->{logs}->errors(qr/\[(?:alert|emerg)\]|Sanitizer|runtime\ error:
         |BUG\ REPORT/x);
+}
+
+# nginx says this of its own connections, which have a number, where a worker
+# that is shutting down gracefully is told to stop at once.
+sub stopped_while_exiting {
+    my ($self, $line) = @_;
+    return 0 if $line !~ /\*[1-9]\d* open socket #\d+ left|: aborting$/;
+    my ($node, $time) = $line =~ /^n(\d+): (\S+ \S+) /;
+    my $at = Soak::Logs::seconds($time) - $self->{conf}{wall};
+    return scalar grep { $_->{kind} eq 'stop_node' && $_->{node} == $node
+        && $at >= $_->{from} - 1.5 && $at <= $_->{to} + 0.5 }
+        @{ $self->{logs}{faults} };
 }
 
 sub carried_out {

@@ -14,7 +14,7 @@ use Time::HiRes qw(sleep);
 
 use Dsem::Cluster;
 use Dsem::State;
-use Dsem::Wait qw(wait_for now);
+use Dsem::Wait qw(wait_for poll now);
 
 use Soak::Fleet;
 use Soak::Schedule;
@@ -332,25 +332,39 @@ sub begin_master_freeze {
     return (server => $self->{old}->name);
 }
 
+# Waits until the sentinels name another master, which is one. A server that was
+# killed before may be back as a master that no sentinel names.
 sub end_failover {
-    my ($self) = @_;
-    my $at = $self->set->replaced($self->{old});
-    return (master => $at->{master}->name,
-        map { $_ => $at->{$_} } qw(writable named found granting));
+    my ($self, $fault) = @_;
+    my $old = $self->{old};
+    my $new = poll(sub {
+        my $named = eval { $self->set->master } // return;
+        return $named != $old && $named->running
+            && $named->cmd('INFO', 'replication') =~ /^role:master/m && $named;
+    }, 30);
+    # a planned one that the sentinels gave up
+    return (skipped => 'not promoted') if !$new && $fault->{kind} eq 'failover';
+    die "no new master\n" unless $new;
+    ($old->{replaced}, $new->{replaced}) = (1, 0);
+    return (master => $new->name);
 }
 
 # The old master comes back, and is a replica as soon as the sentinels see it.
 sub end_master_kill {
-    my ($self) = @_;
-    my @at = $self->end_failover;
+    my ($self, $fault) = @_;
+    my @at = eval { $self->end_failover($fault) };
+    my $error = $@;
     $self->{old}->start;
+    die $error if $error;
     return @at;
 }
 
 sub end_master_freeze {
-    my ($self) = @_;
-    my @at = $self->end_failover;
+    my ($self, $fault) = @_;
+    my @at = eval { $self->end_failover($fault) };
+    my $error = $@;
     $self->{old}->thaw;
+    die $error if $error;
     return @at;
 }
 

@@ -169,12 +169,15 @@ sub cuts {
 }
 
 # A request is beyond the limit, by name, where its worker could not renew the
-# lease while the request ran, or where its session was removed.
+# lease since before the request, or where its session was removed. Trouble of
+# Redis with all workers alone excuses nothing; it makes that of a worker longer.
 sub excused {
     my ($self, $node, $pid, $start, $at) = @_;
     my $cuts = $self->cuts;
-    my @spans = merge(map { @{ $cuts->{$_} // [] } } $node, $pid, '*');
-    for my $span (@spans) {
+    my @own = map { @{ $cuts->{$_} // [] } } $node, $pid;
+    for my $span (@own ? merge(@own, @{ $cuts->{'*'} // [] }) : ()) {
+        next unless grep { $_->[0] <= $span->[1] && $_->[1] >= $span->[0] }
+            @own;
         return 1 if $start <= $span->[1]
             && min($at, $span->[1]) - $span->[0] > $self->{lease} / 2;
     }
