@@ -90,7 +90,10 @@ ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells, ngx_uint_t ncells,
 }
 
 
-/* this process has none yet; NGX_ERROR: no memory */
+/*
+ * This process has none yet; NGX_ERROR: no memory.  It frees what others have
+ * left: where each process ends within a second none lives until a turn.
+ */
 
 ngx_int_t
 ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
@@ -109,6 +112,8 @@ ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
     if (process->living == NULL) {
         return NGX_ERROR;
     }
+
+    ngx_http_dsem_cells_sweep();
 
     process->owner = ngx_http_dsem_cells_register(cells);
 

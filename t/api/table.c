@@ -815,6 +815,51 @@ table_gauges(void)
 }
 
 
+/* processes that end before a turn, every other one killed */
+
+static void
+table_short_lives(ngx_uint_t n)
+{
+    u_char                            buf[64];
+    ngx_str_t                         name;
+    ngx_pid_t                         pid;
+    ngx_uint_t                        i;
+    ngx_http_dsem_counted_t           counted;
+    ngx_http_dsem_figures_t           figures;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_SMALL);
+
+    for (i = 0; i < n; i++) {
+        pid = fork();
+
+        if (pid == 0) {
+            table_process();
+            table_name(&counted, &name, buf, 1);
+            ngx_http_dsem_counters_open(&counted);
+            counted.cell->in_use += 1;
+
+            if (i % 2) {
+                ngx_http_dsem_counters_exit();
+            }
+
+            _exit(0);
+        }
+
+        waitpid(pid, NULL, 0);
+    }
+
+    table_process();
+    table_name(&counted, &name, buf, 1);
+    ngx_http_dsem_counters_open(&counted);
+    counted.cell->in_use += 3;
+
+    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    table_ok(figures.in_use == 3, "short lives: gauges are known");
+    table_ok(shared->cells->used < 64, "short lives: few cells");
+}
+
+
 static void
 table_child(table_storm_t *storm, ngx_uint_t i, ngx_uint_t seed)
 {
@@ -989,6 +1034,7 @@ main(int argc, char **argv)
     table_history();
     table_histogram();
     table_gauges();
+    table_short_lives(2000);
     table_storm(atoi(argv[2]));
 
     return 0;
