@@ -43,7 +43,7 @@ local function declared_ticket(n)
     local i = 4 + 4 * n
     return {
         number = integer(i, 1), weight = integer(i + 1, 1),
-        place = integer(i + 2, -2^53), acquired = integer(i + 3, 0, epoch)
+        place = integer(i + 2, -2^53), acquired = integer(i + 3)
     }
 end
 
@@ -56,6 +56,8 @@ end
 -- session cannot know which of its declares since the acquire were executed.
 local function find_place(sem, ticket)
     local members, epochs = {}, {}
+    -- acquired by a session of this worker that was removed: gone with it
+    if ticket.acquired > epoch then return end
     for of_epoch = epoch, math.max(ticket.acquired, epoch - EPOCHS_BACK), -1 do
         members[#members + 1] = member(ticket, of_epoch)
         epochs[#epochs + 1] = of_epoch

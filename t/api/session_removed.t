@@ -17,7 +17,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);
-$t->redis;
+my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
@@ -85,6 +85,34 @@ for ([ $two, 'by another node' ], [ $one, 'by itself' ]) {
     is $one->get('/reports')->status, 200, "$test: worker goes on";
     is $t->state->session_count, 2, "$test: as many sessions";
 }
+
+# a request that waits, and was asked for in a later epoch than that in which
+# the new session begins, keeps its place
+
+sub epoch_of { $t->state->epochs->{ session_of($_[0]) } // 0 }
+
+for my $epoch (2, 3) {
+    $redis->client_kill;
+    wait_for { epoch_of($one) == $epoch } 5, "epoch $epoch";
+}
+my $full = $two->begin('/reports?hang=1');
+wait_for { $up->now == 2 } 5, 'limit reached';
+my $waits = $one->begin('/reports');
+eventually { $t->state->waiting('reports') == 1 } 'a request waits';
+my $before = session_of($one);
+remove($two, $before, '{"force": true}');
+eventually {
+    my $name = session_of($one);
+    $name && $name ne $before && $t->state->counts('reports') eq '2 1';
+} 'back, the request still waits';
+is scalar($one->grep_log(qr/ERR DSEM/)), 0, 'nothing was in its way';
+$up->release;
+is $waits->wait->status, 200, 'request that waited is served';
+$up->release;
+wait_for { $up->now == 0 } 5, 'none running';
+$_->wait for $running, $full;
+$running = $one->begin('/reports?hang=1');
+wait_for { $up->now == 1 } 5, 'request running';
 
 # the session of a node that is gone, before its lease ends: its permit is free
 
