@@ -57,7 +57,7 @@ my %bad = (
     bye => [ \@session, \@count, \@count, \@session, \@positive ],
     declared => [ \@session, \@positive, \@count ],
     declare => [ \@session, \@positive, (\@count) x 4, [ $big, -1, 3 ],
-        map { (\@positive) x 2, [ $big, "-$big" ], [ $big, -1, 2 ] } 1, 2 ],
+        map { (\@positive) x 2, [ $big, "-$big" ], [ $big, -1 ] } 1, 2 ],
     sync => [ \@session,
         [ words("1 77 $gen 3 1 1 1 2 1", \@positive, (\@count) x 3,
             [ $big, -1, 16 ], \@count, ([ $big, -1, 9 ]) x 3) ], undef,
