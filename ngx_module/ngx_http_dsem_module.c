@@ -17,6 +17,7 @@
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
+#include "ngx_http_dsem_hangup.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
@@ -259,6 +260,7 @@ ngx_http_dsem_resolver(ngx_msec_t *timeout)
 static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
+    ngx_http_dsem_hangup(cycle);
     ngx_http_dsem_dispatch_exit();
     ngx_http_dsem_counters_exit();
 }

@@ -67,13 +67,10 @@ ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
             semaphore = next++;
             rc = ngx_http_dsem_inspect_semaphore(semaphore, &line);
 
-        } else if (semaphore == NULL) {
-            return NGX_DECLINED;
-
-        } else if (ngx_http_dsem_text_is(&word, "account")) {
+        } else if (semaphore && ngx_http_dsem_text_is(&word, "account")) {
             rc = ngx_http_dsem_inspect_account(fleet, semaphore, &line);
 
-        } else if (ngx_http_dsem_text_is(&word, "asks")) {
+        } else if (semaphore && ngx_http_dsem_text_is(&word, "asks")) {
             rc = ngx_http_dsem_inspect_asks(fleet, semaphore, &line);
 
         } else {

@@ -139,7 +139,7 @@ ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->held += weight;
-    account->counted.cell->in_use += weight;
+    account->counted.cell->in_use += (int32_t) weight;
 }
 
 
@@ -149,7 +149,7 @@ ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
 {
     account->idle += weight;
     account->idle_low = ngx_min(account->idle_low, account->idle);
-    account->counted.cell->idle += weight;
+    account->counted.cell->idle += (int32_t) weight;
 }
 
 

@@ -50,6 +50,12 @@ $reply = $one->declare('api', held => 1,
     tickets => [ [ 4, 1, 0, $one->epoch - 2 ] ]);
 is_deeply $reply->{places}, [$unknown], 'place of an older epoch';
 
+# a ticket of a later epoch was that of a session that was removed
+is_deeply $one->declare('api', held => 1,
+    tickets => [ [ 4, 1, 0, $one->epoch + 2 ] ])->{places}, [0],
+    'no place of a later epoch';
+$one->declare('api', held => 1, tickets => [ [ 4, 1, $unknown ] ]);
+
 # all state is lost: declared places stay, new tickets come behind them
 $scripts->redis->cmd('FLUSHALL');
 $one->hello(fresh => 5);

@@ -48,7 +48,7 @@ sub right {
 }
 
 # A request: at the backend from..to, unless start is undef. More of it: status
-# sent (before from), dsem, wait, pid, node, nginx (its status), got (s).
+# sent (before from), end (of the client), dsem, wait, pid, node, nginx (its status), got (s).
 sub request {
     my ($log, $nonce, %of) = @_;
     $log->{request}{$nonce} = { status => 200, dsem => 'PASSED', wait => 0,
@@ -71,8 +71,8 @@ sub violated {
         my $r = $log->{request}{$nonce};
         my ($sent, $from, $to) = map { $BEGIN + $_ } @$r{qw(sent from to)};
         push @clients, sprintf '%s %s %s %s %d %.6f %.6f %s %d %d', $nonce,
-            @$r{qw(kind node sem weight)}, $sent, $to, @$r{qw(status reused
-            echo)};
+            @$r{qw(kind node sem weight)}, $sent, $r->{end} ? $BEGIN + $r->{end}
+            : $to, @$r{qw(status reused echo)};
         push @verdicts, (sprintf '%.3f %s %s %s %.3f - %d %.3f', $WALL + $to,
             $nonce, $r->{nginx} // $r->{status}, @$r{qw(dsem wait pid)},
             $to - $sent) x $r->{lines};
@@ -83,6 +83,10 @@ sub violated {
     write_file('conf.json', $json->encode($log->{conf}));
     write_file('clients.log', @clients);
     write_file('n1/verdicts.log', @verdicts);
+    make_path("$dir/redis1");
+    write_file('redis1/log', map { strftime('7:M %d %b %Y %H:%M:%S.500 * '
+        . 'MASTER MODE enabled', localtime $WALL + $BEGIN + $_) }
+        @{ $log->{promotions} // [] });
     write_file('backend.log', map { $_->[2] } sort { $a->[0] <=> $b->[0]
         || $a->[1] <=> $b->[1] } @backend);
     write_file('faults.log', map { $json->encode($_) } @{ $log->{faults} });
@@ -119,6 +123,27 @@ finds('', 'right logs', sub { });
 finds('limit', 'one too many', sub {
     request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
 });
+finds('', 'one too many beside two masters', sub {
+    $_[0]{promotions} = [4];
+    request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
+});
+finds('limit', 'two too many beside two masters', sub {
+    $_[0]{promotions} = [4];
+    request($_[0], "x$_", sem => 'one', from => 5.2, to => 5.3) for 1 .. 2;
+});
+finds('limit', 'one too many after a failover', sub {
+    $_[0]{promotions} = [4];
+    fault($_[0], 'failover', 3, 4);
+    request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
+});
+sub aborted {
+    my ($log, $after) = @_;
+    request($log, 'x', sem => 'one', sent => 5.1, from => 5.2, to => 5.201,
+        end => 5.2 - $after, how => 'closed', status => 'aborted');
+}
+finds('', 'one too many after its client has aborted it',
+    sub { aborted($_[0], 0.01) });
+finds('limit', 'one too many before', sub { aborted($_[0], -0.01) });
 finds('limit', 'too heavy', sub { $_[0]{request}{'local-9'}{weight} = 2 });
 finds('', 'the same, worker without Redis for too long', sub {
     fault($_[0], 'link_lost', 1, 5.5, node => 1);

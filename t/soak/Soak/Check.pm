@@ -79,7 +79,7 @@ sub count {
     }
     $figures->{verdicts}{ $_->[V_DSEM] }++
         for values %{ $self->{logs}{verdict} };
-    $figures->{faults}{ $_->{kind} }++ for @{ $self->{logs}{faults} };
+    $figures->{faults}{ $_->{kind} }++ for @{ $self->{windows}{faults} };
 }
 
 ###########################################################################
@@ -108,6 +108,7 @@ sub limit {
         my $excused = 0;
         $excused += $_->[4] for grep {
             $windows->excused(@$_[6, 5], $_->[1], $time)
+                || $self->too_late($_)
         } values %{ $running{$sem} };
         $figures->{overage}{$sem} = max($figures->{overage}{$sem} // 0,
             $now - $limit) if $now - $limit <= $share + $excused;
@@ -116,6 +117,14 @@ sub limit {
             if $now - $limit > $share + $excused;
     }
     return @wrong, map { "$_ has not ended at the backend" } sort keys %by;
+}
+
+# True if a request reached the backend after its client had aborted it: nginx
+# may have closed the connection before the backend accepted it.
+sub too_late {
+    my ($self, $start) = @_;
+    my $r = $self->{logs}{request}{ $start->[2] };
+    return $r && $r->[STATUS] eq 'aborted' && $r->[FINISH] < $start->[1];
 }
 
 sub reached {

@@ -10,6 +10,7 @@ package Soak::Logs;
 #   verdict     nonce => [time status dsem_status wait position pid arrival],
 #               doubles: nonces with more than one
 #   faults      [{ kind, from, to, ... }] in order of time
+#   promotions  times at which a server of Redis became a master
 #   state       records of state.log
 #
 # Called by: check.pl.
@@ -28,12 +29,18 @@ use constant { KIND => 0, NODE => 1, SEM => 2, WEIGHT => 3, START => 4,
 use constant { V_TIME => 0, V_STATUS => 1, V_DSEM => 2, V_WAIT => 3,
     V_POSITION => 4, V_PID => 5, V_ARRIVAL => 6 };
 
+my $n = 0;
+my %MONTH = map { $_ => $n++ } qw(Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov
+    Dec);
+
 sub new {
     my ($class, $dir) = @_;
     my $self = bless { dir => $dir }, $class;
     $self->{conf} = $json->decode(join '', $self->lines('conf.json'));
     $self->{state} = [ map { $json->decode($_) } $self->lines('state.log') ];
     $self->{faults} = $self->read_faults;
+    $self->{promotions} = [ map { $self->read_promotions($_) }
+        glob "$dir/redis*/log" ];
     $self->read_requests;
     $self->read_backend;
     $self->read_verdicts($_) for glob "$dir/n*/verdicts.log";
@@ -106,6 +113,21 @@ sub read_verdicts {
         $verdict->{$nonce} = [ $time, $status, $dsem, $wait, $position, $pid,
             $time - $took ];
     });
+}
+
+# Redis too logs times of the wall clock.
+sub read_promotions {
+    my ($self, $file) = @_;
+    my @at;
+    $self->each_line($file, sub {
+        my ($day, $name, $year, $hour, $minute, $second) = $_[0] =~
+            /^\d+:\w\ (\d+)\ (\w+)\ (\d+)\ (\d+):(\d+):([\d.]+)
+            \ . \ (?:MASTER\ MODE|Failover\ election\ won)/x or return;
+        push @at, mktime(int $second, $minute, $hour, $day, $MONTH{$name},
+            $year - 1900, 0, 0, -1) + $second - int($second)
+            - $self->{conf}{wall};
+    });
+    return @at;
 }
 
 # The time of an error log, in seconds of the wall clock.

@@ -18,12 +18,12 @@ my %KINDS = (
     # DEGRADED where dsem_on_error is local
     unavailable => qr/^(?:link_(?!cut|reset|swallow)|redis_|client_pause
         |out_of_memory|failover|master_|shard_|slot_move|suspend_worker
-        |freeze_worker|flushall)/x,
+        |freeze_worker|flushall|two_masters)/x,
     # workers resynchronize, or do not run: for a lease, or as long as they
     # take to reconnect
     order => qr/^(?:link_(?!cut|reset)|redis_|client_pause|out_of_memory
         |failover|master_|shard_|slot_move|flushall|suspend_|freeze_|remove_
-        |kill_node|stop_|quit_|sentinel_kill|replica_kill)/x,
+        |two_masters|kill_node|stop_|quit_|sentinel_kill|replica_kill)/x,
     soon => qr/^(?:link_cut|link_reset|client_kill|script_flush|kill_worker
         |upgrade|reload)/x,
     # connections of clients end
@@ -31,6 +31,8 @@ my %KINDS = (
     renews => qr/^(?:reload|upgrade|quit_node)/,
     # the logical clock or a worker is behind
     stopped => qr/^(?:suspend_worker|freeze_worker)/,
+    # a replica becomes a master
+    promotes => qr/^(?:failover|master_|shard_)/,
 );
 
 sub new {
@@ -40,6 +42,9 @@ sub new {
         grace => GRACE * $conf->{factor}, lease => $conf->{lease} }, $class;
     # every recovery from trouble ends within a lease, a heartbeat and a grace
     my $after = $self->{lease} + 1 + $self->{grace};
+    $self->{faults} = [ @{ $logs->{faults} },
+        map { { kind => 'two_masters', from => $_, to => $_ + $after } }
+        grep { $self->unasked($_, $after) } @{ $logs->{promotions} } ];
     $self->{unavailable} = [ $self->merged('unavailable', 0.1, $after) ];
     $self->{order} = [ merge($self->merged('order', 0.2, $after),
         $self->merged('soon', 0.2, 1 + $self->{grace})) ];
@@ -49,6 +54,13 @@ sub new {
 sub of_kind {
     my ($self, $group) = @_;
     return grep { $_->{kind} =~ $KINDS{$group} } @{ $self->{faults} };
+}
+
+# A master was taken for dead that was alive: a busy machine delayed it.
+sub unasked {
+    my ($self, $at, $after) = @_;
+    return !grep { $_->{from} <= $at && $_->{to} + $after >= $at }
+        $self->of_kind('promotes');
 }
 
 sub merge {
@@ -143,11 +155,15 @@ sub ordered {
         && $_->{to} + $self->{grace} >= $from } @{ $self->{faults} };
 }
 
-# With dsem_on_error local each worker adds its share while it cannot ask.
+# With dsem_on_error local each worker adds its share while it cannot ask; and
+# two masters at once both grant.
 sub share {
     my ($self, $sem, $at) = @_;
-    return 0 if $sem ne 'local' || !$self->touches('unavailable', $at, $at);
-    return $self->{conf}{semaphores}{$sem}{limit};
+    return $self->{conf}{semaphores}{$sem}{limit}
+        if $sem eq 'local' && $self->touches('unavailable', $at, $at)
+        || grep { $_->{kind} eq 'two_masters' && $_->{from} <= $at
+            && $at <= $_->{to} } @{ $self->{faults} };
+    return 0;
 }
 
 # When a worker could not reach Redis, or did not run: spans of time per node
