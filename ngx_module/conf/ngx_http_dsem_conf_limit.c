@@ -28,6 +28,8 @@ static void ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_str_t *name,
     ngx_http_dsem_arg_t *args);
+static void ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
 static ngx_int_t ngx_http_dsem_limit_compile_optional(ngx_conf_t *cf,
@@ -296,27 +298,29 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     if (ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
                                     &limit->weight)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_limit_compile_optional(cf,
+        != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
                                     &limit->priority)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_limit_compile_optional(cf,
+           != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_FAIR].text,
                                     &limit->fair)
-        != NGX_OK)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_limit_numbers(limit, args);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args)
+{
     limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
     limit->share = 1;
     limit->queue = 0;
@@ -333,8 +337,6 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data) {
         limit->share = args[NGX_HTTP_DSEM_PARAM_SHARE].number;
     }
-
-    return NGX_OK;
 }
 
 

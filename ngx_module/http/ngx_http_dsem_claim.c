@@ -55,9 +55,9 @@ static ngx_http_dsem_range_t  ngx_http_dsem_claim_priority =
 /*
  * Evaluates the limits in the order written, into claims, which has room for
  * all.  A limit whose name or number is empty is left out; a name met twice
- * is claimed once, with the larger weight and the first key.  NGX_DECLINED: a value is not a
- * number within its bounds; its claim follows the last one.  NGX_ERROR: no
- * memory.
+ * is claimed once, with the larger weight and the first key.  NGX_DECLINED: a
+ * value is not a number within its bounds; its claim follows the last one.
+ * NGX_ERROR: no memory.
  */
 
 ngx_int_t

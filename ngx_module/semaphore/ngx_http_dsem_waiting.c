@@ -5,7 +5,8 @@
  * Owns two orders.  All tickets that are neither held nor ended are found by
  * the number by which Redis knows them.  Those of an account whose owners
  * wait are in the order in which this worker would serve them: by class, then
- * by start tag where the queue is fair, then by age.  Nothing here costs more than the depth of a tree.
+ * by start tag where the queue is fair, then by age.  Nothing here costs more
+ * than the depth of a tree.
  *
  * Called by: ticket (which enters and removes), sync, declare and message (by
  * number), dispatch and local (in order), semaphore (how many wait).
