@@ -363,6 +363,17 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
 }
 
 
+/* any text is valid; it has no number */
+
+ngx_int_t
+ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number)
+{
+    *number = 0;
+
+    return NGX_OK;
+}
+
+
 /*
  * Reads a time as nginx writes it, seconds where no unit is given; the number
  * is in milliseconds.  Returns NGX_OK, NGX_DECLINED when the time does not fit,
