@@ -51,6 +51,7 @@ typedef struct {
 
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
+    unsigned                   found:1;    /* "limit=auto" */
     unsigned                   early:1;
     /* while Redis cannot be asked, if no own permit is free: */
     unsigned                   local:1;    /* admitted without Redis, too */
