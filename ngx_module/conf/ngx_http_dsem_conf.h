@@ -26,6 +26,9 @@
 #define NGX_HTTP_DSEM_AUTO_MAX       1000
 #define NGX_HTTP_DSEM_AUTO_START     10
 
+/* the largest of these, as in lua/include/limits_auto.lua */
+#define NGX_HTTP_DSEM_AUTO_MOST      1000000
+
 
 typedef enum {
     NGX_HTTP_DSEM_ON_ERROR_LOCAL = 0,

@@ -59,8 +59,8 @@ static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
-    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_MAX_LIMIT, 0),
-    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_MAX_LIMIT, 0),
+    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
+    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_null_param
 };
 

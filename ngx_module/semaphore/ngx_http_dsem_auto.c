@@ -38,11 +38,12 @@
 #define NGX_HTTP_DSEM_AUTO_MAX_TIME  3600000
 
 /* values in the first argument, and those of the sample */
-#define NGX_HTTP_DSEM_AUTO_HEAD      3
-#define NGX_HTTP_DSEM_AUTO_SAMPLE    6
+#define NGX_HTTP_DSEM_AUTO_HEAD      4
+#define NGX_HTTP_DSEM_AUTO_SAMPLE    5
 
 /* values of a reply */
 #define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
+#define NGX_HTTP_DSEM_AUTO_FOUND     1
 #define NGX_HTTP_DSEM_AUTO_WAIT      5
 #define NGX_HTTP_DSEM_AUTO_VALUES    6
 
@@ -55,10 +56,11 @@ struct ngx_http_dsem_auto_s {
     int64_t                   count;
     int64_t                   errors;
     uint64_t                  sum;         /* ms, without errors */
-    ngx_msec_t                shortest;    /* ms, without errors */
     ngx_int_t                 peak;        /* permits in use at once */
-    ngx_msec_t                since;       /* time of the last sample */
+    ngx_msec_t                since;       /* time of the last sample, or of
+                                              the first request after it */
 
+    ngx_int_t                 found;       /* limit, in the last reply */
     ngx_event_t               timer;       /* of the next sample */
     ngx_msec_t                wait;        /* ms between two samples */
     uint64_t                  epoch;       /* of the sample on its way */
@@ -161,6 +163,7 @@ ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
 {
     record->session = session;
     record->literal = literal;
+    record->found = literal->limit;
     record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
 
     ngx_http_dsem_auto_clear(record);
@@ -204,7 +207,6 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
     record->count = 0;
     record->errors = 0;
     record->sum = 0;
-    record->shortest = NGX_HTTP_DSEM_AUTO_MAX_TIME;
     record->peak = 0;
     record->since = ngx_current_msec;
 }
@@ -238,15 +240,23 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
         return;
     }
 
+    time = ngx_min(time, NGX_HTTP_DSEM_AUTO_MAX_TIME);
+
+    if (record->count == 0
+        && ngx_current_msec - record->since
+           > time + NGX_HTTP_DSEM_AUTO_LONGEST)
+    {
+        /* nothing was in progress before it */
+        record->since = ngx_current_msec - time;
+    }
+
     record->count++;
 
     if (result == NGX_HTTP_DSEM_SAMPLE_ERROR) {
         record->errors++;
 
     } else {
-        time = ngx_min(time, NGX_HTTP_DSEM_AUTO_MAX_TIME);
         record->sum += time;
-        record->shortest = ngx_min(record->shortest, time);
     }
 
     ngx_http_dsem_auto_schedule(record);
@@ -310,14 +320,9 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 
     values[0] = record->count;
     values[1] = record->sum * 1000;
-    values[2] = record->shortest * 1000;
-    values[3] = record->errors;
-    values[4] = record->peak;
-    values[5] = ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
-
-    if (record->count == record->errors) {
-        values[2] = 0;
-    }
+    values[2] = record->errors;
+    values[3] = record->peak;
+    values[4] = ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
 
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
     ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_SAMPLE);
@@ -371,6 +376,7 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
     head[0] = record->session->generation;
     head[1] = record->literal->min;
     head[2] = record->literal->max;
+    head[3] = record->found;
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
                       NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
@@ -434,7 +440,11 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
 
-    if (session->recovery == 0) {
+    record->found = ngx_max(reply->values[NGX_HTTP_DSEM_AUTO_FOUND], 1);
+
+    if (session->recovery == 0
+        && reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE] > 0)
+    {
         name = &record->literal->node.str;
 
         ngx_http_dsem_limits_seen(&session->limits, record->literal,

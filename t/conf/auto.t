@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $server = 'server { location / { %s } }';
-my $bounds = 'it must be between 1 and 1000000000';
+my $bounds = 'it must be between 1 and 1000000';
 
 # each: title, text in http{}, expected sentence
 
