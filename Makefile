@@ -41,7 +41,7 @@ WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
 SCRIPTS = hello declare declared beat sync syncs bye configure \
-    inspect names order
+    inspect names order adjust
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 PAGE = build/nginx/objs/ngx_http_dsem_page.c
 EMBED_PAGE = awk -f ngx_module/http/page.awk ngx_module/http/page.html

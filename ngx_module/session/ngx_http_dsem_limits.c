@@ -43,6 +43,8 @@ static ngx_uint_t ngx_http_dsem_limits_in_shard(
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
+static void ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
+    ngx_http_dsem_resp_t *command);
 
 
 /* of a session that does not count */
@@ -125,6 +127,8 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
 
     literal->node.node.key = ngx_crc32_short(pair->name.data, pair->name.len);
     literal->limit = pair->limit;
+    literal->min = pair->min;
+    literal->max = pair->max;
     literal->in_force = -1;
 
     p = ngx_cpymem(p, pair->name.data, pair->name.len);
@@ -220,12 +224,33 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
 
     for (literal = &limits->literals[i]; n; literal++, n--) {
         ngx_http_dsem_resp_string(command, &literal->node.str);
-        ngx_http_dsem_resp_number(command, literal->limit);
+        ngx_http_dsem_limits_write(literal, command);
     }
 
     /* a session that is unknown is told so by the calls that follow */
 
     return ngx_http_dsem_redis_call(redis, NULL, NULL);
+}
+
+
+/* a number, or where "limit=auto" begins, and its bounds */
+
+static void
+ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
+    ngx_http_dsem_resp_t *command)
+{
+    u_char  *last;
+    u_char   text[3 * NGX_INT_T_LEN + 2];
+
+    if (literal->max == 0) {
+        ngx_http_dsem_resp_number(command, literal->limit);
+        return;
+    }
+
+    last = ngx_sprintf(text, "%i=%i-%i", literal->limit, literal->min,
+                       literal->max);
+
+    ngx_http_dsem_resp_bytes(command, text, last - text);
 }
 
 
@@ -286,6 +311,11 @@ ngx_uint_t
 ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 {
     ngx_uint_t  lower;
+
+    if (literal->max) {
+        /* a limit that is found may be any number */
+        return 0;
+    }
 
     lower = (literal->in_force != -1 && literal->in_force < literal->limit);
 

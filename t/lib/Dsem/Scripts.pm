@@ -18,7 +18,7 @@ package Dsem::Scripts;
 #   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
-#   declare, declared, enter, beat, bye, sync, syncs, ask, order, inspect, names;
+#   declare, declared, enter, beat, bye, sync, syncs, ask, order, adjust, inspect, names;
 #   most return the reply as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
 #   syncs again while there is more, at most so many times in all; returns the
 #   last reply, with tickets granted by all and the number of syncs.
@@ -163,6 +163,7 @@ sub call {
     my @head = ($self->{epoch}, $number);
     @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
     @head = join ' ', @head, shift @argv if $script eq 'syncs';
+    @head = join ' ', @head, splice @argv, 0, 4 if $script eq 'adjust';
     my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
     push @keys, $scripts->state->fair_key($name) if $self->{fair};
     my $raw = $scripts->run($script, \@keys,
@@ -268,6 +269,21 @@ sub order {
     my ($reply, @rest) = $self->call('order', $name, $name, $limit, $pause);
     @$reply{qw/limit configured ordered paused held waiting more was_ordered
         was_paused/} = @rest;
+    return $reply;
+}
+
+our @REASON = qw/none unused probing latency errors bound/;
+
+# A sample of limit=auto: count, sum (us), errors, peak, window (ms); min, max,
+# found.
+sub adjust {
+    my ($self, $name, %arg) = @_;
+    my ($reply, @rest) = $self->call('adjust', $name, $self->{gen},
+        $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
+        join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/);
+    return $reply unless $reply->{status} eq 'ok';
+    @$reply{qw/limit found reason floor latency next/} = @rest;
+    $reply->{reason} = $REASON[ $reply->{reason} ];
     return $reply;
 }
 

@@ -1,0 +1,250 @@
+-- The rule of limit=auto: it moves the limit by what requests of the whole
+-- fleet took. Pure functions on a table of integers; t/model/limits runs the
+-- same file in a simulation.
+--
+-- A backend that is busy up to its knee answers in its floor, the latency
+-- without queueing. With more requests the latency grows with their number:
+-- of a limit L and a latency l, L * (l - floor) / l requests queue inside the
+-- backend. The rule keeps about one to two of twenty there: it raises the limit
+-- below that, in growing steps, and lowers it above, to the knee at once.
+-- The floor is measured by a probe: the limit is lowered for a moment. A probe
+-- comes before a cut unless the floor is fresh, so a backend that has become
+-- slower for another reason than its load is found out, and after some time
+-- without one. The same holds for errors: where a cut does not lower their
+-- rate, they are not caused by load.
+--
+-- Times are in ms of the clock, latencies in us, rates in permille.
+
+-- why the limit is what it is
+local AUTO_REASON = {
+    none = 0,       -- nothing has been judged yet
+    unused = 1,     -- fewer than half of the permits are in use
+    probing = 2,    -- the limit is raised, or lowered for a probe
+    latency = 3,    -- requests queue inside the backend
+    errors = 4,     -- requests fail with a higher limit
+    bound = 5       -- it is at its minimum or maximum
+}
+
+local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
+
+-- requests that are judged together: two for each permit, within these bounds
+local AUTO_FEWEST, AUTO_MOST = 8, 100
+-- ms without a probe, at most; ms after which a probe comes before a cut; both
+-- are longer where requests take long: so many times their latency
+local AUTO_PROBE_MS, AUTO_FRESH_MS, AUTO_LATENCIES = 15000, 5000, 40
+-- permille of failed requests that are normal
+local AUTO_ERRORS = 50
+-- ms for which a limit that caused errors is not tried again
+local AUTO_BLAME_MS = 20000
+-- ms after a change that are not judged, at most
+local AUTO_SETTLE_MS = 5000
+
+-- A state that begins with a limit.
+local function auto_new(limit, now)
+    return {
+        found = limit, reason = AUTO_REASON.none, floor = 0, latency = 0,
+        normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
+        changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
+        count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
+        paced = now, paced_span = 0, sessions = 1, settle = 0
+    }
+end
+
+-- Forgets the requests that were to be judged.
+local function auto_clear(s)
+    s.count, s.sum, s.errors, s.waited, s.span, s.peak = 0, 0, 0, 0, 0, 0
+end
+
+local function auto_set(s, limit, reason, now)
+    if limit ~= s.found then
+        s.found, s.changed = limit, now
+        s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
+        auto_clear(s)
+    end
+    s.reason = reason
+end
+
+-- Other bounds may exclude the limit.
+local function auto_bound(s, min, max, now)
+    local limit = math.max(min, math.min(max, s.found))
+    if limit ~= s.found then
+        s.mode = AUTO_MODE.steady
+        auto_set(s, limit, AUTO_REASON.bound, now)
+    end
+end
+
+-- The number found is not the limit in force: nothing is learned.
+local function auto_idle(s, now)
+    if s.mode ~= AUTO_MODE.steady then s.found = s.base end
+    s.reason, s.changed, s.mode = AUTO_REASON.unused, now, AUTO_MODE.steady
+    auto_clear(s)
+end
+
+-- ms until a session shall send its next sample: ten per second of all
+-- sessions, one per second of each of more, and at most 100 of all.
+local function auto_pace(s)
+    return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
+end
+
+-- Adds a sample of one session. Returns whether the requests suffice for a
+-- judgement. Requests of before the last change do not count.
+local function auto_add(s, sample, now)
+    s.paced_span = s.paced_span + sample.window
+    if now - s.paced >= 1000 then
+        s.sessions = math.max(1,
+            math.floor(s.paced_span / (now - s.paced) + 0.5))
+        s.paced, s.paced_span = now, 0
+    end
+    if now - sample.window < s.changed + s.settle then return false end
+    s.count, s.sum = s.count + sample.count, s.sum + sample.sum
+    s.errors, s.span = s.errors + sample.errors, s.span + sample.window
+    s.peak = math.max(s.peak, sample.peak)
+    if sample.waiting then s.waited = 1 end
+    return s.count >= math.max(AUTO_FEWEST, math.min(2 * s.found, AUTO_MOST))
+end
+
+-- Whether the limit is needed: requests wait for permits, half of the permits
+-- are in use on average, or one session had all of them in use.
+local function auto_used(s)
+    return s.waited == 1 or s.peak >= s.found
+        or 2 * s.sessions * s.sum >= s.found * s.span * 1000
+end
+
+-- The number of requests that queue inside the backend.
+local function auto_queued(limit, latency, floor)
+    return limit * math.max(latency - floor, 0) / latency
+end
+
+-- How many of them are too few, and too many.
+local function auto_few(limit) return math.max(1, limit / 20) end
+local function auto_many(limit) return math.max(2, limit / 8) end
+
+-- Whether so many ms have passed since the floor was measured.
+local function auto_older(s, ms, now)
+    return now - s.confirmed > math.max(ms, AUTO_LATENCIES * s.latency / 1000)
+end
+
+-- Lowers the limit for a moment, to find out what that changes.
+local function auto_try(s, mode, limit, before, reason, now)
+    s.mode, s.base, s.before, s.rises = mode, s.found, before, 0
+    auto_set(s, limit, reason, now)
+end
+
+-- The end of a probe: the latency at the lowered limit is the floor. Where it
+-- is lower in proportion to the limit, the limit is still above the knee, and
+-- the next probe follows.
+local function auto_probed(s, latency, now)
+    local base, expected = s.base, s.before * (s.base - s.found) / s.base
+    local near = math.abs(latency - s.floor) * 4 < s.floor
+    s.floor = near and math.floor((s.floor + latency) / 2) or latency
+    s.mode = AUTO_MODE.steady
+    s.confirmed = (s.before - latency) * 4 >= expected * 3 and 0 or now
+    local queued = auto_queued(base, math.max(s.before, 1), s.floor)
+    if queued > auto_many(base) then
+        local limit = math.floor(base - queued + auto_few(base))
+        auto_set(s, math.max(limit, s.found), AUTO_REASON.latency, now)
+    else
+        auto_set(s, base, AUTO_REASON.latency, now)
+    end
+end
+
+-- Requests fail more often than usual.
+local function auto_failed(s, rate, min, now)
+    if s.mode == AUTO_MODE.errors and rate * 4 > s.before * 3 then
+        s.normal, s.mode = rate, AUTO_MODE.steady
+        auto_set(s, s.base, AUTO_REASON.errors, now)
+        return
+    end
+    local limit = math.floor(s.found * (1000 - math.max(100,
+        math.min(rate, 500))) / 1000)
+    limit = math.max(min, math.min(limit, s.found - 1))
+    s.ceiling, s.blamed = s.found, now
+    if limit < s.found then
+        auto_try(s, AUTO_MODE.errors, limit, rate, AUTO_REASON.errors, now)
+    else
+        s.reason = AUTO_REASON.errors
+    end
+end
+
+-- Few requests queue: more are let in, in growing steps.
+local function auto_raise(s, max, now)
+    local limit = s.found
+    if s.ceiling > 0 and now - s.blamed > AUTO_BLAME_MS then s.ceiling = 0 end
+    local top = s.ceiling > 0 and math.min(s.ceiling - 1, max) or max
+    if limit >= top then
+        s.reason = top < max and AUTO_REASON.errors or AUTO_REASON.bound
+        return
+    end
+    s.rises = s.rises + 1
+    local step = math.max(1, math.floor(limit * math.min(s.rises, 4) / 16))
+    auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
+end
+
+-- Many requests queue: the limit goes to the knee, if the floor is fresh.
+local function auto_cut(s, queued, min, now)
+    local limit, reason = s.found, AUTO_REASON.latency
+    s.rises = 0
+    if limit <= min then
+        -- it cannot be measured any lower
+        s.floor = math.floor((s.floor * 7 + s.latency) / 8)
+        auto_set(s, min, AUTO_REASON.bound, now)
+    elseif auto_older(s, AUTO_FRESH_MS, now) then
+        local lower = math.floor(limit * math.max(500,
+            math.min(750, 1000 * s.floor / s.latency)) / 1000)
+        auto_try(s, AUTO_MODE.probe, math.max(min, lower), s.latency, reason,
+            now)
+    else
+        local lower = math.floor(limit - queued + auto_few(limit))
+        auto_set(s, math.max(min, math.floor(limit / 2), lower), reason, now)
+    end
+end
+
+-- The requests of a limit that is used and that causes no errors.
+local function auto_steady(s, min, max, now)
+    if s.floor == 0 or s.latency < s.floor then
+        s.floor = s.floor == 0 and s.latency
+            or math.floor((s.floor * 3 + s.latency) / 4)
+    end
+    local queued = auto_queued(s.found, s.latency, s.floor)
+    local unknown = s.confirmed == 0
+    if s.found > min and (unknown or auto_older(s, AUTO_PROBE_MS, now)) then
+        local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
+        auto_try(s, AUTO_MODE.probe, math.max(min, lower), s.latency,
+            AUTO_REASON.probing, now)
+    elseif queued > auto_many(s.found) then
+        auto_cut(s, queued, min, now)
+    elseif queued < auto_few(s.found) then
+        s.confirmed = now
+        auto_raise(s, max, now)
+    else
+        s.rises, s.reason = 0, AUTO_REASON.latency
+    end
+end
+
+-- Judges the requests, and moves the limit.
+local function auto_judge(s, min, max, now)
+    local rate = math.floor(s.errors * 1000 / s.count)
+    local failed = s.errors > 1 and rate > AUTO_ERRORS + 2 * s.normal
+    local used, before = auto_used(s), s.found
+    s.normal = math.min(s.normal, math.max(rate,
+        math.floor(s.normal * 15 / 16)))
+    if not failed then s.latency = math.max(1, math.floor(s.sum / s.count)) end
+    if failed and used then
+        auto_failed(s, rate, min, now)
+    elseif not used then
+        if s.mode == AUTO_MODE.probe then
+            s.mode = AUTO_MODE.steady
+            auto_set(s, s.base, AUTO_REASON.unused, now)
+        end
+        s.reason, s.rises = AUTO_REASON.unused, 0
+    elseif failed then
+        s.reason = AUTO_REASON.errors
+    elseif s.mode == AUTO_MODE.probe then
+        auto_probed(s, s.latency, now)
+    else
+        s.mode = AUTO_MODE.steady
+        auto_steady(s, min, max, now)
+    end
+    -- half of them count once more where the limit stays
+    if s.found == before then auto_clear(s) end
+end
