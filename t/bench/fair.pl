@@ -48,6 +48,7 @@ for my $n (1 .. $opt{rounds}) {
 }
 print STDERR ' ' x 40, "\r" if -t STDERR;
 tenants();
+$fair->end;
 my $sync = Bench::FairSync->new($stage, 1000);
 $sync->round for 1 .. 10 * $opt{rounds};
 aims();

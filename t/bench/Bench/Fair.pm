@@ -23,9 +23,12 @@ use constant {
     SLOW => 10,             # service time of the noisy one / the others'
 };
 
-# load of the others / their share; service time of the noisy one / theirs
+# load of the others / their share; service time of the noisy one / theirs;
+# parts of a measurement before its begin, until the queue is full, and the hold
+# times of slow requests are known
 my %CASES = (
-    overload => [OVER, 1], within => [WITHIN, 1], slow => [WITHIN, SLOW],
+    overload => [OVER, 1, 1 / 6], within => [WITHIN, 1, 1 / 6],
+    slow => [WITHIN, SLOW, 1],
 );
 
 sub new {
@@ -33,6 +36,8 @@ sub new {
     return bless { tenants => Bench::Tenants->new($stage), peak => 0,
         seconds => $opt{seconds}, seen => {} }, $class;
 }
+
+sub end { $_[0]{tenants}->end }
 
 sub names { qw(overload within slow) }
 
@@ -51,7 +56,7 @@ sub round {
 sub measure_capacity {
     my ($self) = @_;
     my $ideal = 1000 * Bench::Tenants::LIMIT / Bench::Tenants::MS;
-    my $seen = $self->{tenants}->run(max(0.5, $self->{seconds} / 3),
+    my $seen = $self->{tenants}->run(0.5, max(0.5, $self->{seconds} / 3),
         { name => 'all', rate => 2 * $ideal, path => 'plain',
             ms => Bench::Tenants::MS });
     $self->seen_peak($seen);
@@ -61,9 +66,10 @@ sub measure_capacity {
 
 sub run {
     my ($self, $case, $path, $capacity) = @_;
-    my ($others, $slow) = @{ $CASES{$case} };
+    my ($others, $slow, $warm_up) = @{ $CASES{$case} };
     my $share = $capacity / @{ TENANTS() };
-    return $self->{tenants}->run($self->{seconds}, map {
+    my $seconds = $self->{seconds};
+    return $self->{tenants}->run($warm_up * $seconds, $seconds, map {
         my $noisy = $_ eq 'noisy';
         {
             name => $_, path => $path,
@@ -77,7 +83,8 @@ sub run {
 sub run_shares {
     my ($self, $capacity) = @_;
     my %share = %{ SHARES() };
-    return $self->{tenants}->run($self->{seconds}, map {
+    my $seconds = $self->{seconds};
+    return $self->{tenants}->run($seconds / 6, $seconds, map {
         { name => $_, path => "share$share{$_}", rate => $capacity,
             ms => Bench::Tenants::MS }
     } keys %share);

@@ -22,7 +22,6 @@ use constant {
     NODES => 3, WORKERS => 2, LIMIT => 12, QUEUE => 100,
     MS => 50,               # service time, and a fifth more or less
     SPREAD => 0.2,
-    WARM_UP => 1,           # seconds until the queue is full
 };
 
 my $CONF = <<'EOF_CONF';
@@ -82,18 +81,18 @@ sub locations {
 }
 
 # Runs a load of so many seconds after the warm-up. tenants: { name, rate,
-# path, ms }. Returns the peak at the backend, the served requests per second,
+# path, ms }, a rate is in requests per second. Returns the peak at the backend, the served requests per second,
 # and of each tenant: sent, rejected, waits (s), in_use.
 sub run {
-    my ($self, $seconds, @tenants) = @_;
+    my ($self, $warm_up, $seconds, @tenants) = @_;
     my ($stage, $backend) = @$self{qw(stage backend)};
     wait_for { $backend->now == 0 } 30, 'the backend to finish';
     $_->clear_logs for @{ $self->{nodes} };
     $backend->reset;
-    my ($at, $urls) = $self->arrivals($seconds + WARM_UP, @tenants);
+    my ($at, $urls) = $self->arrivals($warm_up + $seconds, @tenants);
     my $load = Dsem::Load->new($stage, at => $at, keepalive => 1,
         timeout => 120, request => sub { $urls->[ $_[0] ] })->wait;
-    my $from = $load->{begin} + WARM_UP;
+    my $from = $load->{begin} + $warm_up;
     my @log = $backend->log;
     my $lines = $self->lines($from, $from + $seconds);
     return {
@@ -111,6 +110,9 @@ sub run {
         } @tenants },
     };
 }
+
+# Ends the fleet, so that Redis has no other work.
+sub end { $_->stop for @{ $_[0]{nodes} } }
 
 # Seconds, and the URL of each request; nodes in turn.
 sub arrivals {
