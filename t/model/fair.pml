@@ -128,16 +128,19 @@ inline backlog(k)
     }
 }
 
-/* a key pays for what waits, and for its last grant, and for no more */
+/* a key pays for what waits, and for its last grant, and for no more; where a
+   connection broke, also for requests that left at that time */
 
 inline check_tags()
 {
+#if BREAKS == 0
     for (i : 0 .. KEYS - 1) {
         backlog(i);
         assert(F[i] <= V + credit[i] + COST * (n + 1))
     }
     i = 0;
     j = 0;
+#endif
     n = 0
 }
 
@@ -178,6 +181,7 @@ inline queue(t)
 {
     queued[t] = 1;
     declared[t] = 0;
+    printf("redis: %d queued, tag %d\n", t, tag[t]);
     waiting[OWNER(t)]++;
     arrival[t] = seq;
     seq++;
@@ -219,6 +223,7 @@ inline drop(t, by)
     was = n;
     backlog(KEY(by));
     assert(was > n);
+    printf("redis: %d dropped by %d\n", t, by);
     queued[t] = 0;
     unheard[t] = 1;
 #ifndef NO_COUNT
@@ -240,13 +245,14 @@ inline serve(s)
     :: held[0] + held[1] < LIMIT && first != NONE ->
         for (j : 0 .. TICKETS - 1) {
             assert(!(queued[j] && j != first && KEY(j) == KEY(first) &&
-                     arrival[j] < arrival[first]))
+                     arrival[j] < arrival[first] && !declared[j]))
         }
         assert(tag[first] >= V || declared[first]);
         if
         :: tag[first] > V -> V = tag[first]
         :: else
         fi;
+        printf("redis: %d granted, tag %d, V %d\n", first, tag[first], V);
         queued[first] = 0;
         waiting[OWNER(first)]--;
         held[OWNER(first)]++;
@@ -269,6 +275,7 @@ inline acquire(s, t)
     find_last();
     if
     :: held[0] + held[1] < LIMIT && last == NONE ->
+        printf("redis: %d granted at once\n", t);
         held[s]++;
         answer[t] = A_GRANTED
     :: !(held[0] + held[1] < LIMIT && last == NONE) &&
@@ -277,13 +284,16 @@ inline acquire(s, t)
         waiting[0] + waiting[1] >= QUEUE ->
         if
         :: last != NONE && tag[t] < tag[last] -> drop(last, t); queue(t)
-        :: else -> answer[t] = A_REJECTED
+        :: else ->
+            printf("redis: %d rejected\n", t);
+            answer[t] = A_REJECTED
         fi
     fi
 }
 
 inline cancel(t)
 {
+    printf("redis: cancel of %d\n", t);
     if
     :: queued[t] ->
         queued[t] = 0;
@@ -303,6 +313,7 @@ inline cancel(t)
 
 inline execute(s)
 {
+    printf("redis: sync of session %d, %d released\n", s, release_sent[s]);
     assert(held[s] >= release_sent[s]);
     held[s] = held[s] - release_sent[s];
     for (i : 0 .. TICKETS - 1) {
@@ -359,6 +370,7 @@ inline is_granted(t)
 
 inline is_dropped(t)
 {
+    printf("%d is told its drop\n", t);
     assert(!granted[t]);
     dropped[t] = 1;
     state[t] = T_END
@@ -443,6 +455,7 @@ inline count_own(s)
 
 inline read(s)
 {
+    printf("session %d reads the reply\n", s);
     for (i : 0 .. TICKETS - 1) {
         if
         :: OWNER(i) == s -> read_ticket(i)
@@ -469,6 +482,7 @@ inline read(s)
 
 inline reconnect(s)
 {
+    printf("session %d reconnects\n", s);
     held[s] = 0;
     waiting[s] = 0;
     release[s] = 0;
@@ -519,6 +533,7 @@ inline reconnect(s)
 
 inline lose_tags()
 {
+    printf("redis: tags lost\n");
 #ifdef NO_ANEW
     V = 0;
 #else
@@ -549,7 +564,9 @@ inline lose_tags()
 
 inline come(t)
 {
-    d_step { state[t] == T_NONE -> state[t] = T_NEW; skip }
+    d_step { state[t] == T_NONE ->
+        printf("%d comes, session %d, key %d\n", t, OWNER(t), KEY(t));
+        state[t] = T_NEW }
 }
 
 inline leave(t)
@@ -557,18 +574,23 @@ inline leave(t)
     d_step { leaves && (state[t] == T_NEW || state[t] == T_ASKED ||
                         state[t] == T_QUEUED) ->
         leaves--;
+        printf("%d leaves\n", t);
         state[t] = (state[t] == T_NEW -> T_END :
                     (state[t] == T_ASKED -> T_LEFT : T_CANCEL)) }
 }
 
 inline finish(t)
 {
-    d_step { state[t] == T_RUNS -> state[t] = T_END; release[OWNER(t)]++ }
+    d_step { state[t] == T_RUNS ->
+        printf("%d ends\n", t);
+        state[t] = T_END;
+        release[OWNER(t)]++ }
 }
 
 inline hear(t)
 {
     d_step { message[t] ->
+        printf("message to %d\n", t);
         message[t] = 0;
         disturbed[OWNER(t)] = 1;
         is_granted(t) }
@@ -576,7 +598,10 @@ inline hear(t)
 
 inline lose(t)
 {
-    d_step { losts && message[t] -> losts--; message[t] = 0 }
+    d_step { losts && message[t] ->
+        printf("message to %d is lost\n", t);
+        losts--;
+        message[t] = 0 }
 }
 
 init {
@@ -640,12 +665,13 @@ init {
     /* nothing else can happen, and a second passes: each session checks */
     :: timeout ->
         d_step {
+        printf("a second later\n");
         if
         :: ALL_DONE ->
             assert(held[0] + held[1] + waiting[0] + waiting[1] == 0)
         :: else
         fi;
-#ifndef NO_CHECK
+#ifndef NO_POLL
         was = 0;
         for (last : 0 .. TICKETS - 1) {
             was = was + (state[last] == T_QUEUED -> 1 : 0)
