@@ -13,7 +13,7 @@ local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
     'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
     'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle', 'opened',
-    'top', 'top_latency' }
+    'top', 'top_latency', 'suspect' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)

@@ -31,7 +31,7 @@ local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 -- bounds, as the mean of n requests is exact to 1 / sqrt(n) where their times
 -- are as different as usual; fewer after so many ms or latencies, or where the
 -- case is clear
-local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 4, 50, 400
+local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
 local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
 -- ms without a probe, at most; ms after which a probe comes before a cut; both
 -- are longer where requests take long: so many times their latency
@@ -51,7 +51,7 @@ local function auto_new(limit, now)
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
         paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
-        top = 0, top_latency = 0
+        top = 0, top_latency = 0, suspect = 0
     }
 end
 
@@ -61,6 +61,7 @@ local function auto_clear(s)
 end
 
 local function auto_set(s, limit, reason, now)
+    s.suspect = 0
     if limit ~= s.found then
         s.found, s.changed = limit, now
         s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
@@ -103,15 +104,15 @@ local function auto_enough(s, now)
     -- the first ones to end are short ones
     if passed * 1000 * (count - s.errors) < 2 * s.sum then return false end
     local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
-    if count >= math.max(fewest, math.min(limit * limit, AUTO_MOST)) then
+    if count >= math.max(fewest, math.min(2 * limit * limit, AUTO_MOST)) then
         return true
     end
     if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
     then
-        return count >= 2 * AUTO_FEWEST and count >= limit
+        return count >= AUTO_FEWEST and count >= limit
             or count > 0 and passed >= AUTO_LONGEST_MS
     end
-    return count >= 2 * AUTO_FEWEST and count >= math.min(2 * limit, 100)
+    return count >= AUTO_FEWEST and count >= math.min(2 * limit, 100)
         and (s.floor > 0 and s.sum > 2 * s.floor * count
             or auto_fails(s) and s.errors * 2 > count)
 end
@@ -148,7 +149,7 @@ end
 
 -- How many of them are too few, and too many.
 local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2, limit / 8) end
+local function auto_many(limit) return math.max(2.5, limit / 8) end
 
 -- Whether so many ms have passed since the floor was measured.
 local function auto_older(s, ms, now)
@@ -233,11 +234,15 @@ local function auto_raise(s, max, now)
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
--- Many requests queue: the limit goes to the knee, if the floor is fresh.
+-- Many requests queue, and did at the last judgement too, as that may be chance
+-- or of requests from before and after a change of the backend: the limit goes
+-- to the knee, if the floor is fresh.
 local function auto_cut(s, queued, min, now)
     local limit, reason = s.found, AUTO_REASON.latency
     s.rises = 0
-    if limit <= min then
+    if s.suspect == 0 then
+        s.suspect, s.reason = 1, reason
+    elseif limit <= min then
         -- it cannot be measured any lower
         s.floor = math.floor((s.floor * 7 + s.latency) / 8)
         s.reason = AUTO_REASON.bound
@@ -274,7 +279,7 @@ local function auto_steady(s, min, max, now)
     elseif queued < auto_few(s.found) then
         auto_raise(s, max, now)
     else
-        s.rises, s.reason = 0, AUTO_REASON.latency
+        s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
     end
 end
 
