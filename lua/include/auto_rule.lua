@@ -31,7 +31,7 @@ local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 -- bounds, as the mean of n requests is exact to 1 / sqrt(n) where their times
 -- are as different as usual; fewer after so many ms or latencies, or where the
 -- case is clear
-local AUTO_FEWEST, AUTO_MOST = 4, 400
+local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
 local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
 -- ms without a probe, at most; ms after which a probe comes before a cut; both
 -- are longer where requests take long: so many times their latency
@@ -50,7 +50,8 @@ local function auto_new(limit, now)
         normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
-        paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now
+        paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
+        top = 0, top_latency = 0, suspect = 0
     }
 end
 
@@ -60,6 +61,7 @@ local function auto_clear(s)
 end
 
 local function auto_set(s, limit, reason, now)
+    s.suspect = 0
     if limit ~= s.found then
         s.found, s.changed = limit, now
         s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
@@ -99,15 +101,18 @@ end
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
-    if count >= math.max(AUTO_FEWEST, math.min(limit * limit, AUTO_MOST)) then
+    -- the first ones to end are short ones
+    if passed * 1000 * (count - s.errors) < 2 * s.sum then return false end
+    local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
+    if count >= math.max(fewest, math.min(2 * limit * limit, AUTO_MOST)) then
         return true
     end
     if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
     then
-        return count >= 2 * AUTO_FEWEST and count >= limit
+        return count >= AUTO_FEWEST and count >= limit
             or count > 0 and passed >= AUTO_LONGEST_MS
     end
-    return count >= 2 * AUTO_FEWEST and count >= math.min(2 * limit, 100)
+    return count >= AUTO_FEWEST and count >= math.min(2 * limit, 100)
         and (s.floor > 0 and s.sum > 2 * s.floor * count
             or auto_fails(s) and s.errors * 2 > count)
 end
@@ -144,7 +149,7 @@ end
 
 -- How many of them are too few, and too many.
 local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2, limit / 8) end
+local function auto_many(limit) return math.max(2.5, limit / 8) end
 
 -- Whether so many ms have passed since the floor was measured.
 local function auto_older(s, ms, now)
@@ -157,21 +162,34 @@ local function auto_try(s, limit, reason, now)
     auto_set(s, limit, reason, now)
 end
 
--- The end of a probe: the latency at the lowered limit is the floor. Where it
--- is lower in proportion to the limit, the limit is still above the knee, and
--- the next probe follows.
-local function auto_probed(s, latency, now)
-    local base, expected = s.base, s.before * (s.base - s.found) / s.base
+-- A probe as the first of some.
+local function auto_probe(s, limit, reason, now)
+    s.top, s.top_latency = s.found, s.latency
+    auto_try(s, limit, reason, now)
+end
+
+-- The end of a probe. Where the latency is lower in proportion to the limit,
+-- or has risen meanwhile, another one follows, at half of the limit. Where not
+-- it is the floor, and the limit goes to the knee that follows from the first
+-- probe.
+local function auto_probed(s, min, now)
+    local latency, limit = s.latency, s.found
+    local expected = s.before * (s.base - limit) / s.base
+    local risen = latency * 4 > s.before * 5
+    if limit > min and (risen or (s.before - latency) * 2 >= expected) then
+        if risen then s.top, s.top_latency = limit, latency end
+        auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
+            now)
+        return
+    end
     local near = math.abs(latency - s.floor) * 4 < s.floor
     s.floor = near and math.floor((s.floor + latency) / 2) or latency
-    s.mode = AUTO_MODE.steady
-    s.confirmed = (s.before - latency) * 2 >= expected and 0 or now
-    local queued = auto_queued(base, s.before, s.floor)
-    local limit = base
-    if queued > auto_many(base) then
-        limit = math.max(s.found, math.floor(base - queued + auto_few(base)))
+    s.mode, s.confirmed = AUTO_MODE.steady, now
+    local top, queued = s.top, auto_queued(s.top, s.top_latency, s.floor)
+    if queued > auto_many(top) then
+        top = math.floor(top - queued + auto_few(top - queued))
     end
-    auto_set(s, limit, AUTO_REASON.latency, now)
+    auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
 end
 
 -- Requests fail more often than usual: a lower limit, until they do not.
@@ -188,7 +206,7 @@ local function auto_failed(s, rate, min, now)
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
     -- one that was tried again
-    if limit == s.ceiling then lower = limit - 1 end
+    if limit == s.ceiling or limit == s.ceiling - 1 then lower = limit - 1 end
     s.ceiling, s.blamed = limit, now
     auto_set(s, math.max(min, math.min(lower, limit - 1)), AUTO_REASON.errors,
         now)
@@ -210,22 +228,28 @@ local function auto_raise(s, max, now)
         return
     end
     s.rises = s.rises + 1
-    local step = math.max(1, math.floor(limit * math.min(s.rises, 4) / 16))
+    local step = math.max(1, math.floor(limit * 2 ^ math.min(s.rises, 3) / 32))
+    -- up to the limit that caused errors the way is known
+    if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
--- Many requests queue: the limit goes to the knee, if the floor is fresh.
+-- Many requests queue, and did at the last judgement too, as that may be chance
+-- or of requests from before and after a change of the backend: the limit goes
+-- to the knee, if the floor is fresh.
 local function auto_cut(s, queued, min, now)
     local limit, reason = s.found, AUTO_REASON.latency
     s.rises = 0
-    if limit <= min then
+    if s.suspect == 0 then
+        s.suspect, s.reason = 1, reason
+    elseif limit <= min then
         -- it cannot be measured any lower
         s.floor = math.floor((s.floor * 7 + s.latency) / 8)
         s.reason = AUTO_REASON.bound
     elseif auto_older(s, AUTO_FRESH_MS, now) then
         local lower = math.floor(limit * math.max(500,
             math.min(750, 1000 * s.floor / s.latency)) / 1000)
-        auto_try(s, math.max(min, lower), reason, now)
+        auto_probe(s, math.max(min, lower), reason, now)
     else
         local lower = math.floor(limit - queued + auto_few(limit))
         auto_set(s, math.max(min, math.floor(limit / 2), lower), reason, now)
@@ -249,13 +273,13 @@ local function auto_steady(s, min, max, now)
     local unknown = s.confirmed == 0
     if s.found > min and (unknown or auto_older(s, AUTO_PROBE_MS, now)) then
         local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
-        auto_try(s, math.max(min, lower), AUTO_REASON.probing, now)
+        auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
     elseif queued > auto_many(s.found) then
         auto_cut(s, queued, min, now)
     elseif queued < auto_few(s.found) then
         auto_raise(s, max, now)
     else
-        s.rises, s.reason = 0, AUTO_REASON.latency
+        s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
     end
 end
 
@@ -273,7 +297,7 @@ local function auto_judge(s, min, max, now)
         s.mode, s.rises = AUTO_MODE.steady, 0
         auto_set(s, limit, AUTO_REASON.unused, now)
     elseif s.mode == AUTO_MODE.probe then
-        auto_probed(s, s.latency, now)
+        auto_probed(s, min, now)
     else
         s.mode = AUTO_MODE.steady
         auto_steady(s, min, max, now)
