@@ -82,14 +82,15 @@ local function state_read(call, sem, view, limits)
     local text = redis.pcall('HGET', KEYS[4], '.')
     if type(text) == 'table' then return nil end
     local number, min, max = limits_auto(limits)
-    local s = auto_parse(text)
-    if not s then
+    local now, s = view_clock(view), auto_parse(text)
+    -- one of a later time is left over from a clock that was lost
+    if not s or s.paced > now + view.entry.lease then
         s = auto_new(number or call.found > 0 and call.found or sem.limit
-            or call.min, view_clock(view))
+            or call.min, now)
         s.changes, s.noted = 0, 0
     end
     s.min, s.max = min or call.min, max or call.max
-    auto_bound(s, s.min, s.max, view_clock(view))
+    auto_bound(s, s.min, s.max, now)
     return s, number
 end
 

@@ -27,8 +27,12 @@ local AUTO_REASON = {
 
 local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 
--- requests that are judged together: two for each permit, within these bounds
-local AUTO_FEWEST, AUTO_MOST = 8, 100
+-- requests that are judged together: the square of the limit, within these
+-- bounds, as the mean of n requests is exact to 1 / sqrt(n) where their times
+-- are as different as usual; fewer after so many ms or latencies, or where the
+-- case is clear
+local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
+local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
 -- ms without a probe, at most; ms after which a probe comes before a cut; both
 -- are longer where requests take long: so many times their latency
 local AUTO_PROBE_MS, AUTO_FRESH_MS, AUTO_LATENCIES = 15000, 5000, 40
@@ -46,7 +50,8 @@ local function auto_new(limit, now)
         normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
-        paced = now, paced_span = 0, sessions = 1, settle = 0
+        paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
+        top = 0, top_latency = 0, suspect = 0
     }
 end
 
@@ -56,6 +61,7 @@ local function auto_clear(s)
 end
 
 local function auto_set(s, limit, reason, now)
+    s.suspect = 0
     if limit ~= s.found then
         s.found, s.changed = limit, now
         s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
@@ -86,6 +92,31 @@ local function auto_pace(s)
     return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
 end
 
+-- Whether requests fail more often than usual.
+local function auto_fails(s)
+    return s.errors > 1
+        and s.errors * 1000 > s.count * (AUTO_ERRORS + 2 * s.normal)
+end
+
+-- Whether the requests suffice for a judgement.
+local function auto_enough(s, now)
+    local count, limit, passed = s.count, s.found, now - s.opened
+    -- the first ones to end are short ones
+    if passed * 1000 * (count - s.errors) < 2 * s.sum then return false end
+    local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
+    if count >= math.max(fewest, math.min(2 * limit * limit, AUTO_MOST)) then
+        return true
+    end
+    if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
+    then
+        return count >= AUTO_FEWEST and count >= limit
+            or count > 0 and passed >= AUTO_LONGEST_MS
+    end
+    return count >= AUTO_FEWEST and count >= math.min(2 * limit, 100)
+        and (s.floor > 0 and s.sum > 2 * s.floor * count
+            or auto_fails(s) and s.errors * 2 > count)
+end
+
 -- Adds a sample of one session. Returns whether the requests suffice for a
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
@@ -96,11 +127,12 @@ local function auto_add(s, sample, now)
         s.paced, s.paced_span = now, 0
     end
     if now - sample.window < s.changed + s.settle then return false end
+    if s.span == 0 then s.opened = now - sample.window end
     s.count, s.sum = s.count + sample.count, s.sum + sample.sum
     s.errors, s.span = s.errors + sample.errors, s.span + sample.window
     s.peak = math.max(s.peak, sample.peak)
     if sample.waiting then s.waited = 1 end
-    return s.count >= math.max(AUTO_FEWEST, math.min(2 * s.found, AUTO_MOST))
+    return auto_enough(s, now)
 end
 
 -- Whether the limit is needed: requests wait for permits, half of the permits
@@ -117,7 +149,7 @@ end
 
 -- How many of them are too few, and too many.
 local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2, limit / 8) end
+local function auto_many(limit) return math.max(2.5, limit / 8) end
 
 -- Whether so many ms have passed since the floor was measured.
 local function auto_older(s, ms, now)
@@ -125,126 +157,150 @@ local function auto_older(s, ms, now)
 end
 
 -- Lowers the limit for a moment, to find out what that changes.
-local function auto_try(s, mode, limit, before, reason, now)
-    s.mode, s.base, s.before, s.rises = mode, s.found, before, 0
+local function auto_try(s, limit, reason, now)
+    s.mode, s.base, s.before, s.rises = AUTO_MODE.probe, s.found, s.latency, 0
     auto_set(s, limit, reason, now)
 end
 
--- The end of a probe: the latency at the lowered limit is the floor. Where it
--- is lower in proportion to the limit, the limit is still above the knee, and
--- the next probe follows.
-local function auto_probed(s, latency, now)
-    local base, expected = s.base, s.before * (s.base - s.found) / s.base
-    local near = math.abs(latency - s.floor) * 4 < s.floor
-    s.floor = near and math.floor((s.floor + latency) / 2) or latency
-    s.mode = AUTO_MODE.steady
-    s.confirmed = (s.before - latency) * 4 >= expected * 3 and 0 or now
-    local queued = auto_queued(base, math.max(s.before, 1), s.floor)
-    if queued > auto_many(base) then
-        local limit = math.floor(base - queued + auto_few(base))
-        auto_set(s, math.max(limit, s.found), AUTO_REASON.latency, now)
-    else
-        auto_set(s, base, AUTO_REASON.latency, now)
-    end
+-- A probe as the first of some.
+local function auto_probe(s, limit, reason, now)
+    s.top, s.top_latency = s.found, s.latency
+    auto_try(s, limit, reason, now)
 end
 
--- Requests fail more often than usual.
+-- The end of a probe. Where the latency is lower in proportion to the limit,
+-- or has risen meanwhile, another one follows, at half of the limit. Where not
+-- it is the floor, and the limit goes to the knee that follows from the first
+-- probe.
+local function auto_probed(s, min, now)
+    local latency, limit = s.latency, s.found
+    local expected = s.before * (s.base - limit) / s.base
+    local risen = latency * 4 > s.before * 5
+    if limit > min and (risen or (s.before - latency) * 2 >= expected) then
+        if risen then s.top, s.top_latency = limit, latency end
+        auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
+            now)
+        return
+    end
+    local near = math.abs(latency - s.floor) * 4 < s.floor
+    s.floor = near and math.floor((s.floor + latency) / 2) or latency
+    s.mode, s.confirmed = AUTO_MODE.steady, now
+    local top, queued = s.top, auto_queued(s.top, s.top_latency, s.floor)
+    if queued > auto_many(top) then
+        top = math.floor(top - queued + auto_few(top - queued))
+    end
+    auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
+end
+
+-- Requests fail more often than usual: a lower limit, until they do not.
+-- Where they do at the minimum too, their failing has nothing to do with load.
 local function auto_failed(s, rate, min, now)
-    if s.mode == AUTO_MODE.errors and rate * 4 > s.before * 3 then
-        s.normal, s.mode = rate, AUTO_MODE.steady
+    local limit = s.found
+    if s.mode ~= AUTO_MODE.errors then
+        s.mode, s.base, s.rises = AUTO_MODE.errors, limit, 0
+    elseif limit <= min then
+        s.normal, s.mode, s.ceiling = rate, AUTO_MODE.steady, 0
         auto_set(s, s.base, AUTO_REASON.errors, now)
         return
     end
-    local limit = math.floor(s.found * (1000 - math.max(100,
+    local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
-    limit = math.max(min, math.min(limit, s.found - 1))
-    s.ceiling, s.blamed = s.found, now
-    if limit < s.found then
-        auto_try(s, AUTO_MODE.errors, limit, rate, AUTO_REASON.errors, now)
-    else
-        s.reason = AUTO_REASON.errors
-    end
+    -- one that was tried again
+    if limit == s.ceiling or limit == s.ceiling - 1 then lower = limit - 1 end
+    s.ceiling, s.blamed = limit, now
+    auto_set(s, math.max(min, math.min(lower, limit - 1)), AUTO_REASON.errors,
+        now)
 end
 
--- Few requests queue: more are let in, in growing steps.
+-- Few requests queue: more are let in, in growing steps. A limit that caused
+-- errors is tried again after some time.
 local function auto_raise(s, max, now)
-    local limit = s.found
-    if s.ceiling > 0 and now - s.blamed > AUTO_BLAME_MS then s.ceiling = 0 end
-    local top = s.ceiling > 0 and math.min(s.ceiling - 1, max) or max
+    local limit, top = s.found, max
+    if s.ceiling > 0 and limit >= s.ceiling then s.ceiling = 0 end
+    if s.ceiling > 0 then
+        local again = now - s.blamed > AUTO_BLAME_MS
+            and limit == s.ceiling - 1
+        top = math.min(max, again and s.ceiling or s.ceiling - 1)
+    end
     if limit >= top then
+        s.rises = 0
         s.reason = top < max and AUTO_REASON.errors or AUTO_REASON.bound
         return
     end
     s.rises = s.rises + 1
-    local step = math.max(1, math.floor(limit * math.min(s.rises, 4) / 16))
+    local step = math.max(1, math.floor(limit * 2 ^ math.min(s.rises, 3) / 32))
+    -- up to the limit that caused errors the way is known
+    if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
--- Many requests queue: the limit goes to the knee, if the floor is fresh.
+-- Many requests queue, and did at the last judgement too, as that may be chance
+-- or of requests from before and after a change of the backend: the limit goes
+-- to the knee, if the floor is fresh.
 local function auto_cut(s, queued, min, now)
     local limit, reason = s.found, AUTO_REASON.latency
     s.rises = 0
-    if limit <= min then
+    if s.suspect == 0 then
+        s.suspect, s.reason = 1, reason
+    elseif limit <= min then
         -- it cannot be measured any lower
         s.floor = math.floor((s.floor * 7 + s.latency) / 8)
-        auto_set(s, min, AUTO_REASON.bound, now)
+        s.reason = AUTO_REASON.bound
     elseif auto_older(s, AUTO_FRESH_MS, now) then
         local lower = math.floor(limit * math.max(500,
             math.min(750, 1000 * s.floor / s.latency)) / 1000)
-        auto_try(s, AUTO_MODE.probe, math.max(min, lower), s.latency, reason,
-            now)
+        auto_probe(s, math.max(min, lower), reason, now)
     else
         local lower = math.floor(limit - queued + auto_few(limit))
         auto_set(s, math.max(min, math.floor(limit / 2), lower), reason, now)
     end
 end
 
+-- The latency without queueing, as long as few requests queue: the mean.
+local function auto_floor(s)
+    local floor, latency = s.floor, s.latency
+    if floor == 0 or latency * 4 < floor * 3 then
+        s.floor = math.floor((floor > 0 and floor or latency) / 2 + latency / 2)
+    elseif auto_queued(s.found, latency, floor) < auto_few(s.found) then
+        s.floor = math.floor((floor * 7 + latency) / 8)
+    end
+end
+
 -- The requests of a limit that is used and that causes no errors.
 local function auto_steady(s, min, max, now)
-    if s.floor == 0 or s.latency < s.floor then
-        s.floor = s.floor == 0 and s.latency
-            or math.floor((s.floor * 3 + s.latency) / 4)
-    end
+    auto_floor(s)
     local queued = auto_queued(s.found, s.latency, s.floor)
     local unknown = s.confirmed == 0
     if s.found > min and (unknown or auto_older(s, AUTO_PROBE_MS, now)) then
         local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
-        auto_try(s, AUTO_MODE.probe, math.max(min, lower), s.latency,
-            AUTO_REASON.probing, now)
+        auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
     elseif queued > auto_many(s.found) then
         auto_cut(s, queued, min, now)
     elseif queued < auto_few(s.found) then
-        s.confirmed = now
         auto_raise(s, max, now)
     else
-        s.rises, s.reason = 0, AUTO_REASON.latency
+        s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
     end
 end
 
 -- Judges the requests, and moves the limit.
 local function auto_judge(s, min, max, now)
-    local rate = math.floor(s.errors * 1000 / s.count)
-    local failed = s.errors > 1 and rate > AUTO_ERRORS + 2 * s.normal
-    local used, before = auto_used(s), s.found
+    local before, rate = s.found, math.floor(s.errors * 1000 / s.count)
+    local failed, good = auto_fails(s), s.count - s.errors
     s.normal = math.min(s.normal, math.max(rate,
         math.floor(s.normal * 15 / 16)))
-    if not failed then s.latency = math.max(1, math.floor(s.sum / s.count)) end
-    if failed and used then
+    if good > 0 then s.latency = math.max(1, math.floor(s.sum / good)) end
+    if failed then
         auto_failed(s, rate, min, now)
-    elseif not used then
-        if s.mode == AUTO_MODE.probe then
-            s.mode = AUTO_MODE.steady
-            auto_set(s, s.base, AUTO_REASON.unused, now)
-        end
-        s.reason, s.rises = AUTO_REASON.unused, 0
-    elseif failed then
-        s.reason = AUTO_REASON.errors
+    elseif not auto_used(s) then
+        local limit = s.mode == AUTO_MODE.probe and s.base or s.found
+        s.mode, s.rises = AUTO_MODE.steady, 0
+        auto_set(s, limit, AUTO_REASON.unused, now)
     elseif s.mode == AUTO_MODE.probe then
-        auto_probed(s, s.latency, now)
+        auto_probed(s, min, now)
     else
         s.mode = AUTO_MODE.steady
         auto_steady(s, min, max, now)
     end
-    -- half of them count once more where the limit stays
     if s.found == before then auto_clear(s) end
 end

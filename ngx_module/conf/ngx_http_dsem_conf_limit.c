@@ -17,6 +17,8 @@
 #include "ngx_http_dsem_module.h"
 
 
+static ngx_int_t ngx_http_dsem_limit_list(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *dlcf);
 static char *ngx_http_dsem_limit_longest(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, ngx_int_t queue, ngx_str_t *name);
 static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
@@ -111,19 +113,15 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_http_dsem_limit_warn(cf, cmd, args);
 
-    if (dlcf->limits == NGX_CONF_UNSET_PTR) {
-        dlcf->limits = ngx_array_create(cf->pool, 1,
-                                       sizeof(ngx_http_dsem_limit_t));
-        if (dlcf->limits == NULL) {
-            return NGX_CONF_ERROR;
-        }
+    if (ngx_http_dsem_limit_list(cf, dlcf) != NGX_OK) {
+        return NGX_CONF_ERROR;
     }
 
     if (ngx_http_dsem_limit_make(cf, &made, &value[1], args) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
-    if (made.max && made.name.lengths) {
+    if (made.name.lengths && made.max) {
         return "with \"limit=auto\" must have a name without variables";
     }
 
@@ -144,6 +142,20 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     dmcf->enabled = 1;
 
     return ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1]);
+}
+
+
+/* that of the level; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_limit_list(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
+{
+    if (dlcf->limits == NGX_CONF_UNSET_PTR) {
+        dlcf->limits = ngx_array_create(cf->pool, 1,
+                                       sizeof(ngx_http_dsem_limit_t));
+    }
+
+    return dlcf->limits ? NGX_OK : NGX_ERROR;
 }
 
 

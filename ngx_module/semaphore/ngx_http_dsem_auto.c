@@ -60,7 +60,6 @@ struct ngx_http_dsem_auto_s {
     ngx_msec_t                since;       /* time of the last sample, or of
                                               the first request after it */
 
-    ngx_int_t                 found;       /* limit, in the last reply */
     ngx_event_t               timer;       /* of the next sample */
     ngx_msec_t                wait;        /* ms between two samples */
     uint64_t                  epoch;       /* of the sample on its way */
@@ -163,7 +162,6 @@ ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
 {
     record->session = session;
     record->literal = literal;
-    record->found = literal->limit;
     record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
 
     ngx_http_dsem_auto_clear(record);
@@ -376,7 +374,7 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
     head[0] = record->session->generation;
     head[1] = record->literal->min;
     head[2] = record->literal->max;
-    head[3] = record->found;
+    head[3] = record->literal->found;
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
                       NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
@@ -440,7 +438,8 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
 
-    record->found = ngx_max(reply->values[NGX_HTTP_DSEM_AUTO_FOUND], 1);
+    ngx_http_dsem_limits_found(record->literal,
+                               reply->values[NGX_HTTP_DSEM_AUTO_FOUND]);
 
     if (session->recovery == 0
         && reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE] > 0)

@@ -129,6 +129,7 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
     literal->limit = pair->limit;
     literal->min = pair->min;
     literal->max = pair->max;
+    literal->found = pair->limit;
     literal->in_force = -1;
 
     p = ngx_cpymem(p, pair->name.data, pair->name.len);
@@ -233,7 +234,10 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
 }
 
 
-/* a number, or where "limit=auto" begins, and its bounds */
+/*
+ * A number, or where "limit=auto" begins, and its bounds.  Redis may have lost
+ * the limit that was found: it begins with that again.
+ */
 
 static void
 ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
@@ -247,7 +251,7 @@ ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
         return;
     }
 
-    last = ngx_sprintf(text, "%i=%i-%i", literal->limit, literal->min,
+    last = ngx_sprintf(text, "%i=%i-%i", literal->found, literal->min,
                        literal->max);
 
     ngx_http_dsem_resp_bytes(command, text, last - text);
@@ -348,6 +352,16 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     if (limit >= literal->limit) {
         ngx_http_dsem_zone_unsay(limits->zone, literal->node.node.key);
     }
+}
+
+
+/* a reply has shown the limit that was found, of "limit=auto" */
+
+void
+ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+{
+    limit = ngx_min(limit, literal->max);
+    literal->found = ngx_max(limit, literal->min);
 }
 
 

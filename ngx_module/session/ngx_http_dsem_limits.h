@@ -46,6 +46,7 @@ typedef struct {
     ngx_int_t                     limit;     /* of this configuration */
     ngx_int_t                     min;       /* of "limit=auto" */
     ngx_int_t                     max;       /* the same; 0: not "auto" */
+    ngx_int_t                     found;     /* last seen; at first limit */
     ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
     ngx_msec_t                    asked;     /* ms, time of the question */
@@ -81,6 +82,8 @@ ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(
 ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit);
+void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
+    ngx_int_t limit);
 void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node);
 

@@ -217,6 +217,10 @@ sub serve {
     $time = defined $arg->{t} ? $arg->{t} / 1000 : $conn->{oracle}{service}
         if !defined $time || $time eq '';
     $time *= slowdown($conn) if $arg->{knee};
+    # requests beyond so many at a time fail at once
+    if ($arg->{cliff} && $conn->{oracle}{now}{''} > $arg->{cliff}) {
+        ($arg->{status}, $time) = (503, 0);
+    }
     return answer($conn) if $time <= 0;
     # timers count from the loop's cached time, which lags
     $conn->{timer} = EV::timer($time + EV::time() - EV::now(), 0,

@@ -304,7 +304,8 @@ sub text {
 
 # {status, shard {gen clock recovery live}, semaphores [{name held waiting limit
 # configured ordered paused partial accounts {session => {held waiting idle
-# lease heard}} asks [[limit, node] ...]} ...]}; most: accounts of each; watch: ms
+# lease heard}} asks [[limit, node] ...] auto {min max found reason floor latency}
+# history [[age, limit, reason] ...]} ...]}; most: accounts of each; watch: ms
 sub inspect {
     my ($self, $names, %arg) = @_;
     my @keys = $self->{scripts}->keys_of('inspect', @$names);
@@ -325,6 +326,10 @@ sub inspect {
             my $session = shift @word;
             @{ $of->{accounts}{$session} }{qw/held waiting idle lease
                 heard/} = @word;
+        } elsif ($kind eq 'auto') {
+            @{ $of->{auto} }{qw/min max found reason floor latency/} = @word;
+        } elsif ($kind eq 'history') {
+            push @{ $of->{history} }, [ splice @word, 0, 3 ] while @word;
         } elsif ($kind eq 'asks') {
             push @{ $of->{asks} }, \@word;
         } else {

@@ -115,7 +115,8 @@ sub keys_of {
     return $self->key, $self->semaphore_keys(@names), $self->auto_key(@names)
         if $script eq 'adjust';
     return $self->key, $self->key('sessions'), $self->idle_key,
-        map { $self->semaphore_key($_) } @names if $script eq 'inspect';
+        map { ($self->semaphore_key($_), $self->auto_key($_)) } @names
+        if $script eq 'inspect';
     return $self->key, $self->key('sessions'), $self->census_key,
         $script eq 'beat' ? $self->idle_key : ();
 }
