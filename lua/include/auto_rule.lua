@@ -33,9 +33,8 @@ local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 -- case is clear
 local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
 local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
--- ms without a probe, at most; ms after which a probe comes before a cut; both
--- are longer where requests take long: so many times their latency
-local AUTO_PROBE_MS, AUTO_FRESH_MS, AUTO_LATENCIES = 15000, 5000, 40
+-- ms without a probe, or so many latencies where requests take long
+local AUTO_PROBE_MS, AUTO_PROBE_LATENCIES = 15000, 100
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
 -- ms for which a limit that caused errors is not tried again
@@ -151,9 +150,10 @@ end
 local function auto_few(limit) return math.max(1, limit / 20) end
 local function auto_many(limit) return math.max(2.5, limit / 8) end
 
--- Whether so many ms have passed since the floor was measured.
-local function auto_older(s, ms, now)
-    return now - s.confirmed > math.max(ms, AUTO_LATENCIES * s.latency / 1000)
+-- Whether it is time to measure the floor again.
+local function auto_stale(s, now)
+    return now - s.confirmed > math.max(AUTO_PROBE_MS,
+        AUTO_PROBE_LATENCIES * s.latency / 1000)
 end
 
 -- Lowers the limit for a moment, to find out what that changes.
@@ -235,24 +235,22 @@ local function auto_raise(s, max, now)
 end
 
 -- Many requests queue, and did at the last judgement too, as that may be chance
--- or of requests from before and after a change of the backend: the limit goes
--- to the knee, if the floor is fresh.
-local function auto_cut(s, queued, min, now)
-    local limit, reason = s.found, AUTO_REASON.latency
+-- or of requests from before and after a change of the backend: a probe shows
+-- whether a lower limit helps, and where the knee is.
+local function auto_cut(s, min, now)
+    local limit = s.found
     s.rises = 0
     if s.suspect == 0 then
-        s.suspect, s.reason = 1, reason
+        s.suspect, s.reason = 1, AUTO_REASON.latency
     elseif limit <= min then
         -- it cannot be measured any lower
         s.floor = math.floor((s.floor * 7 + s.latency) / 8)
         s.reason = AUTO_REASON.bound
-    elseif auto_older(s, AUTO_FRESH_MS, now) then
-        local lower = math.floor(limit * math.max(500,
-            math.min(750, 1000 * s.floor / s.latency)) / 1000)
-        auto_probe(s, math.max(min, lower), reason, now)
     else
-        local lower = math.floor(limit - queued + auto_few(limit))
-        auto_set(s, math.max(min, math.floor(limit / 2), lower), reason, now)
+        local lower = limit * math.max(0.5, math.min(0.75,
+            s.floor / s.latency))
+        auto_probe(s, math.max(min, math.floor(lower)), AUTO_REASON.latency,
+            now)
     end
 end
 
@@ -271,11 +269,11 @@ local function auto_steady(s, min, max, now)
     auto_floor(s)
     local queued = auto_queued(s.found, s.latency, s.floor)
     local unknown = s.confirmed == 0
-    if s.found > min and (unknown or auto_older(s, AUTO_PROBE_MS, now)) then
+    if s.found > min and (unknown or auto_stale(s, now)) then
         local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
         auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
     elseif queued > auto_many(s.found) then
-        auto_cut(s, queued, min, now)
+        auto_cut(s, min, now)
     elseif queued < auto_few(s.found) then
         auto_raise(s, max, now)
     else
