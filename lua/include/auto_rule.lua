@@ -40,7 +40,7 @@ local AUTO_ERRORS = 50
 -- ms for which a limit that caused errors is not tried again
 local AUTO_BLAME_MS = 20000
 -- ms after a change that are not judged, at most
-local AUTO_SETTLE_MS = 5000
+local AUTO_SETTLE_MS = 10000
 
 -- A state that begins with a limit.
 local function auto_new(limit, now)
@@ -50,7 +50,7 @@ local function auto_new(limit, now)
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
         paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
-        top = 0, top_latency = 0, suspect = 0
+        top = 0, top_latency = 0, suspect = 0, knee = 0
     }
 end
 
@@ -63,7 +63,7 @@ local function auto_set(s, limit, reason, now)
     s.suspect = 0
     if limit ~= s.found then
         s.found, s.changed = limit, now
-        s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
+        s.settle = math.min(math.ceil(s.latency / 500), AUTO_SETTLE_MS)
         auto_clear(s)
     end
     s.reason = reason
@@ -97,13 +97,20 @@ local function auto_fails(s)
         and s.errors * 1000 > s.count * (AUTO_ERRORS + 2 * s.normal)
 end
 
+-- Whether the limit is far below the knee, as far as that is known.
+local function auto_far(s)
+    return s.mode == AUTO_MODE.steady
+        and (s.knee == 0 or 4 * s.found < 3 * s.knee)
+end
+
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
     -- the first ones to end are short ones
-    if passed * 1000 * (count - s.errors) < 2 * s.sum then return false end
+    if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
     local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
-    if count >= math.max(fewest, math.min(2 * limit * limit, AUTO_MOST)) then
+    local most = auto_far(s) and AUTO_MOST / 4 or AUTO_MOST
+    if count >= math.max(fewest, math.min(2 * limit * limit, most)) then
         return true
     end
     if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
@@ -189,6 +196,7 @@ local function auto_probed(s, min, now)
     if queued > auto_many(top) then
         top = math.floor(top - queued + auto_few(top - queued))
     end
+    s.knee = queued > auto_many(s.top) and math.max(limit, top) or s.knee
     auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
 end
 
@@ -228,7 +236,10 @@ local function auto_raise(s, max, now)
         return
     end
     s.rises = s.rises + 1
-    local step = math.max(1, math.floor(limit * 2 ^ math.min(s.rises, 3) / 32))
+    if 4 * limit > 5 * s.knee then s.knee = 0 end
+    local step = auto_far(s) and limit / 2
+        or limit * 2 ^ math.min(s.rises, 3) / 32
+    step = math.max(1, math.floor(step))
     -- up to the limit that caused errors the way is known
     if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
