@@ -27,6 +27,9 @@
 /* keys without a ticket that are remembered, less those with one */
 #define NGX_HTTP_DSEM_FAIR_KEYS      1024
 
+/* keys among which the busiest are looked for */
+#define NGX_HTTP_DSEM_FAIR_LOOKED    4096
+
 /* us; of one permit, of one request */
 #define NGX_HTTP_DSEM_FAIR_MIN_COST  1000
 #define NGX_HTTP_DSEM_FAIR_MAX_COST  10000000000
@@ -46,6 +49,8 @@ static void ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair,
     ngx_uint_t left);
 static void ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
     ngx_msec_t hold_time);
+static ngx_uint_t ngx_http_dsem_fair_rank(ngx_http_dsem_top_key_t *keys,
+    ngx_uint_t n, ngx_http_dsem_fair_key_t *key);
 static uint32_t ngx_http_dsem_fair_compose(u_char *buf, ngx_int_t class,
     ngx_str_t *key, ngx_str_t *name);
 
@@ -85,6 +90,7 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
 void
 ngx_http_dsem_fair_free(ngx_http_dsem_fair_t *fair)
 {
+    ngx_http_dsem_top_hide(&fair->top);
     ngx_http_dsem_fair_trim(fair, 0);
 
     ngx_free(fair);
@@ -336,6 +342,72 @@ ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
     }
 
     key->hold_time = ngx_max(key->hold_time, 1);
+}
+
+
+/* its busiest keys are shown in the API, as the keys of this semaphore */
+
+void
+ngx_http_dsem_fair_show(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
+    uint32_t hash)
+{
+    ngx_uint_t                 n, looked;
+    ngx_rbtree_node_t         *node;
+    ngx_http_dsem_fair_key_t  *key;
+    ngx_http_dsem_top_key_t    keys[NGX_HTTP_DSEM_TOP_KEYS];
+
+    n = 0;
+    looked = 0;
+
+    node = (fair->keys.root == &fair->sentinel)
+           ? NULL : ngx_rbtree_min(fair->keys.root, &fair->sentinel);
+
+    while (node && looked++ < NGX_HTTP_DSEM_FAIR_LOOKED) {
+        key = (ngx_http_dsem_fair_key_t *) node;
+
+        if (key->in_use || key->waiting) {
+            n = ngx_http_dsem_fair_rank(keys, n, key);
+        }
+
+        node = ngx_rbtree_next(&fair->keys, node);
+    }
+
+    if (n || fair->top.block) {
+        ngx_http_dsem_top_show(&fair->top, name, hash, keys, n);
+    }
+}
+
+
+/* enters a key among the first n, the busiest first; returns their number */
+
+static ngx_uint_t
+ngx_http_dsem_fair_rank(ngx_http_dsem_top_key_t *keys, ngx_uint_t n,
+    ngx_http_dsem_fair_key_t *key)
+{
+    ngx_int_t   busy;
+    ngx_uint_t  i;
+
+    busy = key->in_use + key->waiting;
+
+    if (n == NGX_HTTP_DSEM_TOP_KEYS) {
+
+        if (busy <= keys[n - 1].in_use + keys[n - 1].waiting) {
+            return n;
+        }
+
+        n--;
+    }
+
+    for (i = n; i && keys[i - 1].in_use + keys[i - 1].waiting < busy; i--) {
+        keys[i] = keys[i - 1];
+    }
+
+    keys[i].in_use = key->in_use;
+    keys[i].waiting = key->waiting;
+    keys[i].key.data = key->node.str.data + 1;
+    keys[i].key.len = key->node.str.len - 1;
+
+    return n + 1;
 }
 
 

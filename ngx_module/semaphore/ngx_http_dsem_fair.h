@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_top.h"
 
 
 /* priorities, from the first */
@@ -37,6 +38,7 @@ typedef struct {
     ngx_rbtree_node_t          sentinel;
     ngx_uint_t                 nkeys;
     ngx_queue_t                unused;     /* without a ticket, oldest first */
+    ngx_http_dsem_top_own_t    top;        /* what is shown of the keys */
 
     /* start tags by class: of the last ticket served, the highest of all */
     uint64_t                   served[NGX_HTTP_DSEM_FAIR_CLASSES];
@@ -75,6 +77,9 @@ void ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag,
     ngx_int_t weight);
 void ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag,
     ngx_int_t weight, ngx_msec_t hold_time);
+
+void ngx_http_dsem_fair_show(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
+    uint32_t hash);
 
 uint64_t ngx_http_dsem_fair_start(ngx_http_dsem_fair_t *fair,
     ngx_int_t class, ngx_str_t *key);
