@@ -33,15 +33,14 @@ local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 -- case is clear
 local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
 local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
--- ms without a probe, at most; ms after which a probe comes before a cut; both
--- are longer where requests take long: so many times their latency
-local AUTO_PROBE_MS, AUTO_FRESH_MS, AUTO_LATENCIES = 15000, 5000, 40
+-- ms without a probe, or so many latencies where requests take long
+local AUTO_PROBE_MS, AUTO_PROBE_LATENCIES = 15000, 100
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
 -- ms for which a limit that caused errors is not tried again
 local AUTO_BLAME_MS = 20000
 -- ms after a change that are not judged, at most
-local AUTO_SETTLE_MS = 5000
+local AUTO_SETTLE_MS = 10000
 
 -- A state that begins with a limit.
 local function auto_new(limit, now)
@@ -51,7 +50,7 @@ local function auto_new(limit, now)
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
         paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
-        top = 0, top_latency = 0, suspect = 0
+        top = 0, top_latency = 0, suspect = 0, knee = 0
     }
 end
 
@@ -64,7 +63,7 @@ local function auto_set(s, limit, reason, now)
     s.suspect = 0
     if limit ~= s.found then
         s.found, s.changed = limit, now
-        s.settle = math.min(math.ceil(s.latency / 1000), AUTO_SETTLE_MS)
+        s.settle = math.min(math.ceil(s.latency / 500), AUTO_SETTLE_MS)
         auto_clear(s)
     end
     s.reason = reason
@@ -92,19 +91,36 @@ local function auto_pace(s)
     return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
 end
 
+-- Counts the sessions that send samples: the time that their samples cover, in
+-- so many ms.
+local function auto_sessions(s, window, now)
+    local passed = now - s.paced
+    s.paced_span = s.paced_span + window
+    if passed < math.max(1000, 3 * auto_pace(s)) then return end
+    s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
+    s.paced, s.paced_span = now, 0
+end
+
 -- Whether requests fail more often than usual.
 local function auto_fails(s)
     return s.errors > 1
         and s.errors * 1000 > s.count * (AUTO_ERRORS + 2 * s.normal)
 end
 
+-- Whether the limit is far below the knee, as far as that is known.
+local function auto_far(s)
+    return s.mode == AUTO_MODE.steady
+        and (s.knee == 0 or 4 * s.found < 3 * s.knee)
+end
+
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
     -- the first ones to end are short ones
-    if passed * 1000 * (count - s.errors) < 2 * s.sum then return false end
+    if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
     local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
-    if count >= math.max(fewest, math.min(2 * limit * limit, AUTO_MOST)) then
+    local most = auto_far(s) and AUTO_MOST / 4 or AUTO_MOST
+    if count >= math.max(fewest, math.min(2 * limit * limit, most)) then
         return true
     end
     if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
@@ -120,12 +136,7 @@ end
 -- Adds a sample of one session. Returns whether the requests suffice for a
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
-    s.paced_span = s.paced_span + sample.window
-    if now - s.paced >= 1000 then
-        s.sessions = math.max(1,
-            math.floor(s.paced_span / (now - s.paced) + 0.5))
-        s.paced, s.paced_span = now, 0
-    end
+    auto_sessions(s, sample.window, now)
     if now - sample.window < s.changed + s.settle then return false end
     if s.span == 0 then s.opened = now - sample.window end
     s.count, s.sum = s.count + sample.count, s.sum + sample.sum
@@ -151,9 +162,10 @@ end
 local function auto_few(limit) return math.max(1, limit / 20) end
 local function auto_many(limit) return math.max(2.5, limit / 8) end
 
--- Whether so many ms have passed since the floor was measured.
-local function auto_older(s, ms, now)
-    return now - s.confirmed > math.max(ms, AUTO_LATENCIES * s.latency / 1000)
+-- Whether it is time to measure the floor again.
+local function auto_stale(s, now)
+    return now - s.confirmed > math.max(AUTO_PROBE_MS,
+        AUTO_PROBE_LATENCIES * s.latency / 1000)
 end
 
 -- Lowers the limit for a moment, to find out what that changes.
@@ -189,6 +201,7 @@ local function auto_probed(s, min, now)
     if queued > auto_many(top) then
         top = math.floor(top - queued + auto_few(top - queued))
     end
+    s.knee = queued > auto_many(s.top) and math.max(limit, top) or s.knee
     auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
 end
 
@@ -228,31 +241,32 @@ local function auto_raise(s, max, now)
         return
     end
     s.rises = s.rises + 1
-    local step = math.max(1, math.floor(limit * 2 ^ math.min(s.rises, 3) / 32))
+    if 4 * limit > 5 * s.knee then s.knee = 0 end
+    local step = auto_far(s) and limit / 2
+        or limit * 2 ^ math.min(s.rises, 3) / 32
+    step = math.max(1, math.floor(step))
     -- up to the limit that caused errors the way is known
     if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
 -- Many requests queue, and did at the last judgement too, as that may be chance
--- or of requests from before and after a change of the backend: the limit goes
--- to the knee, if the floor is fresh.
-local function auto_cut(s, queued, min, now)
-    local limit, reason = s.found, AUTO_REASON.latency
+-- or of requests from before and after a change of the backend: a probe shows
+-- whether a lower limit helps, and where the knee is.
+local function auto_cut(s, min, now)
+    local limit = s.found
     s.rises = 0
     if s.suspect == 0 then
-        s.suspect, s.reason = 1, reason
+        s.suspect, s.reason = 1, AUTO_REASON.latency
     elseif limit <= min then
         -- it cannot be measured any lower
         s.floor = math.floor((s.floor * 7 + s.latency) / 8)
         s.reason = AUTO_REASON.bound
-    elseif auto_older(s, AUTO_FRESH_MS, now) then
-        local lower = math.floor(limit * math.max(500,
-            math.min(750, 1000 * s.floor / s.latency)) / 1000)
-        auto_probe(s, math.max(min, lower), reason, now)
     else
-        local lower = math.floor(limit - queued + auto_few(limit))
-        auto_set(s, math.max(min, math.floor(limit / 2), lower), reason, now)
+        local lower = limit * math.max(0.5, math.min(0.75,
+            s.floor / s.latency))
+        auto_probe(s, math.max(min, math.floor(lower)), AUTO_REASON.latency,
+            now)
     end
 end
 
@@ -271,11 +285,11 @@ local function auto_steady(s, min, max, now)
     auto_floor(s)
     local queued = auto_queued(s.found, s.latency, s.floor)
     local unknown = s.confirmed == 0
-    if s.found > min and (unknown or auto_older(s, AUTO_PROBE_MS, now)) then
+    if s.found > min and (unknown or auto_stale(s, now)) then
         local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
         auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
     elseif queued > auto_many(s.found) then
-        auto_cut(s, queued, min, now)
+        auto_cut(s, min, now)
     elseif queued < auto_few(s.found) then
         auto_raise(s, max, now)
     else

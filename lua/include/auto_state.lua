@@ -11,7 +11,8 @@ local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
     'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
     'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle',
-    'opened', 'top', 'top_latency', 'suspect' }
+    'opened', 'top', 'top_latency', 'suspect',
+    'knee' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)

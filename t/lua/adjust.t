@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# adjust moves the limit of a name with limit=auto, by what requests took. The
-# number is a group of the field that all syncs read.
+# adjust moves the limit of a name with limit=auto. The number is a group of the
+# field that all syncs read, and in force at once.
 
 use warnings;
 use strict;
@@ -11,72 +11,63 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $state = $scripts->state;
 my $redis = $scripts->redis;
-my ($one, $two) = map { $scripts->session($_)->listen } qw/one two/;
+my ($one, $two) = map { $scripts->session($_) } qw/one two/;
 
 $one->{epoch} = 1;
 is $one->adjust('api')->{status}, 'resync', 'session unknown';
 is $redis->cmd('DBSIZE'), 0, 'nothing written';
 $one->{epoch} = 0;
 
-$one->configured('a1', { api => '10=1-100', lit => 5 });
-is field('api'), '10=1-100 a1', 'configured';
-$two->configured('a2', { api => '7=1-100' });
-is field('api'), '10=1-100 a1 a2', 'another with the same bounds';
-is in_force('api'), 10, 'in force';
+$one->configured('a1', { api => '10=1-1000', lit => 5 });
+is field('api'), '10=1-1000 a1', 'configured';
+$two->configured('a2', { api => '7=1-1000' });
+is field('api'), '10=1-1000 a1 a2', 'another with the same bounds';
+is field('lit'), '5 a1', 'plain limit';
+is $one->sync('api', literal => 1)->{limit}, 10, 'in force';
 
-my $reply = $one->adjust('api');
-is delete $reply->{latency}, 0, 'no latency';
-is_deeply $reply, { status => 'ok', limit => 10, found => 10, floor => 0,
-    reason => 'none', next => 100 }, 'no request yet';
+is_deeply $one->adjust('api'), { status => 'ok', limit => 10, found => 10,
+    floor => 0, reason => 'none', latency => 0, next => 100 },
+    'no request yet';
 is $redis->cmd('TTL', $state->auto_key('api')), 5, 'kept for a lease';
 
-# the first requests: a probe, which finds the same latency, then a raise
-my $limit = sample('api', 50);
-is $limit->{found}, 5, 'probe';
-is $limit->{reason}, 'probing', 'probing';
-is in_force('api'), 5, 'probe in force';
-is field('api'), '5=1-100 a1 a2', 'probe in the field';
-$limit = sample('api', 50);
-is $limit->{found}, 10, 'back';
-is $limit->{floor}, 50_000, 'floor';
-my $before = 10;
-for (1 .. 12) {
-    $limit = sample('api', 50);
-    cmp_ok $limit->{found}, '>', $before, 'raised';
-    $before = $limit->{found};
-}
-is $one->sync('api', literal => 1)->{limit}, $before, 'in force';
+my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
+my $reply = $auto->until(sub { $_[0]{latency} }, 5);
+is $reply->{found}, 5, 'first requests: a probe';
+is field('api'), '5=1-1000 a1 a2', 'its number in the field';
+is $two->sync('api', literal => 1)->{limit}, 5, 'in force for all';
+$reply = $auto->until(sub { $_[0]{floor} && $_[0]{found} > 5 }, 5);
+is "@$reply{qw/found floor latency/}", '10 50000 50000', 'floor known';
+$reply = $auto->until(sub { $_[0]{found} > 10 }, 5);
+is $reply->{reason}, 'probing', 'raised';
+is $reply->{limit}, $reply->{found}, 'limit in force';
+is $two->sync('api', literal => 1)->{limit}, $reply->{found}, 'for all';
 
-# latency grows: a cut
-$limit = sample('api', 100);
-cmp_ok $limit->{found}, '<=', int $before / 2 + 2, 'lowered';
-is $limit->{reason}, 'latency', 'latency';
+# what a command has to fit
+$one->{epoch} = 2;
+is $one->adjust('api')->{status}, 'resync', 'other epoch';
+$one->{epoch} = 1;
+$one->{gen}++;
+is $one->adjust('api')->{status}, 'resync', 'other generation';
+$one->{gen}--;
+is $one->adjust('api')->{status}, 'ok', 'both known';
 
-# not used
-$limit = sample('api', 50, count => 10) for 1 .. 4;
-is $limit->{reason}, 'unused', 'not used';
-$before = $limit->{found};
-$limit = sample('api', 50, count => 10) for 1 .. 8;
-is $limit->{found}, $before, 'not raised';
+# a configuration that leaves
+$_->bye for $one, $two;
+$one = $scripts->session('late')->configured('a3', { api => '10=1-1000' });
+isnt field('api'), undef, 'number kept while another comes';
+$one->beat;
+like field('api'), qr/^\d+=1-1000 a3$/, 'old ones withdrawn';
+$one->bye;
+$scripts->session('last')->enter->beat;
+is field('api'), undef, 'gone with the last';
 
 $scripts->done;
 
-# One sample of a worker that uses all permits for so many ms each.
-sub sample {
-    my ($name, $ms, %arg) = @_;
-    my $found = in_force($name);
-    my $window = 2000;
-    $scripts->advance($window + 200);
-    my $count = $arg{count} // int $found * $window / $ms;
-    return $one->adjust($name, count => $count, sum => $count * $ms * 1000,
-        peak => 0, window => $window, max => 100);
-}
-
-sub in_force { return $state->lowest_limit(@_) }
 sub field { return $redis->cmd('HGET', $state->key, "limit:$_[0]") }
