@@ -55,6 +55,7 @@ is scalar(grep { $_->done && $_->status == 503 } @heavy), 1, 'one of them';
 
 $up->release_all;
 like $light->read_eof, qr{^HTTP/1\.1 200 }, 'request with a body served';
+$light->close;
 $_->wait for $holder, @heavy;
 is $up->peak, 1, 'limit reached, never exceeded';
 
