@@ -73,7 +73,7 @@ sub progress {
     my ($self, $state, $limit) = @_;
     return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
     $self->{shown} = int $state->{seconds};
-    $self->live(sprintf '  %3d s   %4d/s answered   backend %s %2d, '
+    $self->live(sprintf '  %3d s  %4d/s answered   backend %s %2d, '
         . '%s %3d waiting',
         $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
         $state->{now}, $state->{limit} ? "limit now $limit"
