@@ -91,6 +91,16 @@ local function auto_pace(s)
     return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
 end
 
+-- Counts the sessions that send samples: the time that their samples cover, in
+-- so many ms.
+local function auto_sessions(s, window, now)
+    local passed = now - s.paced
+    s.paced_span = s.paced_span + window
+    if passed < math.max(1000, 3 * auto_pace(s)) then return end
+    s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
+    s.paced, s.paced_span = now, 0
+end
+
 -- Whether requests fail more often than usual.
 local function auto_fails(s)
     return s.errors > 1
@@ -126,12 +136,7 @@ end
 -- Adds a sample of one session. Returns whether the requests suffice for a
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
-    s.paced_span = s.paced_span + sample.window
-    if now - s.paced >= 1000 then
-        s.sessions = math.max(1,
-            math.floor(s.paced_span / (now - s.paced) + 0.5))
-        s.paced, s.paced_span = now, 0
-    end
+    auto_sessions(s, sample.window, now)
     if now - sample.window < s.changed + s.settle then return false end
     if s.span == 0 then s.opened = now - sample.window end
     s.count, s.sum = s.count + sample.count, s.sum + sample.sum

@@ -30,6 +30,10 @@
 /* ms; Redis searches for the node that asks for a lower limit once in it */
 #define NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL  1000
 
+/* of one name, ms and warnings in it */
+#define NGX_HTTP_DSEM_LIMITS_WARN_TIME     60000
+#define NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS  4
+
 /* arguments of every configure, and for each limit */
 #define NGX_HTTP_DSEM_LIMITS_ARGS       4
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
@@ -43,6 +47,8 @@ static ngx_uint_t ngx_http_dsem_limits_in_shard(
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
+static ngx_uint_t ngx_http_dsem_limits_often(
+    ngx_http_dsem_literal_t *literal);
 static void ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
     ngx_http_dsem_resp_t *command);
 
@@ -355,6 +361,20 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 }
 
 
+/* another node may have "limit=auto", and its limit moves all the time */
+
+static ngx_uint_t
+ngx_http_dsem_limits_often(ngx_http_dsem_literal_t *literal)
+{
+    if (ngx_current_msec - literal->warned >= NGX_HTTP_DSEM_LIMITS_WARN_TIME) {
+        literal->warned = ngx_current_msec;
+        literal->warnings = 0;
+    }
+
+    return literal->warnings++ >= NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS;
+}
+
+
 /* a reply has shown the limit that was found, of "limit=auto" */
 
 void
@@ -380,6 +400,7 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
 
     if (ngx_exiting
         || limit >= literal->limit
+        || ngx_http_dsem_limits_often(literal)
         || !ngx_http_dsem_zone_say(limits->zone, literal->node.node.key,
                                    limit, literal->limit))
     {

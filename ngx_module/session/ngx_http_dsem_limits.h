@@ -50,6 +50,8 @@ typedef struct {
     ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
     ngx_msec_t                    asked;     /* ms, time of the question */
+    ngx_msec_t                    warned;    /* ms, begin of a minute */
+    ngx_uint_t                    warnings;  /* in it */
     unsigned                      told:1;    /* the node that asks for it */
 } ngx_http_dsem_literal_t;
 

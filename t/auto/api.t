@@ -62,7 +62,7 @@ my $load = $t->load_start(clients => 40, seconds => 60,
     urls => [ $node->url('/shown?t=30') ]);
 eventually {
     $auto = semaphore('shown')->{auto};
-    $auto->{reason} eq 'bound' && $auto->{history}[-1]{limit} == 14
+    ($auto->{reason} // '') eq 'bound' && $auto->{history}[-1]{limit} == 14
 } 'at max', 30;
 is $auto->{found}, 14, 'max found';
 cmp_ok abs($auto->{floor} - 0.03), '<', 0.02, 'floor in seconds';

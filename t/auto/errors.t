@@ -12,6 +12,8 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Cpanel::JSON::XS qw(decode_json);
+
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -32,6 +34,7 @@ http {
             dsem api limit=auto max=100 queue=200 timeout=30s;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /dsem/ { dsem_api; }
     }
 }
 EOF_CONF
@@ -44,6 +47,10 @@ eventually { below() } 'lowered, and kept there', 30;
 my $from = now;
 my $served = $up->served;
 wait_for { $up->served > $served + 300 } 30, 'the load to go on';
+my $auto = decode_json($node->get('/dsem/semaphores/api')->body)
+    ->{semaphore}{auto};
+ok +(grep { $_->{reason} eq 'errors' } @{ $auto->{history} }),
+    'lowered because of errors' or diag explain $auto;
 my $result = $load->stop->wait;
 
 my @last = grep { $_->{start} > $from } @{ $result->{records} };
