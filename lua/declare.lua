@@ -3,6 +3,7 @@
 -- commands of an older connection have no effect any more.
 --
 -- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
+-- KEYS[4], its fair ZSET: only if tickets of this session may have keys
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -10,14 +11,16 @@
 -- ARGV[5] held: integer, permits
 -- ARGV[6] 0: first part of the account, 1: more tickets of the same account
 -- ARGV[7] number of tickets: integer; then for each ticket four integers:
---   ticket, weight (permits), place (0: unknown), epoch of its acquire
+--   ticket, weight (permits), place (0: unknown), epoch of its acquire;
+--   given KEYS[4], also "<cost> <key>" as in an acquire of sync, or "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then permits in use above the limit (0: none), and for each ticket its
---   place (0: Redis never queued it, acquire again): integers
+--   place (0: Redis never queued it, or has dropped it, acquire again): integers
 -- Messages: "reclaimed" as of sync
 --
 -- A ticket keeps its place. A ticket whose place is unknown keeps the one in
--- the queue, under the epoch of its acquire or a later one.
+-- the queue, under the epoch of its acquire or a later one. Tags of keys are
+-- restored from the places.
 -- Run again it changes nothing. O(k log q), k tickets declared, q queued.
 
 -- @include "include/status.lua"
@@ -29,6 +32,8 @@
 -- @include "include/queue.lua"
 -- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
+-- @include "include/fair_trim.lua"
+-- @include "include/fair.lua"
 -- @include "include/publish.lua"
 
 local session = session_name(1)
@@ -40,16 +45,21 @@ local EPOCHS_BACK = 16
 
 -- Ticket n of the call.
 local function declared_ticket(n)
-    local i = 4 + 4 * n
-    return {
+    local i = KEYS[4] and 3 + 5 * n or 4 + 4 * n
+    local ticket = {
         number = integer(i, 1), weight = integer(i + 1, 1),
         place = integer(i + 2, -2^53), acquired = integer(i + 3)
     }
+    if KEYS[4] and ARGV[i + 4] ~= '-' then
+        local cost, key = string.match(ARGV[i + 4] or '', '^(%d+) (%S+)$')
+        fair_argument(i + 4, ticket, cost, key)
+    end
+    return ticket
 end
 
 local function member(ticket, of_epoch)
-    return string.format('%s %.0f %.0f %.0f', session, of_epoch,
-        ticket.number, ticket.weight)
+    return string.format('%s %.0f %.0f %.0f%s', session, of_epoch,
+        ticket.number, ticket.weight, ticket.key and ' ' .. ticket.key or '')
 end
 
 -- Sets place and epoch of a ticket in the queue; place 0: not queued. The
@@ -71,11 +81,16 @@ local function find_place(sem, ticket)
     end
 end
 
--- Moves the tickets to this epoch. Returns how many are in the queue.
-local function declare_tickets(sem, all)
+-- Moves the tickets to this epoch, but for those that were dropped. Returns how
+-- many are in the queue.
+local function declare_tickets(sem, all, dropped)
     local waiting = 0
     for _, ticket in ipairs(all) do
-        if ticket.place == 0 then find_place(sem, ticket) end
+        if dropped[string.format('%.0f', ticket.number)] then
+            ticket.place = 0
+        elseif ticket.place == 0 then
+            find_place(sem, ticket)
+        end
         if ticket.place ~= 0 then
             sem.removed[#sem.removed + 1] = member(ticket, ticket.acquired)
             queue_add(sem, member(ticket, epoch), ticket.place)
@@ -84,6 +99,27 @@ local function declare_tickets(sem, all)
         end
     end
     return waiting
+end
+
+-- Restores the tags of the keys, as if the tickets had just been acquired. Where
+-- no other ticket waits, or state was lost, V is the lowest tag of all that
+-- wait. Returns false if the ZSET has the wrong type.
+local function fair_declare(sem, view, account, all)
+    local keyed = {}
+    for _, ticket in ipairs(all) do
+        if ticket.key and ticket.place ~= 0 then
+            ticket.class = queue_class(ticket.place)
+            keyed[#keyed + 1] = ticket
+        end
+    end
+    if #keyed == 0 then return true end
+    if not fair_load(sem, view, KEYS[4], keyed) then return false end
+    local alone = view.recovering
+        or sem.waiting == (account and account.waiting or 0)
+    for _, ticket in ipairs(keyed) do
+        fair_restore(sem, ticket, sem.limit or limit, alone)
+    end
+    return true
 end
 
 -- Whether the tickets of others count, but the queue is gone.
@@ -109,13 +145,16 @@ local function declare(all)
 
     sem.had_queue = marker[1] and true
     local account = sem.accounts[session]
-    local waiting = declare_tickets(sem, all)
+    local dropped = account and account_dropped(account, account.epoch) or {}
+    local waiting = declare_tickets(sem, all, dropped)
+    if not fair_declare(sem, view, account, all) then return STATUS.broken end
     if more == 0 or not account or account.epoch ~= epoch then
         account = account_begin(sem, session, epoch)
         account_add(sem, account, held, 0)
     end
     account_add(sem, account, 0, waiting)
     sem.limit = sem.limit or limit
+    if sem.fair then fair_write(sem) end
     if queue_write(sem, view) == STATUS.resync then
         view_lose(view)
         return STATUS.resync

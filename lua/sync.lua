@@ -4,6 +4,7 @@
 -- queue, then grants, queues or rejects new tickets.
 --
 -- KEYS[1] shard HASH, KEYS[2] semaphore HASH, KEYS[3] its queue ZSET
+-- KEYS[4], its fair ZSET: only if tickets of this session may have keys
 -- ARGV[1] session: string
 -- ARGV[2] nine integers: epoch; number of the command, echoed; generation that
 --   the session knows; limit by the worker's configuration, permits; flags;
@@ -18,6 +19,10 @@
 --   cancel:  ticket, weight (permits)
 --   acquire: ticket, weight, class (-8..7), queue limit (tickets)
 --   check:   ticket, weight
+--   and for a ticket with a key two more words each: cost (1 to 10^10), and the
+--   key, percent-encoded. Cost: us of permit time that the request is expected
+--   to take, divided by the shares of its key. The key of a ticket never
+--   changes
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
@@ -26,8 +31,11 @@
 --   cancel:  1 removed from the queue, 0 too late
 --   acquire: verdict, place, position (1: head; place and position are 0
 --            unless queued)
---   check:   1 queued, 0 not in the queue, 2 removed, weight above the limit;
---   and last the other tickets of this session that were granted.
+--   check:   1 queued, 0 not in the queue, 2 removed, weight above the limit,
+--            or dropped;
+--   and last the other tickets of this session that were granted, and, as
+--   negative numbers, those that were dropped from a full queue since its last
+--   sync, or by this one.
 -- Messages: one per session that was granted tickets by this call
 --   "grant <name> <epoch> <in use> <limit> <ticket> ..."
 --   and one per session that may hold idle permits while tickets wait
@@ -35,6 +43,8 @@
 --   also where the limit in force is below the permits held, or the semaphore
 --   is paused; and to this session, if flagged and no order is in force
 --   "limit <name> <epoch> <limit in force> <node that asks for it>"
+--   to a session with tickets that were dropped: the next sync tells them
+--   "drop <name> <epoch>"
 --   if permits of sessions that have ended were taken back
 --   "reclaimed <name> <epoch> <permits>"
 --   if an order is malformed, and therefore ignored
@@ -79,7 +89,8 @@ if call_epoch and not semaphore_values.err then
     shard_ended, shard_clock = usual_shard(shard_values, call_gen, call_epoch)
     if shard_ended then
         usual_weight, usual_limit = usual_changes(4, call_acquires, call_limit,
-            call_flags, call_released, shard_values[3], shard_values[4])
+            call_flags, call_released, shard_values[3], shard_values[4],
+            KEYS[4])
     end
 end
 if usual_weight then
@@ -95,8 +106,16 @@ end
 
 -- @include "include/contended.lua"
 
-if usual_weight and call_acquires <= 1 then
+if usual_weight and call_acquires <= 1 and not KEYS[4] then
     local reply = contended_sync()
+    if reply then return reply end
+end
+
+-- @include "include/fair_trim.lua"
+-- @include "include/contended_fair.lua"
+
+if usual_weight and call_acquires <= 1 and KEYS[4] then
+    local reply = keyed_sync()
     if reply then return reply end
 end
 
@@ -108,6 +127,8 @@ end
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
+-- @include "include/fair.lua"
+-- @include "include/fair_drop.lua"
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"
@@ -120,13 +141,21 @@ local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
 local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 local TICKET = '^(%d+) (%d+)$'
 local ACQUIRE = '^(%d+) (%d+) (%-?%d) (%d+)$'
+-- with a key
+local FAIR_TICKET = '^(%d+ %d+) (%d+) (%S+)$'
+local FAIR_ACQUIRE = '^(%d+ %d+ %-?%d %d+) (%d+) (%S+)$'
 
 -- Tickets of the call from ARGV[first] on, with the values of each.
-local function read_tickets(call, first, count, pattern)
+local function read_tickets(call, first, count, pattern, fair_pattern)
     local list = {}
     for n = 1, count do
         local i = first + n - 1
-        local ticket = integers(i, pattern)
+        local values, cost, key
+        if KEYS[4] then
+            values, cost, key = string.match(ARGV[i] or '', fair_pattern)
+        end
+        local ticket = integers(i, pattern, values)
+        if key then fair_argument(i, ticket, cost, key) end
         ticket.weight, ticket.class = ticket[2], ticket[3] or 0
         if ticket[1] < 1 or ticket.weight < 1 or ticket.class < -8
             or ticket.class > 7
@@ -136,6 +165,7 @@ local function read_tickets(call, first, count, pattern)
         ticket.number = string.format('%.0f', ticket[1])
         ticket.member = string.format('%s %.0f %s %.0f', call.session,
             call.epoch, ticket.number, ticket.weight)
+        if key then ticket.member = ticket.member .. ' ' .. key end
         list[n] = ticket
     end
     return list
@@ -151,9 +181,10 @@ local function read_arguments()
     if call.epoch < 1 or call.flags > 15 then
         error('DSEM argument 2 is not in range', 0)
     end
-    call.cancels = read_tickets(call, 4, n[7], TICKET)
-    call.acquires = read_tickets(call, 4 + n[7], n[8], ACQUIRE)
-    call.checks = read_tickets(call, 4 + n[7] + n[8], n[9], TICKET)
+    call.cancels = read_tickets(call, 4, n[7], TICKET, FAIR_TICKET)
+    call.acquires = read_tickets(call, 4 + n[7], n[8], ACQUIRE, FAIR_ACQUIRE)
+    call.checks = read_tickets(call, 4 + n[7] + n[8], n[9], TICKET,
+        FAIR_TICKET)
     return call
 end
 
@@ -190,6 +221,20 @@ local function look_up(call, sem, view)
     return STATUS.ok
 end
 
+-- Reads the tags of the tickets that are cancelled or acquired.
+local function look_up_fair(call, sem, view)
+    local tickets = { unpack(call.acquires) }
+    for _, ticket in ipairs(call.cancels) do
+        local place = ticket.key and sem.scores[ticket.member]
+        if place then
+            ticket.class = queue_class(fair_place(place))
+            tickets[#tickets + 1] = ticket
+        end
+    end
+    return fair_load(sem, view, KEYS[4], tickets) and STATUS.ok
+        or STATUS.broken
+end
+
 -- Takes a ticket out of the queue that the account counts.
 local function take_out(sem, account, member)
     sem.removed[#sem.removed + 1] = member
@@ -198,23 +243,46 @@ local function take_out(sem, account, member)
     account_add(sem, account, 0, -1)
 end
 
+-- The place of a new ticket. With a key it may be one before tickets of its
+-- class, but never before those of its key.
+local function next_place(sem, ask)
+    if ask.key then
+        return ask.class * CLASS + fair_tag(sem, ask.class, ask.key)
+    end
+    return queue_next_place(sem, ask.class)
+end
+
+-- Whether a ticket would be the first one that waits. first: the class of the
+-- first one that does.
+local function comes_first(sem, view, ask, first)
+    return ask.class < first
+        or ask.key and ask.class == first and view.first_place
+        and next_place(sem, ask) < view.first_place
+end
+
 -- Verdict, place and position of one acquire. first: class of the first ticket
 -- that waits. No ticket of an equal or better class is passed. Position nil:
 -- it is known when the ticket is in the queue.
 local function acquire(call, sem, view, account, ask, first)
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
-    if not view.paused and ask.class < first
-        and sem.held + ask.weight <= view.limit
+    if not view.paused and sem.held + ask.weight <= view.limit
+        and comes_first(sem, view, ask, first)
     then
         account_add(sem, account, ask.weight, 0)
+        if ask.class == first then fair_pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
-    if sem.waiting >= ask[4] + semaphore_slack(sem, account, view) then
+    local most = ask[4] + semaphore_slack(sem, account, view)
+    if sem.waiting >= most and not (ask.key
+        and fair_make_room(call, sem, view, next_place(sem, ask), most))
+    then
         return VERDICT.rejected, 0, 0
     end
-    local place = queue_next_place(sem, ask.class)
+    local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
+    if ask.key then fair_charge(sem, ask, place - ask.class * CLASS,
+        view.limit) end
     queue_add(sem, ask.member, place)
     account_add(sem, account, 0, 1)
     call.extra = (call.extra or 0) + ask.weight - 1
@@ -223,6 +291,7 @@ end
 
 -- The state of a ticket that the session counts as waiting.
 local function check(call, sem, view, account, ticket)
+    if call.dropped[ticket.number] then return 2 end
     if not sem.scores[ticket.member] then return 0 end
     if ticket.weight <= view.limit then
         call.extra = (call.extra or 0) + ticket.weight - 1
@@ -238,16 +307,24 @@ local function execute(call, sem, view, account)
     local results = {}
     for _, ticket in ipairs(call.cancels) do
         local there = sem.scores[ticket.member]
-        if there then take_out(sem, account, ticket.member) end
-        results[#results + 1] = there and 1 or 0
+        if there then
+            take_out(sem, account, ticket.member)
+            if ticket.key then
+                fair_refund(sem, ticket, fair_place(there), view.limit)
+            end
+        end
+        results[#results + 1] = (there or call.dropped[ticket.number]) and 1
+            or 0
     end
 
     local first, status = serve(sem, view)
     if not first then return status end
+    if sem.fair then fair_served(sem, view.served) end
     for _, ask in ipairs(call.acquires) do
         ask.verdict, ask.place, ask.position =
             acquire(call, sem, view, account, ask, first)
         if ask.verdict == VERDICT.queued then
+            if ask.class < first then view.first_place = nil end
             first = math.min(first, ask.class)
         end
         results[#results + 1] = ask.verdict
@@ -260,15 +337,19 @@ local function execute(call, sem, view, account)
     for _, number in ipairs(view.granted[call.session] or {}) do
         results[#results + 1] = tonumber(number)
     end
-    return STATUS.ok, results
+    for number in pairs(call.dropped) do
+        results[#results + 1] = -number
+    end
+    return call.status or STATUS.ok, results
 end
 
 -- Positions of tickets of a better class than others, once they are queued.
 local function complete_positions(call, sem, results)
     for n, ask in ipairs(call.acquires) do
         if not ask.position then
+            -- none: dropped by a later one
             results[#call.cancels + 3 * n] = redis.call('ZRANK', sem.queue,
-                ask.member)
+                ask.member) or 0
         end
     end
 end
@@ -306,7 +387,11 @@ local function sync(call)
     if call.released > account.held then return STATUS.resync end
     limit_in_force(call, sem, view)
     local status, results = look_up(call, sem, view), nil
+    if status == STATUS.ok and KEYS[4] then
+        status = look_up_fair(call, sem, view)
+    end
     if status == STATUS.ok then
+        call.dropped = account_dropped(account, call.epoch)
         queue_restore(sem, view, account)
         account_add(sem, account, -call.released, 0)
         status, results = execute(call, sem, view, account)
@@ -315,6 +400,7 @@ local function sync(call)
     if status == STATUS.resync then view_lose(view) end
     if status ~= STATUS.ok then return status end
     complete_positions(call, sem, results)
+    if sem.fair then fair_write(sem) end
     -- an account without permits has no idle ones
     account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
         and REUSE.active or REUSE.none)

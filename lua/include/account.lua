@@ -1,7 +1,9 @@
 -- Accounts: what one session has of one semaphore. It is the positive record
 -- of grants; a ticket that is not in the queue proves nothing. Stored as
 -- "epoch held waiting", then " reuse" if not 0, then " parked chunks": tickets
--- of this epoch that are parked, and fields with lists of parked tickets.
+-- of this epoch that are parked, and fields with lists of parked tickets; then,
+-- if tickets were dropped from a full queue, " !<epoch> <ticket> ...": those
+-- that the session has not been told yet.
 
 -- Whether permits of an account may be idle, kept by the worker for its next
 -- request. The head of the semaphore has the numbers of the other two states.
@@ -11,16 +13,20 @@ local REUSE = {
     recalled = 2    -- asked to return idle permits, no sync since then
 }
 
+-- Dropped tickets of one account that its session has not been told yet, at
+-- most.
+local MOST_UNTOLD = 32
+
 -- The name of a session, which no other field of a semaphore looks like.
 local SESSION = '^[%w._-]+:%d+:%x+$'
 
 -- An account, parsed; false: there is none.
 local function account_parse(text)
-    local epoch, held, waiting, reuse, parked, chunks = string.match(
-        text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)$')
+    local epoch, held, waiting, reuse, parked, chunks, dropped = string.match(
+        text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)( ?!?[%d ]*)$')
     if not epoch then return false end
     return {
-        text = text, epoch = tonumber(epoch), held = tonumber(held),
+        text = text, dropped = dropped ~= '' and dropped or nil, epoch = tonumber(epoch), held = tonumber(held),
         waiting = tonumber(waiting), reuse = tonumber(reuse) or REUSE.none,
         parked = tonumber(parked) or 0, chunks = tonumber(chunks) or 0
     }
@@ -28,11 +34,17 @@ end
 
 -- An account as it is stored; nil: it is empty and has no field.
 local function account_text(account)
-    if account.held == 0 and account.waiting == 0 and account.chunks == 0 then
+    if account.held == 0 and account.waiting == 0 and account.chunks == 0
+        and not account.dropped
+    then
         return nil
     end
     local text = string.format('%.0f %.0f %.0f', account.epoch, account.held,
         account.waiting)
+    if account.dropped then
+        return string.format('%s %d %d %d%s', text, account.reuse,
+            account.parked, account.chunks, account.dropped)
+    end
     if account.chunks > 0 then
         return string.format('%s %d %d %d', text, account.reuse,
             account.parked, account.chunks)
@@ -70,6 +82,28 @@ local function account_park(sem, account, parked)
     if parked < -account.parked then parked = -account.parked end
     account.parked = account.parked + parked
     sem.parked = sem.parked + parked
+end
+
+-- Notes a dropped ticket, for the next sync of its session. Returns false if
+-- the session has not been told of too many already.
+local function account_drop(account, number)
+    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
+    if tonumber(epoch) ~= account.epoch then list = '' end
+    local _, count = string.gsub(list, ' ', '')
+    if count >= MOST_UNTOLD then return false end
+    account.dropped = string.format(' !%.0f%s %s', account.epoch, list, number)
+    return true
+end
+
+-- Takes the dropped tickets of this epoch away: a table by number. Those of
+-- another epoch are void.
+local function account_dropped(account, epoch)
+    local of_epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
+    local dropped = {}
+    account.dropped = nil
+    if tonumber(of_epoch) ~= epoch then return dropped end
+    for number in string.gmatch(list, '%d+') do dropped[number] = true end
+    return dropped
 end
 
 -- Begins an account of an epoch at zero. Lists of parked tickets stay with the

@@ -12,9 +12,9 @@ local function integer(i, min, max)
     return n
 end
 
--- The integers that a pattern captures in ARGV[i].
-local function integers(i, pattern)
-    local list = { string.match(ARGV[i] or '', pattern) }
+-- The integers that a pattern captures in ARGV[i], or in a part of it.
+local function integers(i, pattern, part)
+    local list = { string.match(part or ARGV[i] or '', pattern) }
     for n, text in ipairs(list) do
         list[n] = tonumber(text)
         if list[n] > 2^53 then list = {} break end

@@ -9,8 +9,8 @@ local function publish(view, session, text)
     redis.pcall('PUBLISH', view.key .. ':c:' .. session, text)
 end
 
--- Tickets that were granted, but for those that the reply has, and sessions
--- that are to release idle permits.
+-- Tickets that were granted, but for those that the reply has, sessions with
+-- tickets that were dropped, and sessions that are to release idle permits.
 local function publish_changes(call, sem, view, recalled)
     for session, tickets in pairs(view.granted) do
         if session ~= sem.session then
@@ -18,6 +18,10 @@ local function publish_changes(call, sem, view, recalled)
                 call.name, sem.accounts[session].epoch, sem.held, view.limit,
                 table.concat(tickets, ' ')))
         end
+    end
+    for session in pairs(view.dropped) do
+        publish(view, session, string.format('drop %s %d', call.name,
+            sem.accounts[session].epoch))
     end
     for _, session in ipairs(recalled) do
         publish(view, session, string.format('recall %s %d', call.name,

@@ -23,20 +23,35 @@ local function usual_shard(values, gen, epoch)
     end
 end
 
+-- Values of an acquire with a cost and a key, which nothing needs while nothing
+-- waits.
+local function usual_keyed(text)
+    local ticket, weight, class, cost, key = string.match(text or '',
+        '^([1-9]%d*) (%d+) (%-?%d) %d+ ([1-9]%d*) ([%w._:%%~-]+)$')
+    if ticket and cost - 10000000000 <= 0 and #key <= 200 then
+        return ticket, weight, class
+    end
+end
+
 -- Whether the changes of one semaphore are understood: the sum of the acquired
 -- weights (a number), and the limit in force; no limit: the stored one. The
 -- acquires begin at ARGV[first]; their number, flags and released are numbers;
--- order and lowest: fields of the shard, lowest only for a literal limit.
+-- order and lowest: fields of the shard, lowest only for a literal limit; keyed:
+-- acquires may have a key.
 local function usual_changes(first, acquires, limit, flags, released, order,
-    lowest)
+    lowest, keyed)
     -- numbers are joined to text below, which is exact up to 14 digits
     if order or #limit > 14 or flags > 15 or released >= 1e14 then
         return nil
     end
     local weights = 0
     for i = first, first + acquires - 1 do
-        local ticket, weight, class = string.match(ARGV[i] or '',
-            '^([1-9]%d*) (%d+) (%-?%d) %d+$')
+        local ticket, weight, class
+        if keyed then ticket, weight, class = usual_keyed(ARGV[i]) end
+        if not ticket then
+            ticket, weight, class = string.match(ARGV[i] or '',
+                '^([1-9]%d*) (%d+) (%-?%d) %d+$')
+        end
         if not ticket or #ticket > 15 or weight == '0' or class == '8'
             or class == '9' or class == '-9'
         then

@@ -5,7 +5,8 @@
 -- force; seq: sequence number of the last ticket; seen: number of ended
 -- sessions that this semaphore has looked at; touched: when the expiry was last
 -- set; active, recalled: accounts by reuse; parked: tickets waiting that
--- cannot be served now; tail: last place in the queue since it was last empty.
+-- cannot be served now; tail: last place in the queue since it was last empty;
+-- and while tickets with keys wait, what include/fair.lua needs.
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
@@ -25,13 +26,15 @@ end
 -- What a command on a semaphore knows of the shard, from the head and the
 -- session's entry as read. nil: the session is unknown. steps: what this call
 -- may still look at; more: it has left work for the next call. entries caches
--- those of sessions, granted has lists of tickets by session; reclaimed:
+-- those of sessions, granted has lists of tickets by session, served their
+-- places; dropped: sessions with tickets dropped from a full queue; reclaimed:
 -- permits of ended sessions.
 local function view_new(key, session, head, text)
     local view, entry = shard_parse(key, head), entry_parse(text)
     if not view or not entry then return nil end
     view.entry, view.recovery = entry, 0
     view.entries, view.granted = { [session] = entry }, {}
+    view.served, view.dropped = {}, {}
     view.steps, view.more, view.reclaimed = STEPS, false, 0
     if view.recover_until > view.clock then
         view.recovery = math.max(view.recover_until - view_clock(view), 0)
@@ -56,8 +59,8 @@ end
 local function semaphore_new(key, queue, session, values, view)
     if values.err then return nil end
     local held, waiting, limit, seq, seen, touched, active, recalled, parked,
-        tail = string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) '
-            .. '(%d+) (%d+) (%d+) (%d+) (%-?%d+)$')
+        tail, fair = string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+) '
+            .. '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d -]*)$')
     return {
         key = key, queue = queue, text = values[1],
         held = tonumber(held) or 0, waiting = tonumber(waiting) or 0,
@@ -65,6 +68,7 @@ local function semaphore_new(key, queue, session, values, view)
         seen = tonumber(seen) or view.ended, touched = tonumber(touched),
         reuse = { tonumber(active) or 0, tonumber(recalled) or 0 },
         parked = tonumber(parked) or 0, tail = tonumber(tail) or 0,
+        fair_text = fair or '',
         had_queue = (tonumber(waiting) or 0) > 0, session = session,
         accounts = { [session] = account_parse(values[2]) },
         scores = {}, removed = {}, moved = {}, added = {}, lists = {},
@@ -85,6 +89,7 @@ end
 -- tickets that it has parked are left for another call.
 local function semaphore_void(sem, view, session, account)
     account_begin(sem, session, account.epoch)
+    account.dropped = nil
     while account.chunks > 0 and view.steps > 0 do
         for _, member in ipairs(queue_unlist(sem, view, session, account)) do
             sem.removed[#sem.removed + 1] = member
@@ -189,11 +194,11 @@ local function semaphore_write(sem, view)
     local passed = view.clock - (sem.touched or -TOUCH_MS)
     local touch = passed < 0 or passed >= TOUCH_MS
     if touch then sem.touched = view.clock end
-    if sem.waiting == 0 then sem.tail = 0 end
+    if sem.waiting == 0 then sem.tail, sem.fair_text = 0, '' end
     local text = string.format(
-        '%.0f %.0f %.0f %.0f %.0f %.0f %d %d %.0f %.0f', sem.held,
+        '%.0f %.0f %.0f %.0f %.0f %.0f %d %d %.0f %.0f%s', sem.held,
         sem.waiting, sem.limit, sem.seq, sem.seen, sem.touched, sem.reuse[1],
-        sem.reuse[2], sem.parked, sem.tail)
+        sem.reuse[2], sem.parked, sem.tail, sem.fair_text)
     local set, gone = sem.set, sem.gone
     if text ~= sem.text then set[#set + 1], set[#set + 2] = '.', text end
     -- without a head it is new, or left over from another layout

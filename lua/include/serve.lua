@@ -19,7 +19,7 @@ local function serve_page(sem, view, from, size)
     local page, sessions = { size = #raw / 2 }, {}
     for i = 1, #raw, 2 do
         local session, text, epoch, number, weight = string.match(raw[i],
-            '^(%S+) ((%d+) (%d+) (%d+))$')
+            '^(%S+) ((%d+) (%d+) (%d+) ?%S*)$')
         page[#page + 1] = {
             member = raw[i], place = tonumber(raw[i + 1]), session = session,
             text = text, epoch = tonumber(epoch), number = number,
@@ -63,6 +63,7 @@ local function serve_do(sem, view, act, ticket)
     sem.scores[ticket.member] = false
     if act == 'grant' then
         account_add(sem, account, ticket.weight, -1)
+        view.served[#view.served + 1] = ticket.place
         local list = view.granted[session] or {}
         list[#list + 1] = ticket.number
         view.granted[session] = list
@@ -84,7 +85,10 @@ local function serve_walk(sem, view, page, size)
         -- false: cancelled by this call
         elseif sem.scores[ticket.member] ~= false then
             local act = serve_decide(sem, view, ticket)
-            if act == 'stop' then return queue_class(ticket.place) end
+            if act == 'stop' then
+                view.first_place = ticket.place
+                return queue_class(ticket.place)
+            end
             serve_do(sem, view, act, ticket)
             if sem.held >= view.limit then return FIRST_UNKNOWN end
         end

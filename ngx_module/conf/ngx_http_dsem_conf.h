@@ -48,6 +48,10 @@ typedef enum {
 #define NGX_HTTP_DSEM_RETRY_OFF      -2
 
 
+/* of "share" */
+#define NGX_HTTP_DSEM_MAX_SHARE      1000
+
+
 /* the literal names seen so far, while the configuration is read */
 typedef struct ngx_http_dsem_check_s  ngx_http_dsem_check_t;
 
@@ -65,6 +69,8 @@ typedef struct {
     ngx_int_t                  max;         /* the same; 0: not "auto" */
     ngx_http_complex_value_t  *weight;      /* NULL: 1 */
     ngx_http_complex_value_t  *priority;    /* NULL: 0 */
+    ngx_http_complex_value_t  *fair;        /* NULL: in order of arrival */
+    ngx_int_t                  share;       /* of a key of "fair" */
     ngx_int_t                  queue;
     ngx_msec_t                 timeout;
     ngx_flag_t                *strict;      /* any limit of this literal name

@@ -33,6 +33,8 @@ static void ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_str_t *name,
     ngx_http_dsem_arg_t *args);
+static void ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args);
 static void ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
@@ -48,6 +50,8 @@ enum {
     NGX_HTTP_DSEM_PARAM_TIMEOUT,
     NGX_HTTP_DSEM_PARAM_WEIGHT,
     NGX_HTTP_DSEM_PARAM_PRIORITY,
+    NGX_HTTP_DSEM_PARAM_FAIR,
+    NGX_HTTP_DSEM_PARAM_SHARE,
     NGX_HTTP_DSEM_PARAM_MIN,
     NGX_HTTP_DSEM_PARAM_MAX,
     NGX_HTTP_DSEM_NPARAMS
@@ -61,6 +65,8 @@ static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
+    ngx_http_dsem_text("fair"),
+    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 0),
     ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_null_param
@@ -253,6 +259,15 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
+    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
+        && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"share\" parameter in \"%V\" directive needs "
+                           "\"fair\"", &cmd->name);
+        return NGX_ERROR;
+    }
+
     return NGX_OK;
 }
 
@@ -320,7 +335,8 @@ ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t  i;
 
     static ngx_uint_t  waits[] = {
-        NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY
+        NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY,
+        NGX_HTTP_DSEM_PARAM_FAIR
     };
 
     if (args[NGX_HTTP_DSEM_PARAM_QUEUE].number > 0) {
@@ -374,20 +390,31 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     if (ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
                                     &limit->weight)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_limit_compile_optional(cf,
+        != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
                                     &limit->priority)
-        != NGX_OK)
+           != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
+                                    &args[NGX_HTTP_DSEM_PARAM_FAIR].text,
+                                    &limit->fair)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_limit_numbers(limit, args);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args)
+{
     limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
+    limit->share = 1;
     ngx_http_dsem_limit_start(limit, args);
 
     limit->queue = 0;
@@ -401,7 +428,9 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
         limit->timeout = args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number;
     }
 
-    return NGX_OK;
+    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data) {
+        limit->share = args[NGX_HTTP_DSEM_PARAM_SHARE].number;
+    }
 }
 
 

@@ -367,6 +367,17 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
 }
 
 
+/* any text is valid; it has no number */
+
+ngx_int_t
+ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number)
+{
+    *number = 0;
+
+    return NGX_OK;
+}
+
+
 /* the same; NGX_DONE: the text is "auto", and has no number */
 
 ngx_int_t

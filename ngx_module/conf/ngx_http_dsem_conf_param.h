@@ -66,6 +66,9 @@ typedef struct {
     { ngx_string(name), ngx_http_dsem_parse_size, low, high, 0,               \
       "a size", " bytes" }
 
+#define ngx_http_dsem_text(name)                                              \
+    { ngx_string(name), ngx_http_dsem_parse_text, 0, 0, 1, "a text", "" }
+
 #define ngx_http_dsem_null_param                                              \
     { ngx_null_string, NULL, 0, 0, 0, NULL, NULL }
 
@@ -83,6 +86,7 @@ ngx_int_t ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);
 
 ngx_int_t ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number);
+ngx_int_t ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number);

@@ -107,6 +107,7 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)
 {
     ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
     ctx->invalid = 1;
     ctx->position = 0;
     ctx->limit = -1;
@@ -241,6 +242,7 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     }
 
     ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
     ctx->position = answer->position;
     ctx->limit = answer->limit;
     ctx->in_use = answer->in_use;

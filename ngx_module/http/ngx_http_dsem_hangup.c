@@ -30,6 +30,12 @@ ngx_http_dsem_hangup(ngx_cycle_t *cycle)
     ngx_uint_t         i;
     ngx_connection_t  *c;
 
+    /* a single process that has read its configuration again */
+
+    if (cycle->connections == NULL) {
+        return;
+    }
+
     for (i = 0; i < cycle->connection_n; i++) {
         c = &cycle->connections[i];
 

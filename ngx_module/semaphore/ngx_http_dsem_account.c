@@ -392,6 +392,10 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_counters_close(&account->counted);
 
+    if (account->fair) {
+        ngx_http_dsem_fair_free(account->fair);
+    }
+
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
     ngx_queue_remove(&account->queue);
 

@@ -454,6 +454,11 @@ ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
     {
         ngx_http_dsem_counters_keep(&account->counted);
 
+        if (account->fair) {
+            ngx_http_dsem_fair_show(account->fair, &account->node.str,
+                                    account->node.node.key);
+        }
+
         if (account->ntickets
             || (ngx_current_msec - account->last_check
                 >= session->lease.length

@@ -117,7 +117,7 @@ sub declare {
 
 # limit, flags, release; cancel, check: [ticket, weight] ...;
 # acquire: [ticket, weight, class, queue limit] ..., where fair is true with
-# cost, share and key
+# cost and key
 sub sync {
     my ($self, $session, $name, %arg) = @_;
     my @lists = map { $arg{$_} // [] } qw(cancel acquire check);

@@ -23,10 +23,16 @@ use constant {
     SLOW => 10,             # service time of the noisy one / the others'
 };
 
-# load of the others / their share; service time of the noisy one / theirs
+# load of the others / their share; service time of the noisy one / theirs;
+# parts of a measurement before its begin, until the queue is full, and the hold
+# times of slow requests are known
 my %CASES = (
-    overload => [OVER, 1], within => [WITHIN, 1], slow => [WITHIN, SLOW],
+    overload => [OVER, 1, 1 / 6], within => [WITHIN, 1, 1 / 6],
+    slow => [WITHIN, SLOW, 1], pinned => [WITHIN, 1, 1 / 6],
 );
+
+# of the pinned tenants
+my %NODE = (noisy => 0, a => 0, b => 1, c => 2);
 
 sub new {
     my ($class, $stage, %opt) = @_;
@@ -34,13 +40,18 @@ sub new {
         seconds => $opt{seconds}, seen => {} }, $class;
 }
 
-sub names { qw(overload within slow) }
+sub end { $_[0]{tenants}->end }
+
+sub names { qw(overload within slow pinned) }
+
+# Where tenants are pinned to nodes, a fair queue of each node is compared.
+sub paths { $_[1] eq 'pinned' ? qw(node fair) : qw(plain fair) }
 
 sub round {
     my ($self) = @_;
     my $capacity = $self->measure_capacity;
     for my $case ($self->names) {
-        for my $path (qw(plain fair)) {
+        for my $path ($self->paths($case)) {
             $self->keep($case, $path, $self->run($case, $path, $capacity));
         }
     }
@@ -51,7 +62,7 @@ sub round {
 sub measure_capacity {
     my ($self) = @_;
     my $ideal = 1000 * Bench::Tenants::LIMIT / Bench::Tenants::MS;
-    my $seen = $self->{tenants}->run(max(0.5, $self->{seconds} / 3),
+    my $seen = $self->{tenants}->run(0.5, max(0.5, $self->{seconds} / 3),
         { name => 'all', rate => 2 * $ideal, path => 'plain',
             ms => Bench::Tenants::MS });
     $self->seen_peak($seen);
@@ -61,14 +72,16 @@ sub measure_capacity {
 
 sub run {
     my ($self, $case, $path, $capacity) = @_;
-    my ($others, $slow) = @{ $CASES{$case} };
+    my ($others, $slow, $warm_up) = @{ $CASES{$case} };
     my $share = $capacity / @{ TENANTS() };
-    return $self->{tenants}->run($self->{seconds}, map {
+    my $seconds = $self->{seconds};
+    return $self->{tenants}->run($warm_up * $seconds, $seconds, map {
         my $noisy = $_ eq 'noisy';
         {
             name => $_, path => $path,
             rate => $noisy ? TIMES * $share / $slow : $others * $share,
             ms => Bench::Tenants::MS * ($noisy ? $slow : 1),
+            node => $case eq 'pinned' ? $NODE{$_} : undef,
         }
     } @{ TENANTS() });
 }
@@ -77,7 +90,8 @@ sub run {
 sub run_shares {
     my ($self, $capacity) = @_;
     my %share = %{ SHARES() };
-    return $self->{tenants}->run($self->{seconds}, map {
+    my $seconds = $self->{seconds};
+    return $self->{tenants}->run($seconds / 6, $seconds, map {
         { name => $_, path => "share$share{$_}", rate => $capacity,
             ms => Bench::Tenants::MS }
     } keys %share);
@@ -85,14 +99,16 @@ sub run_shares {
 
 sub keep {
     my ($self, $case, $path, $seen) = @_;
-    $self->seen_peak($seen);
+    $self->seen_peak($seen, $path eq 'node');
     push @{ $self->{seen}{$case}{$path} }, $seen;
 }
 
+# parts: nodes have limits of their own, which are not all reached at a time.
 sub seen_peak {
-    my ($self, $seen) = @_;
+    my ($self, $seen, $parts) = @_;
     $self->{peak} = max($self->{peak}, $seen->{peak});
-    $self->{lowest_peak} = min($self->{lowest_peak} // 1e9, $seen->{peak});
+    $self->{lowest_peak} = min($self->{lowest_peak} // 1e9, $seen->{peak})
+        if !$parts;
     my @other = grep { !/^(?:200|503)$/ } keys %{ $seen->{statuses} };
     $self->{failed}{$_} += $seen->{statuses}{$_} for @other;
 }

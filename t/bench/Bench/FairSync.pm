@@ -16,7 +16,7 @@ use Bench::Edition;
 use Bench::Stats qw(median ratios);
 use Bench::World;
 
-use constant { LIMIT => 10, COST => 50_000, FIRST => 100_000, CALLS => 500 };
+use constant { LIMIT => 10, COST => 50_000, CALLS => 500 };
 
 # waiting: tickets
 sub new {
@@ -38,16 +38,16 @@ sub prepare {
     return $side;
 }
 
-# So many syncs with an acquire each. All numbers of tickets have as many
-# digits, so that tickets of the same tag are granted in their order.
+# So many syncs with an acquire each. The keys take turns, as their tickets are
+# granted in turn.
 sub commands {
     my ($side, $release, $n) = @_;
     return map {
         my $k = $side->{next}++;
         $side->{world}->command($side->{session}, 's0', release => $release,
             fair => $side->{fair}, acquire => [ [
-                FIRST + $k, 1, 0, Bench::World::QUEUE,
-                $side->{fair} ? (COST, 1, 'k' . $k % $side->{waiting}) : (),
+                1 + $k, 1, 0, Bench::World::QUEUE,
+                $side->{fair} ? (COST, 'k' . $k % $side->{waiting}) : (),
             ] ])
     } 1 .. $n;
 }

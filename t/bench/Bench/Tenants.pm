@@ -22,7 +22,6 @@ use constant {
     NODES => 3, WORKERS => 2, LIMIT => 12, QUEUE => 100,
     MS => 50,               # service time, and a fifth more or less
     SPREAD => 0.2,
-    WARM_UP => 1,           # seconds until the queue is full
 };
 
 my $CONF = <<'EOF_CONF';
@@ -64,16 +63,20 @@ sub new {
     my @nodes = map {
         $stage->node("node$_", $CONF, WORKERS => WORKERS,
             MODULE => Dsem::Node::Conf::module(), REDIS => $redis->address,
-            BACKEND => $backend->address, LOCATIONS => locations())
+            BACKEND => $backend->address, LOCATIONS => locations($_))
     } 1 .. NODES;
     return bless { stage => $stage, backend => $backend,
         nodes => \@nodes }, $class;
 }
 
+# "node": as if each node had a fair queue and a part of the limit of its own.
 sub locations {
+    my ($node) = @_;
     my $cap = sprintf 'limit=%d queue=%d timeout=30s', LIMIT, QUEUE;
     my %line = (plain => "dsem plain $cap", fair => "dsem fair $cap "
-        . 'fair=$arg_tenant');
+        . 'fair=$arg_tenant', node => sprintf("dsem node-$node limit=%d "
+            . 'queue=%d timeout=30s fair=$arg_tenant', LIMIT / NODES,
+            QUEUE / NODES));
     $line{"share$_"} = "dsem shares $cap fair=\$arg_tenant share=$_"
         for 1, 2, 4;
     return join ' ', map {
@@ -82,18 +85,19 @@ sub locations {
 }
 
 # Runs a load of so many seconds after the warm-up. tenants: { name, rate,
-# path, ms }. Returns the peak at the backend, the served requests per second,
+# path, ms, node (the only one that it uses, from 0 on) }, a rate is in requests
+# per second. Returns the peak at the backend, the served requests per second,
 # and of each tenant: sent, rejected, waits (s), in_use.
 sub run {
-    my ($self, $seconds, @tenants) = @_;
+    my ($self, $warm_up, $seconds, @tenants) = @_;
     my ($stage, $backend) = @$self{qw(stage backend)};
     wait_for { $backend->now == 0 } 30, 'the backend to finish';
     $_->clear_logs for @{ $self->{nodes} };
     $backend->reset;
-    my ($at, $urls) = $self->arrivals($seconds + WARM_UP, @tenants);
+    my ($at, $urls) = $self->arrivals($warm_up + $seconds, @tenants);
     my $load = Dsem::Load->new($stage, at => $at, keepalive => 1,
         timeout => 120, request => sub { $urls->[ $_[0] ] })->wait;
-    my $from = $load->{begin} + WARM_UP;
+    my $from = $load->{begin} + $warm_up;
     my @log = $backend->log;
     my $lines = $self->lines($from, $from + $seconds);
     return {
@@ -112,6 +116,9 @@ sub run {
     };
 }
 
+# Ends the fleet, so that Redis has no other work.
+sub end { $_->stop for @{ $_[0]{nodes} } }
+
 # Seconds, and the URL of each request; nodes in turn.
 sub arrivals {
     my ($self, $seconds, @tenants) = @_;
@@ -126,7 +133,8 @@ sub arrivals {
     @all = sort { $a->[0] <=> $b->[0] } @all;
     return [ map { $_->[0] } @all ], [ map {
         my $tenant = $_->[1];
-        sprintf '%s/%s/?tenant=%s&t=%.1f', $base[ $n++ % @base ],
+        sprintf '%s/%s/?tenant=%s&t=%.1f',
+            $base[ $tenant->{node} // $n++ % @base ],
             @$tenant{qw(path name)}, $tenant->{ms}
                 * (1 - SPREAD + rand 2 * SPREAD);
     } @all ];

@@ -165,6 +165,7 @@ sub call {
     @head = join ' ', @head, shift @argv if $script eq 'syncs';
     @head = join ' ', @head, splice @argv, 0, 4 if $script eq 'adjust';
     my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
+    push @keys, $scripts->state->fair_key($name) if $self->{fair};
     my $raw = $scripts->run($script, \@keys,
         $self->{name}, @head, @argv);
     my ($session, $epoch, $echo, $status, @rest) = @$raw;
@@ -213,14 +214,16 @@ sub hello {
     return $reply;
 }
 
-# tickets: [ticket, weight, place, epoch of the acquire] ...
+# tickets: [ticket, weight, place, epoch of the acquire, cost, key] ...
 sub declare {
     my ($self, $name, %arg) = @_;
     my @tickets = @{ $arg{tickets} // [] };
+    local $self->{fair} = $arg{fair} || grep { defined $_->[5] } @tickets;
     my ($reply, $over, @places) = $self->call('declare', $name,
         $arg{limit} // 1, $arg{held} // 0, $arg{more} // 0, scalar @tickets,
         map { $_->[0], $_->[1] // 1, $_->[2] // 0,
-            $_->[3] // $self->{epoch} - 1 } @tickets);
+            $_->[3] // $self->{epoch} - 1, $self->{fair}
+            ? defined $_->[5] ? "$_->[4] $_->[5]" : '-' : () } @tickets);
     $reply->{over} = $over;
     $reply->{places} = \@places;
     return $reply;
@@ -380,7 +383,7 @@ sub configure {
 }
 
 sub acquires { return map { [ $_->[0], $_->[1] // 1, $_->[2] // 0,
-    $_->[3] // 10 ] } @{ $_[0] // [] } }
+    $_->[3] // 10, @$_[4 .. $#$_] ] } @{ $_[0] // [] } }
 
 sub flags {
     my (%arg) = @_;
@@ -391,7 +394,7 @@ sub flags {
 # What both sync and syncs reply for a semaphore, taken from the list.
 sub decode {
     my ($rest, $cancel, $ask) = @_;
-    my $reply = { status => 'ok' };
+    my $reply = { status => 'ok', dropped => [] };
     @$reply{qw/in_use limit waiting recovery/} = splice @$rest, 0, 4;
     $reply->{account} = [ splice @$rest, 0, 2 ];
     @$reply{qw/may_keep more/} = splice @$rest, 0, 2;
@@ -406,12 +409,17 @@ sub decode {
     return $reply;
 }
 
-# ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...
+# ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...;
+# each with cost and key where it has one; fair: there may be some.
 sub sync {
     my ($self, $name, %arg) = @_;
-    my @cancel = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{cancel} // [] };
+    my @cancel = map { [ $_->[0], $_->[1] // 1, @$_[2 .. $#$_] ] }
+        @{ $arg{cancel} // [] };
     my @ask = acquires($arg{ask});
-    my @check = map { [ $_->[0], $_->[1] // 1 ] } @{ $arg{check} // [] };
+    my @check = map { [ $_->[0], $_->[1] // 1, @$_[2 .. $#$_] ] }
+        @{ $arg{check} // [] };
+    local $self->{fair} = $arg{fair} || grep({ @$_ > 4 } @ask)
+        || grep { @$_ > 2 } @cancel, @check;
 
     my ($reply, @rest) = $self->call('sync', $name, $self->{gen},
         $arg{limit} // 1, flags(%arg), $arg{release} // 0, scalar @cancel,
@@ -421,7 +429,8 @@ sub sync {
 
     $reply = decode(\@rest, \@cancel, \@ask);
     $reply->{checked}{ $_->[0] } = shift @rest for @check;
-    $reply->{granted} = \@rest;
+    $reply->{granted} = [ grep { $_ > 0 } @rest ];
+    $reply->{dropped} = [ map { $_ < 0 ? -$_ : () } @rest ];
     return $reply;
 }
 
@@ -461,7 +470,8 @@ sub sync_all {
 sub ask {
     my ($self, $name, $ticket, %arg) = @_;
     my $reply = $self->{asked} = $self->sync($name, %arg,
-        ask => [ [ $ticket, @arg{qw/weight class queue/} ] ]);
+        ask => [ [ $ticket, @arg{qw/weight class queue/},
+            defined $arg{key} ? ($arg{cost} // 1000, $arg{key}) : () ] ]);
     return $reply->{status} unless $reply->{asked};
     return $reply->{asked}{$ticket}{verdict};
 }

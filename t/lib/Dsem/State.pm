@@ -11,9 +11,9 @@ package Dsem::State;
 #
 # It is one shard; the only one, unless the Redis is a Cluster.
 #
-# Keys: semaphore_key, queue_key, semaphore_keys($name) (both), auto_key, shard_keys
-#   (name => key), census_key, idle_key, keys_of($script, @names) (KEYS of a
-#   script), channel($session),
+# Keys: semaphore_key, queue_key, semaphore_keys($name) (both), fair_key,
+#   auto_key, shard_keys (name => key), census_key, idle_key,
+#   keys_of($script, @names) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
 #   figures (a hash; active and recalled: sessions with idle permits), accounts
@@ -94,6 +94,7 @@ sub key {
 
 sub semaphore_key { $_[0]->key('s', $_[1]) }
 sub queue_key { $_[0]->key('q', $_[1]) }
+sub fair_key { $_[0]->key('f', $_[1]) }
 sub auto_key { $_[0]->key('a', $_[1]) }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
 sub census_key { $_[0]->key('census') }
@@ -142,9 +143,11 @@ sub accounts_in {
         grep { /$SESSION/ } keys %of };
 }
 
+# Words beyond the names are left out: tags of a head, dropped tickets.
 sub words {
     my ($text, @names) = @_;
     my @words = split ' ', $text;
+    $#words = $#names if @words > @names;
     return { map { $names[$_] => $words[$_] } 0 .. $#words };
 }
 
@@ -248,6 +251,19 @@ sub set_account {
         "@account");
 }
 
+# F of the keys of one class, and V of the class; nothing: there are none.
+sub tags {
+    my ($self, $name, $class) = @_;
+    $class //= 0;
+    my %of = @{ $self->cmd('ZRANGE', $self->fair_key($name), 0, -1,
+        'WITHSCORES') };
+    my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
+    my (undef, %virtual) = (undef, splice @{ [ split ' ', $head ] }, 10);
+    return { map({ /^\Q$class\E (.*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
+        keys %of) }, $virtual{$class};
+}
+
+sub delete_tags { $_[0]->cmd('DEL', $_[0]->fair_key($_[1])) }
 sub delete_semaphore { $_[0]->cmd('DEL', $_[0]->semaphore_key($_[1])) }
 sub delete_queue { $_[0]->cmd('DEL', $_[0]->queue_key($_[1])) }
 

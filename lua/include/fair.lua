@@ -1,0 +1,233 @@
+-- Fair shares: the places of tickets that have a key, as start tags of
+-- start-time fair queueing. A ticket is queued at class * CLASS + S, with
+--   S = max(V of its class, F of its key), then F = S + its increment
+-- V: start tag of the last ticket granted; the increment: permit time that the
+-- ticket is expected to take, divided by the shares of its key. FIFO inside a
+-- key, as F is above S.
+--
+-- The fair ZSET has F by "<class> <key>", at class * CLASS + F, and a half more
+-- if the key has a credit, of tickets that were cancelled, for its next ones:
+-- at "!<class> <key>". Its marker, ".", tells that it was not lost. V by class
+-- ends the head of the semaphore while tickets with keys wait, " <class> <V>
+-- ...". Without these, or without the marker, tags begin anew, behind all
+-- tickets that wait.
+--
+-- A key whose F is not above V is as good as a new one. If there are many more
+-- keys than tickets those of the lowest F are removed, and where that is above
+-- V, as with a new key for each request, V advances to it: so the set is
+-- bounded by what waits, and nothing waits for ever behind new keys.
+--
+-- V also advances by one with each ticket queued at V: ties are FIFO. The
+-- sequence number of the semaphore follows the tags, so that a ticket without
+-- key goes behind all tickets of its class.
+
+-- Scores of the marker and, less the credit, of credits: below all classes.
+local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
+
+-- The greatest increment. A unit is 1/8 us of one permit of the limit, at which
+-- V takes two weeks to CLASS while the queue is never empty.
+local FAIR_INCREMENT = 1000000000
+
+-- The greatest cost, us.
+local FAIR_COST = 10000000000
+
+-- The cost and the key of a ticket in ARGV[i], checked.
+local function fair_argument(i, ticket, cost, key)
+    ticket.cost, ticket.key = tonumber(cost), key
+    if not ticket.cost or ticket.cost < 1 or ticket.cost > FAIR_COST
+        or not is_encoded(key)
+    then
+        error('DSEM argument ' .. i .. ' is not a ticket with a key', 0)
+    end
+end
+
+-- The place of a ticket, which may be parked, from its score.
+local function fair_place(score)
+    return score > PARKED / 2 and score - PARKED or score
+end
+
+-- What a ticket adds to the tag of its key; cost: us of permit time.
+local function fair_increment(cost, limit)
+    return math.min(math.max(math.floor(cost * 8 / math.max(limit, 1)), 1),
+        FAIR_INCREMENT)
+end
+
+-- F and credit of a key, from their scores.
+local function fair_read(fair, name, F, credit)
+    if not F then return end
+    local class = tonumber(string.match(name, '^%S+'))
+    fair.F[name] = math.floor(F) - class * CLASS
+    if credit then fair.credit[name] = FAIR_CREDIT - credit end
+end
+
+-- The tags of a semaphore, sem.fair, from its head and from the ZSET, with the
+-- keys of these tickets. Returns false if it has the wrong type.
+local function fair_load(sem, view, key, tickets)
+    local fields, seen = { '.' }, {}
+    for _, ticket in ipairs(tickets) do
+        local name = ticket.key and ticket.class .. ' ' .. ticket.key
+        if name and not seen[name] then
+            seen[name] = true
+            fields[#fields + 1], fields[#fields + 2] = name, '!' .. name
+        end
+    end
+    local fair = { key = key, V = {}, F = {}, credit = {}, changed = {} }
+    sem.fair = fair
+    if sem.fair_text == '' then
+        -- nothing waits: tags as of a new semaphore, they do not grow for ever
+        if sem.waiting == 0 and sem.seq > CLASS / 2 then
+            sem.seq = view_clock(view)
+        end
+        return true
+    end
+    local scores = queue_call('ZMSCORE', key, unpack(fields))
+    if not scores then return false end
+    fair.begun = scores[1]
+    if not fair.begun then return true end
+    for class, V in string.gmatch(sem.fair_text, ' (%-?%d) (%d+)') do
+        fair.V[tonumber(class)] = tonumber(V)
+    end
+    for i = 2, #fields, 2 do
+        fair_read(fair, fields[i], scores[i], scores[i + 1])
+    end
+    return true
+end
+
+-- V of a class. Where it is unknown nothing is known of its tickets, but that
+-- the sequence number is at least their tag.
+local function fair_virtual(sem, class)
+    return sem.fair.V[class] or math.min(sem.seq + 1, CLASS - 1)
+end
+
+-- The tag that a ticket of this key would have.
+local function fair_tag(sem, class, key)
+    return math.min(math.max(fair_virtual(sem, class),
+        sem.fair.F[class .. ' ' .. key] or 0), CLASS - 1)
+end
+
+-- Sets F of a key.
+local function fair_set(fair, name, F)
+    fair.F[name], fair.changed[name] = F, true
+end
+
+-- A ticket is queued at this tag: its key pays for it.
+local function fair_charge(sem, ticket, tag, limit)
+    local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
+    local increment = fair_increment(ticket.cost, limit)
+    local credit = math.min(fair.credit[name] or 0, increment - 1)
+    if fair.credit[name] then
+        fair.credit[name] = fair.credit[name] - credit
+    end
+    local V = fair_virtual(sem, ticket.class)
+    fair.V[ticket.class] = math.min(tag == V and V + 1 or V, CLASS - 1)
+    fair_set(fair, name, math.min(tag + increment - credit, CLASS - 1))
+    sem.seq = math.max(sem.seq, tag)
+    fair.queued = ticket.class
+end
+
+-- A ticket is granted before the first one that waits, which is too heavy for
+-- the free permits: its key pays, too.
+local function fair_pass(sem, ticket, limit)
+    local tag = fair_tag(sem, ticket.class, ticket.key)
+    fair_charge(sem, ticket, tag, limit)
+    local fair = sem.fair
+    fair.V[ticket.class] = math.max(fair.V[ticket.class], tag)
+end
+
+-- A ticket waits at its place, after a reconnect. lowers: V may go back to it.
+local function fair_restore(sem, ticket, limit, lowers)
+    local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
+    local tag = ticket.place - ticket.class * CLASS
+    local F = math.min(tag + fair_increment(ticket.cost, limit), CLASS - 1)
+    if F > (fair.F[name] or 0) then fair_set(fair, name, F) end
+    local V = fair.V[ticket.class]
+    if lowers then fair.V[ticket.class] = math.min(V or tag, tag) end
+end
+
+-- Tickets were granted: V advances.
+local function fair_served(sem, places)
+    local fair = sem.fair
+    for _, place in ipairs(places) do
+        local class = queue_class(place)
+        local tag = place - class * CLASS
+        if fair.V[class] and fair.V[class] < tag then fair.V[class] = tag end
+    end
+end
+
+-- A ticket has left the queue without a permit: its key need not pay for it.
+-- Only the last one of a key gives its tag back, as later ones stay where they
+-- are; others leave a credit.
+local function fair_refund(sem, ticket, place, limit)
+    local fair, class = sem.fair, queue_class(place)
+    local name = class .. ' ' .. ticket.key
+    local F, tag = fair.F[name], place - class * CLASS
+    if not F or F <= fair_virtual(sem, class) then return end
+    local increment = fair_increment(ticket.cost, limit)
+    if F - increment == tag then
+        fair_set(fair, name, tag)
+    else
+        fair.credit[name] = math.min((fair.credit[name] or 0) + increment,
+            F - fair_virtual(sem, class))
+        fair.changed[name] = true
+    end
+end
+
+-- The last ticket of a key was dropped.
+local function fair_return(sem, class, key, tag)
+    local fair, name = sem.fair, class .. ' ' .. key
+    if not fair.F[name] and fair.begun then
+        local scores = redis.call('ZMSCORE', fair.key, name, '!' .. name)
+        fair_read(fair, name, scores[1], scores[2])
+    end
+    if fair.F[name] and fair.F[name] > tag then fair_set(fair, name, tag) end
+end
+
+-- Scores and members that have changed, and members that are gone.
+local function fair_changes(fair)
+    local set, gone = {}, {}
+    for name in pairs(fair.changed) do
+        local class = tonumber(string.match(name, '^%S+'))
+        local score, credit = class * CLASS + fair.F[name], fair.credit[name]
+        if credit and credit > 0 then
+            score = score + 0.5
+            set[#set + 1] = string.format('%.0f', FAIR_CREDIT - credit)
+            set[#set + 1] = '!' .. name
+        elseif credit then
+            gone[#gone + 1] = '!' .. name
+        end
+        set[#set + 1] = string.format('%.1f', score)
+        set[#set + 1] = name
+    end
+    return set, gone
+end
+
+-- Writes the tags, before the head of the semaphore, and after the queue.
+local function fair_write(sem)
+    local fair = sem.fair
+    if sem.waiting == 0 then
+        if sem.fair_text ~= '' then redis.call('UNLINK', fair.key) end
+        return
+    end
+    local set, gone = fair_changes(fair)
+    if not fair.begun then
+        sem.fair_text = ''
+        if #set == 0 then return end
+        redis.call('UNLINK', fair.key)
+        set[#set + 1], set[#set + 2] = FAIR_MARKER, '.'
+    end
+    if #set > 0 then redis.call('ZADD', fair.key, unpack(set)) end
+    if not fair.begun then redis.call('PEXPIRE', fair.key, EXPIRE_MS) end
+    if #gone > 0 then redis.call('ZREM', fair.key, unpack(gone)) end
+    if fair.queued then
+        fair.V[fair.queued] = fair_trim(fair.key, fair.queued,
+            fair.V[fair.queued], sem.waiting)
+    end
+    local text = {}
+    for class = -8, 7 do
+        local V = fair.V[class]
+        if V then
+            text[#text + 1] = string.format(' %d %.0f', class, V)
+        end
+    end
+    sem.fair_text = table.concat(text)
+end

@@ -1,0 +1,67 @@
+-- A full queue: a ticket with a key drops the last one in the order, if its own
+-- place is before that. The dropped ticket leaves the queue and the counts; its
+-- session is sent a message, and told by its next sync, whatever that is for:
+-- the account keeps the numbers so long. Where a session has too many of them
+-- nothing is dropped.
+
+-- The last ticket in the order that is not parked; nil: there is none.
+local function fair_last(sem)
+    local raw = redis.call('ZRANGE', sem.queue,
+        string.format('%.0f', PARKED / 2), '(-inf', 'BYSCORE', 'REV',
+        'LIMIT', 0, 1, 'WITHSCORES')
+    local session, epoch, number, _, key = string.match(raw[1] or '',
+        '^(%S+) (%d+) (%d+) (%d+) ?(%S*)$')
+    return session and {
+        member = raw[1], place = tonumber(raw[2]), session = session,
+        epoch = tonumber(epoch), number = number, key = key
+    }
+end
+
+-- Writes what has changed of the queue so far.
+local function fair_flush(sem, view)
+    local status = queue_write(sem, view)
+    sem.removed, sem.moved, sem.added = {}, {}, {}
+    sem.had_queue = true
+    return status
+end
+
+-- Drops a ticket. Returns false if its session has too many to be told of.
+local function fair_drop(call, sem, view, ticket)
+    local account = sem.accounts[ticket.session]
+    if account and account.epoch == ticket.epoch then
+        if ticket.session == sem.session then
+            call.dropped[ticket.number] = true
+        elseif account_drop(account, ticket.number) then
+            view.dropped[ticket.session] = true
+        else
+            return false
+        end
+        account_add(sem, account, 0, -1)
+    end
+    sem.removed[#sem.removed + 1] = ticket.member
+    sem.scores[ticket.member] = false
+    if ticket.key ~= '' then
+        local class = queue_class(ticket.place)
+        fair_return(sem, class, ticket.key, ticket.place - class * CLASS)
+    end
+    return true
+end
+
+-- Makes room for a ticket at this place in a queue of so many tickets. Returns
+-- whether there is room now. Sets call.status if the queue is broken or lost.
+local function fair_make_room(call, sem, view, place, most)
+    if most < 1 then return false end
+    while sem.waiting >= most do
+        local status = view.steps > 0 and fair_flush(sem, view)
+        if status ~= STATUS.ok then
+            call.status = status or nil
+            return false
+        end
+        local last = fair_last(sem)
+        if not last or last.place <= place then return false end
+        accounts_load(sem, { last.session })
+        view.steps = view.steps - 1
+        if not fair_drop(call, sem, view, last) then return false end
+    end
+    return true
+end
