@@ -254,8 +254,8 @@ sub tags {
     my %of = @{ $self->cmd('ZRANGE', $self->fair_key($name), 0, -1,
         'WITHSCORES') };
     my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
-    my (undef, %virtual) = (split ' ', $head)[10 .. 10 + 32];
-    return { map({ /^\Q$class\E (.*)/ ? ($1 => $of{$_} - $class * 1e13) : () }
+    my (undef, %virtual) = (undef, splice @{ [ split ' ', $head ] }, 10);
+    return { map({ /^\Q$class\E (.*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
         keys %of) }, $virtual{$class};
 }
 
