@@ -34,7 +34,8 @@ typedef struct {
 /* a given value */
 typedef struct {
     ngx_str_t     text;         /* data is NULL: not given */
-    ngx_int_t     number;       /* NGX_CONF_UNSET: not given, or variables */
+    ngx_int_t     number;       /* NGX_CONF_UNSET: not given, "auto", or
+                                   variables */
 } ngx_http_dsem_arg_t;
 
 
@@ -48,6 +49,10 @@ typedef struct {
 #define ngx_http_dsem_number(name, low, high, variables)                      \
     { ngx_string(name), ngx_http_dsem_parse_number, low, high, variables,     \
       "a number", "" }
+
+#define ngx_http_dsem_number_or_auto(name, low, high, variables)              \
+    { ngx_string(name), ngx_http_dsem_parse_auto, low, high, variables,       \
+      "a number or \"auto\"", "" }
 
 #define ngx_http_dsem_time(name, low, high)                                   \
     { ngx_string(name), ngx_http_dsem_parse_time, low, high, 0,               \
@@ -82,6 +87,7 @@ ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);
 
 ngx_int_t ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number);
+ngx_int_t ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number);
 

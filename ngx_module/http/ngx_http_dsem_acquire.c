@@ -213,7 +213,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         return;
 
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
-        ngx_http_dsem_ctx_release(claim);
+        ngx_http_dsem_ctx_release(ctx, claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
             ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);

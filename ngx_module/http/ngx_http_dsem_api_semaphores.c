@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
@@ -347,6 +348,8 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
     } else {
         ngx_http_dsem_json_literal(text, "order", "null");
     }
+
+    ngx_http_dsem_api_auto(text, fleet->found);
 
     idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_idle(fleet);
 

@@ -121,6 +121,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
 
     if (limit->number != NGX_CONF_UNSET) {
         ask->limit = limit->number;
+        ask->found = (limit->max != 0);
 
     } else {
         rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,

@@ -88,7 +88,8 @@ ngx_http_dsem_claim_t *ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx,
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);
-void ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim);
+void ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx);
 
 

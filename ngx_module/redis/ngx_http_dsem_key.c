@@ -183,6 +183,16 @@ ngx_http_dsem_key_fair(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
 }
 
 
+/* what "limit=auto" has seen; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_auto(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p)
+{
+    return ngx_http_dsem_key_write(key, p, &keys->shard, ":a:", name);
+}
+
+
 /* the channel of a session; written to p, returns the end */
 
 u_char *

@@ -296,6 +296,10 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
         return account->limit;
     }
 
+    if (literal->max) {
+        return literal->in_force;
+    }
+
     return ngx_min(account->limit, literal->in_force);
 }
 

@@ -275,6 +275,18 @@ ngx_http_dsem_semaphore_counted(ngx_http_dsem_ask_t *ask,
 }
 
 
+/* "limit=auto": how a request ended that is to be released now */
+
+void
+ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_sample_e result, ngx_msec_t time)
+{
+    if (ticket->state == NGX_HTTP_DSEM_TICKET_HELD) {
+        ngx_http_dsem_auto_add(ticket->account, result, time);
+    }
+}
+
+
 /*
  * The owner leaves: its permits come free, or its ticket leaves the queue.
  * The ticket must not be used any more.

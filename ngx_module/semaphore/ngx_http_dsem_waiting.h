@@ -53,6 +53,7 @@ typedef struct {
 
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
+    unsigned                   found:1;    /* "limit=auto" */
     unsigned                   early:1;
     unsigned                   fair:1;     /* permits are shared by key */
     /* while Redis cannot be asked, if no own permit is free: */
