@@ -106,8 +106,16 @@ end
 
 -- @include "include/contended.lua"
 
-if usual_weight and call_acquires <= 1 then
+if usual_weight and call_acquires <= 1 and not KEYS[4] then
     local reply = contended_sync()
+    if reply then return reply end
+end
+
+-- @include "include/fair_trim.lua"
+-- @include "include/contended_fair.lua"
+
+if usual_weight and call_acquires <= 1 and KEYS[4] then
+    local reply = keyed_sync()
     if reply then return reply end
 end
 
@@ -119,7 +127,6 @@ end
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
--- @include "include/fair_trim.lua"
 -- @include "include/fair.lua"
 -- @include "include/fair_drop.lua"
 -- @include "include/serve.lua"

@@ -2,15 +2,9 @@
 -- order, no permit may be idle, at most one permit is free, for a session at
 -- the head that is alive, and at most one ticket joins the queue.
 
--- The ticket at the head, which takes the only free permit: member, session,
--- number, and the session's account: epoch, held, waiting. nil: something is
--- unusual.
-local function contended_head()
-    local page = redis.pcall('ZRANGE', KEYS[3], 0, 1)
-    if page[1] ~= 'queue' then return nil end
-    local session, of_epoch, ticket, weight = string.match(page[2] or '',
-        '^(%S+) (%d+) (%d+) (%d+)$')
-    if weight ~= '1' then return nil end
+-- The account of a session whose ticket of this epoch is at the head: held and
+-- waiting. nil: something is unusual.
+local function contended_account(session, of_epoch)
     local entry, account = shard_values[2], semaphore_values[2]
     if session ~= ARGV[1] then
         entry = redis.call('HGET', KEYS[1], session)
@@ -28,17 +22,31 @@ local function contended_head()
     then
         return nil
     end
+    return held, waiting
+end
+
+-- The ticket at the head, which takes the only free permit: member, session,
+-- number, and the session's account: epoch, held, waiting. nil: something is
+-- unusual.
+local function contended_head()
+    local page = redis.pcall('ZRANGE', KEYS[3], 0, 1)
+    if page[1] ~= 'queue' then return nil end
+    local session, of_epoch, ticket, weight = string.match(page[2] or '',
+        '^(%S+) (%d+) (%d+) (%d+)$')
+    if weight ~= '1' then return nil end
+    local held, waiting = contended_account(session, of_epoch)
+    if not held then return nil end
     return page[2], session, ticket, of_epoch, held, waiting
 end
 
--- Adds the ticket that is acquired to the queue. Returns false if the queue
--- has the wrong type or was lost: the rest of the script finds that out again.
--- seen: its marker was there.
-local function contended_add(place, ticket, weight, seen)
+-- Adds the ticket that is acquired to the queue; rest: its weight, and its key
+-- if it has one. Returns false if the queue has the wrong type or was lost: the
+-- rest of the script finds that out again. seen: its marker was there.
+local function contended_add(place, ticket, rest, seen)
     local added
-    place = string.format('%.0f', place)
+    place = string.format('%d', place)
     local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
-        .. weight
+        .. rest
     if seen then
         added = redis.call('ZADD', KEYS[3], place, member)
     else
@@ -47,6 +55,22 @@ local function contended_add(place, ticket, weight, seen)
     if added == 1 then return true end
     if added == 2 then redis.call('UNLINK', KEYS[3]) end
     return false
+end
+
+-- Writes head and account, and what the session at the head has been granted;
+-- member nil: nothing was.
+local function contended_write(head, account, member, session, ticket,
+    of_epoch, other_held, other_waiting, held, in_force)
+    if member then redis.call('ZREM', KEYS[3], member) end
+    if member and session ~= ARGV[1] then
+        redis.call('HSET', KEYS[2], '.', head, ARGV[1], account, session,
+            string.format('%s %d %d', of_epoch, other_held + 1,
+                other_waiting - 1))
+        redis.pcall('PUBLISH', KEYS[1] .. ':c:' .. session, string.format(
+            'grant %s %s %d %d %s', ARGV[3], of_epoch, held, in_force, ticket))
+    else
+        redis.call('HSET', KEYS[2], '.', head, ARGV[1], account)
+    end
 end
 
 -- Returns the reply, or nil.
@@ -95,16 +119,8 @@ local function contended_sync()
     local head = string.format('%d %d %d %s%s%s 0 0 0 %s', held, waiting,
         in_force, seq, seen, touched, tail)
     local account = string.format('%s %d %d', call_epoch, kept, mine)
-    if member then redis.call('ZREM', KEYS[3], member) end
-    if member and session ~= ARGV[1] then
-        redis.call('HSET', KEYS[2], '.', head, ARGV[1], account, session,
-            string.format('%s %d %d', of_epoch, other_held + 1,
-                other_waiting - 1))
-        redis.pcall('PUBLISH', KEYS[1] .. ':c:' .. session, string.format(
-            'grant %s %s %d %d %s', ARGV[3], of_epoch, held, in_force, ticket))
-    else
-        redis.call('HSET', KEYS[2], '.', head, ARGV[1], account)
-    end
+    contended_write(head, account, member, session, ticket, of_epoch,
+        other_held, other_waiting, held, in_force)
 
     local reply = { ARGV[1], tonumber(call_epoch), tonumber(call_number), 0,
         held, in_force, waiting, 0, kept, mine, 0, 0 }

@@ -5,24 +5,24 @@
 -- ticket is expected to take, divided by the shares of its key. FIFO inside a
 -- key, as F is above S.
 --
--- The fair ZSET has F by "<class> <key>", at class * CLASS + F; at "!<class>
--- <key>" the credit of a key, whose tickets were cancelled, for its next ones;
--- and a marker, ".", with the id of this set of tags. The id and V by class
--- end the head of the semaphore while tickets wait: " <id> <class> <V> ...". A
--- set with another id is from an earlier queue, or was lost: tags begin anew,
--- behind all tickets that wait.
+-- The fair ZSET has F by "<class> <key>", at class * CLASS + F, and a half more
+-- if the key has a credit, of tickets that were cancelled, for its next ones:
+-- at "!<class> <key>". Its marker, ".", tells that it was not lost. V by class
+-- ends the head of the semaphore while tickets with keys wait, " <class>:<V>
+-- ...". Without these, or without the marker, tags begin anew, behind all
+-- tickets that wait.
 --
--- A key whose F is not above V is as good as a new one, and is removed. If there
--- are many more keys than tickets, as with a new key for each request, V
--- advances to the lowest F of their class: so the set is bounded by what waits,
--- and nothing waits for ever behind new keys.
+-- A key whose F is not above V is as good as a new one. If there are many more
+-- keys than tickets those of the lowest F are removed, and where that is above
+-- V, as with a new key for each request, V advances to it: so the set is
+-- bounded by what waits, and nothing waits for ever behind new keys.
 --
 -- V also advances by one with each ticket queued at V: ties are FIFO. The
 -- sequence number of the semaphore follows the tags, so that a ticket without
 -- key goes behind all tickets of its class.
 
--- Scores of the marker and of credits, below those of all classes.
-local FAIR_MARKER, FAIR_CREDIT = -1000000000000000, -2000000000000000
+-- Scores of the marker and, less the credit, of credits: below all classes.
+local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 
 -- The greatest increment. A unit is 1/8 us of one permit of the limit, at which
 -- V takes two weeks to CLASS while the queue is never empty.
@@ -52,10 +52,17 @@ local function fair_increment(cost, limit)
         FAIR_INCREMENT)
 end
 
+-- F and credit of a key, from their scores.
+local function fair_read(fair, name, F, credit)
+    if not F then return end
+    local class = tonumber(string.match(name, '^%S+'))
+    fair.F[name] = math.floor(F) - class * CLASS
+    if credit then fair.credit[name] = FAIR_CREDIT - credit end
+end
+
 -- The tags of a semaphore, sem.fair, from its head and from the ZSET, with the
 -- keys of these tickets. Returns false if it has the wrong type.
 local function fair_load(sem, view, key, tickets)
-    local id, list = string.match(sem.fair_text, '^ (%d+)(.*)$')
     local fields, seen = { '.' }, {}
     for _, ticket in ipairs(tickets) do
         local name = ticket.key and ticket.class .. ' ' .. ticket.key
@@ -64,10 +71,9 @@ local function fair_load(sem, view, key, tickets)
             fields[#fields + 1], fields[#fields + 2] = name, '!' .. name
         end
     end
-    local fair = { key = key, id = id, V = {}, F = {}, credit = {},
-        changed = {} }
+    local fair = { key = key, V = {}, F = {}, credit = {}, changed = {} }
     sem.fair = fair
-    if not id then
+    if sem.fair_text == '' then
         -- nothing waits: tags as of a new semaphore, they do not grow for ever
         if sem.waiting == 0 and sem.seq > CLASS / 2 then
             sem.seq = view_clock(view)
@@ -76,19 +82,13 @@ local function fair_load(sem, view, key, tickets)
     end
     local scores = queue_call('ZMSCORE', key, unpack(fields))
     if not scores then return false end
-    fair.begun = tonumber(scores[1] or 0) == FAIR_MARKER - id
+    fair.begun = scores[1]
     if not fair.begun then return true end
-    for class, V in string.gmatch(list, ' (%-?%d) (%d+)') do
+    for class, V in string.gmatch(sem.fair_text, ' (%-?%d):(%d+)') do
         fair.V[tonumber(class)] = tonumber(V)
     end
     for i = 2, #fields, 2 do
-        local class = tonumber(string.match(fields[i], '^%S+'))
-        if scores[i] then
-            fair.F[fields[i]] = tonumber(scores[i]) - class * CLASS
-        end
-        if scores[i + 1] then
-            fair.credit[fields[i]] = FAIR_CREDIT - scores[i + 1]
-        end
+        fair_read(fair, fields[i], scores[i], scores[i + 1])
     end
     return true
 end
@@ -175,28 +175,28 @@ end
 -- The last ticket of a key was dropped.
 local function fair_return(sem, class, key, tag)
     local fair, name = sem.fair, class .. ' ' .. key
-    if not fair.F[name] then
-        local score = redis.call('ZSCORE', fair.key, name)
-        if not score then return end
-        fair.F[name] = tonumber(score) - class * CLASS
+    if not fair.F[name] and fair.begun then
+        local scores = redis.call('ZMSCORE', fair.key, name, '!' .. name)
+        fair_read(fair, name, scores[1], scores[2])
     end
-    if fair.F[name] > tag then fair_set(fair, name, tag) end
+    if fair.F[name] and fair.F[name] > tag then fair_set(fair, name, tag) end
 end
 
--- The command that stores tags; nil: there are none to store.
+-- Scores and members that have changed, and members that are gone.
 local function fair_changes(fair)
     local set, gone = {}, {}
     for name in pairs(fair.changed) do
         local class = tonumber(string.match(name, '^%S+'))
-        set[#set + 1] = string.format('%.0f', class * CLASS + fair.F[name])
-        set[#set + 1] = name
-        local credit = fair.credit[name]
+        local score, credit = class * CLASS + fair.F[name], fair.credit[name]
         if credit and credit > 0 then
+            score = score + 0.5
             set[#set + 1] = string.format('%.0f', FAIR_CREDIT - credit)
             set[#set + 1] = '!' .. name
         elseif credit then
             gone[#gone + 1] = '!' .. name
         end
+        set[#set + 1] = string.format('%.1f', score)
+        set[#set + 1] = name
     end
     return set, gone
 end
@@ -205,7 +205,7 @@ end
 local function fair_write(sem)
     local fair = sem.fair
     if sem.waiting == 0 then
-        if fair.id then redis.call('UNLINK', fair.key) end
+        if sem.fair_text ~= '' then redis.call('UNLINK', fair.key) end
         return
     end
     local set, gone = fair_changes(fair)
@@ -213,9 +213,7 @@ local function fair_write(sem)
         sem.fair_text = ''
         if #set == 0 then return end
         redis.call('UNLINK', fair.key)
-        fair.id = string.format('%.0f', sem.seq)
-        set[#set + 1] = string.format('%.0f', FAIR_MARKER - fair.id)
-        set[#set + 1] = '.'
+        set[#set + 1], set[#set + 2] = FAIR_MARKER, '.'
     end
     if #set > 0 then redis.call('ZADD', fair.key, unpack(set)) end
     if not fair.begun then redis.call('PEXPIRE', fair.key, EXPIRE_MS) end
@@ -224,11 +222,11 @@ local function fair_write(sem)
         fair.V[fair.queued] = fair_trim(fair.key, fair.queued,
             fair.V[fair.queued], sem.waiting)
     end
-    local text = { ' ' .. fair.id }
+    local text = {}
     for class = -8, 7 do
         local V = fair.V[class]
         if V then
-            text[#text + 1] = string.format(' %d %.0f', class, V)
+            text[#text + 1] = string.format(' %d:%.0f', class, V)
         end
     end
     sem.fair_text = table.concat(text)

@@ -46,10 +46,11 @@ local function usual_changes(first, acquires, limit, flags, released, order,
     end
     local weights = 0
     for i = first, first + acquires - 1 do
-        local ticket, weight, class = string.match(ARGV[i] or '',
-            '^([1-9]%d*) (%d+) (%-?%d) %d+$')
-        if not ticket and keyed then
-            ticket, weight, class = usual_keyed(ARGV[i])
+        local ticket, weight, class
+        if keyed then ticket, weight, class = usual_keyed(ARGV[i]) end
+        if not ticket then
+            ticket, weight, class = string.match(ARGV[i] or '',
+                '^([1-9]%d*) (%d+) (%-?%d) %d+$')
         end
         if not ticket or #ticket > 15 or weight == '0' or class == '8'
             or class == '9' or class == '-9'

@@ -70,7 +70,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
 
     return (ngx_int_t) account->nasks
            < ngx_http_dsem_local_places(account, ask->queue)
-           || (account->fair && ngx_http_dsem_local_drop(account, ask));
+           || ngx_http_dsem_local_drop(account, ask);
 }
 
 
@@ -88,6 +88,8 @@ ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
     last = ngx_http_dsem_waiting_last(account);
 
     if (last == NULL
+        || !ask->fair
+        || account->fair == NULL
         || last->class < ask->class
         || (last->class == ask->class
             && last->fair.start <= ngx_http_dsem_fair_start(account->fair,

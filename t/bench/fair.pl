@@ -61,6 +61,8 @@ sub tenants {
             . 'others 2 x',
         within => 'the noisy one sends 10 x its share, the others 0.85 x',
         slow => 'the same, requests of the noisy one take 10 x as long',
+        pinned => 'the second case, noisy and a at one node, b and c at the '
+            . 'others',
         shares => 'shares 1:2:4, each sends as much as the fleet can serve',
     );
     printf "\n3 nodes x 2 workers, limit=%d queue=%d, %d ms; the fleet serves "
@@ -69,7 +71,7 @@ sub tenants {
     for my $case ($fair->names) {
         title($text{$case});
         row('', @{ Bench::Fair::TENANTS() });
-        figures($case, $_, @{ Bench::Fair::TENANTS() }) for qw(plain fair);
+        figures($case, $_, @{ Bench::Fair::TENANTS() }) for $fair->paths($case);
     }
     title($text{shares});
     row('', qw(one two four));
@@ -83,7 +85,8 @@ sub row {
 
 sub figures {
     my ($case, $path, @names) = @_;
-    my $how = $path eq 'fair' ? 'fair=' : 'without';
+    my $how = { fair => 'fair=', plain => 'without',
+        node => 'fair= per node' }->{$path};
     my $line = sub {
         my ($what, $format, $code) = @_;
         row("$how: $what", map {
@@ -121,6 +124,10 @@ sub aims {
         100 * (($fair->rejected_of_quiet('slow', 'plain'))[1] // 0));
     at_most('  p99 wait, to that without fair=', '%.2f',
         $fair->wait_ratio('slow'), 0.45);
+    aim('tenants at single nodes: rejected, %', '%.2f',
+        100 * (($fair->rejected_of_quiet('pinned', 'fair'))[1] // 0));
+    aim('  fair=, but a queue of each node', '%.2f',
+        100 * (($fair->rejected_of_quiet('pinned', 'node'))[1] // 0));
     at_most('shares 1:2:4: off by, %', '%.1f', 100 * $fair->off_shares, 5);
     my ($plain_us, $fair_us, $ratio) = $sync->result;
     aim('contended sync, 1,000 tenants wait, us', '%.1f', $fair_us);

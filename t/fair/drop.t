@@ -33,6 +33,10 @@ http {
             dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /often {
+            dsem often limit=1 queue=12 timeout=20s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
@@ -77,5 +81,26 @@ is $_->wait->status, 200, 'all others served'
     for $holder, @heavy[0, 1], $light, $third;
 is $up->peak, 1, 'limit reached, never exceeded';
 is $up->started, 5, 'no rejected request at the backend';
+
+# told by messages: checks, which come about once a second, find the next one
+# that much later
+
+my $often = $one->begin('/often?k=holder&hang=1');
+wait_for { $up->now == 1 } 15, 'another holder';
+my @backlog = map { $one->begin("/often?k=heavy&t=1&n=$_") } 1 .. 12;
+wait_for { $t->state->waiting('often') == 12 } 15, 'a full queue';
+my @times;
+my @others;
+for my $n (1 .. 6) {
+    my $begun = now;
+    push @others, $two->begin("/often?k=other$n&t=1");
+    (pop @backlog)->wait;
+    push @times, now - $begun;
+}
+my ($least) = sort { $a <=> $b } @times[1 .. $#times];
+cmp_ok $least, '<', 0.3, 'told by messages';
+$up->release_all;
+$_->wait for $often, @others, @backlog;
+is scalar $_->grep_log(qr/counts differ/), 0, 'counts agree' for $one, $two;
 
 $t->done;

@@ -25,8 +25,8 @@ local $ENV{SECONDS} = 0.5;
 my $said = qx($^X -I$root/t/lib $root/t/bench/fair.pl 2>&1);
 
 is $?, 0, 'exit status zero' or die $said;
-my @figures = $said =~ /^(?:without|fair=): .*?((?: +[\d.]+(?: %)?)+)$/mg;
-is scalar(@figures), 28, 'all cases measured' or diag $said;
+my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +[\d.]+(?: %)?)+)$/mg;
+is scalar(@figures), 36, 'all cases measured' or diag $said;
 my @verdicts = $said =~ /[<>]?= [\d.]+ (?:OK|MISSED)$/mg;
 is scalar(@verdicts), 7, 'all aims printed' or diag $said;
 like $said, qr/^  without fair=, us +\d+\.\d$/m, 'a sync measured';

@@ -28,8 +28,11 @@ use constant {
 # times of slow requests are known
 my %CASES = (
     overload => [OVER, 1, 1 / 6], within => [WITHIN, 1, 1 / 6],
-    slow => [WITHIN, SLOW, 1],
+    slow => [WITHIN, SLOW, 1], pinned => [WITHIN, 1, 1 / 6],
 );
+
+# of the pinned tenants
+my %NODE = (noisy => 0, a => 0, b => 1, c => 2);
 
 sub new {
     my ($class, $stage, %opt) = @_;
@@ -39,13 +42,16 @@ sub new {
 
 sub end { $_[0]{tenants}->end }
 
-sub names { qw(overload within slow) }
+sub names { qw(overload within slow pinned) }
+
+# Where tenants are pinned to nodes, a fair queue of each node is compared.
+sub paths { $_[1] eq 'pinned' ? qw(node fair) : qw(plain fair) }
 
 sub round {
     my ($self) = @_;
     my $capacity = $self->measure_capacity;
     for my $case ($self->names) {
-        for my $path (qw(plain fair)) {
+        for my $path ($self->paths($case)) {
             $self->keep($case, $path, $self->run($case, $path, $capacity));
         }
     }
@@ -75,6 +81,7 @@ sub run {
             name => $_, path => $path,
             rate => $noisy ? TIMES * $share / $slow : $others * $share,
             ms => Bench::Tenants::MS * ($noisy ? $slow : 1),
+            node => $case eq 'pinned' ? $NODE{$_} : undef,
         }
     } @{ TENANTS() });
 }
@@ -92,14 +99,16 @@ sub run_shares {
 
 sub keep {
     my ($self, $case, $path, $seen) = @_;
-    $self->seen_peak($seen);
+    $self->seen_peak($seen, $path eq 'node');
     push @{ $self->{seen}{$case}{$path} }, $seen;
 }
 
+# parts: nodes have limits of their own, which are not all reached at a time.
 sub seen_peak {
-    my ($self, $seen) = @_;
+    my ($self, $seen, $parts) = @_;
     $self->{peak} = max($self->{peak}, $seen->{peak});
-    $self->{lowest_peak} = min($self->{lowest_peak} // 1e9, $seen->{peak});
+    $self->{lowest_peak} = min($self->{lowest_peak} // 1e9, $seen->{peak})
+        if !$parts;
     my @other = grep { !/^(?:200|503)$/ } keys %{ $seen->{statuses} };
     $self->{failed}{$_} += $seen->{statuses}{$_} for @other;
 }

@@ -63,16 +63,20 @@ sub new {
     my @nodes = map {
         $stage->node("node$_", $CONF, WORKERS => WORKERS,
             MODULE => Dsem::Node::Conf::module(), REDIS => $redis->address,
-            BACKEND => $backend->address, LOCATIONS => locations())
+            BACKEND => $backend->address, LOCATIONS => locations($_))
     } 1 .. NODES;
     return bless { stage => $stage, backend => $backend,
         nodes => \@nodes }, $class;
 }
 
+# "node": as if each node had a fair queue and a part of the limit of its own.
 sub locations {
+    my ($node) = @_;
     my $cap = sprintf 'limit=%d queue=%d timeout=30s', LIMIT, QUEUE;
     my %line = (plain => "dsem plain $cap", fair => "dsem fair $cap "
-        . 'fair=$arg_tenant');
+        . 'fair=$arg_tenant', node => sprintf("dsem node-$node limit=%d "
+            . 'queue=%d timeout=30s fair=$arg_tenant', LIMIT / NODES,
+            QUEUE / NODES));
     $line{"share$_"} = "dsem shares $cap fair=\$arg_tenant share=$_"
         for 1, 2, 4;
     return join ' ', map {
@@ -81,7 +85,8 @@ sub locations {
 }
 
 # Runs a load of so many seconds after the warm-up. tenants: { name, rate,
-# path, ms }, a rate is in requests per second. Returns the peak at the backend, the served requests per second,
+# path, ms, node (the only one that it uses, from 0 on) }, a rate is in requests
+# per second. Returns the peak at the backend, the served requests per second,
 # and of each tenant: sent, rejected, waits (s), in_use.
 sub run {
     my ($self, $warm_up, $seconds, @tenants) = @_;
@@ -128,7 +133,8 @@ sub arrivals {
     @all = sort { $a->[0] <=> $b->[0] } @all;
     return [ map { $_->[0] } @all ], [ map {
         my $tenant = $_->[1];
-        sprintf '%s/%s/?tenant=%s&t=%.1f', $base[ $n++ % @base ],
+        sprintf '%s/%s/?tenant=%s&t=%.1f',
+            $base[ $tenant->{node} // $n++ % @base ],
             @$tenant{qw(path name)}, $tenant->{ms}
                 * (1 - SPREAD + rand 2 * SPREAD);
     } @all ];

@@ -73,10 +73,11 @@ sub progress {
     my ($self, $state, $limit) = @_;
     return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
     $self->{shown} = int $state->{seconds};
-    $self->live(sprintf '  %3d s   %4d/s answered   backend %s %2d, '
-        . 'peak %d of %d  %3d waiting',
+    $self->live(sprintf '  %3d s  %4d/s answered   backend %s %2d, '
+        . '%s %3d waiting',
         $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
-        $state->{now}, $state->{peak}, $limit, $state->{waiting});
+        $state->{now}, $state->{limit} ? "limit now $limit"
+            : "peak $state->{peak} of $limit", $state->{waiting});
 }
 
 # The progress of the next part; without a limit it is that of the state.
