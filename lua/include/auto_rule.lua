@@ -285,7 +285,7 @@ local function auto_floor(s)
     elseif queued < auto_few(s.found) then
         s.floor = math.floor((floor * 7 + latency) / 8)
     elseif queued < auto_many(s.found) then
-        s.floor = math.floor((floor * 31 + latency) / 32)
+        s.floor = math.floor((floor * 127 + latency) / 128)
     end
 end
 
