@@ -123,6 +123,10 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
         ask->limit = limit->number;
         ask->found = (limit->max != 0);
 
+        if (ask->found && r->upstream_states) {
+            claim->states = r->upstream_states->nelts;
+        }
+
     } else {
         rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
                                         &ngx_http_dsem_claim_limit,
