@@ -7,8 +7,9 @@
  * the start of the worker to its end: names are literal, so clients make none.
  * It sums up the requests that ended since the last sample.  The reply to a
  * sample tells when the next one may be sent, so that the whole fleet sends
- * some ten a second for one name, or one from each of many workers.  A name without traffic sends nothing, nor
- * does an exiting worker, or one whose session is not ready.
+ * some ten a second for one name, or one from each of many workers.  A name
+ * without traffic sends nothing, nor does an exiting worker, or one whose
+ * session is not ready.
  *
  * The limit itself is in Redis, where every sync reads it: a sample that is
  * lost costs nothing but its figures.
