@@ -46,6 +46,7 @@ EOF_CONF
 # permits that each has in use, in the mean of some time
 sub used {
     my ($path) = @_;
+    $up->reset;
     my @load = map {
         my ($who, $time) = @$_;
         $t->load_start(clients => 24, seconds => 600,
@@ -72,7 +73,7 @@ sub used {
 
 # a round that the machine has not disturbed will do
 my ($fair, $plain);
-for my $round (1 .. 3) {
+for my $round (1 .. 4) {
     ($fair, $plain) = map { used($_) } '/fair', '/plain';
     last if $fair->{slow} < 0.7 * $LIMIT && $plain->{slow} > 0.75 * $LIMIT
         && $fair->{quick} > 2 * $plain->{quick};
