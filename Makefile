@@ -41,7 +41,7 @@ WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
 SCRIPTS = hello declare declared beat sync syncs bye configure \
-    inspect names order
+    inspect names order adjust
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 PAGE = build/nginx/objs/ngx_http_dsem_page.c
 EMBED_PAGE = awk -f ngx_module/http/page.awk ngx_module/http/page.html
@@ -148,6 +148,9 @@ help:
 	@echo '                     HAProxy and Lua; ROUNDS=1 SECONDS=1 for a short run'
 	@echo 'make bench-scale     what the scripts cost Redis, compared with the first'
 	@echo '                     edition'
+	@echo 'make bench-fair      what "fair=" gives to the tenants of one cap, and costs;'
+	@echo '                     ROUNDS=1 SECONDS=1 for a short run'
+	@echo 'make bench-auto      the limit that "limit=auto" finds; SECONDS=10 for a short run'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
@@ -500,6 +503,12 @@ bench-scale: scale-needs
 	@ROUNDS=$(ROUNDS) SCALE=$(SCALE) EDITION=$(EDITION) \
 	    perl -It/lib t/bench/scale.pl
 
+bench-fair: run-needs module
+	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) perl -It/lib t/bench/fair.pl
+
+bench-auto: run-needs module
+	@SECONDS=$(SECONDS) perl -It/lib t/bench/auto.pl
+
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
@@ -521,4 +530,5 @@ FORCE:
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
     model-needs mutants dist deb \
-    deb-needs run soak bench bench-scale bench-instructions clean
+    deb-needs run soak bench bench-scale bench-fair bench-auto bench-instructions \
+    clean

@@ -10,7 +10,9 @@
 -- ARGV[5] number of the part: integer, from 0
 -- ARGV[6] number of parts: integer > 0
 -- ARGV[7] number of limits in this part: integer, 1 to 16; then for each of
---   them: name (string, percent-encoded), limit (integer, permits)
+--   them: name (string, percent-encoded), limit (integer, permits), or of
+--   limit=auto "start=min-max" (three integers): the limit to begin with where
+--   no other session has one, and its bounds
 -- Reply: session (string), epoch, number, status (ok, resync)
 --
 -- Run again it changes nothing. O(m c), m limits in the part, c configurations
@@ -21,30 +23,59 @@
 -- @include "include/shard.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
+-- @include "include/limits_auto.lua"
 
 local key = KEYS[1]
 local session = session_name(1)
-local epoch, number = integer(2, 1), integer(3)
+local epoch, echoed = integer(2, 1), integer(3)
 local id = configuration_id(4)
 local part, parts, names, limits = 0, 1, {}, {}
+
+-- The limit in ARGV[i]: its number and, of limit=auto, "=min-max".
+local function limit_argument(i)
+    local text = ARGV[i] or ''
+    local start, bounds = string.match(text, '^(%d+)(=.+)$')
+    if not start then return integer(i), '' end
+    local n = integers(i, '^(%d+)=(%d+)-(%d+)$')
+    if n[2] > n[3] or n[1] < n[2] or n[1] > n[3] or n[3] > AUTO_MAX then
+        error('DSEM argument ' .. i .. ' is not a limit in range', 0)
+    end
+    return n[1], bounds
+end
 
 if id ~= NO_CONFIGURATION then
     part, parts = integer(5), integer(6, 1)
     for n = 1, integer(7, 1, 16) do
-        names[n], limits[n] = encoded_name(6 + 2 * n), integer(7 + 2 * n)
+        local number, bounds = limit_argument(7 + 2 * n)
+        names[n] = encoded_name(6 + 2 * n)
+        limits[n] = { number = number, bounds = bounds }
     end
+end
+
+-- The number of a group with limit=auto: that of the group with its bounds, or
+-- as near to that of the others as its bounds allow.
+local function number_found(text, limit)
+    for _, group in ipairs(limits_groups(text)) do
+        local number, bounds = string.match(group, '^(%d+)([=%d-]*)')
+        if bounds == limit.bounds then return tonumber(number) end
+    end
+    local low, high = string.match(limit.bounds, '^=(%d+)-(%d+)$')
+    return limits_clamp(limits_auto(text) or limit.number, tonumber(low),
+        tonumber(high))
 end
 
 -- A name's field with one more configuration that has this limit; text: the
 -- field, or false.
 local function insert(text, limit)
-    local groups, placed = {}, false
+    local groups, placed, number = {}, false, limit.number
+    if limit.bounds ~= '' then number = number_found(text, limit) end
     for _, group in ipairs(limits_groups(text)) do
-        local other = tonumber(string.match(group, '^%d+'))
-        if not placed and other > limit then
-            groups[#groups + 1] = limit .. ' ' .. id
+        local other, bounds = string.match(group, '^(%d+)([=%d-]*)')
+        other = tonumber(other)
+        if not placed and other > number then
+            groups[#groups + 1] = number .. limit.bounds .. ' ' .. id
             placed = true
-        elseif other == limit then
+        elseif other == number and bounds == limit.bounds then
             if not string.find(group, ' ' .. id, 1, true) then
                 group = group .. ' ' .. id
             end
@@ -52,7 +83,9 @@ local function insert(text, limit)
         end
         groups[#groups + 1] = group
     end
-    if not placed then groups[#groups + 1] = limit .. ' ' .. id end
+    if not placed then
+        groups[#groups + 1] = number .. limit.bounds .. ' ' .. id
+    end
     return table.concat(groups, ';')
 end
 
@@ -62,7 +95,7 @@ local function state()
     if part ~= config.stated then return part < config.stated end
     local pairs_of = {}
     for i, name in ipairs(names) do
-        pairs_of[i] = name .. ' ' .. limits[i]
+        pairs_of[i] = name .. ' ' .. limits[i].number
     end
     limits_change(key, names, limits, insert)
     redis.call('HSET', key, 'names:' .. id .. ':' .. part,
@@ -73,7 +106,7 @@ local function state()
 end
 
 local function reply(status)
-    return { session, epoch, number, status }
+    return { session, epoch, echoed, status }
 end
 
 local v = redis.call('HMGET', key, '.', session)

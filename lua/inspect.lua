@@ -4,7 +4,7 @@
 --
 -- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] idle HASH; then for each
 -- of up to 32 semaphores
---   KEYS[4] its HASH
+--   KEYS[4] its HASH, KEYS[5] HASH of limit=auto
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer, echoed
 -- ARGV[3] number of the command: integer, echoed
@@ -21,6 +21,13 @@
 --     <limit of the order> <1: paused> <1: partial>
 --     limits: "-" unknown or none; held, waiting: of live sessions, or if
 --     partial of all sessions that were not yet found to have ended
+--   auto <min> <max> <found> <reason> <floor> <latency>
+--   history <age> <limit> <reason> <age> <limit> <reason> ...
+--     where a sample of limit=auto came within the last lease: bounds of the
+--     limit, the number found, its reason (AUTO_REASON in
+--     include/auto_rule.lua), floor and latency in us; and the last 60 changes
+--     of number or reason, the oldest first, age in ms; changes within a second
+--     are one
 --   account <session> <held> <waiting> <idle> <ms of lease left> <1: heard from
 --     within two heartbeats>
 --     for each live session that has an account; if partial of some of them
@@ -41,6 +48,7 @@
 -- @include "include/order.lua"
 -- @include "include/text.lua"
 -- @include "include/idle.lua"
+-- @include "include/auto_history.lua"
 
 -- semaphores, and accounts of them that are read by one call: a script blocks
 -- all other commands
@@ -52,9 +60,9 @@ local LONGEST = 320
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
-local names = #KEYS - 3
+local names = (#KEYS - 3) / 2
 local fields_left = ACCOUNTS + OTHERS_EACH * names
-if names < 0 or names > SEMAPHORES then
+if names < 0 or names > SEMAPHORES or names % 1 ~= 0 then
     error('DSEM keys are not those of 0 to 32 semaphores', 0)
 end
 for i = 6, 5 + names do encoded_name(i) end
@@ -207,8 +215,22 @@ local function words(number)
     return number and string.format('%.0f', number) or '-'
 end
 
+-- The lines of limit=auto, each with a newline before it. Age: changes that
+-- another clock has written are as new as can be.
+local function auto_lines(shard, key)
+    local s, list = auto_history(key)
+    if not s then return '' end
+    local line = { string.format('\nauto %.0f %.0f %.0f %.0f %.0f %.0f\nhistory',
+        s.min, s.max, s.found, s.reason, s.floor, s.latency) }
+    for _, change in ipairs(list) do
+        line[#line + 1] = string.format('%.0f %.0f %.0f',
+            math.max(shard.clock - change[1], 0), change[2], change[3])
+    end
+    return table.concat(line, ' ')
+end
+
 -- Adds the lines of one semaphore.
-local function semaphore_lines(shard, key, name, order, limits)
+local function semaphore_lines(shard, key, auto, name, order, limits)
     local head = redis.pcall('HGET', key, '.')
     local held, waiting, limit = string.match(
         type(head) == 'string' and head or '', '^(%d+) (%d+) (%d+) ')
@@ -226,6 +248,7 @@ local function semaphore_lines(shard, key, name, order, limits)
     reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
         name, held or 0, waiting or 0, words(view.limit), words(configured),
         words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
+        .. auto_lines(shard, auto)
     for _, config in ipairs(limits_others(shard.key, limits)) do
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)
@@ -251,7 +274,7 @@ end
 reply[2] = string.format('shard %.0f %.0f %.0f %.0f', shard.gen, shard.clock,
     math.max(shard.recover_until - shard.clock, 0), live)
 for i = 1, names do
-    semaphore_lines(shard, KEYS[3 + i], ARGV[5 + i], values[2 * i + 1],
-        values[2 * i + 2])
+    semaphore_lines(shard, KEYS[2 + 2 * i], KEYS[3 + 2 * i], ARGV[5 + i],
+        values[2 * i + 1], values[2 * i + 2])
 end
 return text_end(reply)

@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
+#include "ngx_http_dsem_top.h"
 #include "ngx_http_dsem_variables.h"
 #include "ngx_http_dsem_zone.h"
 
@@ -229,7 +230,10 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
 
     if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
                                     dmcf->zone_size)
-        != NGX_OK)
+        != NGX_OK
+        || ngx_http_dsem_tops_init(ngx_http_dsem_zone_tops(settings.zone),
+                                   dmcf->zone_size)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }

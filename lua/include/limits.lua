@@ -10,7 +10,9 @@
 --   config:<id>           "sessions stated parts node"; complete: stated =
 --                         parts; node: of the last session that came
 --   names:<id>:<part>     "name limit name limit ..."; parts 0 to stated - 1
---   limit:<name>          "limit id id ...;limit id ...", the lowest first
+--   limit:<name>          "limit id id ...;limit id ...", the lowest first; of
+--                         limit=auto "limit=min-max id id ...", where adjust
+--                         moves the limit
 --   leaving               "id id ...", without sessions, to be withdrawn
 
 -- the id of a session that states no limits, or whose worker exits

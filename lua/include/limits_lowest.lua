@@ -31,7 +31,8 @@ local function limits_others(key, text)
     local list, fields = {}, {}
     local from = string.find(text or '', ';', 1, true)
     while from and #list < OTHERS do
-        local limit, last = string.match(text, '^(%d+)()', from + 1)
+        local limit, last = string.match(text, '^(%d+)[=%d-]*()',
+            from + 1)
         local stop = string.find(text, ';', from + 1, true)
         while last and #list < OTHERS do
             local id

@@ -4,18 +4,7 @@
 -- fields of names are long where many nodes have configurations of their own.
 local PARTS_AT_ONCE, BYTES_AT_ONCE = 8, 50000
 
--- The groups of a name's field, one per limit. Plain searches: a field may be
--- long where many nodes have configurations of their own.
-local function limits_groups(text)
-    local groups, from = {}, 1
-    while text do
-        local stop = string.find(text, ';', from, true)
-        groups[#groups + 1] = string.sub(text, from, (stop or 0) - 1)
-        if not stop then break end
-        from = stop + 1
-    end
-    return groups
-end
+-- @include "include/limits_groups.lua"
 
 -- A name's field with one configuration less; nil: no other has this name.
 local function limits_remove(text, id)

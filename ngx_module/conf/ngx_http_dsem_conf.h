@@ -21,6 +21,14 @@
 /* as large as a limit may be */
 #define NGX_HTTP_DSEM_MAX_QUEUE      1000000000
 
+/* of "limit=auto": bounds that are not given, and where it begins */
+#define NGX_HTTP_DSEM_AUTO_MIN       1
+#define NGX_HTTP_DSEM_AUTO_MAX       1000
+#define NGX_HTTP_DSEM_AUTO_START     10
+
+/* the largest of these, as in lua/include/limits_auto.lua */
+#define NGX_HTTP_DSEM_AUTO_MOST      1000000
+
 
 typedef enum {
     NGX_HTTP_DSEM_ON_ERROR_LOCAL = 0,
@@ -40,6 +48,10 @@ typedef enum {
 #define NGX_HTTP_DSEM_RETRY_OFF      -2
 
 
+/* of "share" */
+#define NGX_HTTP_DSEM_MAX_SHARE      1000
+
+
 /* the literal names seen so far, while the configuration is read */
 typedef struct ngx_http_dsem_check_s  ngx_http_dsem_check_t;
 
@@ -50,10 +62,15 @@ typedef struct {
     ngx_str_t                  encoded;     /* a literal name's; or null */
     uint32_t                   hash;        /* CRC32 of the same */
     ngx_http_complex_value_t   limit;
-    ngx_int_t                  number;      /* a literal limit;
+    ngx_int_t                  number;      /* a literal limit, of "auto"
+                                               that of the start;
                                                or NGX_CONF_UNSET */
+    ngx_int_t                  min;         /* of "limit=auto" */
+    ngx_int_t                  max;         /* the same; 0: not "auto" */
     ngx_http_complex_value_t  *weight;      /* NULL: 1 */
     ngx_http_complex_value_t  *priority;    /* NULL: 0 */
+    ngx_http_complex_value_t  *fair;        /* NULL: in order of arrival */
+    ngx_int_t                  share;       /* of a key of "fair" */
     ngx_int_t                  queue;
     ngx_msec_t                 timeout;
     ngx_flag_t                *strict;      /* any limit of this literal name
@@ -157,7 +174,7 @@ void ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);
 ngx_int_t ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
-    ngx_http_dsem_limit_t *limit, ngx_int_t number);
+    ngx_http_dsem_limit_t *limit);
 ngx_int_t ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
     ngx_array_t *pairs);
 

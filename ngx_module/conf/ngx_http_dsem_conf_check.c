@@ -24,12 +24,19 @@
 #include "ngx_http_dsem_module.h"
 
 
+/* bytes of a limit in a message */
+#define NGX_HTTP_DSEM_CHECK_TEXT                                              \
+    (sizeof("limit=auto min= max=") + 2 * NGX_INT_T_LEN)
+
+
 /* a literal name, or two of them in their order, and where it was first */
 typedef struct ngx_http_dsem_seen_s  ngx_http_dsem_seen_t;
 
 struct ngx_http_dsem_seen_s {
     ngx_str_node_t             sn;
     ngx_int_t                  limit;      /* unset: no literal limit yet */
+    ngx_int_t                  min;        /* of "limit=auto" */
+    ngx_int_t                  max;        /* the same; 0: not "auto" */
     ngx_str_t                  encoded;    /* of a name */
     ngx_flag_t                *strict;     /* of a name: outlives the check */
     ngx_array_t               *later;      /* of a name: what is taken after
@@ -52,7 +59,9 @@ struct ngx_http_dsem_check_s {
 static ngx_int_t ngx_http_dsem_check_strict(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
 static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
-    ngx_http_dsem_seen_t *seen, ngx_int_t limit);
+    ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
+static u_char *ngx_http_dsem_check_text(u_char *p, ngx_int_t limit,
+    ngx_int_t min, ngx_int_t max);
 static ngx_int_t ngx_http_dsem_check_order(ngx_conf_t *cf,
     ngx_http_dsem_check_t *check, ngx_http_dsem_seen_t *first,
     ngx_http_dsem_seen_t *second);
@@ -133,6 +142,8 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
 
         pair->name = seen->encoded;
         pair->limit = seen->limit;
+        pair->min = seen->min;
+        pair->max = seen->max;
     }
 
     return NGX_OK;
@@ -143,7 +154,6 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
  * Checks a limit with a literal name against all literal names so far.
  *
  * limits   those of the level so far, without this one
- * number   the limit's number, NGX_CONF_UNSET if it has variables
  *
  * Returns NGX_OK, or NGX_ERROR when a message has been logged or there is
  * no memory.
@@ -151,7 +161,7 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
 
 ngx_int_t
 ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
-    ngx_http_dsem_limit_t *limit, ngx_int_t number)
+    ngx_http_dsem_limit_t *limit)
 {
     ngx_uint_t                  i;
     ngx_http_dsem_seen_t       *seen, *other;
@@ -170,7 +180,7 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
     seen->encoded = limit->encoded;
 
     if (ngx_http_dsem_check_strict(cf, seen, limit) != NGX_OK
-        || ngx_http_dsem_check_limit(cf, seen, number) != NGX_OK)
+        || ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -229,24 +239,52 @@ ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
 
 static ngx_int_t
 ngx_http_dsem_check_limit(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
-    ngx_int_t limit)
+    ngx_http_dsem_limit_t *limit)
 {
-    if (limit == NGX_CONF_UNSET || limit == seen->limit) {
+    u_char  before[NGX_HTTP_DSEM_CHECK_TEXT], now[NGX_HTTP_DSEM_CHECK_TEXT];
+
+    if (limit->number == NGX_CONF_UNSET
+        || (limit->number == seen->limit
+            && limit->min == seen->min
+            && limit->max == seen->max))
+    {
         return NGX_OK;
     }
 
     if (seen->limit == NGX_CONF_UNSET) {
-        seen->limit = limit;
+        seen->limit = limit->number;
+        seen->min = limit->min;
+        seen->max = limit->max;
         ngx_http_dsem_check_place(cf, seen);
         return NGX_OK;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "semaphore \"%V\" has \"limit=%i\" in %V:%ui, "
-                       "but \"limit=%i\"",
-                       ngx_http_dsem_conf_word(cf, &seen->sn.str), seen->limit,
-                       &seen->file, seen->line, limit);
+                       "semaphore \"%V\" has \"%s\" in %V:%ui, but \"%s\"",
+                       ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                       ngx_http_dsem_check_text(before, seen->limit,
+                                                seen->min, seen->max),
+                       &seen->file, seen->line,
+                       ngx_http_dsem_check_text(now, limit->number,
+                                                limit->min, limit->max));
     return NGX_ERROR;
+}
+
+
+/* a limit as it may be written; p has room for the longest */
+
+static u_char *
+ngx_http_dsem_check_text(u_char *p, ngx_int_t limit, ngx_int_t min,
+    ngx_int_t max)
+{
+    if (max) {
+        ngx_sprintf(p, "limit=auto min=%i max=%i%Z", min, max);
+
+    } else {
+        ngx_sprintf(p, "limit=%i%Z", limit);
+    }
+
+    return p;
 }
 
 
@@ -432,6 +470,8 @@ ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
     seen->sn.str.len = key->len;
     seen->sn.node.key = ngx_crc32_short(key->data, key->len);
     seen->limit = NGX_CONF_UNSET;
+    seen->min = 0;
+    seen->max = 0;
     seen->strict = NULL;
     seen->later = NULL;
     seen->visit = 0;

@@ -76,10 +76,11 @@ static ngx_int_t
 ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
     ngx_http_dsem_limits_settings_t *limits)
 {
-    u_char      *last;
-    u_char       digest[20], number[NGX_INT_T_LEN + 2];
-    ngx_uint_t   i;
-    ngx_sha1_t   sha1;
+    u_char                       *last;
+    u_char                        digest[20], number[3 * NGX_INT_T_LEN + 4];
+    ngx_uint_t                    i;
+    ngx_sha1_t                    sha1;
+    ngx_http_dsem_limits_pair_t  *pair;
 
     limits->id.len = NGX_HTTP_DSEM_DIGEST_LEN;
     limits->id.data = ngx_pnalloc(cf->pool, NGX_HTTP_DSEM_DIGEST_LEN);
@@ -92,10 +93,13 @@ ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
     /* an encoded name has no blank */
 
     for (i = 0; i < limits->npairs; i++) {
-        last = ngx_sprintf(number, " %i\n", limits->pairs[i].limit);
+        pair = &limits->pairs[i];
 
-        ngx_sha1_update(&sha1, limits->pairs[i].name.data,
-                        limits->pairs[i].name.len);
+        last = pair->max ? ngx_sprintf(number, " %i %i %i\n", pair->limit,
+                                       pair->min, pair->max)
+                         : ngx_sprintf(number, " %i\n", pair->limit);
+
+        ngx_sha1_update(&sha1, pair->name.data, pair->name.len);
         ngx_sha1_update(&sha1, number, last - number);
     }
 

@@ -17,16 +17,25 @@
 #include "ngx_http_dsem_module.h"
 
 
+static ngx_int_t ngx_http_dsem_limit_list(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *dlcf);
 static char *ngx_http_dsem_limit_longest(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, ngx_int_t queue, ngx_str_t *name);
 static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args);
+static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
+static ngx_int_t ngx_http_dsem_limit_bounds(ngx_conf_t *cf,
+    ngx_command_t *cmd, ngx_http_dsem_arg_t *args);
 static void ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_str_t *name,
+    ngx_http_dsem_arg_t *args);
+static void ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args);
+static void ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
@@ -41,17 +50,25 @@ enum {
     NGX_HTTP_DSEM_PARAM_TIMEOUT,
     NGX_HTTP_DSEM_PARAM_WEIGHT,
     NGX_HTTP_DSEM_PARAM_PRIORITY,
+    NGX_HTTP_DSEM_PARAM_FAIR,
+    NGX_HTTP_DSEM_PARAM_SHARE,
+    NGX_HTTP_DSEM_PARAM_MIN,
+    NGX_HTTP_DSEM_PARAM_MAX,
     NGX_HTTP_DSEM_NPARAMS
 };
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
-    ngx_http_dsem_number("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
+    ngx_http_dsem_number_or_auto("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 0),
     ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME),
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
+    ngx_http_dsem_text("fair"),
+    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 0),
+    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
+    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_null_param
 };
 
@@ -96,22 +113,20 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     ngx_http_dsem_limit_warn(cf, cmd, args);
 
-    if (dlcf->limits == NGX_CONF_UNSET_PTR) {
-        dlcf->limits = ngx_array_create(cf->pool, 1,
-                                       sizeof(ngx_http_dsem_limit_t));
-        if (dlcf->limits == NULL) {
-            return NGX_CONF_ERROR;
-        }
+    if (ngx_http_dsem_limit_list(cf, dlcf) != NGX_OK) {
+        return NGX_CONF_ERROR;
     }
 
     if (ngx_http_dsem_limit_make(cf, &made, &value[1], args) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
+    if (made.name.lengths && made.max) {
+        return "with \"limit=auto\" must have a name without variables";
+    }
+
     if (made.name.lengths == NULL
-        && ngx_http_dsem_check_literal(cf, dlcf->limits, &made,
-                                       args[NGX_HTTP_DSEM_PARAM_LIMIT].number)
-           != NGX_OK)
+        && ngx_http_dsem_check_literal(cf, dlcf->limits, &made) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -127,6 +142,20 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     dmcf->enabled = 1;
 
     return ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1]);
+}
+
+
+/* that of the level; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_limit_list(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
+{
+    if (dlcf->limits == NGX_CONF_UNSET_PTR) {
+        dlcf->limits = ngx_array_create(cf->pool, 1,
+                                       sizeof(ngx_http_dsem_limit_t));
+    }
+
+    return dlcf->limits ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -187,6 +216,7 @@ static ngx_int_t
 ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args)
 {
+    ngx_uint_t            i;
     ngx_http_dsem_arg_t  *limit, *weight;
 
     if (ngx_http_dsem_conf_params(cf, cmd, ngx_http_dsem_params, args)
@@ -205,6 +235,20 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
+    if (ngx_http_dsem_limit_is_auto(limit)) {
+        return ngx_http_dsem_limit_bounds(cf, cmd, args);
+    }
+
+    for (i = NGX_HTTP_DSEM_PARAM_MIN; i <= NGX_HTTP_DSEM_PARAM_MAX; i++) {
+        if (args[i].text.data) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" parameter in \"%V\" directive needs "
+                               "\"limit=auto\"",
+                               &ngx_http_dsem_params[i].name, &cmd->name);
+            return NGX_ERROR;
+        }
+    }
+
     /* unset is below any limit; a limit of zero means that nothing passes */
 
     if (limit->number > 0 && weight->number > limit->number) {
@@ -212,6 +256,69 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
                            "\"weight=%i\" is greater than \"limit=%i\" "
                            "in \"%V\" directive, no request could pass",
                            weight->number, limit->number, &cmd->name);
+        return NGX_ERROR;
+    }
+
+    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
+        && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"share\" parameter in \"%V\" directive needs "
+                           "\"fair\"", &cmd->name);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit)
+{
+    return limit->number == NGX_CONF_UNSET
+           && limit->text.len == 4
+           && ngx_strncmp(limit->text.data, "auto", 4) == 0;
+}
+
+
+/* of "limit=auto"; those that are not given get their defaults */
+
+static ngx_int_t
+ngx_http_dsem_limit_bounds(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_arg_t *args)
+{
+    ngx_http_dsem_arg_t  *min, *max, *weight;
+
+    min = &args[NGX_HTTP_DSEM_PARAM_MIN];
+    max = &args[NGX_HTTP_DSEM_PARAM_MAX];
+    weight = &args[NGX_HTTP_DSEM_PARAM_WEIGHT];
+
+    if (min->text.data == NULL) {
+        min->number = NGX_HTTP_DSEM_AUTO_MIN;
+    }
+
+    if (max->text.data == NULL) {
+        max->number = NGX_HTTP_DSEM_AUTO_MAX;
+    }
+
+    if (min->number > max->number) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"min=%i\" is greater than %s\"max=%i\" "
+                           "in \"%V\" directive", min->number,
+                           max->text.data ? "" : "the default ", max->number,
+                           &cmd->name);
+        return NGX_ERROR;
+    }
+
+    /* the limit found may be the lowest one */
+
+    if (weight->number > min->number) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weight=%i\" is greater than %s\"min=%i\" "
+                           "in \"%V\" directive, at that limit no request "
+                           "could pass", weight->number,
+                           min->text.data ? "" : "the default ", min->number,
+                           &cmd->name);
         return NGX_ERROR;
     }
 
@@ -228,7 +335,8 @@ ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t  i;
 
     static ngx_uint_t  waits[] = {
-        NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY
+        NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY,
+        NGX_HTTP_DSEM_PARAM_FAIR
     };
 
     if (args[NGX_HTTP_DSEM_PARAM_QUEUE].number > 0) {
@@ -282,20 +390,33 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     if (ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
                                     &limit->weight)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_limit_compile_optional(cf,
+        != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
                                     &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
                                     &limit->priority)
-        != NGX_OK)
+           != NGX_OK
+        || ngx_http_dsem_limit_compile_optional(cf,
+                                    &args[NGX_HTTP_DSEM_PARAM_FAIR].text,
+                                    &limit->fair)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_limit_numbers(limit, args);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args)
+{
     limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
+    limit->share = 1;
+    ngx_http_dsem_limit_start(limit, args);
+
     limit->queue = 0;
     limit->timeout = 5000;
 
@@ -307,7 +428,33 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
         limit->timeout = args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number;
     }
 
-    return NGX_OK;
+    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data) {
+        limit->share = args[NGX_HTTP_DSEM_PARAM_SHARE].number;
+    }
+}
+
+
+/* "limit=auto": where it begins; without room between its bounds it is plain */
+
+static void
+ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args)
+{
+    ngx_int_t  min, max;
+
+    if (!ngx_http_dsem_limit_is_auto(&args[NGX_HTTP_DSEM_PARAM_LIMIT])) {
+        return;
+    }
+
+    min = args[NGX_HTTP_DSEM_PARAM_MIN].number;
+    max = args[NGX_HTTP_DSEM_PARAM_MAX].number;
+
+    limit->number = ngx_max(min, ngx_min(max, NGX_HTTP_DSEM_AUTO_START));
+
+    if (min < max) {
+        limit->min = min;
+        limit->max = max;
+    }
 }
 
 

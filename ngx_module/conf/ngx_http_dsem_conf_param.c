@@ -250,7 +250,7 @@ ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
  *
  * param   its bounds; without a name it is the directive's own value
  * arg     text is given; number is the result, in milliseconds for a time,
- *         NGX_CONF_UNSET for a text with variables
+ *         NGX_CONF_UNSET for a text with variables, and for "auto"
  *
  * Returns NGX_OK, or NGX_ERROR when a message has been logged.
  */
@@ -277,6 +277,10 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     rc = param->parse(text, &arg->number);
+
+    if (rc == NGX_DONE) {
+        return NGX_OK;
+    }
 
     if (rc == NGX_ERROR) {
         ngx_http_dsem_conf_invalid(cf, cmd, param, text, param->kind);
@@ -360,6 +364,30 @@ ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number)
     *number = (digits == text->data) ? n : -n;
 
     return NGX_OK;
+}
+
+
+/* any text is valid; it has no number */
+
+ngx_int_t
+ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number)
+{
+    *number = 0;
+
+    return NGX_OK;
+}
+
+
+/* the same; NGX_DONE: the text is "auto", and has no number */
+
+ngx_int_t
+ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number)
+{
+    if (text->len == 4 && ngx_strncmp(text->data, "auto", 4) == 0) {
+        return NGX_DONE;
+    }
+
+    return ngx_http_dsem_parse_number(text, number);
 }
 
 

@@ -34,7 +34,8 @@ typedef struct {
 /* a given value */
 typedef struct {
     ngx_str_t     text;         /* data is NULL: not given */
-    ngx_int_t     number;       /* NGX_CONF_UNSET: not given, or variables */
+    ngx_int_t     number;       /* NGX_CONF_UNSET: not given, "auto", or
+                                   variables */
 } ngx_http_dsem_arg_t;
 
 
@@ -49,6 +50,10 @@ typedef struct {
     { ngx_string(name), ngx_http_dsem_parse_number, low, high, variables,     \
       "a number", "" }
 
+#define ngx_http_dsem_number_or_auto(name, low, high, variables)              \
+    { ngx_string(name), ngx_http_dsem_parse_auto, low, high, variables,       \
+      "a number or \"auto\"", "" }
+
 #define ngx_http_dsem_time(name, low, high)                                   \
     { ngx_string(name), ngx_http_dsem_parse_time, low, high, 0,               \
       "a time", "ms" }
@@ -60,6 +65,9 @@ typedef struct {
 #define ngx_http_dsem_size(name, low, high)                                   \
     { ngx_string(name), ngx_http_dsem_parse_size, low, high, 0,               \
       "a size", " bytes" }
+
+#define ngx_http_dsem_text(name)                                              \
+    { ngx_string(name), ngx_http_dsem_parse_text, 0, 0, 1, "a text", "" }
 
 #define ngx_http_dsem_null_param                                              \
     { ngx_null_string, NULL, 0, 0, 0, NULL, NULL }
@@ -78,6 +86,8 @@ ngx_int_t ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);
 
 ngx_int_t ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number);
+ngx_int_t ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number);
+ngx_int_t ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number);
 

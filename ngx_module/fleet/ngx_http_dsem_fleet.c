@@ -248,6 +248,44 @@ ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
 }
 
 
+/* the limit of a semaphore is found; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_found_t *found)
+{
+    semaphore->found = ngx_palloc(fleet->pool, sizeof(ngx_http_dsem_found_t));
+
+    if (semaphore->found == NULL) {
+        return NGX_ERROR;
+    }
+
+    *semaphore->found = *found;
+
+    return ngx_array_init(&semaphore->found->moves, fleet->pool, 8,
+                          sizeof(ngx_http_dsem_move_t));
+}
+
+
+/* it was moved; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_fleet_move(ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_move_t *move)
+{
+    ngx_http_dsem_move_t  *m;
+
+    m = ngx_array_push(&semaphore->found->moves);
+    if (m == NULL) {
+        return NGX_ERROR;
+    }
+
+    *m = *move;
+
+    return NGX_OK;
+}
+
+
 /*
  * All replies have been read: what is neither in Redis nor in the counters of
  * this node is left out, and what is in a shard that could not be asked.

@@ -32,6 +32,26 @@ typedef struct {
 } ngx_http_dsem_disagreement_t;
 
 
+/* one change of a limit that is found */
+typedef struct {
+    ngx_int_t         age;          /* ms */
+    ngx_int_t         limit;
+    ngx_int_t         reason;
+} ngx_http_dsem_move_t;
+
+
+/* "limit=auto" */
+typedef struct {
+    ngx_int_t         min;
+    ngx_int_t         max;
+    ngx_int_t         limit;        /* found; another one may be in force */
+    ngx_int_t         reason;       /* as in lua/include/auto_rule.lua */
+    ngx_int_t         floor;        /* us, latency without queueing; or 0 */
+    ngx_int_t         latency;      /* us; 0: unknown */
+    ngx_array_t       moves;        /* ngx_http_dsem_move_t, oldest first */
+} ngx_http_dsem_found_t;
+
+
 typedef struct {
     ngx_str_t         name;         /* encoded */
     ngx_uint_t        shard;
@@ -42,6 +62,7 @@ typedef struct {
     ngx_int_t         waiting;
     ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
     ngx_array_t       disagreements;
+    ngx_http_dsem_found_t  *found;  /* NULL: not "auto", or unknown */
     uint64_t          read;         /* monotonic ms, when it was complete */
     unsigned          order:1;      /* there is an order */
     unsigned          paused:1;
@@ -86,6 +107,11 @@ ngx_int_t ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
 ngx_int_t ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
     ngx_str_t *node);
+ngx_int_t ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_found_t *found);
+ngx_int_t ngx_http_dsem_fleet_move(
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_move_t *move);
 ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name);

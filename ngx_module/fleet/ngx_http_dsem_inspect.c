@@ -15,6 +15,10 @@
 #include "ngx_http_dsem_text.h"
 
 
+/* changes of a limit that is found; Redis keeps fewer */
+#define NGX_HTTP_DSEM_INSPECT_MAX_MOVES  256
+
+
 static ngx_int_t ngx_http_dsem_inspect_shard(ngx_http_dsem_fleet_t *fleet,
     ngx_str_t *line, ngx_uint_t count);
 static ngx_int_t ngx_http_dsem_inspect_semaphore(
@@ -22,6 +26,10 @@ static ngx_int_t ngx_http_dsem_inspect_semaphore(
 static ngx_int_t ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_inspect_history(
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_limit(ngx_str_t *line,
     ngx_int_t *limit);
@@ -72,6 +80,12 @@ ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
 
         } else if (semaphore && ngx_http_dsem_text_is(&word, "asks")) {
             rc = ngx_http_dsem_inspect_asks(fleet, semaphore, &line);
+
+        } else if (semaphore && ngx_http_dsem_text_is(&word, "auto")) {
+            rc = ngx_http_dsem_inspect_auto(fleet, semaphore, &line);
+
+        } else if (semaphore && ngx_http_dsem_text_is(&word, "history")) {
+            rc = ngx_http_dsem_inspect_history(semaphore, &line);
 
         } else {
             return NGX_DECLINED;
@@ -206,6 +220,69 @@ ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
     }
 
     return ngx_http_dsem_fleet_disagree(fleet, semaphore, limit, &node);
+}
+
+
+/* "<min> <max> <limit found> <reason> <floor> <latency>" */
+
+static ngx_int_t
+ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
+{
+    ngx_int_t              values[6];
+    ngx_http_dsem_found_t  found;
+
+    if (semaphore->found
+        || ngx_http_dsem_inspect_numbers(line, values, 6) != NGX_OK
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    ngx_memzero(&found, sizeof(ngx_http_dsem_found_t));
+
+    found.min = values[0];
+    found.max = values[1];
+    found.limit = values[2];
+    found.reason = values[3];
+    found.floor = values[4];
+    found.latency = values[5];
+
+    return ngx_http_dsem_fleet_find_limit(fleet, semaphore, &found);
+}
+
+
+/* "<age> <limit> <reason> ...", the oldest change first */
+
+static ngx_int_t
+ngx_http_dsem_inspect_history(ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_str_t *line)
+{
+    ngx_int_t             values[3];
+    ngx_http_dsem_move_t  move;
+
+    if (semaphore->found == NULL) {
+        return NGX_DECLINED;
+    }
+
+    while (line->len) {
+
+        if (semaphore->found->moves.nelts == NGX_HTTP_DSEM_INSPECT_MAX_MOVES
+            || ngx_http_dsem_inspect_numbers(line, values, 3) != NGX_OK)
+        {
+            return NGX_DECLINED;
+        }
+
+        move.age = values[0];
+        move.limit = values[1];
+        move.reason = values[2];
+
+        if (ngx_http_dsem_fleet_move(semaphore, &move) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 

@@ -428,7 +428,7 @@ ngx_http_dsem_run_command(ngx_http_dsem_run_t *run,
 {
     size_t                             len;
     u_char                            *p, *buf;
-    ngx_str_t                          keys[2 + NGX_HTTP_DSEM_RUN_BATCH];
+    ngx_str_t                          keys[2 + 2 * NGX_HTTP_DSEM_RUN_BATCH];
     ngx_uint_t                         i;
     ngx_http_dsem_keys_t              *names;
     ngx_http_dsem_resp_t              *command;
@@ -445,7 +445,7 @@ ngx_http_dsem_run_command(ngx_http_dsem_run_t *run,
     len = 1;
 
     for (i = 0; i < n; i++) {
-        len += ngx_http_dsem_key_len(names, &semaphore[i].name);
+        len += 2 * ngx_http_dsem_key_len(names, &semaphore[i].name);
     }
 
     buf = ngx_alloc(len, ngx_cycle->log);
@@ -457,12 +457,14 @@ ngx_http_dsem_run_command(ngx_http_dsem_run_t *run,
 
     for (i = 0; i < n; i++) {
         p = ngx_http_dsem_key_semaphore(names, &semaphore[i].name,
-                                        &keys[2 + i], p);
+                                        &keys[2 + 2 * i], p);
+        p = ngx_http_dsem_key_auto(names, &semaphore[i].name,
+                                   &keys[3 + 2 * i], p);
     }
 
     command = ngx_http_dsem_redis_begin(session->redis,
                                         NGX_HTTP_DSEM_SCRIPT_INSPECT, keys,
-                                        2 + n, 2 + n);
+                                        2 + 2 * n, 2 + n);
 
     ngx_free(buf);
 

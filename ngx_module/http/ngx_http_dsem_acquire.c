@@ -107,6 +107,7 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)
 {
     ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
     ctx->invalid = 1;
     ctx->position = 0;
     ctx->limit = -1;
@@ -212,7 +213,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         return;
 
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
-        ngx_http_dsem_ctx_release(claim);
+        ngx_http_dsem_ctx_release(ctx, claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {
             ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
@@ -241,6 +242,7 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     }
 
     ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
     ctx->position = answer->position;
     ctx->limit = answer->limit;
     ctx->in_use = answer->in_use;

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_metrics.h"
@@ -89,6 +90,10 @@ static void ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
 static void ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -171,6 +176,16 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       "Limit of the configuration, without orders.",
       ngx_http_dsem_metric_fleet,
       ngx_http_dsem_fleet(configured) },
+
+    { "dsem_auto_limit", "gauge",
+      "Limit that was found, with limit=auto.",
+      ngx_http_dsem_metric_found,
+      ngx_http_dsem_fleet(found) },
+
+    { "dsem_auto_reason", "gauge",
+      "Why the limit that was found is what it is: 1 for the reason.",
+      ngx_http_dsem_metric_reason,
+      ngx_http_dsem_fleet(found) },
 
     { "dsem_paused", "gauge",
       "Whether an order pauses the semaphore.",
@@ -587,6 +602,38 @@ ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
 
     if (*n >= 0) {
         ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_found_t  *found;
+
+    found = row->fleet->found;
+
+    if (found && found->limit >= 0) {
+        ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
+                                     found->limit);
+    }
+}
+
+
+static void
+ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_int_t               i;
+    ngx_http_dsem_found_t  *found;
+
+    found = row->fleet->found;
+
+    for (i = 0; found && i < NGX_HTTP_DSEM_API_REASONS; i++) {
+        ngx_http_dsem_metrics_sample(metrics, metric, row, "reason",
+                                     ngx_http_dsem_api_auto_reason(i),
+                                     i == found->reason);
     }
 }
 

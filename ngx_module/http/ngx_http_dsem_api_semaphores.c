@@ -14,12 +14,14 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_api_semaphores.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_top.h"
 
 
 /* of a semaphore, of the fleet; the rest is cut */
@@ -44,7 +46,9 @@ static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
 static void ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
-    const char *key, ngx_http_dsem_figures_t *local);
+    const char *key, ngx_http_dsem_figures_t *local, ngx_array_t *keys);
+static void ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text,
+    ngx_array_t *keys);
 static void ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text,
     const char *key, ngx_http_dsem_histogram_t *histogram);
 static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
@@ -123,7 +127,7 @@ ngx_http_dsem_api_all(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text)
 
     ngx_http_dsem_json_close(text, "]");
 
-    ngx_http_dsem_api_local(text, "other", &figures.other);
+    ngx_http_dsem_api_local(text, "other", &figures.other, NULL);
     ngx_http_dsem_api_bounds(text);
 
     ngx_http_dsem_json_close(text, "}");
@@ -274,12 +278,13 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
 }
 
 
-/* key: of the only one, with its sessions; NULL: one of several */
+/* key: of the only one, with its sessions and keys; NULL: one of several */
 
 static ngx_int_t
 ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
     const char *key, ngx_http_dsem_api_row_t *row)
 {
+    ngx_array_t                        keys;
     ngx_http_dsem_survey_semaphore_t  *fleet, unknown;
 
     fleet = row->fleet;
@@ -307,10 +312,18 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_api_row_disagreeing(text, fleet);
 
     if (key) {
+        if (ngx_http_dsem_tops_read(r->pool, &row->name,
+                                    ngx_crc32_short(row->name.data,
+                                                    row->name.len), &keys)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
         ngx_http_dsem_api_row_sessions(text, fleet);
     }
 
-    ngx_http_dsem_api_local(text, "local", row->local);
+    ngx_http_dsem_api_local(text, "local", row->local, key ? &keys : NULL);
     ngx_http_dsem_json_close(text, "}");
 
     return NGX_OK;
@@ -335,6 +348,8 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
     } else {
         ngx_http_dsem_json_literal(text, "order", "null");
     }
+
+    ngx_http_dsem_api_auto(text, fleet->found);
 
     idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_idle(fleet);
 
@@ -430,11 +445,11 @@ ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
 }
 
 
-/* of this node */
+/* of this node; keys is NULL where they are not shown */
 
 static void
 ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
-    ngx_http_dsem_figures_t *local)
+    ngx_http_dsem_figures_t *local, ngx_array_t *keys)
 {
     ngx_uint_t  i;
 
@@ -456,7 +471,36 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_histogram(text, "hold", &local->hold);
     ngx_http_dsem_api_history(text, local);
 
+    if (keys) {
+        ngx_http_dsem_api_keys(text, keys);
+    }
+
     ngx_http_dsem_json_close(text, "}");
+}
+
+
+/* the busiest keys of "fair" */
+
+static void
+ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text, ngx_array_t *keys)
+{
+    ngx_uint_t                i;
+    ngx_http_dsem_top_key_t  *key;
+
+    ngx_http_dsem_json_open(text, "keys", "[");
+
+    key = keys->elts;
+
+    for (i = 0; i < keys->nelts; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "key", &key[i].key);
+        ngx_http_dsem_json_number(text, "in_use", ngx_max(key[i].in_use, 0));
+        ngx_http_dsem_json_number(text, "waiting",
+                                  ngx_max(key[i].waiting, 0));
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
 }
 
 

@@ -31,6 +31,8 @@ static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
+static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
     ngx_str_t *name, ngx_http_complex_value_t *cv,
     ngx_http_dsem_range_t *range, ngx_int_t *number);
@@ -53,9 +55,9 @@ static ngx_http_dsem_range_t  ngx_http_dsem_claim_priority =
 /*
  * Evaluates the limits in the order written, into claims, which has room for
  * all.  A limit whose name or number is empty is left out; a name met twice
- * is claimed once, with the larger weight.  NGX_DECLINED: a value is not a
- * number within its bounds; its claim follows the last one.  NGX_ERROR: no
- * memory.
+ * is claimed once, with the larger weight and the first key.  NGX_DECLINED: a
+ * value is not a number within its bounds; its claim follows the last one.
+ * NGX_ERROR: no memory.
  */
 
 ngx_int_t
@@ -119,6 +121,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
 
     if (limit->number != NGX_CONF_UNSET) {
         ask->limit = limit->number;
+        ask->found = (limit->max != 0);
 
     } else {
         rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
@@ -147,7 +150,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
         }
     }
 
-    return NGX_OK;
+    return limit->fair ? ngx_http_dsem_claim_fair(r, limit, ask) : NGX_OK;
 }
 
 
@@ -180,6 +183,25 @@ ngx_http_dsem_claim_name(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
     ask->hash = ngx_crc32_short(ask->name.data, ask->name.len);
 
     return NGX_OK;
+}
+
+
+/* the encoded key, which may be empty */
+
+static ngx_int_t
+ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_str_t  key;
+
+    ask->fair = 1;
+    ask->share = limit->share;
+
+    if (ngx_http_complex_value(r, limit->fair, &key) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_key_encode(r->pool, &key, &ask->key);
 }
 
 

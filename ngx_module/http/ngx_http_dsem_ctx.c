@@ -18,6 +18,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_result.h"
+#include "ngx_http_dsem_sample.h"
 
 
 #if (NGX_DEBUG_PALLOC)
@@ -232,7 +233,8 @@ ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx)
 /* its permits, or its place in the queue; idempotent */
 
 void
-ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim)
+ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -242,6 +244,10 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim)
 
         if (!claim->counted) {
             ngx_http_dsem_result_left(claim);
+        }
+
+        if (claim->ask.found) {
+            ngx_http_dsem_sample(ctx->request, claim);
         }
 
         claim->ticket = NULL;
@@ -266,7 +272,7 @@ ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
     }
 
     for (i = ctx->nclaims; i > 0; i--) {
-        ngx_http_dsem_ctx_release(&ctx->claims[i - 1]);
+        ngx_http_dsem_ctx_release(ctx, &ctx->claims[i - 1]);
     }
 
     ctx->released = 1;

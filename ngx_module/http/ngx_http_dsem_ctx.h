@@ -55,6 +55,7 @@ struct ngx_http_dsem_ctx_s {
 
     ngx_http_dsem_status_e      status;
     ngx_str_t                   name;       /* of the deciding semaphore */
+    ngx_str_t                   key;        /* of "fair", encoded; or empty */
     ngx_msec_t                  wait_time;
     ngx_int_t                   position;   /* 0: never queued */
     ngx_int_t                   limit;      /* -1: unknown */
@@ -87,7 +88,8 @@ ngx_http_dsem_claim_t *ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx,
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
 void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);
-void ngx_http_dsem_ctx_release(ngx_http_dsem_claim_t *claim);
+void ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
 void ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx);
 
 

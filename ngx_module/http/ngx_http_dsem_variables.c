@@ -18,7 +18,7 @@
 
 static ngx_int_t ngx_http_dsem_status_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_int_t ngx_http_dsem_name_variable(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_string_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
@@ -35,8 +35,11 @@ static ngx_http_variable_t  ngx_http_dsem_vars[] = {
     { ngx_string("dsem_status"), NULL, ngx_http_dsem_status_variable, 0,
       NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
-    { ngx_string("dsem_name"), NULL, ngx_http_dsem_name_variable, 0,
-      NGX_HTTP_VAR_NOCACHEABLE, 0 },
+    { ngx_string("dsem_name"), NULL, ngx_http_dsem_string_variable,
+      offsetof(ngx_http_dsem_ctx_t, name), NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("dsem_key"), NULL, ngx_http_dsem_string_variable,
+      offsetof(ngx_http_dsem_ctx_t, key), NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
     { ngx_string("dsem_wait_time"), NULL, ngx_http_dsem_wait_time_variable,
       0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
@@ -145,10 +148,13 @@ ngx_http_dsem_status_variable(ngx_http_request_t *r,
 }
 
 
+/* data is the offset of the string; an empty one is not found */
+
 static ngx_int_t
-ngx_http_dsem_name_variable(ngx_http_request_t *r,
+ngx_http_dsem_string_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
+    ngx_str_t            *string;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -158,7 +164,14 @@ ngx_http_dsem_name_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    ngx_http_dsem_variables_set(v, ctx->name.data, ctx->name.len);
+    string = (ngx_str_t *) ((u_char *) ctx + data);
+
+    if (string->len == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    ngx_http_dsem_variables_set(v, string->data, string->len);
 
     return NGX_OK;
 }

@@ -5,7 +5,8 @@
  * Owns one entry per session of a worker process, so that another worker can
  * say bye for one that died, the last known state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
- * logged for all.  The rest of the memory is that of the counters.
+ * logged for all.  The rest of the memory is that of the top keys and of the
+ * counters.
  *
  * An entry belongs to a process, not to a pid: a pid that is used again has
  * another start time.  The entry of a draining predecessor is that of a
@@ -30,6 +31,7 @@
 #include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_top.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -74,6 +76,7 @@ typedef struct {
     uint64_t                     changed;        /* ms, by the API; 0: never */
 
     void                        *counters;
+    void                        *tops;
 
     ngx_uint_t                   nentries;
     ngx_http_dsem_zone_entry_t   entries[1];
@@ -130,6 +133,12 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     zone->nentries = n;
 
+    zone->tops = ngx_slab_calloc(shpool,
+                             ngx_http_dsem_tops_size(shm_zone->shm.size));
+    if (zone->tops == NULL) {
+        return NGX_ERROR;
+    }
+
     zone->counters = ngx_http_dsem_counters_create(shpool);
     if (zone->counters == NULL) {
         ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
@@ -159,6 +168,23 @@ ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone)
     zone = shm_zone->data;
 
     return zone->counters;
+}
+
+
+/* the memory of the top keys; NULL: there is no zone */
+
+void *
+ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return NULL;
+    }
+
+    zone = shm_zone->data;
+
+    return zone->tops;
 }
 
 

@@ -24,6 +24,7 @@ typedef struct {
 
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 void *ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone);
+void *ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_http_dsem_zone_own_t *own, ngx_str_t *session);

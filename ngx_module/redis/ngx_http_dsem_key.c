@@ -11,7 +11,8 @@
  *
  * Called by: claim, conf_limit and api (the name of a semaphore), conf (bytes
  * that need no encoding), shards and limits (the shard of a name), redis,
- * account and subscription (keys and channels).
+ * account, fair and subscription (keys and channels).  The keys of "fair" are
+ * encoded as names are.
  */
 
 
@@ -143,7 +144,7 @@ ngx_http_dsem_keys_free(ngx_http_dsem_keys_t *keys)
 }
 
 
-/* bytes of the key of a semaphore, of its queue, or of a channel */
+/* bytes of the key of a semaphore, of its queue or tags, or of a channel */
 
 size_t
 ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
@@ -169,6 +170,26 @@ ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
     ngx_str_t *key, u_char *p)
 {
     return ngx_http_dsem_key_write(key, p, &keys->shard, ":q:", name);
+}
+
+
+/* the tags of its fair queue; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_fair(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p)
+{
+    return ngx_http_dsem_key_write(key, p, &keys->shard, ":f:", name);
+}
+
+
+/* what "limit=auto" has seen; written to p, returns the end */
+
+u_char *
+ngx_http_dsem_key_auto(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p)
+{
+    return ngx_http_dsem_key_write(key, p, &keys->shard, ":a:", name);
 }
 
 

@@ -47,6 +47,10 @@ u_char *ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys,
     ngx_str_t *name, ngx_str_t *key, u_char *p);
 u_char *ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
     ngx_str_t *key, u_char *p);
+u_char *ngx_http_dsem_key_fair(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p);
+u_char *ngx_http_dsem_key_auto(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
+    ngx_str_t *key, u_char *p);
 u_char *ngx_http_dsem_key_channel(ngx_http_dsem_keys_t *keys,
     ngx_str_t *session, ngx_str_t *channel, u_char *p);
 

@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 
 
@@ -22,10 +23,15 @@
 /* a type, a number and CRLF */
 #define NGX_HTTP_DSEM_RESP_LENGTH_LEN  (1 + NGX_INT64_LEN + 2)
 
+#define NGX_HTTP_DSEM_RESP_NUMBERS_LEN                                        \
+    (NGX_HTTP_DSEM_RESP_NUMBERS * (NGX_INT64_LEN + 1))
+
 
 static ngx_int_t ngx_http_dsem_resp_reserve(ngx_http_dsem_resp_t *resp,
     size_t len);
 static u_char *ngx_http_dsem_resp_length(u_char *p, u_char type, size_t len);
+static u_char *ngx_http_dsem_resp_list(u_char *last, int64_t *values,
+    ngx_uint_t n);
 static u_char *ngx_http_dsem_resp_signed(u_char *last, int64_t value);
 static u_char *ngx_http_dsem_resp_digits(u_char *last, uint64_t value);
 
@@ -104,9 +110,42 @@ void
 ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
     ngx_uint_t n)
 {
-    u_char  *p, *last, text[NGX_HTTP_DSEM_RESP_NUMBERS * (NGX_INT64_LEN + 1)];
+    u_char  *p, *last, text[NGX_HTTP_DSEM_RESP_NUMBERS_LEN];
 
     last = text + sizeof(text);
+    p = ngx_http_dsem_resp_list(last, values, n);
+
+    ngx_http_dsem_resp_bytes(resp, p, last - p);
+}
+
+
+/* the same, and behind them an encoded name */
+
+void
+ngx_http_dsem_resp_numbers_name(ngx_http_dsem_resp_t *resp, int64_t *values,
+    ngx_uint_t n, ngx_str_t *name)
+{
+    u_char  *p, *last, text[NGX_HTTP_DSEM_RESP_NUMBERS_LEN + 1
+                            + NGX_HTTP_DSEM_MAX_NAME];
+
+    last = text + NGX_HTTP_DSEM_RESP_NUMBERS_LEN;
+    p = ngx_http_dsem_resp_list(last, values, n);
+
+    *last++ = ' ';
+    last = ngx_cpymem(last, name->data,
+                      ngx_min(name->len, NGX_HTTP_DSEM_MAX_NAME));
+
+    ngx_http_dsem_resp_bytes(resp, p, last - p);
+}
+
+
+/* numbers that end at last; returns the begin */
+
+static u_char *
+ngx_http_dsem_resp_list(u_char *last, int64_t *values, ngx_uint_t n)
+{
+    u_char  *p;
+
     p = last;
 
     while (n--) {
@@ -117,7 +156,7 @@ ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
         }
     }
 
-    ngx_http_dsem_resp_bytes(resp, p, last - p);
+    return p;
 }
 
 

@@ -77,6 +77,8 @@ void ngx_http_dsem_resp_string(ngx_http_dsem_resp_t *resp, ngx_str_t *value);
 void ngx_http_dsem_resp_number(ngx_http_dsem_resp_t *resp, int64_t value);
 void ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
     ngx_uint_t n);
+void ngx_http_dsem_resp_numbers_name(ngx_http_dsem_resp_t *resp,
+    int64_t *values, ngx_uint_t n, ngx_str_t *name);
 void ngx_http_dsem_resp_client_name(ngx_http_dsem_resp_t *resp,
     ngx_http_dsem_identity_t *identity, const char *suffix);
 ngx_int_t ngx_http_dsem_resp_end(ngx_http_dsem_resp_t *resp);

@@ -296,6 +296,10 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
         return account->limit;
     }
 
+    if (literal->max) {
+        return literal->in_force;
+    }
+
     return ngx_min(account->limit, literal->in_force);
 }
 
@@ -387,6 +391,10 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
 
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_counters_close(&account->counted);
+
+    if (account->fair) {
+        ngx_http_dsem_fair_free(account->fair);
+    }
 
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
     ngx_queue_remove(&account->queue);

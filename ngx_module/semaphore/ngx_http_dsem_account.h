@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_fair.h"
 #include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_session.h"
 
@@ -52,6 +53,8 @@ typedef struct {
     ngx_uint_t                 nasks;
     ngx_queue_t                cancels;
     ngx_uint_t                 ncancels;
+
+    ngx_http_dsem_fair_t      *fair;       /* NULL: no request had a key */
 
     ngx_int_t                  limit;      /* as last configured */
     ngx_int_t                  sent_limit; /* with the last ask */

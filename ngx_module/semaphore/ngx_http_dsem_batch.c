@@ -127,6 +127,7 @@ ngx_http_dsem_batch_quiet(ngx_http_dsem_account_t *account)
 
     return literal == NULL
            || literal->told
+           || literal->max
            || ngx_http_dsem_account_limit(account) == account->limit;
 }
 

@@ -25,7 +25,7 @@
 /* tickets in one call: Redis is not kept busy for long */
 #define NGX_HTTP_DSEM_DECLARE_MAX_BATCH    128
 
-/* arguments of every declare, and for each ticket */
+/* arguments of every declare, and for each ticket; one more where it is fair */
 #define NGX_HTTP_DSEM_DECLARE_ARGS         4
 #define NGX_HTTP_DSEM_DECLARE_TICKET_ARGS  4
 
@@ -43,6 +43,8 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_declare_send(
     ngx_http_dsem_declare_t *declare, ngx_queue_t **q);
+static void ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_int_t ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
@@ -113,8 +115,8 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
 static ngx_int_t
 ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 {
-    ngx_str_t                 keys[2];
-    ngx_uint_t                i;
+    ngx_str_t                 keys[3];
+    ngx_uint_t                i, nkeys, nargs;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_ticket_t   *ticket;
@@ -125,10 +127,17 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
     keys[0] = account->key;
     keys[1] = account->queue_key;
+    nkeys = 2;
+    nargs = NGX_HTTP_DSEM_DECLARE_TICKET_ARGS;
+
+    if (account->fair) {
+        keys[nkeys++] = account->fair->key;
+        nargs++;
+    }
 
     command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_DECLARE,
-                      keys, 2, NGX_HTTP_DSEM_DECLARE_ARGS
-                      + declare->n * NGX_HTTP_DSEM_DECLARE_TICKET_ARGS);
+                      keys, nkeys, NGX_HTTP_DSEM_DECLARE_ARGS
+                      + declare->n * nargs);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -148,10 +157,32 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
         ngx_http_dsem_resp_number(command, ticket->weight);
         ngx_http_dsem_resp_number(command, ticket->place);
         ngx_http_dsem_resp_number(command, ticket->epoch);
+
+        if (account->fair) {
+            ngx_http_dsem_declare_fair(ticket, command);
+        }
     }
 
     return ngx_http_dsem_redis_call(redis, ngx_http_dsem_declare_handler,
                                     declare);
+}
+
+
+/* cost and key, by which Redis computes later places again */
+
+static void
+ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_resp_t *command)
+{
+    ngx_str_t  key;
+
+    if (ticket->fair.key == NULL) {
+        ngx_http_dsem_resp_bytes(command, "-", 1);
+        return;
+    }
+
+    ngx_http_dsem_fair_name(&ticket->fair, &key);
+    ngx_http_dsem_resp_numbers_name(command, &ticket->fair.cost, 1, &key);
 }
 
 

@@ -16,6 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_auto.h"
 #include "ngx_http_dsem_batch.h"
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_dispatch.h"
@@ -109,6 +110,10 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
         return NGX_ERROR;
     }
 
+    if (ngx_http_dsem_auto_init() != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     ngx_http_dsem_survey_init(settings);
     ngx_http_dsem_order_init(settings);
     ngx_http_dsem_ticket_init();
@@ -151,6 +156,7 @@ ngx_http_dsem_dispatch_exit(void)
 
     ngx_http_dsem_shards_stop();
 
+    ngx_http_dsem_auto_exit();
     ngx_http_dsem_order_exit();
     ngx_http_dsem_survey_exit();
 }
@@ -447,6 +453,11 @@ ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
          account = ngx_http_dsem_account_next(session, account))
     {
         ngx_http_dsem_counters_keep(&account->counted);
+
+        if (account->fair) {
+            ngx_http_dsem_fair_show(account->fair, &account->node.str,
+                                    account->node.node.key);
+        }
 
         if (account->ntickets
             || (ngx_current_msec - account->last_check

@@ -15,7 +15,8 @@
  * unless that is below the number of sessions or a request outlives a quarter
  * of the lease.
  *
- * Requests are served in the order of the queue: class, then age.
+ * Requests are served in the order of the queue: class, then start tag where
+ * it is fair, then age.
  *
  * Called by: dispatch (at the end of a turn, Redis is unavailable), declare
  * (it recovers), semaphore (whether a request has a chance).
@@ -30,6 +31,8 @@
 #include "ngx_http_dsem_waiting.h"
 
 
+static ngx_uint_t ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
@@ -61,9 +64,45 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
         return 1;
     }
 
-    return ask->weight <= ngx_http_dsem_account_limit(account)
-           && (ngx_int_t) account->nasks
-              < ngx_http_dsem_local_places(account, ask->queue);
+    if (ask->weight > ngx_http_dsem_account_limit(account)) {
+        return 0;
+    }
+
+    return (ngx_int_t) account->nasks
+           < ngx_http_dsem_local_places(account, ask->queue)
+           || ngx_http_dsem_local_drop(account, ask);
+}
+
+
+/*
+ * A full queue that is fair: the last ticket leaves it for a request that
+ * comes before it.  False: there is none.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_ticket_t  *last;
+
+    last = ngx_http_dsem_waiting_last(account);
+
+    if (last == NULL
+        || !ask->fair
+        || account->fair == NULL
+        || last->class < ask->class
+        || (last->class == ask->class
+            && last->fair.start <= ngx_http_dsem_fair_start(account->fair,
+                                                  ask->class, &ask->key)))
+    {
+        return 0;
+    }
+
+    last->answer.local = 1;
+    last->answer.in_use = account->held;
+    ngx_http_dsem_ticket_end(last, NGX_HTTP_DSEM_VERDICT_REJECTED);
+
+    return 1;
 }
 
 

@@ -56,7 +56,8 @@ static ngx_http_dsem_messages_t  ngx_http_dsem_messages;
 
 
 /*
- * "grant <name> <epoch> ...", "recall <name> <epoch>", "recovered",
+ * "grant <name> <epoch> ...", "recall <name> <epoch>",
+ * "drop <name> <epoch>", "recovered",
  * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
  * node; "order <name> <epoch> ...", which is malformed; "reclaimed <name>
  * <epoch> <permits>"; "subscribed": earlier messages may have been missed.
@@ -128,6 +129,11 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
 
     if (ngx_http_dsem_text_is(verb, "recall")) {
         ngx_http_dsem_idle_recall(account);
+
+    } else if (ngx_http_dsem_text_is(verb, "drop")) {
+        /* the next reply names the tickets */
+        account->refresh = 1;
+        ngx_http_dsem_account_post(account);
 
     } else if (ngx_http_dsem_text_is(verb, "order")) {
         ngx_http_dsem_message_order(account, text);

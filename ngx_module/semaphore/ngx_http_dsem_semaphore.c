@@ -185,12 +185,20 @@ ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
     account->limit = ask->limit;
     account->reuse = ask->reuse;
     account->strict |= ask->strict;
+
+    if (ask->fair && account->fair == NULL) {
+        /* NULL: no memory, the request is served in order of arrival */
+        account->fair = ngx_http_dsem_fair_create(
+                             ngx_http_dsem_redis_keys(account->session->redis),
+                             &account->node.str);
+    }
 }
 
 
 /*
  * Whether a recent reply has shown that there is neither a permit nor a
- * place for such an ask; if so, answer has the usage of the semaphore.
+ * place for such an ask; if so, answer has the usage of the semaphore.  In a
+ * fair queue a request may take the place of another.
  */
 
 ngx_uint_t
@@ -202,6 +210,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     usage = ngx_http_dsem_hint_full(&ask->name, ask->hash);
 
     if (usage == NULL
+        || ask->fair
         || usage->in_use + ask->weight <= usage->limit
         || usage->waiting < ask->queue
         || ngx_http_dsem_session_unavailable(
@@ -266,6 +275,18 @@ ngx_http_dsem_semaphore_counted(ngx_http_dsem_ask_t *ask,
 }
 
 
+/* "limit=auto": how a request ended that is to be released now */
+
+void
+ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_sample_e result, ngx_msec_t time)
+{
+    if (ticket->state == NGX_HTTP_DSEM_TICKET_HELD) {
+        ngx_http_dsem_auto_add(ticket->account, result, time);
+    }
+}
+
+
 /*
  * The owner leaves: its permits come free, or its ticket leaves the queue.
  * The ticket must not be used any more.
@@ -285,6 +306,8 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
         hold_time = ngx_current_msec - ticket->granted;
 
         ngx_http_dsem_counters_hold(&account->counted, hold_time);
+
+        ngx_http_dsem_fair_release(&ticket->fair, ticket->weight, hold_time);
 
         if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
             ngx_http_dsem_account_give_back(account, ticket->weight);

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_auto.h"
 #include "ngx_http_dsem_session.h"
 #include "ngx_http_dsem_ticket.h"
 
@@ -25,6 +26,8 @@ void ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_count_e result);
 void ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_ticket_t *ticket, ngx_msec_t time);
+void ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_sample_e result, ngx_msec_t time);
 void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket);
 
 

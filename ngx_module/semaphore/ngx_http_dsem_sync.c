@@ -27,6 +27,9 @@
 /* asks or cancels of one sync: Redis is not kept busy for long */
 #define NGX_HTTP_DSEM_SYNC_MAX_BATCH     128
 
+/* the same of asks with a key: each takes longer */
+#define NGX_HTTP_DSEM_SYNC_MAX_FAIR      32
+
 /* tickets that one check compares, the oldest */
 #define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
 
@@ -36,6 +39,10 @@
 
 /* the values of a part */
 #define NGX_HTTP_DSEM_SYNC_PART_VALUES   4
+
+/* the values of a ticket, and of an ask */
+#define NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS  2
+#define NGX_HTTP_DSEM_SYNC_ASK_NUMBERS     4
 
 /* flags, a sum */
 #define NGX_HTTP_DSEM_SYNC_SET_LIMIT     1
@@ -52,11 +59,11 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
 static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
     int64_t *values);
 static void ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command);
+    ngx_http_dsem_resp_t *command, ngx_uint_t keys);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
-    ngx_uint_t nvalues);
+    ngx_uint_t nvalues, ngx_uint_t keys);
 static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_session_t *session,
     ngx_http_dsem_sync_t *sync);
@@ -96,7 +103,8 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
         q = ngx_queue_next(q);
 
-        ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command, 2);
+        ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command,
+                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS, 1);
     }
 
     ngx_http_dsem_account_checked(account);
@@ -122,6 +130,10 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t       *ticket;
     ngx_http_dsem_sync_ticket_t  *sent;
 
+    if (account->fair) {
+        nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_FAIR);
+    }
+
     nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
     ncancels = ngx_min(account->ncancels, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
 
@@ -138,14 +150,15 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         q = ngx_queue_head(&account->cancels);
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, cancel);
 
-        ngx_http_dsem_sync_ticket(sent++, ticket, command, 2);
+        ngx_http_dsem_sync_ticket(sent++, ticket, command,
+                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS, 1);
 
         ngx_queue_remove(q);
         ticket->canceling = 0;
         account->ncancels--;
     }
 
-    ngx_http_dsem_sync_asks(sync, command);
+    ngx_http_dsem_sync_asks(sync, command, 1);
 
     return ngx_http_dsem_sync_send(sync);
 }
@@ -178,7 +191,7 @@ ngx_http_dsem_sync_part(ngx_http_dsem_account_t *account,
     ngx_http_dsem_resp_numbers(command, values,
                                NGX_HTTP_DSEM_SYNC_PART_VALUES);
 
-    ngx_http_dsem_sync_asks(sync, command);
+    ngx_http_dsem_sync_asks(sync, command, 0);
 
     account->batched = 1;
     account->inflight++;
@@ -224,7 +237,8 @@ static ngx_http_dsem_resp_t *
 ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
     int64_t                   head[NGX_HTTP_DSEM_SYNC_HEAD];
-    ngx_str_t                 keys[2];
+    ngx_str_t                 keys[3];
+    ngx_uint_t                nkeys;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_account_t  *account;
@@ -242,6 +256,11 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 
     keys[0] = account->key;
     keys[1] = account->queue_key;
+    nkeys = 2;
+
+    if (account->fair) {
+        keys[nkeys++] = account->fair->key;
+    }
 
     head[0] = sync->session->generation;
 
@@ -252,7 +271,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     head[6] = sync->nchecks;
 
     command = ngx_http_dsem_redis_begin_packed(redis,
-                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, 2, head,
+                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
                       NGX_HTTP_DSEM_SYNC_HEAD, NGX_HTTP_DSEM_SYNC_ARGS
                       + sync->ncancels + sync->nasks + sync->nchecks);
 
@@ -289,11 +308,14 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
 }
 
 
-/* the oldest asks, behind the cancels */
+/*
+ * The oldest asks, behind the cancels; with their keys, which a call for quiet
+ * semaphores does not need.
+ */
 
 static void
 ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command)
+    ngx_http_dsem_resp_t *command, ngx_uint_t keys)
 {
     ngx_uint_t               i;
     ngx_queue_t             *q;
@@ -304,7 +326,8 @@ ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
 
         ngx_http_dsem_sync_ticket(&sync->tickets[sync->ncancels + i], ticket,
-                                  command, 4);
+                                  command, NGX_HTTP_DSEM_SYNC_ASK_NUMBERS,
+                                  keys);
 
         ngx_http_dsem_ticket_sent(ticket, sync->epoch);
     }
@@ -338,14 +361,18 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 }
 
 
-/* number, weight, and of an ask also class and queue limit */
+/*
+ * Number, weight, and of an ask also class and queue limit; behind them the
+ * cost and the key, if it has one.
+ */
 
 static void
 ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
-    ngx_uint_t nvalues)
+    ngx_uint_t nvalues, ngx_uint_t keys)
 {
-    int64_t  values[4];
+    int64_t    values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
+    ngx_str_t  key;
 
     sent->number = ticket->number;
     sent->weight = ticket->weight;
@@ -355,7 +382,15 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     values[2] = ticket->class;
     values[3] = ticket->queue_limit;
 
-    ngx_http_dsem_resp_numbers(command, values, nvalues);
+    if (!keys || ticket->fair.key == NULL) {
+        ngx_http_dsem_resp_numbers(command, values, nvalues);
+        return;
+    }
+
+    values[nvalues] = ticket->fair.cost;
+    ngx_http_dsem_fair_name(&ticket->fair, &key);
+
+    ngx_http_dsem_resp_numbers_name(command, values, nvalues + 1, &key);
 }
 
 

@@ -73,6 +73,8 @@ static ngx_int_t ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_ticket_t *ticket, int64_t *value);
 static ngx_int_t ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
     int64_t *values, int64_t *value);
+static void ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account,
+    uint64_t number);
 static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
     uint64_t number);
 
@@ -261,10 +263,14 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
         return NGX_ERROR;
     }
 
-    /* other tickets of this session that were granted */
+    /* other tickets of this session that were granted, or dropped */
 
     for (value += sync->nchecks; value < last; value++) {
-        if (ngx_http_dsem_sync_grant(account, *value) != NGX_OK) {
+
+        if (*value < 0) {
+            ngx_http_dsem_sync_reject(account, 0 - (uint64_t) *value);
+
+        } else if (ngx_http_dsem_sync_grant(account, *value) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -418,9 +424,8 @@ static ngx_int_t
 ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     int64_t *value)
 {
-    int64_t                  held, queued;
-    ngx_uint_t               i;
-    ngx_http_dsem_ticket_t  *ticket;
+    int64_t     held, queued;
+    ngx_uint_t  i;
 
     held = sync->held;
     queued = sync->unchecked;
@@ -452,18 +457,29 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
         }
 
         if (value[i] == NGX_HTTP_DSEM_CHECK_REJECTED) {
-            ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
-
-            if (ticket) {
-                ticket->answer.in_use = sync->account->usage.in_use;
-                ticket->answer.limit = sync->account->usage.limit;
-                ngx_http_dsem_ticket_end(ticket,
-                                         NGX_HTTP_DSEM_VERDICT_REJECTED);
-            }
+            ngx_http_dsem_sync_reject(sync->account, sync->tickets[i].number);
         }
     }
 
     return NGX_OK;
+}
+
+
+/* a ticket that Redis has taken out of the queue; it may be gone */
+
+static void
+ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account, uint64_t number)
+{
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = ngx_http_dsem_waiting_find(number);
+
+    if (ticket && ticket->account == account) {
+        ticket->answer.in_use = account->usage.in_use;
+        ticket->answer.limit = account->usage.limit;
+
+        ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);
+    }
 }
 
 

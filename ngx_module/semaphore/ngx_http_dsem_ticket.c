@@ -107,6 +107,18 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ngx_queue_insert_tail(&account->asks, &ticket->queue);
     account->nasks++;
 
+    if (account->fair) {
+        if (ask->fair) {
+            ngx_http_dsem_fair_join(account->fair, &ticket->fair, ask->class,
+                                    &ask->key);
+        }
+
+        ngx_http_dsem_fair_wait(account->fair, &ticket->fair, ask->class,
+                                ask->weight, ngx_max(ask->share, 1),
+                                account->hold_time
+                                >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+
     ngx_http_dsem_waiting_enter(ticket);
     ngx_http_dsem_account_post(account);
 
@@ -132,6 +144,11 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
     ticket->handler = ask->handler;
     ticket->data = ask->data;
     ticket->answer.limit = ask->limit;
+
+    if (ask->fair && account->fair) {
+        ngx_http_dsem_fair_join(account->fair, &ticket->fair, ask->class,
+                                &ask->key);
+    }
 
     ngx_http_dsem_ticket_hold(ticket, account->usage.in_use,
                               account->usage.limit);
@@ -354,6 +371,8 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
     place->handler = NULL;
     place->notifying = 0;
 
+    ngx_http_dsem_fair_copied(&place->fair);
+
     /* it replaces the ticket in the tree and in the list */
 
     ngx_http_dsem_waiting_remove(ticket);
@@ -418,6 +437,12 @@ ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_int_t limit)
 {
     ngx_http_dsem_ticket_unlink(ticket);
+
+    if (ticket->account->fair) {
+        ngx_http_dsem_fair_serve(ticket->account->fair, &ticket->fair,
+                                 ticket->class);
+    }
+
     ngx_http_dsem_ticket_hold(ticket, in_use, limit);
     ngx_http_dsem_ticket_notify(ticket);
 }
@@ -428,6 +453,8 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_int_t limit)
 {
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
+
+    ngx_http_dsem_fair_hold(&ticket->fair, ticket->weight);
 
     ticket->granted = ngx_current_msec;
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
@@ -452,6 +479,8 @@ ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
     }
 
     ngx_http_dsem_ticket_unlink(ticket);
+    ngx_http_dsem_fair_unwait(&ticket->fair);
+    ngx_http_dsem_fair_leave(ticket->account->fair, &ticket->fair);
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_ENDED);
 
     /* the account may be freed before the owner leaves */
@@ -476,6 +505,7 @@ ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
     account = ticket->account;
 
     ngx_http_dsem_account_post(account);
+    ngx_http_dsem_fair_unwait(&ticket->fair);
 
     if (ticket->state == NGX_HTTP_DSEM_TICKET_NEW || !account->synced) {
         ngx_http_dsem_ticket_free(ticket);
@@ -519,6 +549,10 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
 
     ngx_http_dsem_ticket_unlink(ticket);
     ngx_http_dsem_ticket_not_notify(ticket);
+
+    if (ticket->fair.key) {
+        ngx_http_dsem_fair_leave(ticket->account->fair, &ticket->fair);
+    }
 
     if (tickets->nspare == NGX_HTTP_DSEM_SPARE_TICKETS) {
         ngx_free(ticket);

@@ -5,7 +5,8 @@
  * Owns two orders.  All tickets that are neither held nor ended are found by
  * the number by which Redis knows them.  Those of an account whose owners
  * wait are in the order in which this worker would serve them: by class, then
- * by age.  Nothing here costs more than the depth of a tree.
+ * by start tag where the queue is fair, then by age.  Nothing here costs more
+ * than the depth of a tree.
  *
  * Called by: ticket (which enters and removes), sync, declare and message (by
  * number), dispatch and local (in order), semaphore (how many wait).
@@ -162,7 +163,7 @@ ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket)
 }
 
 
-/* by class, then by number; a key has no room for both */
+/* by class, start tag, number; a key has no room for all */
 
 static void
 ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
@@ -177,9 +178,15 @@ ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
     for ( ;; ) {
         other = ngx_http_dsem_waiting_ordered(temp);
 
-        before = (ticket->class == other->class)
-                 ? ticket->number < other->number
-                 : ticket->class < other->class;
+        if (ticket->class != other->class) {
+            before = (ticket->class < other->class);
+
+        } else if (ticket->fair.start != other->fair.start) {
+            before = (ticket->fair.start < other->fair.start);
+
+        } else {
+            before = (ticket->number < other->number);
+        }
 
         p = before ? &temp->left : &temp->right;
 

@@ -48,10 +48,14 @@ typedef struct {
     ngx_int_t                  queue;
     ngx_msec_t                 reuse;      /* ms, 0: off */
     ngx_uint_t                 strict;     /* unsigned:1, keep none idle */
+    ngx_str_t                  key;        /* of "fair", encoded; or empty */
+    ngx_int_t                  share;      /* of the key */
 
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
+    unsigned                   found:1;    /* "limit=auto" */
     unsigned                   early:1;
+    unsigned                   fair:1;     /* permits are shared by key */
     /* while Redis cannot be asked, if no own permit is free: */
     unsigned                   local:1;    /* admitted without Redis, too */
     unsigned                   pass:1;     /* not to be waited for */
@@ -92,6 +96,7 @@ typedef struct {
     void                      *data;
     ngx_http_dsem_answer_t     answer;
     ngx_msec_t                 granted;    /* time of the grant */
+    ngx_http_dsem_fair_tag_t   fair;
 
     unsigned                   early:1;
     unsigned                   local:1;

@@ -30,6 +30,10 @@
 /* ms; Redis searches for the node that asks for a lower limit once in it */
 #define NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL  1000
 
+/* of one name, ms and warnings in it */
+#define NGX_HTTP_DSEM_LIMITS_WARN_TIME     60000
+#define NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS  4
+
 /* arguments of every configure, and for each limit */
 #define NGX_HTTP_DSEM_LIMITS_ARGS       4
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
@@ -43,6 +47,10 @@ static ngx_uint_t ngx_http_dsem_limits_in_shard(
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
+static ngx_uint_t ngx_http_dsem_limits_often(
+    ngx_http_dsem_literal_t *literal);
+static void ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
+    ngx_http_dsem_resp_t *command);
 
 
 /* of a session that does not count */
@@ -125,6 +133,9 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
 
     literal->node.node.key = ngx_crc32_short(pair->name.data, pair->name.len);
     literal->limit = pair->limit;
+    literal->min = pair->min;
+    literal->max = pair->max;
+    literal->found = pair->limit;
     literal->in_force = -1;
 
     p = ngx_cpymem(p, pair->name.data, pair->name.len);
@@ -220,12 +231,36 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
 
     for (literal = &limits->literals[i]; n; literal++, n--) {
         ngx_http_dsem_resp_string(command, &literal->node.str);
-        ngx_http_dsem_resp_number(command, literal->limit);
+        ngx_http_dsem_limits_write(literal, command);
     }
 
     /* a session that is unknown is told so by the calls that follow */
 
     return ngx_http_dsem_redis_call(redis, NULL, NULL);
+}
+
+
+/*
+ * A number, or where "limit=auto" begins, and its bounds.  Redis may have lost
+ * the limit that was found: it begins with that again.
+ */
+
+static void
+ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
+    ngx_http_dsem_resp_t *command)
+{
+    u_char  *last;
+    u_char   text[3 * NGX_INT_T_LEN + 2];
+
+    if (literal->max == 0) {
+        ngx_http_dsem_resp_number(command, literal->limit);
+        return;
+    }
+
+    last = ngx_sprintf(text, "%i=%i-%i", literal->found, literal->min,
+                       literal->max);
+
+    ngx_http_dsem_resp_bytes(command, text, last - text);
 }
 
 
@@ -287,6 +322,11 @@ ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 {
     ngx_uint_t  lower;
 
+    if (literal->max) {
+        /* a limit that is found may be any number */
+        return 0;
+    }
+
     lower = (literal->in_force != -1 && literal->in_force < literal->limit);
 
     if (literal->told
@@ -321,6 +361,30 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 }
 
 
+/* another node may have "limit=auto", and its limit moves all the time */
+
+static ngx_uint_t
+ngx_http_dsem_limits_often(ngx_http_dsem_literal_t *literal)
+{
+    if (ngx_current_msec - literal->warned >= NGX_HTTP_DSEM_LIMITS_WARN_TIME) {
+        literal->warned = ngx_current_msec;
+        literal->warnings = 0;
+    }
+
+    return literal->warnings++ >= NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS;
+}
+
+
+/* a reply has shown the limit that was found, of "limit=auto" */
+
+void
+ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+{
+    limit = ngx_min(limit, literal->max);
+    literal->found = ngx_max(limit, literal->min);
+}
+
+
 /* a message: this limit is in force, because another node asks for it */
 
 void
@@ -336,6 +400,7 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
 
     if (ngx_exiting
         || limit >= literal->limit
+        || ngx_http_dsem_limits_often(literal)
         || !ngx_http_dsem_zone_say(limits->zone, literal->node.node.key,
                                    limit, literal->limit))
     {

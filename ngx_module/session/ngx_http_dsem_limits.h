@@ -23,7 +23,9 @@
 /* as configured */
 typedef struct {
     ngx_str_t                     name;      /* encoded */
-    ngx_int_t                     limit;
+    ngx_int_t                     limit;     /* of "auto": at the start */
+    ngx_int_t                     min;       /* of "limit=auto" */
+    ngx_int_t                     max;       /* the same; 0: not "auto" */
 } ngx_http_dsem_limits_pair_t;
 
 
@@ -34,12 +36,22 @@ typedef struct {
 } ngx_http_dsem_limits_settings_t;
 
 
+/* what this worker sees of a limit that is found, see semaphore/ */
+typedef struct ngx_http_dsem_auto_s  ngx_http_dsem_auto_t;
+
+
 /* one literal limit; changed only by limits */
 typedef struct {
     ngx_str_node_t                node;      /* str: the encoded name */
     ngx_int_t                     limit;     /* of this configuration */
+    ngx_int_t                     min;       /* of "limit=auto" */
+    ngx_int_t                     max;       /* the same; 0: not "auto" */
+    ngx_int_t                     found;     /* last seen; at first limit */
+    ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
     ngx_msec_t                    asked;     /* ms, time of the question */
+    ngx_msec_t                    warned;    /* ms, begin of a minute */
+    ngx_uint_t                    warnings;  /* in it */
     unsigned                      told:1;    /* the node that asks for it */
 } ngx_http_dsem_literal_t;
 
@@ -72,6 +84,8 @@ ngx_http_dsem_literal_t *ngx_http_dsem_limits_find(
 ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit);
+void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
+    ngx_int_t limit);
 void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node);
 

@@ -39,7 +39,8 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location / {
             dsem a limit=2 queue=10 timeout=2s weight=1 priority=-1;
-            dsem $arg_b limit=$arg_l weight=$arg_w priority=$arg_p;
+            dsem $arg_b limit=$arg_l weight=$arg_w priority=$arg_p
+                queue=5 fair=$arg_f share=2;
             dsem_reuse off;
             dsem_retry_after 1s;
             dsem_on_error pass;
@@ -48,7 +49,7 @@ http {
             dsem_release log;
             dsem_log_level warn;
             add_header X-All "$dsem_status $dsem_name $dsem_wait_time";
-            add_header X-More "$dsem_queue_position $dsem_limit $dsem_in_use";
+            add_header X-More "$dsem_queue_position $dsem_limit $dsem_in_use $dsem_key";
         }
         location /other { dsem b limit=2; dsem a limit=2; }
         location /off { dsem off; }

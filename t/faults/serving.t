@@ -51,6 +51,12 @@ http {
             proxy_set_header X-Sem api;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /fair {
+            dsem_on_error reject;
+            dsem shared limit=2 queue=6 timeout=2s fair=$arg_k;
+            proxy_set_header X-Sem shared;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /refused {
             dsem_on_error reject;
             dsem_retry_after auto;
@@ -103,7 +109,8 @@ sub round {
     my @json = ('Content-Type' => 'application/json');
     my @requests = map { $node->begin($_) } map { (
         '/queued?t=2', '/refused?t=2', "/several?n=$i&l=2&w=1&p=1&t=1",
-        '/redirected', '/mirrored', '/local', '/dry', '/idle?t=2',
+        "/fair?k=$i&t=2", '/fair?k=all&t=2', '/fair?t=2',
+        '/dsem/semaphores/shared', '/redirected', '/mirrored', '/local', '/dry', '/idle?t=2',
         '/dsem/', '/dsem/semaphores', '/dsem/semaphores/api', '/dsem/metrics',
         '/dsem/health', '/dsem/nothing') } 1 .. ($i < 5 ? $i : 5);
     push @requests,
@@ -147,7 +154,7 @@ cmp_ok $last, '>', 100, 'paths failed';
 is_deeply [ grep { !/^(?:0|200|40[04]|50[03])$/ } keys %answers ], [],
     'no other answer';
 is_deeply [ $node->workers ], \@workers, 'same workers';
-cmp_ok $up->peak('api'), '<=', 2, 'limit not exceeded';
+cmp_ok $up->peak($_), '<=', 2, 'limit not exceeded' for qw(api shared);
 
 eventually {
     $node->get('/dsem/health')->status == 200

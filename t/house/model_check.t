@@ -17,7 +17,10 @@ my $said = qx($^X $FindBin::Bin/../model/check short 2>&1);
 
 is $?, 0, 'all as expected' or diag $said;
 like $said, qr/^quiet .* holds /m, 'the protocol holds';
+like $said, qr/^fair .* holds /m, 'the fair queue holds';
 like $said, qr/^NO_EPOCHS .* assertion /m, 'a removed mechanism is noticed';
 like $said, qr/^NO_CHECK .* cycle /m, 'so is one that only liveness needs';
+
+like $said, qr/^NO_CHARGE .* assertion /m, 'one of the fair queue, too';
 
 done_testing;

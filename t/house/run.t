@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# make run: shows that the limit holds, says so in its exit status, and leaves
-# nothing behind, however it ends.
+# make run: shows that the limit holds, that shares are fair and that a limit
+# finds itself, says so in its exit status, and leaves nothing behind, however
+# it ends.
 
 ###############################################################################
 
@@ -64,6 +65,30 @@ cmp_ok($unlimited // 0, '>', 0, 'measured without a limit');
 cmp_ok(abs(($part // 0) * ($unlimited // 0) / 100 - ($goodput // 0)), '<=',
     1 + ($unlimited // 0) / 100, 'goodput compared with it');
 like($said, qr/^The limit held: never more than $limit requests/m, 'verdict');
+
+# the second act; that no request of a quiet tenant was rejected with "fair="
+# is in the exit status
+
+like($said, qr/^ +noisy +quiet1 +quiet2 +quiet3$/m, 'tenants headed');
+for my $how ('without', 'with') {
+    my ($part) = $said =~ /^  $how "fair=", peak 10 of 10\n((?:    .*\n)+)/m;
+    like($part // '', qr/^    requests(?: +[1-9]\d*){4}$/m,
+        "tenants counted $how fair=");
+    like($part // '', qr/^    permits in use, mean(?: +\d\.\d){4}$/m,
+        "permits measured $how fair=");
+}
+like($said, qr/^Rejected .*, without "fair=": [1-9]\d* of [1-9]\d*\.$/m,
+    'quiet tenants rejected without fair=');
+like($said, qr/^Rejected .*, with it: 0 of [1-9]\d*\.$/m,
+    'none rejected with fair=');
+for my $line ('limit=5', 'limit=20', 'limit=100', 'limit=auto, second half') {
+    like($said, qr/^\ \ \Q$line\E\ +[1-9]\d*\ +[1-9]\d*\/s\ +[1-9]\d*\ ms
+        \ +\d+\.\d+\ s$/mx, "$line measured");
+}
+like($said, qr/^  limit=auto answers [1-9]\d* % of the best fixed limit/m,
+    'compared with fixed limits');
+like($said, qr/^  \d\.\d s: \d+(?:  \d\.\d s: \d+)+$/m, 'limits by time');
+
 unlike($said, qr/The fleet is up/, 'no invitation to play');
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
@@ -104,7 +129,7 @@ for my $signal (qw(INT TERM HUP KILL)) {
 # the terminal: up until Ctrl-C
 
 eventually { $screen->() =~ /The fleet is up.*at once/s }
-    'a fleet to play with', 60 or kill 'TERM', $pid;
+    'a fleet to play with', 120 or kill 'TERM', $pid;
 is(eval { $t->client->get("http://127.0.0.1:$played/reports/")->status }, 200,
     'a node answers');
 

@@ -20,7 +20,7 @@ delete $ENV{DSEM_LUA};
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $t = $scripts->t;
 my @scripts = qw/hello declare declared beat bye sync syncs configure inspect names
-    order/;
+    order adjust/;
 
 for my $script (@scripts) {
     open my $file, '<', "$FindBin::Bin/../../lua/$script.lua" or die $!;

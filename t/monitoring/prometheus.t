@@ -50,6 +50,10 @@ http {
             dsem $http_x_name limit=1;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /auto {
+            dsem found limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location = /dsem/metrics { dsem_api; }
     }
 }
@@ -62,6 +66,7 @@ my @targets = map { '127.0.0.1:' . $_->port } $n1, $n2;
 is($n1->get('/reports')->status, 200, 'passed');
 is($n1->get('/odd', 'X-Name' => "\"\\\xff}\n{a"  =~ tr/\n/ /r)->status, 200,
     'odd name');
+is($n1->get('/auto')->status, 200, 'a limit that is found');
 my $held = $n1->begin('/reports?hang=1');
 wait_for { $up->now == 1 } 10, 'a request at the backend';
 is($n1->get('/reports')->status, 503, 'timed out');

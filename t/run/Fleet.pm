@@ -17,6 +17,7 @@ use IO::Socket::UNIX;
 
 # for the path of the repository
 use Dsem::Test ();
+use Dsem::Client;
 use Dsem::Node;
 use Dsem::Process;
 use Dsem::Redis;
@@ -24,6 +25,7 @@ use Dsem::State;
 use Dsem::Upstream;
 
 use Fleet::Conf;
+use Fleet::Second;
 
 use constant WORKERS => 2;
 
@@ -75,8 +77,9 @@ sub conf {
         server => $self->{backend}->address,
         dsem_redis => 'unix:' . $self->{redis}->unix,
     );
-    $text = Fleet::Conf::add_location($text, '/unlimited/', 'dsem off;',
-        'proxy_pass http://backend;');
+    $text = Fleet::Conf::add_location($text, @$_)
+        for ['/unlimited/', 'dsem off;', 'proxy_pass http://backend;'],
+        Fleet::Second::locations();
     return Fleet::Conf::add_to_http($text, "dsem_node $name;",
         map { "${_}_temp_path $dir/temp/$_;" }
             qw(client_body proxy fastcgi uwsgi scgi));
@@ -117,15 +120,15 @@ sub page {
     return $self->url($name) . $path;
 }
 
-# Requests waiting in the whole fleet, by Redis. Undefined while Redis does not
-# reply: the user may have stopped it.
+# Requests that wait for this semaphore in the whole fleet, by Redis. Undefined
+# while Redis does not reply: the user may have stopped it.
 sub waiting {
-    my ($self) = @_;
+    my ($self, $name) = @_;
     my $sock = $self->{gauge} //= IO::Socket::UNIX->new(
         Peer => $self->{redis}->unix) // return;
     my $state = $self->state;
     $self->{asked} //= syswrite $sock,
-        join(' ', $state->waiting_asked('reports')) . "\r\n";
+        join(' ', $state->waiting_asked($name)) . "\r\n";
     return unless IO::Select->new($sock)->can_read(0.1);
     delete $self->{asked};
     my $n = sysread $sock, my $reply, 4096;
@@ -137,8 +140,17 @@ sub waiting {
 
 # True when no permit is held and no ticket waits: the key is deleted then.
 sub settled {
-    my ($self) = @_;
-    return !$self->state->exists('reports');
+    my ($self, $name) = @_;
+    return !$self->state->exists($name);
+}
+
+# The limit in force, as the API shows it.
+sub limit {
+    my ($self, $name) = @_;
+    my $client = $self->{client} //= Dsem::Client->new;
+    my $answer = eval { $client->get($self->page('a') . "semaphores/$name") }
+        or return;
+    return $answer->body =~ /"limit":(\d+)/ ? $1 : undef;
 }
 
 sub access_log {

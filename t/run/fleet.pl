@@ -1,16 +1,17 @@
 #!/usr/bin/perl
 
-# make run: starts a small fleet on this machine, demonstrates under load that
-# its limit holds, and on a terminal leaves the fleet running until Ctrl-C. The
-# page with which the nodes show the fleet is printed first and last.
+# make run: starts a small fleet on this machine and demonstrates under load
+# that its limit holds. A second act shows fair shares and a limit that finds
+# itself. On a terminal the fleet then runs until Ctrl-C. The page with which
+# the nodes show the fleet is printed first, between the acts, and last.
 #
 #   fleet.pl [--port=8080] [--seconds=10]
 #
 # PORT in the environment is the same as --port. The nodes listen on this port
 # and the next one, the backend on port + 10.
 #
-# Exit status: 0 the limit was reached and held, 1 it was not, 2 the fleet
-# could not be started.
+# Exit status: 0 the limit was reached and held, and no request of a quiet
+# tenant was rejected, 1 otherwise, 2 the fleet could not be started.
 
 use strict;
 use warnings;
@@ -25,6 +26,8 @@ use IO::Socket::INET;
 use Fleet;
 use Fleet::Demo;
 use Fleet::Screen;
+use Fleet::Second;
+use Fleet::Tables;
 
 my ($fleet, $screen);
 
@@ -43,7 +46,8 @@ sub main {
     eval { $fleet->start; 1 } or refuse("the fleet did not start: $@");
 
     my $result = demonstrate($opt{seconds});
-    my $status = @{ $result->{wrong} } ? 1 : 0;
+    my @wrong = second_act($opt{seconds});
+    my $status = @wrong || @{ $result->{wrong} } ? 1 : 0;
     play($status) if $screen->tty;
     return $status;
 }
@@ -100,6 +104,27 @@ sub demonstrate {
     return $result;
 }
 
+# Returns its failures.
+sub second_act {
+    my ($seconds) = @_;
+    my $act = Fleet::Second->new($fleet, seconds => $seconds);
+    $screen->say(Fleet::Tables::fair_intro($act));
+    $screen->page($fleet);
+    my @fair = map {
+        $act->fair($_, $screen->part(Fleet::Second::LIMIT));
+    } qw(shared fair);
+    $screen->say('', Fleet::Tables::fair(@fair),
+        Fleet::Tables::fair_verdict(@fair));
+
+    $screen->say(Fleet::Tables::knee_intro($act));
+    my @knee = map { $act->fixed($_, $screen->part($_)) } $act->fixed_limits;
+    push @knee, $act->auto($screen->part);
+    $screen->say('', Fleet::Tables::knee(@knee));
+    my @wrong = $act->wrong(\@fair, \@knee, $act->settled);
+    $screen->failed('The second act', @wrong);
+    return @wrong;
+}
+
 # Runs until Ctrl-C. The backend's log is reset, or it would grow with every
 # request.
 sub play {
@@ -110,7 +135,7 @@ sub play {
     while (1) {
         my $now = $backend->now;
         $backend->reset if !$now && $backend->served > 10_000;
-        $screen->playing($now, scalar $fleet->waiting, $limit);
+        $screen->playing($now, scalar $fleet->waiting('reports'), $limit);
         select undef, undef, undef, 0.2;
     }
 }

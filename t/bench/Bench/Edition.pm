@@ -116,11 +116,13 @@ sub declare {
 }
 
 # limit, flags, release; cancel, check: [ticket, weight] ...;
-# acquire: [ticket, weight, class, queue limit] ...
+# acquire: [ticket, weight, class, queue limit] ..., where fair is true with
+# cost and key
 sub sync {
     my ($self, $session, $name, %arg) = @_;
     my @lists = map { $arg{$_} // [] } qw(cancel acquire check);
-    return $self->evalsha('sync', [ $self->sync_keys($name) ],
+    my @fair = $arg{fair} ? $self->key('f', $name) : ();
+    return $self->evalsha('sync', [ $self->sync_keys($name), @fair ],
         $self->sync_argv($session, $name,
             [ @arg{qw(limit flags)}, $arg{release} // 0 ], @lists));
 }

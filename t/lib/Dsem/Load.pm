@@ -20,7 +20,7 @@ my $json = Cpanel::JSON::XS->new->latin1;
 sub new {
     my ($class, $t, %opt) = @_;
     croak 'load: neither requests nor seconds'
-        unless $opt{requests} || $opt{seconds};
+        unless $opt{requests} || $opt{seconds} || $opt{at};
     croak 'load: neither urls nor request' unless $opt{urls} || $opt{request};
     my $name = 'load' . ++$n;
     pipe my $from, my $to or croak "pipe: $!";

@@ -2,8 +2,9 @@ package Dsem::LoadGenerator;
 
 # The load's own process: HTTP/1.1 clients on bare sockets, in a closed loop (a
 # number of clients, each with one request at a time) or an open one (a rate of
-# requests, independent of responses). Each request has a nonce and ends in
-# exactly one status: a code, or a word for its failure.
+# requests, or the seconds at which they begin, independent of responses). Each
+# request has a nonce and ends in exactly one status: a code, or a word for its
+# failure.
 #
 # Called by: Dsem::Load, in the child process. Every request ends in finish.
 
@@ -28,9 +29,11 @@ sub run {
         latencies => [], records => [], mismatched => 0,
         keep_records => $opt{records}, begin => now, idle => {},
     };
+    $self->{requests} = @{ $self->{at} } if $self->{at};
+    $self->{open} = $self->{rate} || $self->{at};
     my @watchers = $self->watchers;
-    $self->{rate} ? $self->tick : $self->next_one
-        for 1 .. ($self->{rate} ? 1 : $self->{clients});
+    $self->{open} ? $self->tick : $self->next_one
+        for 1 .. ($self->{open} ? 1 : $self->{clients});
     EV::run() if %{ $self->{flying} } || $self->more;
     return $self->result;
 }
@@ -44,7 +47,7 @@ sub watchers {
     push @watchers, EV::timer($self->{seconds}, 0,
         sub { $self->{stopped} = 1; $self->check_end }) if $self->{seconds};
     push @watchers, EV::timer(0.001, 0.001, sub { $self->tick })
-        if $self->{rate};
+        if $self->{open};
     return @watchers;
 }
 
@@ -62,9 +65,16 @@ sub check_end {
 # The open loop: starts all requests that are due.
 sub tick {
     my ($self) = @_;
-    my $due = (now - $self->{begin}) * $self->{rate};
-    $self->begin_one while $self->{begun} <= $due && $self->more;
+    my $elapsed = now - $self->{begin};
+    $self->begin_one while $self->more && $self->next_at <= $elapsed;
     $self->check_end;
+}
+
+# Seconds from the beginning to the next request of an open loop.
+sub next_at {
+    my ($self) = @_;
+    my $i = $self->{begun};
+    return $self->{at} ? $self->{at}[$i] : $i / $self->{rate};
 }
 
 sub next_one {
@@ -217,7 +227,7 @@ sub finish {
         url => $r->{url}, nonce => $r->{nonce}, start => $r->{start},
         latency => $latency, status => $status,
     } if $self->{keep_records};
-    return $self->check_end if $self->{rate};
+    return $self->check_end if $self->{open};
     # not from here: a connect that fails at once would recurse
     my $again;
     $again = EV::timer(0, 0, sub { undef $again; $self->next_one });

@@ -216,10 +216,24 @@ sub serve {
     my $time = $conn->{header}{'x-service'};
     $time = defined $arg->{t} ? $arg->{t} / 1000 : $conn->{oracle}{service}
         if !defined $time || $time eq '';
+    $time *= slowdown($conn) if $arg->{knee};
+    # requests beyond so many at a time fail at once
+    if ($arg->{cliff} && $conn->{oracle}{now}{''} > $arg->{cliff}) {
+        ($arg->{status}, $time) = (503, 0);
+    }
     return answer($conn) if $time <= 0;
     # timers count from the loop's cached time, which lags
     $conn->{timer} = EV::timer($time + EV::time() - EV::now(), 0,
         sub { answer($conn) });
+}
+
+# A backend with a knee: beyond so many requests at a time all of them get
+# slower, in proportion, or by a power of it (steep).
+sub slowdown {
+    my ($conn) = @_;
+    my ($knee, $steep) = @{ $conn->{arg} }{qw(knee steep)};
+    my $load = $conn->{oracle}{now}{''} / $knee;
+    return $load > 1 ? $load ** ($steep || 1) : 1;
 }
 
 sub tunnel {

@@ -18,7 +18,7 @@ package Dsem::Scripts;
 #   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
-#   declare, declared, enter, beat, bye, sync, syncs, ask, order, inspect, names;
+#   declare, declared, enter, beat, bye, sync, syncs, ask, order, adjust, inspect, names;
 #   most return the reply as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
 #   syncs again while there is more, at most so many times in all; returns the
 #   last reply, with tickets granted by all and the number of syncs.
@@ -163,6 +163,7 @@ sub call {
     my @head = ($self->{epoch}, $number);
     @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
     @head = join ' ', @head, shift @argv if $script eq 'syncs';
+    @head = join ' ', @head, splice @argv, 0, 4 if $script eq 'adjust';
     my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
     push @keys, $scripts->state->fair_key($name) if $self->{fair};
     my $raw = $scripts->run($script, \@keys,
@@ -271,6 +272,21 @@ sub order {
     return $reply;
 }
 
+our @REASON = qw/none unused probing latency errors bound/;
+
+# A sample of limit=auto: count, sum (us), errors, peak, window (ms); min, max,
+# found.
+sub adjust {
+    my ($self, $name, %arg) = @_;
+    my ($reply, @rest) = $self->call('adjust', $name, $self->{gen},
+        $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
+        join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/);
+    return $reply unless $reply->{status} eq 'ok';
+    @$reply{qw/limit found reason floor latency next/} = @rest;
+    $reply->{reason} = $REASON[ $reply->{reason} ];
+    return $reply;
+}
+
 # Calls a script whose reply is a text. Returns the status, and lists of words
 # of the lines by their first word.
 sub text {
@@ -288,7 +304,8 @@ sub text {
 
 # {status, shard {gen clock recovery live}, semaphores [{name held waiting limit
 # configured ordered paused partial accounts {session => {held waiting idle
-# lease heard}} asks [[limit, node] ...]} ...]}; most: accounts of each; watch: ms
+# lease heard}} asks [[limit, node] ...] auto {min max found reason floor latency}
+# history [[age, limit, reason] ...]} ...]}; most: accounts of each; watch: ms
 sub inspect {
     my ($self, $names, %arg) = @_;
     my @keys = $self->{scripts}->keys_of('inspect', @$names);
@@ -309,6 +326,10 @@ sub inspect {
             my $session = shift @word;
             @{ $of->{accounts}{$session} }{qw/held waiting idle lease
                 heard/} = @word;
+        } elsif ($kind eq 'auto') {
+            @{ $of->{auto} }{qw/min max found reason floor latency/} = @word;
+        } elsif ($kind eq 'history') {
+            push @{ $of->{history} }, [ splice @word, 0, 3 ] while @word;
         } elsif ($kind eq 'asks') {
             push @{ $of->{asks} }, \@word;
         } else {

@@ -11,9 +11,9 @@ package Dsem::State;
 #
 # It is one shard; the only one, unless the Redis is a Cluster.
 #
-# Keys: semaphore_key, queue_key, semaphore_keys($name) (both), shard_keys
-#   (name => key), fair_key, census_key, idle_key, keys_of($script, @names) (KEYS of a
-#   script), channel($session),
+# Keys: semaphore_key, queue_key, semaphore_keys($name) (both), fair_key,
+#   auto_key, shard_keys (name => key), census_key, idle_key,
+#   keys_of($script, @names) (KEYS of a script), channel($session),
 #   names: semaphores that have a key.
 # Semaphore: held waiting limit figure($name, $field) counts ('held waiting')
 #   figures (a hash; active and recalled: sessions with idle permits), accounts
@@ -95,6 +95,7 @@ sub key {
 sub semaphore_key { $_[0]->key('s', $_[1]) }
 sub queue_key { $_[0]->key('q', $_[1]) }
 sub fair_key { $_[0]->key('f', $_[1]) }
+sub auto_key { $_[0]->key('a', $_[1]) }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
 sub census_key { $_[0]->key('census') }
 sub idle_key { $_[0]->key('idle') }
@@ -111,8 +112,11 @@ sub keys_of {
     return $self->key if $script =~ /^(configure|names)$/;
     return $self->key, map { $self->semaphore_keys($_) } @names
         if $script =~ /^(syncs?|declare|order)$/;
+    return $self->key, $self->semaphore_keys(@names), $self->auto_key(@names)
+        if $script eq 'adjust';
     return $self->key, $self->key('sessions'), $self->idle_key,
-        map { $self->semaphore_key($_) } @names if $script eq 'inspect';
+        map { ($self->semaphore_key($_), $self->auto_key($_)) } @names
+        if $script eq 'inspect';
     return $self->key, $self->key('sessions'), $self->census_key,
         $script eq 'beat' ? $self->idle_key : ();
 }
@@ -384,7 +388,8 @@ sub drop_orders {
 sub limits {
     my ($self, $name) = @_;
     my $text = $self->shard("limit:$name") // '';
-    return map { [ split ' ' ] } split /;/, $text;
+    # of limit=auto "limit=min-max"
+    return map { [ split ' ', s/=\S+//r ] } split /;/, $text;
 }
 
 # Of all live configurations; 0: none has a literal limit of this name.

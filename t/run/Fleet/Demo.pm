@@ -14,6 +14,8 @@ use List::Util qw(sum0);
 use Dsem::Load;
 use Dsem::Wait qw(now poll);
 
+use Fleet::Watch;
+
 # offered load / what the limit allows
 use constant OVERLOAD => 1.3;
 
@@ -60,27 +62,11 @@ sub run {
     my $load = Dsem::Load->new($fleet, rate => $self->{rate},
         seconds => $self->{seconds}, keepalive => 1, records => 1,
         urls => [map { $fleet->url($_) . '/reports/' } $fleet->names]);
-    $self->watch($progress);
+    Fleet::Watch::run($fleet, $self->{seconds}, 'reports', $progress);
     $self->{load} = $load->wait;
-    $self->{settled} = poll(sub { $fleet->settled }, 5);
+    # idle permits stay for dsem_reuse, 5 s
+    $self->{settled} = poll(sub { $fleet->settled('reports') }, 15);
     return $self->result;
-}
-
-sub watch {
-    my ($self, $progress) = @_;
-    my $backend = $self->{fleet}->backend;
-    my ($before, $served, $left) = (now, 0, 0);
-    while (($left = $self->{begin} + $self->{seconds} - now) > 0) {
-        select undef, undef, undef, $left < 0.25 ? $left : 0.25;
-        my ($at, $all) = (now, $backend->served);
-        $progress->({
-            seconds => $at - $self->{begin}, now => $backend->now,
-            peak => $backend->peak,
-            waiting => $self->{fleet}->waiting // 0,
-            rate => ($all - $served) / ($at - $before),
-        });
-        ($before, $served) = ($at, $all);
-    }
 }
 
 ###########################################################################

@@ -73,15 +73,23 @@ sub progress {
     my ($self, $state, $limit) = @_;
     return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
     $self->{shown} = int $state->{seconds};
-    $self->live(sprintf '  %3d s   %4d/s answered   backend %s %2d, '
-        . 'peak %d of %d   %3d waiting',
+    $self->live(sprintf '  %3d s  %4d/s answered   backend %s %2d, '
+        . '%s %3d waiting',
         $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
-        $state->{now}, $state->{peak}, $limit, $state->{waiting});
+        $state->{now}, $state->{limit} ? "limit now $limit"
+            : "peak $state->{peak} of $limit", $state->{waiting});
+}
+
+# The progress of the next part; without a limit it is that of the state.
+sub part {
+    my ($self, $limit) = @_;
+    $self->{shown} = 0;
+    return sub { $self->progress($_[0], $limit // $_[0]{limit} || 1) };
 }
 
 sub bar {
     my ($now, $limit) = @_;
-    my $width = $limit < 20 ? $limit : 20;
+    my $width = $limit < 10 ? $limit : 10;
     my $n = int $width * $now / $limit;
     return sprintf "[%-${width}s]", '#' x ($n > $width ? $width : $n);
 }
@@ -140,11 +148,16 @@ sub at {
 
 sub verdict {
     my ($self, $result) = @_;
-    return $self->say($self->colour('1;31', $_))
-        for map { "The limit failed: $_." } @{ $result->{wrong} };
+    return $self->failed('The limit', @{ $result->{wrong} })
+        if @{ $result->{wrong} };
     return $self->say($self->colour('1;32', 'The limit held: '
         . "never more than $result->{limit} requests at once "
         . 'over both nodes.'));
+}
+
+sub failed {
+    my ($self, $what, @wrong) = @_;
+    $self->say($self->colour('1;31', "$what failed: $_.")) for @wrong;
 }
 
 ###########################################################################

@@ -1,0 +1,320 @@
+-- The rule of limit=auto: it moves the limit by what requests of the whole
+-- fleet took. Pure functions on a table of integers; t/model/limits runs the
+-- same file in a simulation.
+--
+-- A backend that is busy up to its knee answers in its floor, the latency
+-- without queueing. With more requests the latency grows with their number:
+-- of a limit L and a latency l, L * (l - floor) / l requests queue inside the
+-- backend. The rule keeps about one to two of twenty there: it raises the limit
+-- below that, in growing steps, and lowers it above, to the knee at once.
+-- The floor is measured by a probe: the limit is lowered for a moment. A probe
+-- comes before a cut unless the floor is fresh, so a backend that has become
+-- slower for another reason than its load is found out, and after some time
+-- without one. The same holds for errors: where a cut does not lower their
+-- rate, they are not caused by load.
+--
+-- Times are in ms of the clock, latencies in us, rates in permille.
+
+-- why the limit is what it is
+local AUTO_REASON = {
+    none = 0,       -- nothing has been judged yet
+    unused = 1,     -- fewer than half of the permits are in use
+    probing = 2,    -- the limit is raised, or lowered for a probe
+    latency = 3,    -- requests queue inside the backend
+    errors = 4,     -- requests fail with a higher limit
+    bound = 5       -- it is at its minimum or maximum
+}
+
+local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
+
+-- requests that are judged together: the square of the limit, within these
+-- bounds, as the mean of n requests is exact to 1 / sqrt(n) where their times
+-- are as different as usual; fewer after so many ms or latencies, or where the
+-- case is clear
+local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
+local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
+-- ms without a probe, or so many latencies where requests take long
+local AUTO_PROBE_MS, AUTO_PROBE_LATENCIES = 15000, 100
+-- permille of failed requests that are normal
+local AUTO_ERRORS = 50
+-- ms for which a limit that caused errors is not tried again
+local AUTO_BLAME_MS = 20000
+-- ms after a change that are not judged, at most
+local AUTO_SETTLE_MS = 10000
+
+-- A state that begins with a limit.
+local function auto_new(limit, now)
+    return {
+        found = limit, reason = AUTO_REASON.none, floor = 0, latency = 0,
+        normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
+        changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
+        count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
+        paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
+        top = 0, top_latency = 0, suspect = 0, knee = 0
+    }
+end
+
+-- Forgets the requests that were to be judged.
+local function auto_clear(s)
+    s.count, s.sum, s.errors, s.waited, s.span, s.peak = 0, 0, 0, 0, 0, 0
+end
+
+local function auto_set(s, limit, reason, now)
+    s.suspect = 0
+    if limit ~= s.found then
+        s.found, s.changed = limit, now
+        s.settle = math.min(math.ceil(s.latency / 500), AUTO_SETTLE_MS)
+        auto_clear(s)
+    end
+    s.reason = reason
+end
+
+-- Other bounds may exclude the limit.
+local function auto_bound(s, min, max, now)
+    local limit = math.max(min, math.min(max, s.found))
+    if limit ~= s.found then
+        s.mode = AUTO_MODE.steady
+        auto_set(s, limit, AUTO_REASON.bound, now)
+    end
+end
+
+-- The number found is not the limit in force: nothing is learned.
+local function auto_idle(s, now)
+    if s.mode ~= AUTO_MODE.steady then s.found = s.base end
+    s.reason, s.changed, s.mode = AUTO_REASON.unused, now, AUTO_MODE.steady
+    auto_clear(s)
+end
+
+-- ms until a session shall send its next sample: ten per second of all
+-- sessions, one per second of each of more, and at most 100 of all.
+local function auto_pace(s)
+    return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
+end
+
+-- Counts the sessions that send samples: the time that their samples cover, in
+-- so many ms.
+local function auto_sessions(s, window, now)
+    local passed = now - s.paced
+    s.paced_span = s.paced_span + window
+    if passed < math.max(1000, 3 * auto_pace(s)) then return end
+    s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
+    s.paced, s.paced_span = now, 0
+end
+
+-- Whether requests fail more often than usual.
+local function auto_fails(s)
+    return s.errors > 1
+        and s.errors * 1000 > s.count * (AUTO_ERRORS + 2 * s.normal)
+end
+
+-- Whether the limit is far below the knee, as far as that is known.
+local function auto_far(s)
+    return s.mode == AUTO_MODE.steady
+        and (s.knee == 0 or 4 * s.found < 3 * s.knee)
+end
+
+-- Whether the requests suffice for a judgement.
+local function auto_enough(s, now)
+    local count, limit, passed = s.count, s.found, now - s.opened
+    -- the first ones to end are short ones
+    if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
+    local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
+    local most = auto_far(s) and AUTO_MOST / 4 or AUTO_MOST
+    if count >= math.max(fewest, math.min(2 * limit * limit, most)) then
+        return true
+    end
+    if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
+    then
+        return count >= AUTO_FEWEST and count >= limit
+            or count > 0 and passed >= AUTO_LONGEST_MS
+    end
+    return count >= AUTO_FEWEST and count >= math.min(2 * limit, 100)
+        and (s.floor > 0 and s.sum > 2 * s.floor * count
+            or auto_fails(s) and s.errors * 2 > count)
+end
+
+-- Adds a sample of one session. Returns whether the requests suffice for a
+-- judgement. Requests of before the last change do not count.
+local function auto_add(s, sample, now)
+    auto_sessions(s, sample.window, now)
+    if now - sample.window < s.changed + s.settle then return false end
+    if s.span == 0 then s.opened = now - sample.window end
+    s.count, s.sum = s.count + sample.count, s.sum + sample.sum
+    s.errors, s.span = s.errors + sample.errors, s.span + sample.window
+    s.peak = math.max(s.peak, sample.peak)
+    if sample.waiting then s.waited = 1 end
+    return auto_enough(s, now)
+end
+
+-- Whether the limit is needed: requests wait for permits, half of the permits
+-- are in use on average, or one session had all of them in use.
+local function auto_used(s)
+    return s.waited == 1 or s.peak >= s.found
+        or 2 * s.sessions * s.sum >= s.found * s.span * 1000
+end
+
+-- The number of requests that queue inside the backend.
+local function auto_queued(limit, latency, floor)
+    return limit * math.max(latency - floor, 0) / latency
+end
+
+-- How many of them are too few, and too many.
+local function auto_few(limit) return math.max(1, limit / 20) end
+local function auto_many(limit) return math.max(2.5, limit / 8) end
+
+-- Whether it is time to measure the floor again.
+local function auto_stale(s, now)
+    return now - s.confirmed > math.max(AUTO_PROBE_MS,
+        AUTO_PROBE_LATENCIES * s.latency / 1000)
+end
+
+-- Lowers the limit for a moment, to find out what that changes.
+local function auto_try(s, limit, reason, now)
+    s.mode, s.base, s.before, s.rises = AUTO_MODE.probe, s.found, s.latency, 0
+    auto_set(s, limit, reason, now)
+end
+
+-- A probe as the first of some.
+local function auto_probe(s, limit, reason, now)
+    s.top, s.top_latency = s.found, s.latency
+    auto_try(s, limit, reason, now)
+end
+
+-- The end of a probe. Where the latency is lower in proportion to the limit,
+-- or has risen meanwhile, another one follows, at half of the limit. Where not
+-- it is the floor, and the limit goes to the knee that follows from the first
+-- probe.
+local function auto_probed(s, min, now)
+    local latency, limit = s.latency, s.found
+    local expected = s.before * (s.base - limit) / s.base
+    local risen = latency * 4 > s.before * 5
+    if limit > min and (risen or (s.before - latency) * 2 >= expected) then
+        if risen then s.top, s.top_latency = limit, latency end
+        auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
+            now)
+        return
+    end
+    local near = math.abs(latency - s.floor) * 4 < s.floor
+    s.floor = near and math.floor((s.floor + latency) / 2) or latency
+    s.mode, s.confirmed = AUTO_MODE.steady, now
+    local top, queued = s.top, auto_queued(s.top, s.top_latency, s.floor)
+    if queued > auto_many(top) then
+        top = math.floor(top - queued + auto_few(top - queued))
+    end
+    s.knee = queued > auto_many(s.top) and math.max(limit, top) or s.knee
+    auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
+end
+
+-- Requests fail more often than usual: a lower limit, until they do not.
+-- Where they do at the minimum too, their failing has nothing to do with load.
+local function auto_failed(s, rate, min, now)
+    local limit = s.found
+    if s.mode ~= AUTO_MODE.errors then
+        s.mode, s.base, s.rises = AUTO_MODE.errors, limit, 0
+    elseif limit <= min then
+        s.normal, s.mode, s.ceiling = rate, AUTO_MODE.steady, 0
+        auto_set(s, s.base, AUTO_REASON.errors, now)
+        return
+    end
+    local lower = math.floor(limit * (1000 - math.max(100,
+        math.min(rate, 500))) / 1000)
+    -- one that was tried again
+    if limit == s.ceiling or limit == s.ceiling - 1 then lower = limit - 1 end
+    s.ceiling, s.blamed = limit, now
+    auto_set(s, math.max(min, math.min(lower, limit - 1)), AUTO_REASON.errors,
+        now)
+end
+
+-- Few requests queue: more are let in, in growing steps. A limit that caused
+-- errors is tried again after some time.
+local function auto_raise(s, max, now)
+    local limit, top = s.found, max
+    if s.ceiling > 0 and limit >= s.ceiling then s.ceiling = 0 end
+    if s.ceiling > 0 then
+        local again = now - s.blamed > AUTO_BLAME_MS
+            and limit == s.ceiling - 1
+        top = math.min(max, again and s.ceiling or s.ceiling - 1)
+    end
+    if limit >= top then
+        s.rises = 0
+        s.reason = top < max and AUTO_REASON.errors or AUTO_REASON.bound
+        return
+    end
+    s.rises = s.rises + 1
+    if 4 * limit > 5 * s.knee then s.knee = 0 end
+    local step = auto_far(s) and limit / 2
+        or limit * 2 ^ math.min(s.rises, 3) / 32
+    step = math.max(1, math.floor(step))
+    -- up to the limit that caused errors the way is known
+    if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
+    auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
+end
+
+-- Many requests queue, and did at the last judgement too, as that may be chance
+-- or of requests from before and after a change of the backend: a probe shows
+-- whether a lower limit helps, and where the knee is.
+local function auto_cut(s, min, now)
+    local limit = s.found
+    s.rises = 0
+    if s.suspect == 0 then
+        s.suspect, s.reason = 1, AUTO_REASON.latency
+    elseif limit <= min then
+        -- it cannot be measured any lower
+        s.floor = math.floor((s.floor * 7 + s.latency) / 8)
+        s.reason = AUTO_REASON.bound
+    else
+        local lower = limit * math.max(0.5, math.min(0.75,
+            s.floor / s.latency))
+        auto_probe(s, math.max(min, math.floor(lower)), AUTO_REASON.latency,
+            now)
+    end
+end
+
+-- The latency without queueing, as long as few requests queue: the mean.
+local function auto_floor(s)
+    local floor, latency = s.floor, s.latency
+    if floor == 0 or latency * 4 < floor * 3 then
+        s.floor = math.floor((floor > 0 and floor or latency) / 2 + latency / 2)
+    elseif auto_queued(s.found, latency, floor) < auto_few(s.found) then
+        s.floor = math.floor((floor * 7 + latency) / 8)
+    end
+end
+
+-- The requests of a limit that is used and that causes no errors.
+local function auto_steady(s, min, max, now)
+    auto_floor(s)
+    local queued = auto_queued(s.found, s.latency, s.floor)
+    local unknown = s.confirmed == 0
+    if s.found > min and (unknown or auto_stale(s, now)) then
+        local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
+        auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
+    elseif queued > auto_many(s.found) then
+        auto_cut(s, min, now)
+    elseif queued < auto_few(s.found) then
+        auto_raise(s, max, now)
+    else
+        s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
+    end
+end
+
+-- Judges the requests, and moves the limit.
+local function auto_judge(s, min, max, now)
+    local before, rate = s.found, math.floor(s.errors * 1000 / s.count)
+    local failed, good = auto_fails(s), s.count - s.errors
+    s.normal = math.min(s.normal, math.max(rate,
+        math.floor(s.normal * 15 / 16)))
+    if good > 0 then s.latency = math.max(1, math.floor(s.sum / good)) end
+    if failed then
+        auto_failed(s, rate, min, now)
+    elseif not auto_used(s) then
+        local limit = s.mode == AUTO_MODE.probe and s.base or s.found
+        s.mode, s.rises = AUTO_MODE.steady, 0
+        auto_set(s, limit, AUTO_REASON.unused, now)
+    elseif s.mode == AUTO_MODE.probe then
+        auto_probed(s, min, now)
+    else
+        s.mode = AUTO_MODE.steady
+        auto_steady(s, min, max, now)
+    end
+    if s.found == before then auto_clear(s) end
+end

@@ -1,0 +1,25 @@
+-- What is kept of limit=auto, in the HASH of a name: its field "." has the
+-- state of the rule, integers in the order of AUTO_FIELDS; the fields "0" to
+-- "59" the last changes, "<clock> <limit> <reason>" each. The HASH expires a
+-- lease after the last sample; the limit of a literal name stays in the shard.
+
+-- changes kept
+local AUTO_CHANGES = 60
+
+-- changes: how many there were; noted: clock of the last; min, max: the bounds
+local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
+    'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
+    'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
+    'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle',
+    'opened', 'top', 'top_latency', 'suspect',
+    'knee' }
+
+-- The state, from its text; nil: there is none.
+local function auto_parse(text)
+    local s, n = {}, 0
+    for word in string.gmatch(text or '', '%d+') do
+        n = n + 1
+        if AUTO_FIELDS[n] then s[AUTO_FIELDS[n]] = tonumber(word) end
+    end
+    return n == #AUTO_FIELDS and s or nil
+end

@@ -1,0 +1,465 @@
+
+/*
+ * "limit=auto": what this worker sees of the requests, for Redis, which finds
+ * the limit.
+ *
+ * Owns one record for each name with "limit=auto" of this configuration, from
+ * the start of the worker to its end: names are literal, so clients make none.
+ * It sums up the requests that ended since the last sample.  The reply to a
+ * sample tells when the next one may be sent, so that the whole fleet sends
+ * some ten a second for one name.  A name without traffic sends nothing, nor
+ * does an exiting worker, or one whose session is not ready.
+ *
+ * The limit itself is in Redis, where every sync reads it: a sample that is
+ * lost costs nothing but its figures.
+ *
+ * Called by: dispatch (life), semaphore (a request has ended), redis
+ * (replies).  The order of arguments and values is that of lua/adjust.lua.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_dsem_auto.h"
+#include "ngx_http_dsem_handshake.h"
+#include "ngx_http_dsem_ledger.h"
+#include "ngx_http_dsem_shards.h"
+
+
+/* ms until the first sample, and between two of them at most */
+#define NGX_HTTP_DSEM_AUTO_FIRST     100
+#define NGX_HTTP_DSEM_AUTO_LONGEST   10000
+
+/* ms; the longest time that a sample covers, as in adjust.lua */
+#define NGX_HTTP_DSEM_AUTO_WINDOW    60000
+
+/* ms; the longest time of a request that counts, as in adjust.lua */
+#define NGX_HTTP_DSEM_AUTO_MAX_TIME  3600000
+
+/* values in the first argument, and those of the sample */
+#define NGX_HTTP_DSEM_AUTO_HEAD      4
+#define NGX_HTTP_DSEM_AUTO_SAMPLE    5
+
+/* values of a reply */
+#define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
+#define NGX_HTTP_DSEM_AUTO_FOUND     1
+#define NGX_HTTP_DSEM_AUTO_WAIT      5
+#define NGX_HTTP_DSEM_AUTO_VALUES    6
+
+
+struct ngx_http_dsem_auto_s {
+    ngx_http_dsem_session_t  *session;
+    ngx_http_dsem_literal_t  *literal;
+
+    /* since the last sample */
+    int64_t                   count;
+    int64_t                   errors;
+    uint64_t                  sum;         /* ms, without errors */
+    ngx_int_t                 peak;        /* permits in use at once */
+    ngx_msec_t                since;       /* time of the last sample, or of
+                                              the first request after it */
+
+    ngx_event_t               timer;       /* of the next sample */
+    ngx_msec_t                wait;        /* ms between two samples */
+    uint64_t                  epoch;       /* of the sample on its way */
+    unsigned                  sent:1;      /* a reply is to come */
+};
+
+
+typedef struct {
+    ngx_http_dsem_auto_t     *records;     /* NULL: none is "auto" */
+    ngx_uint_t                n;
+} ngx_http_dsem_autos_t;
+
+
+static ngx_uint_t ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records);
+static void ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
+    ngx_http_dsem_session_t *session, ngx_http_dsem_literal_t *literal);
+static void ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record);
+static void ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record);
+static void ngx_http_dsem_auto_timer_handler(ngx_event_t *ev);
+static ngx_int_t ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record);
+static ngx_http_dsem_resp_t *ngx_http_dsem_auto_begin(
+    ngx_http_dsem_auto_t *record);
+static void ngx_http_dsem_auto_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
+    ngx_http_dsem_reply_t *reply);
+
+
+static ngx_http_dsem_autos_t  ngx_http_dsem_autos;
+
+
+/* when the sessions of the worker are there; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_auto_init(void)
+{
+    ngx_http_dsem_autos_t  *autos;
+
+    autos = &ngx_http_dsem_autos;
+
+    ngx_memzero(autos, sizeof(ngx_http_dsem_autos_t));
+
+    autos->n = ngx_http_dsem_auto_each(NULL);
+
+    if (autos->n == 0) {
+        return NGX_OK;
+    }
+
+    autos->records = ngx_calloc(autos->n * sizeof(ngx_http_dsem_auto_t),
+                                ngx_cycle->log);
+    if (autos->records == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) ngx_http_dsem_auto_each(autos->records);
+
+    return NGX_OK;
+}
+
+
+/* counts the names, and fills a record for each if there are records */
+
+static ngx_uint_t
+ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records)
+{
+    ngx_uint_t                i, n;
+    ngx_http_dsem_limits_t   *limits;
+    ngx_http_dsem_session_t  *session;
+
+    n = 0;
+
+    for (session = ngx_http_dsem_shards_next(NULL);
+         session;
+         session = ngx_http_dsem_shards_next(session))
+    {
+        limits = &session->limits;
+
+        for (i = 0; i < limits->nliterals; i++) {
+
+            if (limits->literals[i].max == 0) {
+                continue;
+            }
+
+            if (records) {
+                ngx_http_dsem_auto_record(&records[n], session,
+                                          &limits->literals[i]);
+            }
+
+            n++;
+        }
+    }
+
+    return n;
+}
+
+
+static void
+ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
+    ngx_http_dsem_session_t *session, ngx_http_dsem_literal_t *literal)
+{
+    record->session = session;
+    record->literal = literal;
+    record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
+
+    ngx_http_dsem_auto_clear(record);
+
+    record->timer.handler = ngx_http_dsem_auto_timer_handler;
+    record->timer.data = record;
+    record->timer.log = ngx_cycle->log;
+    record->timer.cancelable = 1;
+
+    literal->samples = record;
+}
+
+
+/* with the worker, when no reply comes any more */
+
+void
+ngx_http_dsem_auto_exit(void)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_autos_t  *autos;
+
+    autos = &ngx_http_dsem_autos;
+
+    for (i = 0; i < autos->n; i++) {
+        if (autos->records[i].timer.timer_set) {
+            ngx_del_timer(&autos->records[i].timer);
+        }
+    }
+
+    if (autos->records) {
+        ngx_free(autos->records);
+    }
+
+    ngx_memzero(autos, sizeof(ngx_http_dsem_autos_t));
+}
+
+
+static void
+ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
+{
+    record->count = 0;
+    record->errors = 0;
+    record->sum = 0;
+    record->peak = 0;
+    record->since = ngx_current_msec;
+}
+
+
+/*
+ * A request has ended after so many ms at the upstream; its permits are still
+ * those of the account.  The time of an aborted one is too short, so that it
+ * counts only where it is longer than usual.
+ */
+
+void
+ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_sample_e result, ngx_msec_t time)
+{
+    ngx_http_dsem_auto_t     *record;
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal == NULL || literal->samples == NULL) {
+        return;
+    }
+
+    record = literal->samples;
+    record->peak = ngx_max(record->peak, account->held);
+
+    if (result == NGX_HTTP_DSEM_SAMPLE_ABORTED
+        && time <= account->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
+    {
+        return;
+    }
+
+    time = ngx_min(time, NGX_HTTP_DSEM_AUTO_MAX_TIME);
+
+    if (record->count == 0
+        && ngx_current_msec - record->since
+           > time + NGX_HTTP_DSEM_AUTO_LONGEST)
+    {
+        /* nothing was in progress before it */
+        record->since = ngx_current_msec - time;
+    }
+
+    record->count++;
+
+    if (result == NGX_HTTP_DSEM_SAMPLE_ERROR) {
+        record->errors++;
+
+    } else {
+        record->sum += time;
+    }
+
+    ngx_http_dsem_auto_schedule(record);
+}
+
+
+/* the next sample, so long after the last one as Redis has told */
+
+static void
+ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record)
+{
+    ngx_msec_t  passed;
+
+    if (record->timer.timer_set || record->sent) {
+        return;
+    }
+
+    passed = ngx_current_msec - record->since;
+
+    ngx_add_timer(&record->timer,
+                  (passed < record->wait) ? record->wait - passed : 1);
+}
+
+
+static void
+ngx_http_dsem_auto_timer_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_auto_t  *record;
+
+    record = ev->data;
+
+    /* while Redis cannot be asked, or recovers, the limit does not move */
+
+    if (!ngx_http_dsem_session_ready(record->session)
+        || !ngx_http_dsem_session_newest(record->session)
+        || record->session->recovery
+        || ngx_http_dsem_auto_send(record) != NGX_OK)
+    {
+        record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
+    }
+
+    ngx_http_dsem_auto_clear(record);
+}
+
+
+/* NGX_ERROR: no memory, or Redis is not up */
+
+static ngx_int_t
+ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
+{
+    int64_t                values[NGX_HTTP_DSEM_AUTO_SAMPLE];
+    ngx_msec_t             window;
+    ngx_http_dsem_resp_t  *command;
+
+    command = ngx_http_dsem_auto_begin(record);
+    if (command == NULL) {
+        return NGX_ERROR;
+    }
+
+    window = ngx_current_msec - record->since;
+
+    values[0] = record->count;
+    values[1] = record->sum * 1000;
+    values[2] = record->errors;
+    values[3] = record->peak;
+    values[4] = ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
+
+    ngx_http_dsem_resp_string(command, &record->literal->node.str);
+    ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_SAMPLE);
+
+    if (ngx_http_dsem_redis_call(record->session->redis,
+                                 ngx_http_dsem_auto_handler, record)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    record->epoch = record->session->identity.epoch;
+    record->sent = 1;
+
+    ngx_log_debug4(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem sample \"%V\": requests:%L errors:%L peak:%i",
+                   &record->literal->node.str, record->count, record->errors,
+                   record->peak);
+
+    return NGX_OK;
+}
+
+
+/* with the keys of the semaphore; NULL: no memory, or not up */
+
+static ngx_http_dsem_resp_t *
+ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
+{
+    u_char                *p, *buf;
+    int64_t                head[NGX_HTTP_DSEM_AUTO_HEAD];
+    ngx_str_t              keys[3], *name;
+    ngx_http_dsem_keys_t  *names;
+    ngx_http_dsem_resp_t  *command;
+
+    if (!ngx_http_dsem_redis_is_up(record->session->redis)) {
+        return NULL;
+    }
+
+    name = &record->literal->node.str;
+    names = ngx_http_dsem_redis_keys(record->session->redis);
+
+    buf = ngx_alloc(3 * ngx_http_dsem_key_len(names, name), ngx_cycle->log);
+    if (buf == NULL) {
+        return NULL;
+    }
+
+    p = ngx_http_dsem_key_semaphore(names, name, &keys[0], buf);
+    p = ngx_http_dsem_key_queue(names, name, &keys[1], p);
+    (void) ngx_http_dsem_key_auto(names, name, &keys[2], p);
+
+    head[0] = record->session->generation;
+    head[1] = record->literal->min;
+    head[2] = record->literal->max;
+    head[3] = record->literal->found;
+
+    command = ngx_http_dsem_redis_begin_packed(record->session->redis,
+                      NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
+                      NGX_HTTP_DSEM_AUTO_HEAD, 2);
+    ngx_free(buf);
+
+    return command;
+}
+
+
+static void
+ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_auto_t *record = data;
+
+    ngx_http_dsem_session_t  *session;
+
+    session = record->session;
+    record->sent = 0;
+
+    if (reply == NULL || record->epoch != session->identity.epoch) {
+        return;
+    }
+
+    switch (reply->status) {
+
+    case NGX_HTTP_DSEM_REPLY_OK:
+        ngx_http_dsem_auto_read(record, reply);
+        return;
+
+    case NGX_HTTP_DSEM_REPLY_BROKEN:
+        /* the next sync logs it */
+        record->wait = NGX_HTTP_DSEM_AUTO_LONGEST;
+        return;
+
+    default:
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
+        return;
+    }
+}
+
+
+/* the limit in force, and when the next sample is wanted */
+
+static void
+ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
+    ngx_http_dsem_reply_t *reply)
+{
+    int64_t                   wait;
+    ngx_str_t                *name;
+    ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_session_t  *session;
+
+    session = record->session;
+
+    if (reply->nvalues < NGX_HTTP_DSEM_AUTO_VALUES) {
+        ngx_http_dsem_redis_drop(session->redis, "reply too short");
+        return;
+    }
+
+    wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
+    record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
+
+    ngx_http_dsem_limits_found(record->literal,
+                               reply->values[NGX_HTTP_DSEM_AUTO_FOUND]);
+
+    if (session->recovery == 0
+        && reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE] > 0)
+    {
+        name = &record->literal->node.str;
+
+        ngx_http_dsem_limits_seen(&session->limits, record->literal,
+                                  reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE]);
+
+        account = ngx_http_dsem_account_find(name,
+                                             record->literal->node.node.key);
+
+        if (account && account->usage.limit != -1) {
+            account->usage.limit = record->literal->in_force;
+        }
+    }
+
+    /* requests have ended since */
+
+    if (record->count) {
+        ngx_http_dsem_auto_schedule(record);
+    }
+}

@@ -1,0 +1,89 @@
+
+/*
+ * Fair shares: the keys of one account, and the tags of its tickets.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_FAIR_H_INCLUDED_
+#define _NGX_HTTP_DSEM_FAIR_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_top.h"
+
+
+/* priorities, from the first */
+#define NGX_HTTP_DSEM_FAIR_FIRST    -8
+#define NGX_HTTP_DSEM_FAIR_CLASSES  16
+
+
+/* a key in one class; kept for a while after its last ticket */
+typedef struct {
+    ngx_str_node_t             node;       /* str: the class, the key */
+    ngx_queue_t                queue;      /* in fair->unused, if so */
+    ngx_uint_t                 tickets;    /* that refer to it */
+    ngx_int_t                  waiting;    /* requests */
+    ngx_int_t                  in_use;     /* permits */
+    uint64_t                   finish;     /* tag of its last ticket */
+    int64_t                    hold_time;  /* mean, us; 0: unknown */
+} ngx_http_dsem_fair_key_t;
+
+
+/* of an account some of whose requests have a key */
+typedef struct {
+    ngx_str_t                  key;        /* of the tags in Redis */
+    ngx_rbtree_t               keys;
+    ngx_rbtree_node_t          sentinel;
+    ngx_uint_t                 nkeys;
+    ngx_queue_t                unused;     /* without a ticket, oldest first */
+    ngx_http_dsem_top_own_t    top;        /* what is shown of the keys */
+
+    /* start tags by class: of the last ticket served, the highest of all */
+    uint64_t                   served[NGX_HTTP_DSEM_FAIR_CLASSES];
+    uint64_t                   latest[NGX_HTTP_DSEM_FAIR_CLASSES];
+} ngx_http_dsem_fair_t;
+
+
+/* of one ticket */
+typedef struct {
+    ngx_http_dsem_fair_key_t  *key;        /* NULL: none */
+    int64_t                    cost;       /* expected, us of a permit, by
+                                              its share */
+    uint64_t                   start;      /* tags in this worker */
+    uint64_t                   finish;
+} ngx_http_dsem_fair_tag_t;
+
+
+ngx_http_dsem_fair_t *ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys,
+    ngx_str_t *name);
+void ngx_http_dsem_fair_free(ngx_http_dsem_fair_t *fair);
+
+void ngx_http_dsem_fair_join(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_str_t *key);
+void ngx_http_dsem_fair_copied(ngx_http_dsem_fair_tag_t *tag);
+void ngx_http_dsem_fair_leave(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag);
+
+void ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_int_t weight,
+    ngx_int_t share, ngx_msec_t mean);
+void ngx_http_dsem_fair_unwait(ngx_http_dsem_fair_tag_t *tag);
+void ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class);
+
+void ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag,
+    ngx_int_t weight);
+void ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag,
+    ngx_int_t weight, ngx_msec_t hold_time);
+
+void ngx_http_dsem_fair_show(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
+    uint32_t hash);
+
+uint64_t ngx_http_dsem_fair_start(ngx_http_dsem_fair_t *fair,
+    ngx_int_t class, ngx_str_t *key);
+void ngx_http_dsem_fair_name(ngx_http_dsem_fair_tag_t *tag, ngx_str_t *name);
+
+
+#endif /* _NGX_HTTP_DSEM_FAIR_H_INCLUDED_ */

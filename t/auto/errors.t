@@ -1,0 +1,74 @@
+#!/usr/bin/perl
+
+# A backend rejects what is beyond fifteen requests at once. Its errors are
+# fast: no latency tells that there are too many. The limit is lowered because
+# of them, and few requests fail in the end.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Cpanel::JSON::XS qw(decode_json);
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /failing {
+            dsem api limit=auto max=100 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ { dsem_api; }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 60, seconds => 60, records => 1,
+    urls => [ $node->url('/failing?t=50&cliff=15') ]);
+
+eventually { $up->peak > 15 } 'limit found to be too high', 30;
+eventually { below() } 'lowered, and kept there', 30;
+my $from = now;
+my $served = $up->served;
+wait_for { $up->served > $served + 300 } 30, 'the load to go on';
+my $auto = decode_json($node->get('/dsem/semaphores/api')->body)
+    ->{semaphore}{auto};
+ok +(grep { $_->{reason} eq 'errors' } @{ $auto->{history} }),
+    'lowered because of errors' or diag explain $auto;
+my $result = $load->stop->wait;
+
+my @last = grep { $_->{start} > $from } @{ $result->{records} };
+my @failed = grep { $_->{status} ne '200' } @last;
+cmp_ok scalar(@last), '>', 200, 'requests after that';
+cmp_ok scalar(@failed), '<', @last / 5, 'few of them failed';
+
+$t->done;
+
+# it does not move any more: a rise takes less than half a second
+sub below {
+    my $limit = limit();
+    my $end = now + 2;
+    while (now < $end) {
+        return 0 if limit() != $limit;
+        select undef, undef, undef, 0.05;
+    }
+    return $limit <= 15;
+}
+
+sub limit { return $t->state->lowest_limit('api') }

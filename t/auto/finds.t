@@ -1,0 +1,82 @@
+#!/usr/bin/perl
+
+# A backend is slower beyond twenty requests at a time. Two nodes with
+# "limit=auto" begin below that, and find it: more requests are let in while
+# their latency stays, and no more than that. The limit in force is never
+# exceeded at the backend.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Limit $dsem_limit always;
+        location /knee {
+            dsem api limit=auto max=200 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @nodes = $t->fleet(2, $conf);
+
+my $load = $t->load_start(clients => 60, seconds => 60,
+    urls => [ map { $_->url('/knee?t=60&knee=20') } @nodes ]);
+
+my $highest = 0;
+eventually { limit() == 10 } 'begins at the start value';
+eventually { limit() >= 16 } 'finds the knee', 30;
+
+my @seen;
+my $end = now + 3;
+while (now < $end) {
+    push @seen, limit();
+    select undef, undef, undef, 0.02;
+}
+my ($most) = sort { $b <=> $a } @seen, $highest;
+my $median = (sort { $a <=> $b } @seen)[ @seen / 2 ];
+cmp_ok $median, '>=', 13, 'stays near the knee';
+cmp_ok $median, '<=', 32, 'goes not far beyond it';
+my $result = $load->stop->wait;
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
+    or diag explain $result->{statuses};
+
+# the number in force moves between two looks at it
+my $peak = $up->peak;
+cmp_ok $peak, '>=', 16, 'limit reached at the backend';
+cmp_ok $peak, '<=', most_in_force(), 'limit never exceeded';
+
+$t->done;
+
+sub limit {
+    my $limit = $t->state->lowest_limit('api') // 0;
+    $highest = $limit if $limit > $highest;
+    return $limit;
+}
+
+# as the nodes have logged it with each request
+sub most_in_force {
+    my ($most) = sort { $b <=> $a } $highest,
+        map { $_->{dsem_limit} } map { $_->access_log } @nodes;
+    return $most;
+}

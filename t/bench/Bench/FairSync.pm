@@ -1,0 +1,85 @@
+package Bench::FairSync;
+
+# The script time of a contended sync while 1,000 tickets wait, without and with
+# "fair=", where each is of another key. One session releases a permit, which
+# goes to the head of the queue, and acquires one, which waits. Rounds are
+# interleaved, the time is that of INFO commandstats.
+#
+# Called by: fair.pl.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+
+use Bench::Edition;
+use Bench::Stats qw(median ratios);
+use Bench::World;
+
+use constant { LIMIT => 10, COST => 50_000, CALLS => 500 };
+
+# waiting: tickets
+sub new {
+    my ($class, $stage, $waiting) = @_;
+    my $edition = Bench::Edition->new($stage, 'second');
+    my @sides = map {
+        prepare(Bench::World->new($stage, $edition, limit => LIMIT), $_,
+            $waiting)
+    } 0, 1;
+    return bless { sides => \@sides, waiting => $waiting }, $class;
+}
+
+sub prepare {
+    my ($world, $fair, $waiting) = @_;
+    my ($session) = $world->enter(1);
+    my $side = { world => $world, session => $session, fair => $fair,
+        waiting => $waiting, next => 0, us => [] };
+    $world->send(commands($side, 0, LIMIT + $waiting));
+    return $side;
+}
+
+# So many syncs with an acquire each. The keys take turns, as their tickets are
+# granted in turn.
+sub commands {
+    my ($side, $release, $n) = @_;
+    return map {
+        my $k = $side->{next}++;
+        $side->{world}->command($side->{session}, 's0', release => $release,
+            fair => $side->{fair}, acquire => [ [
+                1 + $k, 1, 0, Bench::World::QUEUE,
+                $side->{fair} ? (COST, 'k' . $k % $side->{waiting}) : (),
+            ] ])
+    } 1 .. $n;
+}
+
+sub round {
+    my ($self) = @_;
+    for my $side (@{ $self->{sides} }) {
+        my $world = $side->{world};
+        my @commands = commands($side, 1, CALLS);
+        $world->{redis}->cmd(qw(CONFIG RESETSTAT));
+        $world->send(@commands);
+        my ($calls, $us) = $world->script_calls;
+        croak "$calls calls of " . CALLS if $calls != CALLS;
+        push @{ $side->{us} }, $us / $calls;
+    }
+}
+
+# Permits and tickets as the next sync would see them, of each side.
+sub states {
+    my ($self) = @_;
+    return map {
+        my $state = $_->{world}->sync($_->{session}, 's0',
+            fair => $_->{fair});
+        [ @$state{qw(in_use waiting)} ]
+    } @{ $self->{sides} };
+}
+
+# us without and with "fair=", and the median of the rounds' ratios
+sub result {
+    my ($self) = @_;
+    my ($plain, $fair) = map { $_->{us} } @{ $self->{sides} };
+    return median(@$plain), median(@$fair), median(ratios($fair, $plain));
+}
+
+1;

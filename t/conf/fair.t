@@ -1,0 +1,78 @@
+#!/usr/bin/perl
+
+# The parameters "fair" and "share" of a dsem line: what is accepted, and the
+# sentence of nginx -t for what is not.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $range = 'it must be between 1 and 1000';
+
+# each: title, the dsem line, expected sentence or undef, expected warning
+my @cases = (
+    ['variable', 'dsem a limit=1 queue=5 fair=$arg_k;'],
+    ['text and variables', 'dsem a limit=1 queue=5 fair=$arg_k:$arg_l;'],
+    ['literal', 'dsem a limit=1 queue=5 fair=all;'],
+    ['share', 'dsem a limit=1 queue=5 fair=$arg_k share=1;'],
+    ['largest share', 'dsem a limit=1 queue=5 share=1000 fair=$arg_k;'],
+    ['beside others', 'dsem $arg_n limit=$arg_m queue=5 timeout=1s '
+        . 'weight=$arg_w priority=$arg_p fair=$arg_k share=2;'],
+    ['one name, with and without', 'dsem a limit=1 queue=5 fair=$arg_k; '
+        . 'dsem a limit=1 queue=5;'],
+    ['without queue', 'dsem a limit=1 fair=$arg_k;', undef,
+        '"fair" parameter in "dsem" directive needs "queue", without it no '
+        . 'request waits for a permit'],
+    ['empty fair', 'dsem a limit=1 queue=5 fair=;',
+        '"fair" parameter in "dsem" directive has no value'],
+    ['duplicate fair', 'dsem a limit=1 queue=5 fair=$arg_k fair=$arg_l;',
+        'duplicate parameter "fair=$arg_l" in "dsem" directive'],
+    ['unknown variable', 'dsem a limit=1 queue=5 fair=$no_such_one;',
+        'unknown "no_such_one" variable'],
+    ['share alone', 'dsem a limit=1 queue=5 share=2;',
+        '"share" parameter in "dsem" directive needs "fair"'],
+    ['duplicate share', 'dsem a limit=1 queue=5 fair=$arg_k share=1 share=2;',
+        'duplicate parameter "share=2" in "dsem" directive'],
+    (map {
+        ["share $_->[0]", "dsem a limit=1 queue=5 fair=\$arg_k share=$_->[0];",
+            qq(invalid value "$_->[0]" of "share" parameter in "dsem" )
+            . "directive, $_->[1]"]
+    } ['0', $range], ['1001', $range], ['-1', $range], ['x', 'it must be a '
+        . 'number'], ['1.5', 'it must be a number'],
+        ['99999999999999999999', $range], ['$arg_s',
+            'it must be without variables']),
+);
+
+my $t = Dsem::Test->new;
+
+for (@cases) {
+    my ($title, $line, $error, $warning) = @$_;
+    my ($status, $errors) = $t->test_conf(<<"EOF_CONF");
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { $line }
+    }
+}
+EOF_CONF
+    is $status, $error ? 1 : 0, "$title: " . ($error ? 'refused' : 'accepted');
+    if (defined $error) {
+        like $errors, qr/\[emerg\] (?:\d+#\d+: )?\Q$error\E/, 'error printed';
+    } elsif (defined $warning) {
+        like $errors, qr/\[warn\] (?:\d+#\d+: )?\Q$warning\E/,
+            'warning printed';
+    } else {
+        unlike $errors, qr/\[(?:warn|emerg)\]/, 'no complaint';
+    }
+}
+
+$t->done;

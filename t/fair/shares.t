@@ -1,0 +1,75 @@
+#!/usr/bin/perl
+
+# Three tenants with shares 1, 2 and 4, all with more requests than permits,
+# over three nodes: each has permits in proportion to its share, and the cap
+# is reached and kept.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 7;
+my $REQUESTS = 500;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    proxy_set_header X-Sem $arg_k;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /one {
+            dsem api limit=7 queue=200 timeout=30s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /two {
+            dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=2;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /four {
+            dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=4;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my %share = (one => 1, two => 2, four => 4);
+my @load = map {
+    my $who = $_;
+    $t->load_start(urls => [map { $_->url("/$who?k=$who") } @fleet],
+        clients => 24, seconds => 600);
+} sort keys %share;
+wait_for { $up->now == $LIMIT } 15, 'load';
+wait_for { $t->state->waiting('api') > 30 } 15, 'queue';
+wait_for { $up->served > 100 } 15, 'hold times';
+$up->reset;
+wait_for { $up->served >= $REQUESTS + 2 * $LIMIT } 60, 'many requests';
+my @log = ($up->log)[0 .. $REQUESTS - 1];
+my %of;
+$of{ $_->{sem} }++ for @log;
+is_deeply [keys %{ $_->stop->wait->{statuses} }], [200], 'all requests served'
+    for @load;
+for my $who (sort keys %share) {
+    my $fair = $REQUESTS * $share{$who} / 7;
+    cmp_ok abs($of{$who} / $fair - 1), '<', 0.15,
+        "$who: permits by its share";
+}
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+note join ', ', map { sprintf "$_ %.3f", $of{$_} / $REQUESTS } sort keys %of;
+
+$t->done;

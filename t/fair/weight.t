@@ -1,0 +1,64 @@
+#!/usr/bin/perl
+
+# A key whose requests take several permits each has no more permits in use
+# than one whose requests take one.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 8;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream(service => 0.020);
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    proxy_set_header X-Sem $arg_k;
+    proxy_set_header X-Weight $arg_w;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=8 queue=100 timeout=20s weight=$arg_w fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @load = map {
+    my ($who, $weight) = @$_;
+    $t->load_start(clients => 24, seconds => 600,
+        urls => [map { $_->url("/?k=$who&w=$weight") } @fleet]);
+} ['heavy', 4], ['light', 1];
+wait_for { $up->served > 100 } 15, 'hold times';
+$up->reset;
+wait_for { $up->served > 400 } 30, 'many requests';
+
+my %used = (heavy => 0, light => 0);
+for my $request (grep { defined $_->{end} } $up->log) {
+    $used{ $request->{sem} } += $request->{weight}
+        * ($request->{end} - $request->{start});
+}
+is_deeply [keys %{ $_->stop->wait->{statuses} }], [200], 'all served'
+    for @load;
+my $part = $used{heavy} / ($used{heavy} + $used{light});
+cmp_ok abs($part - 0.5), '<', 0.12, 'heavy requests have half'
+    or note "part $part";
+is $up->peak, $LIMIT, 'limit reached, never exceeded';
+note sprintf 'heavy %.3f', $part;
+
+$t->done;

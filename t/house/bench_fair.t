@@ -1,0 +1,49 @@
+#!/usr/bin/perl
+
+# make bench-fair runs: every case has its figures, the cap is reached and held
+# meanwhile, and the simulated session keeps its permits and its queue. What it
+# measures is no matter here.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../bench";
+
+use Bench::FairSync;
+use Bench::Stage;
+use Bench::World;
+
+plan skip_all => 'make bench-fair is for the nginx of the distribution'
+    if $ENV{DSEM_NGINX} || $ENV{DSEM_STATIC_NGINX};
+
+my $root = "$FindBin::Bin/../..";
+local $ENV{ROUNDS} = 1;
+local $ENV{SECONDS} = 0.5;
+my $said = qx($^X -I$root/t/lib $root/t/bench/fair.pl 2>&1);
+
+is $?, 0, 'exit status zero' or die $said;
+my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +[\d.]+(?: %)?)+)$/mg;
+is scalar(@figures), 36, 'all cases measured' or diag $said;
+my @verdicts = $said =~ /[<>]?= [\d.]+ (?:OK|MISSED)$/mg;
+is scalar(@verdicts), 7, 'all aims printed' or diag $said;
+like $said, qr/^  without fair=, us +\d+\.\d$/m, 'a sync measured';
+like $said, qr/^peak at the backend, in all runs +12 +.* OK$/m,
+    'limit reached and held' or diag $said;
+unlike $said, qr/^requests that ended with/m, 'no other status';
+is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns'
+    or diag $said;
+
+my $stage = Bench::Stage->new('bench_fair');
+$stage->redis(Bench::World::redis_args());
+my $sync = Bench::FairSync->new($stage, 50);
+for my $round (1 .. 3) {
+    $sync->round;
+    is_deeply [ $sync->states ], [ ([10, 50]) x 2 ],
+        "all out, all waiting, $round";
+}
+$stage->end;
+
+done_testing();

@@ -1,0 +1,87 @@
+package Dsem::Auto;
+
+# Samples of workers as adjust gets them, of a backend that is no more than a
+# function, in the time of the clock in Redis.
+#
+#   my $auto = Dsem::Auto->new($scripts, 'api', [ $one, $two ],
+#       latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
+#   my $reply = $auto->run(30);         # s; the reply to the last sample
+#   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # or undef
+#
+# Options: latency ($limit): ms; errors ($limit): share of failed requests;
+#   used: share of the permits in use, 1; beats: sessions that send heartbeats.
+#   set(%options) changes them. found:
+#   the number in the shard. trace: the numbers found, of each sample.
+#
+# Called by: t/lua/adjust*.t.
+
+use warnings;
+use strict;
+
+sub new {
+    my ($class, $scripts, $name, $sessions, %arg) = @_;
+    return bless {
+        scripts => $scripts, name => $name, sessions => $sessions, min => 1,
+        max => 1000, latency => sub { 50 }, errors => sub { 0 }, used => 1,
+        time => 0, beats => [], next => [ map { 100 } @$sessions ],
+        last => [ map { 0 } @$sessions ], trace => [], %arg,
+    }, $class;
+}
+
+sub set {
+    my ($self, %arg) = @_;
+    @$self{ keys %arg } = values %arg;
+    return $self;
+}
+
+sub trace { @{ $_[0]{trace} } }
+sub found { $_[0]{scripts}->state->lowest_limit($_[0]{name}) }
+
+# The next sample of any session.
+sub step {
+    my ($self) = @_;
+    my $next = $self->{next};
+    my ($i) = sort { $next->[$a] <=> $next->[$b] } 0 .. $#$next;
+    $self->{scripts}->advance($next->[$i] - $self->{time});
+    if (int($self->{time} / 1000) != int($next->[$i] / 1000)) {
+        $_->beat for @{ $self->{beats} };
+    }
+    $self->{time} = $next->[$i];
+    my $window = $self->{time} - $self->{last}[$i];
+    $self->{last}[$i] = $self->{time};
+
+    my $limit = $self->found || $self->{reply}{limit} || $self->{min};
+    my $ms = $self->{latency}($limit);
+    # what is left of a request goes to the next sample
+    my $count = $limit * $self->{used} * $window / $ms / @$next
+        + ($self->{left}[$i] // 0);
+    $self->{left}[$i] = $count - int $count;
+    my $failed = int(int($count) * $self->{errors}($limit));
+    my $reply = $self->{sessions}[$i]->adjust($self->{name},
+        count => int $count, errors => $failed,
+        sum => int((int($count) - $failed) * $ms * 1000), window => $window,
+        peak => 0, min => $self->{min}, max => $self->{max});
+    die "adjust: $reply->{status}\n" if $reply->{status} ne 'ok';
+    $next->[$i] = $self->{time} + $reply->{next};
+    push @{ $self->{trace} }, $reply->{found};
+    return $self->{reply} = $reply;
+}
+
+sub run {
+    my ($self, $seconds) = @_;
+    my $end = $self->{time} + 1000 * $seconds;
+    $self->step while $self->{time} < $end;
+    return $self->{reply};
+}
+
+sub until {
+    my ($self, $condition, $seconds) = @_;
+    my $end = $self->{time} + 1000 * $seconds;
+    while ($self->{time} < $end) {
+        my $reply = $self->step;
+        return $reply if $condition->($reply);
+    }
+    return;
+}
+
+1;

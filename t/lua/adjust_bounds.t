@@ -1,0 +1,71 @@
+#!/usr/bin/perl
+
+# The number found stays within its bounds; of two live configurations within
+# those of both, as far as these have anything in common.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $redis = $scripts->redis;
+my $one = $scripts->session('one')->configured('a', { api => '8=5-30' });
+
+my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
+my $reply = $auto->run(30);
+is "@$reply{qw/found reason/}", '30 bound', 'maximum';
+$auto->set(latency => sub { 20 * $_[0] })->run(10);
+is +(sort { $a <=> $b } ($auto->trace))[0], 5, 'never below the minimum';
+cmp_ok $auto->found, '<=', 6, 'knee below the minimum';
+$auto->set(latency => sub { 50 })->run(30);
+is $auto->found, 30, 'maximum again';
+
+# the lowest of all bounds, also before the next sample
+my $two = $scripts->session('two')->configured('b', { api => '6=6-12' });
+is field(), '12=6-12 b;30=5-30 a', 'number of the others, within its bounds';
+is $one->sync('api', literal => 1)->{limit}, 12, 'lowest in force';
+is $one->adjust('api')->{found}, 12, 'found: lowest';
+like field(), qr/^12=5-30 a;12=6-12 b$|^12=6-12 b;12=5-30 a$/, 'both groups';
+$auto->set(latency => sub { 20 * $_[0] })->run(20);
+like field(), qr/^\d+=\S+ [ab];\d+=\S+ [ab]$/, 'both groups moved';
+is +(sort { $a <=> $b } ($auto->trace))[0], 5, 'not below either';
+$auto->set(latency => sub { 50 })->run(20);
+is $auto->found, 12, 'not above either';
+my $three = $scripts->session('three')->configured('c', { api => '20=20-40' });
+like field(), qr/;20=20-40 c$/, 'nothing in common';
+is $one->sync('api', literal => 1)->{limit}, 12, 'lowest in force';
+$two->bye;
+$one->beat;
+$auto->run(20);
+like field(), qr/^30=\S+ [ac];30=\S+ [ac]$/, 'raised when it has left';
+my $four = $scripts->session('four')->configured('d', { api => '7=5-30' });
+like field(), qr/30=5-30 a d/, 'same bounds: same number';
+
+# arguments
+my $before = field();
+for (
+    [ 'start below', '4=5-30' ], [ 'start above', '31=5-30' ],
+    [ 'bounds crossed', '5=6-4' ], [ 'too large', '5=1-1000001' ],
+    [ 'no number', '5=1-x' ], [ 'no bounds', '5=' ], [ 'half', '5=1' ],
+) {
+    my ($what, $text) = @$_;
+    my $bad = $scripts->session('bad');
+    $bad->hello(config => 'e');
+    is eval { $bad->configure('e', 0, 1, api => $text) }, undef, $what;
+    like $@, qr/DSEM argument 9 /, "$what: named";
+    $bad->bye;
+}
+is field(), $before, 'nothing stated';
+
+$scripts->done;
+
+sub field { return $redis->cmd('HGET', $state->key, 'limit:api') }

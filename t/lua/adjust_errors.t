@@ -1,0 +1,60 @@
+#!/usr/bin/perl
+
+# Failing requests lower the limit, and it stays below the one that caused them;
+# not where they fail at any limit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $one = $scripts->session('one')->configured('a', { api => '10=1-1000',
+    web => '10=2-1000', app => '10=1-1000' });
+
+# none up to 30
+my $auto = Dsem::Auto->new($scripts, 'api', [ $one ],
+    errors => sub { $_[0] > 30 ? 0.5 : 0 });
+my $reply = $auto->until(sub { $_[0]{reason} eq 'errors' }, 30);
+ok $reply, 'errors found';
+cmp_ok $reply->{found}, '<=', 30, 'lowered at once';
+$reply = $auto->until(sub { $_[0]{found} == 30 }, 30);
+ok $reply, 'raised up to the errors';
+$auto->until(sub { $_[0]{reason} eq 'errors' }, 5);
+my $from = () = $auto->trace;
+$auto->run(10);
+my @above = grep { $_ > 30 } ($auto->trace)[$from .. $from + 90];
+is @above, 0, 'and not beyond';
+ok $auto->until(sub { $_[0]{found} > 30 }, 30), 'tried again later';
+ok $auto->until(sub { $_[0]{found} <= 30 }, 1), 'lowered again';
+$auto->set(errors => sub { 0 });
+ok $auto->until(sub { $_[0]{found} > 40 }, 60), 'no more errors: raised';
+
+# a few are usual
+$auto = Dsem::Auto->new($scripts, 'web', [ $one ], errors => sub { 0.04 },
+    latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
+$auto->run(30);
+cmp_ok $auto->found, '>=', 15, 'few errors: like none';
+
+# all of a sudden, whatever the limit
+$auto->set(errors => sub { 0.7 });
+ok $auto->until(sub { $_[0]{found} == 2 }, 10), 'errors at any limit: minimum';
+ok $auto->until(sub { $_[0]{found} > 15 }, 10), 'no help: back';
+$auto->run(5);
+cmp_ok $auto->found, '>=', 15, 'left alone';
+
+# nothing but errors
+$auto = Dsem::Auto->new($scripts, 'app', [ $one ], errors => sub { 1 });
+$reply = $auto->run(5);
+is $reply->{latency}, 0, 'no latency known';
+cmp_ok $reply->{found}, '>=', 1, 'a limit';
+
+$scripts->done;

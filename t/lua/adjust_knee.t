@@ -1,0 +1,69 @@
+#!/usr/bin/perl
+
+# The limit that is found: the knee of the backend, from below and from above,
+# and when it moves; from the samples of one worker or of six.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $knee = 20;
+my $n = 0;
+my %mean;
+
+for my $workers (1, 6) {
+    for my $start (1, 5, 200) {
+        $scripts->redis->cmd('FLUSHALL');
+        my @sessions = map { $scripts->session("n$_")->configured(++$n . 'a',
+            { api => "$start=1-1000" }) } 1 .. $workers;
+        my $auto = Dsem::Auto->new($scripts, 'api', \@sessions,
+            latency => \&knee);
+        $auto->run(35);
+        within($auto, "$workers, from $start");
+        $mean{$workers} += ($auto->trace)[$_] / 30 for -10 .. -1;
+        next if $start != 5;
+
+        $knee = 10;
+        ok $auto->until(sub { abs($_[0]{found} - 10) <= 2 }, 10),
+            "$workers, halved: found";
+        $auto->run(15);
+        within($auto, "$workers, halved");
+        $knee = 20;
+        ok $auto->until(sub { abs($_[0]{found} - 20) <= 4 }, 20),
+            "$workers, back: found";
+        $auto->run(15);
+        within($auto, "$workers, back");
+    }
+}
+cmp_ok abs($mean{1} - $mean{6}), '<=', 2, 'same limit for one and six';
+
+# slower at any number of requests: the floor is found anew
+my $slow = Dsem::Auto->new($scripts, 'slow', [ $scripts->session('slow')
+    ->configured('f', { slow => '10=1-1000' }) ], latency => \&knee);
+$slow->run(20);
+$slow->set(latency => sub { 2 * knee(@_) })->run(20);
+within($slow, 'slower');
+cmp_ok abs($slow->run(1)->{floor} - 100_000), '<', 10_000, 'slower: its floor';
+$slow->set(latency => \&knee)->run(20);
+within($slow, 'faster');
+
+$scripts->done;
+
+sub knee { return 50 * ($_[0] > $knee ? $_[0] / $knee : 1) }
+
+# the median of the last samples: a probe may be going on
+sub within {
+    my ($auto, $what) = @_;
+    my $found = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
+    cmp_ok abs($found - $knee), '<=', $knee * 0.2, $what or diag $found;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+
+# Sessions are told when to send their next sample, so that all of them together
+# send few.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my @sessions = map { $scripts->session("n$_")->configured('a',
+    { api => '10=1-1000' }) } 1 .. 150;
+my %few = (count => 1, sum => 50_000);
+
+for ([ 1, 100 ], [ 3, 300 ], [ 10, 1000 ], [ 30, 1000 ], [ 150, 1500 ]) {
+    my ($n, $pace) = @$_;
+    $scripts->redis->cmd('DEL', $state->auto_key('api'));
+    my $auto = Dsem::Auto->new($scripts, 'api', [ @sessions[0 .. $n - 1] ]);
+    my $reply = $auto->run(15);
+    cmp_ok abs($reply->{next} - $pace), '<=', $pace * 0.1, "$n sessions"
+        or diag $reply->{next};
+}
+is $scripts->redis->cmd('HLEN', $state->auto_key('api')) <= 61, 1,
+    'nothing is kept for each';
+
+# a sample that reaches back before the last change tells nothing
+my $auto = Dsem::Auto->new($scripts, 'api', [ $sessions[0] ]);
+$scripts->redis->cmd('DEL', $state->auto_key('api'));
+$auto->until(sub { $_[0]{floor} }, 5);
+my $found = $auto->found;
+$scripts->advance(2000);
+my $reply = $sessions[0]->adjust('api', %few, count => 1000, sum => 5e8,
+    window => 60_000);
+is $reply->{found}, $found, 'requests of before the change do not count';
+
+$scripts->done;

@@ -1,0 +1,75 @@
+#!/usr/bin/perl
+
+# inspect replies the state of limit=auto and its last changes.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $redis = $scripts->redis;
+my $one = $scripts->session('one')->configured('a', { api => '10=2-500',
+    lit => 4 });
+
+is_deeply [ map { $_->{auto} } @{ $one->inspect([qw/api lit none/])
+    ->{semaphores} } ], [ undef, undef, undef ], 'no sample: nothing';
+my $auto = Dsem::Auto->new($scripts, 'api', [ $one ], beats => [ $one ]);
+my $reply = $auto->step;
+my $of = inspect();
+is_deeply $of->{auto}, { min => 2, max => 500, found => 10, reason => 0,
+    floor => 0, latency => 0 }, 'first sample';
+is $of->{history}, undef, 'no change yet';
+
+$reply = $auto->run(3);
+$of = inspect();
+is_deeply [ @{ $of->{auto} }{qw/found floor latency/} ],
+    [ @$reply{qw/found floor latency/} ], 'as the last reply';
+my @history = @{ $of->{history} };
+cmp_ok @history, '<=', 4, 'changes of a second are one';
+cmp_ok @history, '>=', 2, 'changes';
+is $history[-1][1], $reply->{found}, 'the last change';
+cmp_ok $history[-1][0], '<', 2000, 'and its age';
+cmp_ok $history[0][0], '>', $history[-1][0], 'the oldest first';
+is_deeply [ @$of{qw/limit configured ordered/} ],
+    [ $reply->{found}, $reply->{found}, '-' ], 'limit in force';
+is_deeply $of->{asks}, [], 'no other limit';
+
+# no more than the last 60
+my $n = 0;
+$auto->set(latency => sub { $n++ % 60 < 30 ? 50 : 500 })->run(200);
+$of = inspect();
+is @{ $of->{history} }, 60, 'last 60 changes';
+is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
+    [ map { $_->[0] } @{ $of->{history} } ], 'in order';
+
+# fields that are none of ours
+$redis->cmd('HSET', $state->auto_key('api'), 3, "1 2 3\nasks 1", 4, 'x');
+is @{ inspect()->{history} }, 58, 'malformed changes left out';
+$redis->cmd('HSET', $state->auto_key('api'), '.', 'x');
+is inspect()->{auto}, undef, 'malformed state: nothing';
+
+# of several names, with accounts and other limits
+my $two = $scripts->session('two')->configured('b', { api => 700 });
+$one->ask('api', 1, literal => 1);
+$one->ask('lit', 1, literal => 1);
+$redis->cmd('DEL', $state->auto_key('api'));
+$auto->step;
+my @all = @{ $one->inspect([qw/lit api none/])->{semaphores} };
+is_deeply [ map { $_->{name} } @all ], [qw/lit api none/], 'all names';
+is_deeply [ map { defined $_->{auto} ? 1 : 0 } @all ], [ 0, 1, 0 ], 'of one';
+is_deeply [ map { scalar keys %{ $_->{accounts} } } @all ], [ 1, 1, 0 ],
+    'accounts';
+is_deeply $all[1]{asks}, [ [ 700, 'two' ] ], 'the other limit';
+
+$scripts->done;
+
+sub inspect { return $one->inspect([ 'api' ])->{semaphores}[0] }

@@ -1,0 +1,52 @@
+#!/usr/bin/perl
+
+# Recipe "The right number is not known": the limit is found between its
+# bounds, over the fleet, and no request is lost meanwhile.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Recipe;
+use Dsem::Test;
+
+my $recipe = recipe('The right number is not known');
+my ($min, $max) = $recipe =~ /limit=auto min=(\d+) max=(\d+)/;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    upstream backend {
+        server %%UPSTREAM%%;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        %%RECIPE%%
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 60, seconds => 60,
+    urls => [ map { $_->url('/api/?t=50&knee=20') } @fleet ]);
+eventually { limit() >= 15 } 'more than at the start', 30;
+my $result = $load->stop->wait;
+cmp_ok limit(), '>=', $min, 'not below min';
+cmp_ok limit(), '<=', $max, 'not above max';
+is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
+    or diag explain $result->{statuses};
+
+done_testing();
+
+sub limit { return $t->state->lowest_limit('api') }
