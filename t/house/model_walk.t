@@ -58,7 +58,7 @@ for my $fair (1, 2) {
         my @bad = map {
             my $of = $_;
             map { walk($faults, $of, $_, undef, fair => $fair) }
-                1 .. $ENV{DSEM_LONG} ? $seeds : 1
+                1 .. ($ENV{DSEM_LONG} ? $seeds : 1)
         } $scripts, $small;
         is @bad, 0, "$faults: fair walks, $fair" or diag join "\n", @bad;
     }
