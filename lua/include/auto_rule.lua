@@ -281,7 +281,8 @@ local function auto_floor(s)
     local floor, latency = s.floor, s.latency
     local queued = auto_queued(s.found, latency, floor)
     if latency * 4 < floor * 3 then
-        s.floor = math.floor((floor + latency) / 2)
+        -- the backend has become faster: a probe shows how much
+        s.floor, s.confirmed = math.floor((floor + latency) / 2), 0
     elseif queued < auto_few(s.found) then
         s.floor = math.floor((floor * 7 + latency) / 8)
     elseif queued < auto_many(s.found) then
