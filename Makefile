@@ -150,6 +150,7 @@ help:
 	@echo '                     edition'
 	@echo 'make bench-fair      what "fair=" gives to the tenants of one cap, and costs;'
 	@echo '                     ROUNDS=1 SECONDS=1 for a short run'
+	@echo 'make bench-auto      the limit that "limit=auto" finds; SECONDS=10 for a short run'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
@@ -505,6 +506,9 @@ bench-scale: scale-needs
 bench-fair: run-needs module
 	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) perl -It/lib t/bench/fair.pl
 
+bench-auto: run-needs module
+	@SECONDS=$(SECONDS) perl -It/lib t/bench/auto.pl
+
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
@@ -526,5 +530,5 @@ FORCE:
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
     model-needs mutants dist deb \
-    deb-needs run soak bench bench-scale bench-fair bench-instructions \
+    deb-needs run soak bench bench-scale bench-fair bench-auto bench-instructions \
     clean

@@ -1,5 +1,5 @@
--- The path of contended.lua for tickets with keys: all that wait in order are of
--- one class. See fair.lua for what is stored.
+-- The path of contended.lua for tickets with keys, where the ticket at the head
+-- and that which is acquired are of one class. See fair.lua for what is stored.
 
 -- The ticket at the head, as contended_head(), and its score.
 local function keyed_head()
@@ -11,6 +11,15 @@ local function keyed_head()
     local held, waiting = contended_account(session, of_epoch)
     if not held then return nil end
     return page[3], session, ticket, of_epoch, held, waiting, page[4]
+end
+
+-- V of a class in the end of the head, and where it is: the first place of the
+-- class, the end of what is before V, V, the begin of what follows.
+local function keyed_virtual(tags, class)
+    if not class then return end
+    local _, from = string.find(tags, ' ' .. class .. ':', 1, true)
+    local V = from and string.match(tags, '^%d+', from + 1)
+    if V then return class * 10000000000000, from, V + 0, from + #V + 1 end
 end
 
 -- The tag of a new ticket, and F of its key after it; name: "<class> <key>",
@@ -38,9 +47,9 @@ end
 
 -- Returns the reply, or nil.
 local function keyed_sync()
-    local held, waiting, stored, seq, seen, touched, tail, class, V =
+    local held, waiting, stored, seq, seen, touched, tail, tags =
         string.match(semaphore_values[1] or '', '^(%d+) (%d+) (%d+) (%d+)'
-            .. '( %d+ )(%d+) 0 0 0 (%-?%d+) (%-?%d) (%d+)$')
+            .. '( %d+ )(%d+) 0 0 0 (%-?%d+)( [%d: -]+)$')
     local counted, kept, mine = string.match(semaphore_values[2] or '',
         '^(%d+) (%d+) (%d+)$')
     if seen ~= shard_ended or waiting == '0' or counted ~= call_epoch
@@ -52,28 +61,33 @@ local function keyed_sync()
     kept, mine, waiting = kept - call_released, mine + 0, waiting + 0
     local free = in_force - held + call_released
     if kept < 0 or free > 1 or usual_weight > in_force then return nil end
-    local lowest = class * 10000000000000
-    V, tail = V + 0, tail + 0
+    local ask, weight, class, queue_limit, cost, key = string.match(
+        call_acquires == 1 and ARGV[4] or '',
+        '^(%d+) (%d+) (%-?%d) (%d+) (%d+) (%S+)$')
+    if call_acquires == 1 and not ask then return nil end
 
     local member, session, ticket, of_epoch, other_held, other_waiting, score
     if free == 1 then
         member, session, ticket, of_epoch, other_held, other_waiting, score =
             keyed_head()
-        score = member and score - lowest
-        if not member or score < 0 or score >= 10000000000000 then
+        if not member then return nil end
+        local head_class = math.floor(score / 10000000000000)
+        if not ask then
+            class = head_class
+        elseif head_class ~= tonumber(class) then
             return nil
         end
-        V, waiting = math.max(V, score), waiting - 1
+        waiting = waiting - 1
         if session == ARGV[1] then kept, mine = kept + 1, mine - 1 end
     end
     held = free < 0 and in_force - free or in_force
 
+    local lowest, from, V, last = keyed_virtual(tags, class)
+    if score and V then V = math.max(V, score - lowest) end
+    if class and not V then return nil end
+
     local verdict, place, position, name, F = 0, 0, 0, nil, nil
-    local ask, weight, of_class, queue_limit, cost, key = string.match(
-        call_acquires == 1 and ARGV[4] or '',
-        '^(%d+) (%d+) (%-?%d) (%d+) (%d+) (%S+)$')
     if ask then
-        if of_class ~= class then return nil end
         name = class .. ' ' .. key
         local tag
         tag, F = keyed_tag(name, lowest, V, cost, in_force)
@@ -86,8 +100,7 @@ local function keyed_sync()
             return nil
         end
     end
-    if call_acquires == 1 and not ask or waiting == 0 or kept + mine == 0
-        or kept > 0 and call_flags % 4 >= 2
+    if waiting == 0 or kept + mine == 0 or kept > 0 and call_flags % 4 >= 2
         or verdict == 2 and not contended_add(place, ask, weight .. ' ' .. key,
             member)
     then
@@ -96,18 +109,18 @@ local function keyed_sync()
     if verdict == 2 then
         redis.call('ZADD', KEYS[4], string.format('%d', lowest + F), name)
         if ask % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
-        if place > tail then
-            tail, position = place, waiting
-        else
-            position = redis.call('ZRANK', KEYS[3], ARGV[1] .. ' '
-                .. call_epoch .. ' ' .. ask .. ' ' .. weight .. ' ' .. key)
-                - (member and 1 or 0)
-        end
+        if place > tonumber(tail) then tail, position = place, waiting end
     end
-    contended_write(string.format('%d %d %d %d%s%s 0 0 0 %d %s %d',
-        held, waiting, in_force, seq, seen, touched, tail, class, V),
+    contended_write(string.format('%d %d %d %d%s%s 0 0 0 %d%s',
+        held, waiting, in_force, seq, seen, touched, tail, V
+            and string.sub(tags, 1, from) .. string.format('%d', V)
+                .. string.sub(tags, last) or tags),
         string.format('%s %d %d', call_epoch, kept, mine), member, session,
         ticket, of_epoch, other_held, other_waiting, held, in_force)
+    if verdict == 2 and position == 0 then
+        position = redis.call('ZRANK', KEYS[3], ARGV[1] .. ' ' .. call_epoch
+            .. ' ' .. ask .. ' ' .. weight .. ' ' .. key)
+    end
 
     local reply = { ARGV[1], tonumber(call_epoch), tonumber(call_number), 0,
         held, in_force, waiting, 0, kept, mine, 0, 0 }

@@ -8,7 +8,7 @@
 -- The fair ZSET has F by "<class> <key>", at class * CLASS + F, and a half more
 -- if the key has a credit, of tickets that were cancelled, for its next ones:
 -- at "!<class> <key>". Its marker, ".", tells that it was not lost. V by class
--- ends the head of the semaphore while tickets with keys wait, " <class> <V>
+-- ends the head of the semaphore while tickets with keys wait, " <class>:<V>
 -- ...". Without these, or without the marker, tags begin anew, behind all
 -- tickets that wait.
 --
@@ -84,7 +84,7 @@ local function fair_load(sem, view, key, tickets)
     if not scores then return false end
     fair.begun = scores[1]
     if not fair.begun then return true end
-    for class, V in string.gmatch(sem.fair_text, ' (%-?%d) (%d+)') do
+    for class, V in string.gmatch(sem.fair_text, ' (%-?%d):(%d+)') do
         fair.V[tonumber(class)] = tonumber(V)
     end
     for i = 2, #fields, 2 do
@@ -226,7 +226,7 @@ local function fair_write(sem)
     for class = -8, 7 do
         local V = fair.V[class]
         if V then
-            text[#text + 1] = string.format(' %d %.0f', class, V)
+            text[#text + 1] = string.format(' %d:%.0f', class, V)
         end
     end
     sem.fair_text = table.concat(text)

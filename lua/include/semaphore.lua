@@ -60,7 +60,7 @@ local function semaphore_new(key, queue, session, values, view)
     if values.err then return nil end
     local held, waiting, limit, seq, seen, touched, active, recalled, parked,
         tail, fair = string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+) '
-            .. '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d -]*)$')
+            .. '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d: -]*)$')
     return {
         key = key, queue = queue, text = values[1],
         held = tonumber(held) or 0, waiting = tonumber(waiting) or 0,

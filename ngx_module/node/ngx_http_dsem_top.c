@@ -30,7 +30,7 @@
 #define NGX_HTTP_DSEM_TOPS_PRIVATE  8
 
 /* ms after which a block that was not written is free */
-#define NGX_HTTP_DSEM_TOPS_TIME     2500
+#define NGX_HTTP_DSEM_TOPS_TIME     4000
 
 
 typedef struct {

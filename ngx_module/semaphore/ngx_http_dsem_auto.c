@@ -268,7 +268,7 @@ ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record)
 {
     ngx_msec_t  passed;
 
-    if (record->timer.timer_set || record->sent || ngx_exiting) {
+    if (record->timer.timer_set || record->sent) {
         return;
     }
 

@@ -46,13 +46,14 @@ EOF_CONF
 
 sub keys_of {
     my ($name) = @_;
-    my $answer = decode_json($node->get("/dsem/semaphores/$name")->body);
-    return $answer->{semaphore}{local}{keys};
+    my $answer = $node->get("/dsem/semaphores/$name");
+    return undef if $answer->status != 200;
+    return decode_json($answer->body)->{semaphore}{local}{keys};
 }
 
 sub shown {
     return join ', ', map { "$_->{key} $_->{in_use} $_->{waiting}" }
-        @{ keys_of('api') };
+        @{ keys_of('api') // [] };
 }
 
 my @held = map { $node->begin("/?k=holder&hang=1&n=$_") } 1 .. 3;
@@ -69,22 +70,25 @@ eventually { shown() eq 'a%2520b 0 5, holder 3 0, ~ 0 2, last 0 1' }
 
 my @many = map { $node->begin("/?k=many$_&hang=1") } 1 .. 40;
 wait_for { $t->state->waiting('api') == 48 } 15, 'many keys';
-eventually { my $n = @{ keys_of('api') }; $n >= 10 && $n <= 20 }
+eventually { my $n = @{ keys_of('api') // [] }; $n >= 10 && $n <= 20 }
     'twenty at most';
-like shown(), qr/^a%2520b 0 5, holder 3 0, /, 'busiest keys first';
+# of each worker ten: what one of them has of a key may be missing
+my ($waits, $holds) = ('a%2520b 0 [345]', 'holder [23] 0');
+eventually { shown() =~ /^(?:$waits, $holds|$holds, $waits), / }
+    'busiest keys first' or diag shown();
 
 # a semaphore without keys has none
 
 my $plain = $node->begin('/plain?hang=1');
 wait_for { $up->now == 4 } 15, 'a plain one';
-is_deeply keys_of('plain'), [], 'no keys without "fair"';
+eventually { my $keys = keys_of('plain'); $keys && !@$keys }
+    'no keys without "fair"';
 
 $_->abort for @waiting, @many;
 wait_for { $t->state->waiting('api') == 0 } 15, 'clients left';
 eventually { shown() eq 'holder 3 0' } 'only the holder shown' or diag shown();
 $up->release_all;
 $_->wait for @held, $plain;
-eventually { my $answer = $node->get('/dsem/semaphores/api');
-    $answer->status == 404 || !@{ keys_of('api') } } 'no key shown';
+eventually { !@{ keys_of('api') // [] } } 'no key shown';
 
 $t->done;

@@ -101,5 +101,6 @@ my ($least) = sort { $a <=> $b } @times[1 .. $#times];
 cmp_ok $least, '<', 0.3, 'told by messages';
 $up->release_all;
 $_->wait for $often, @others, @backlog;
+is scalar $_->grep_log(qr/counts differ/), 0, 'counts agree' for $one, $two;
 
 $t->done;

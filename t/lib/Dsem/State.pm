@@ -233,9 +233,10 @@ sub snapshot {
 # Changes one of the words in a field.
 sub _set_word {
     my ($self, $key, $field, $names, $name, $change) = @_;
-    my $of = words($self->cmd('HGET', $key, $field), @$names);
-    $of->{$name} = $change->($of->{$name});
-    return $self->cmd('HSET', $key, $field, "@$of{@$names}");
+    my ($n) = grep { $names->[$_] eq $name } 0 .. $#$names;
+    my @words = split ' ', $self->cmd('HGET', $key, $field);
+    $words[$n] = $change->($words[$n]);
+    return $self->cmd('HSET', $key, $field, "@words");
 }
 
 sub set_figure {
@@ -258,9 +259,9 @@ sub tags {
     my %of = @{ $self->cmd('ZRANGE', $self->fair_key($name), 0, -1,
         'WITHSCORES') };
     my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
-    my (undef, %virtual) = (undef, splice @{ [ split ' ', $head ] }, 10);
+    my ($virtual) = $head =~ / \Q$class\E:(\d+)/;
     return { map({ /^\Q$class\E (.*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
-        keys %of) }, $virtual{$class};
+        keys %of) }, $virtual;
 }
 
 sub delete_tags { $_[0]->cmd('DEL', $_[0]->fair_key($_[1])) }
