@@ -163,7 +163,7 @@ message_begin(ngx_str_t *line)
     ngx_http_dsem_session_t  *session;
 
     static ngx_http_dsem_limits_pair_t  pairs[] = {
-        { ngx_string("a"), 5 }, { ngx_string("b"), 1 }
+        { ngx_string("a"), 5, 0, 0 }, { ngx_string("b"), 1, 0, 0 }
     };
 
     ngx_http_dsem_limits_settings_t  limits = {
