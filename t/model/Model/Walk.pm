@@ -11,6 +11,9 @@ package Model::Walk;
 # With "together" workers send the changes of both names in one command, if
 # that may be possible; with a higher limit it often is.
 #
+# With "fair" nearly all tickets have a key, with fair => 2 every fourth worker
+# has a configuration without fair=.
+#
 # Checked after every step:
 #   S1  the sum of weights of running requests never exceeds the limit, except
 #       requests of a session whose lease expired while they were running, that
@@ -21,6 +24,8 @@ package Model::Walk;
 #       limit=auto, which moves)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
+#   K1  with fair: FIFO inside a key; D1: only the last ticket in the order is
+#       dropped, and the queue has its bounds (in walks without faults)
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
 #       tickets wait, and contains the tickets of each account
 #   C2  the counts of a worker are those of Redis, unless keys were lost
@@ -82,7 +87,8 @@ sub new {
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
-        recoveries => 0, by_census => 0, broken => '', together => 0, %arg,
+        recoveries => 0, by_census => 0, broken => '', together => 0,
+        fair => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     $self->{limit} = 6 if $self->{can}{auto};
@@ -126,6 +132,10 @@ sub load {
                 + $body =~ s/(PRUNED_AT_ONCE = )\d+/${1}1/;
             die "sync: $bounds bounds\n" if $script eq 'sync' && $bounds != 4;
         }
+        if ($small) {
+            $body =~ s/(MOST_UNTOLD = )\d+/${1}1/;
+            $body =~ s/(FAIR_KEYS, FAIR_TRIMMED = )\d+, \d+/${1}2, 2/;
+        }
         $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
     }
     return \%sha;
@@ -134,7 +144,8 @@ sub load {
 sub worker {
     my ($self, %arg) = @_;
     my $name = sprintf 'w%d:0:1', ++$self->{sessions};
-    return Model::Worker->new($self, name => $name, %arg);
+    my $fair = $self->{fair} == 1 || $self->{fair} && $self->{sessions} % 4;
+    return Model::Worker->new($self, name => $name, fair => $fair, %arg);
 }
 
 sub clock {
@@ -194,6 +205,8 @@ sub execute {
     my @keys = $self->state->keys_of($script, $script eq 'syncs'
         ? map { $_->{name} } @{ $command->{payload} } : $name);
     my %held = $self->auto_held;
+    push @keys, $self->state->fair_key($name)
+        if $worker->{fair} && $script =~ /^(sync|declare)$/;
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
     $self->auto_granted($script, %held);
@@ -389,27 +402,35 @@ sub in_line {
     }
     my (@granted, %queued);
     for (@{ $payload->{ask} }) {
-        my ($ticket, undef, $class) = @$_;
+        my ($ticket, undef, $class, undef, undef, $key) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
-        $queued{"$name $ticket"} = $place if $verdict == 2;
+        if ($verdict == 2) {
+            $self->one_key("$name $ticket", $place, "$class $key",
+                { %$line, %queued }) if defined $key;
+            $queued{"$name $ticket"} = $place;
+        }
         next if $verdict != 1;
-        push @granted, [ "$name $ticket", ($class + 1) * $CLASS - 1 ];
+        # with a key it may pass a heavy one of its class
+        my $last = ($class + !defined $key) * $CLASS - 1;
+        push @granted, [ "$name $ticket", $last ];
         for (values %queued) {
             $self->bad("F1 $name $ticket overtakes in one command")
-                if $_ < ($class + 1) * $CLASS;
+                if $_ <= $last;
         }
     }
     splice @rest, 0, scalar @{ $payload->{check} };
 
-    my @served = map { "$name $_" } @rest;
+    my @served = map { "$name $_" } grep { $_ > 0 } @rest;
     for (@published) {
         my ($session) = $_->[0] =~ /:c:(.*)/;
-        my (undef, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        my ($verb, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        next if $verb ne 'grant';
         push @served, map { "$session $_" } @tickets;
     }
     push @granted, map {
         [ $_, delete $line->{$_} // $self->bad("F1 $_ was not in line") ]
     } @served;
+    $self->dropped($command->{name}, $line, \%queued) if $self->{fair};
 
     for my $ticket (sort keys %$line) {
         # tickets of a silent session may be overtaken
@@ -422,6 +443,32 @@ sub in_line {
         }
     }
     %$line = (%$line, %queued);
+}
+
+# K1: a new ticket goes behind those of its key.
+sub one_key {
+    my ($self, $ticket, $place, $key, $line) = @_;
+    $self->{key_of}{$ticket} = $key;
+    for (sort keys %$line) {
+        $self->bad("K1 $ticket before $_")
+            if ($self->{key_of}{$_} // '') eq $key && $line->{$_} >= $place;
+    }
+}
+
+# D1: tickets that have left the queue otherwise were dropped from its end.
+sub dropped {
+    my ($self, $name, $line, $queued) = @_;
+    my %there = map { join(' ', (split)[0, 2]) => 1 } $self->state->queue($name);
+    my %all = (%$line, %$queued);
+    my $last = max(-1e15, map { $all{$_} } grep { $there{$_} } keys %all);
+    for my $ticket (grep { !$there{$_} } sort keys %all) {
+        $self->bad("D1 $ticket dropped") if $all{$ticket} < $last;
+        delete $line->{$ticket};
+        delete $queued->{$ticket};
+    }
+    my $most = $self->{queue} + $self->{limit};
+    $self->bad("D1 $name: queue above its length")
+        if $self->state->waiting($name) > $most;
 }
 
 # C1
@@ -741,7 +788,8 @@ sub key_lost {
     my %shard = $self->state->shard_keys;
     my $name = pick(@{ $self->{names} });
     my $key = pick(values_of(%shard), $self->state->queue_key($name),
-        $self->state->census_key);
+        $self->state->census_key,
+        $self->{fair} ? $self->state->fair_key($name) : ());
     my $state = grep { $_ eq $key } values %shard;
     return if $state && grep { !$_->{gen} } @{ $self->{workers} };
     $self->note("$key is lost");
@@ -856,7 +904,9 @@ sub walk {
         $self->step for 1 .. 15;
         $self->bad("L1 $name: not all permits are back")
             if $worker->{wait}{$name}{$ticket};
-        for ($self->semaphore_keys($name)) {
+        for ($self->semaphore_keys($name), $self->{fair} != 1
+            || $self->{can}{order} ? () : $self->state->fair_key($name))
+        {
             $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
         }
     }
