@@ -220,8 +220,9 @@ end
 local function auto_lines(shard, key)
     local s, list = auto_history(key)
     if not s then return '' end
-    local line = { string.format('\nauto %.0f %.0f %.0f %.0f %.0f %.0f\nhistory',
-        s.min, s.max, s.found, s.reason, s.floor, s.latency) }
+    local line = { string.format(
+        '\nauto %.0f %.0f %.0f %.0f %.0f %.0f\nhistory', s.min, s.max, s.found,
+        s.reason, s.floor, s.latency) }
     for _, change in ipairs(list) do
         line[#line + 1] = string.format('%.0f %.0f %.0f',
             math.max(shard.clock - change[1], 0), change[2], change[3])

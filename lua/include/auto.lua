@@ -3,6 +3,8 @@
 -- @include "include/auto_state.lua"
 -- @include "include/auto_rule.lua"
 
+-- ms after the last sample
+local AUTO_EXPIRE_MS = 3600000
 -- ms in which several changes count as one
 local AUTO_TOGETHER_MS = 1000
 
@@ -15,7 +17,7 @@ local function auto_text(s)
 end
 
 -- Writes the state, and a change of limit or reason.
-local function auto_write(key, s, changed, now, lease)
+local function auto_write(key, s, changed, now)
     local set = { 'HSET', key }
     if changed then
         -- changes in quick succession: the last of them
@@ -27,5 +29,5 @@ local function auto_write(key, s, changed, now, lease)
     end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
-    redis.call('PEXPIRE', key, math.max(lease, 3 * auto_pace(s)))
+    redis.call('PEXPIRE', key, AUTO_EXPIRE_MS)
 end

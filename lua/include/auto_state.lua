@@ -1,7 +1,7 @@
 -- What is kept of limit=auto, in the HASH of a name: its field "." has the
 -- state of the rule, integers in the order of AUTO_FIELDS; the fields "0" to
--- "59" the last changes, "<clock> <limit> <reason>" each. The HASH expires a
--- lease after the last sample; the limit of a literal name stays in the shard.
+-- "59" the last changes, "<clock> <limit> <reason>" each. The HASH expires an
+-- hour after the last sample; the limit of a literal name stays in the shard.
 
 -- changes kept
 local AUTO_CHANGES = 60
@@ -12,7 +12,7 @@ local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
     'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle',
     'opened', 'top', 'top_latency', 'suspect',
-    'knee' }
+    'knee', 'seen' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)
