@@ -281,8 +281,9 @@ local function acquire(call, sem, view, account, ask, first)
     end
     local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
-    if ask.key then fair_charge(sem, ask, place - ask.class * CLASS,
-        view.limit) end
+    if ask.key then
+        fair_charge(sem, ask, place - ask.class * CLASS, view.limit)
+    end
     queue_add(sem, ask.member, place)
     account_add(sem, account, 0, 1)
     call.extra = (call.extra or 0) + ask.weight - 1
