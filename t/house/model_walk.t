@@ -92,6 +92,9 @@ for (
         "sem.set[#sem.set + 1] = 'lost:'", undef, 4 ],
     [ 'C2', 'order', 'sync', qr/then account_park\(sem, account, -1\) end/,
         'then return end', undef, 91 ],
+    # limit=auto: above the limit of another node
+    [ 'S1a', 'auto', 'adjust', qr/limits_lowest\(limits\) or s\.found/,
+        's.found', 300 ],
     [ 'S1', 'order', 'order', qr/'stop' or 'grant'/,
         "'grant' or 'grant'", undef, 60 ],
 ) {

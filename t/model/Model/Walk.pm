@@ -20,6 +20,8 @@ package Model::Walk;
 #       had not declared when a recovery ended after its lease, or that was
 #       registered so short before a loss that another one did not know
 #       (and those that are served by their permits)
+#   S1a no permit is granted above the limit in force at that moment (with
+#       limit=auto, which moves)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
 #   K1  with fair: FIFO inside a key; D1: only the last ticket in the order is
@@ -47,7 +49,7 @@ use Model::Worker;
 # workers added and leaving, all state lost, a failover to a replica that missed
 # the last writes, a queue lost, any one key lost but that of a semaphore, the
 # clock of Redis's host stepped by an hour, orders of the operator, reloads with another
-# limit, workers that drain; again: one loss soon after another, workers that
+# limit, workers that drain; auto: limit=auto for the first name; again: one loss soon after another, workers that
 # are slow to connect, and long requests
 our %FAULTS = (
     none => [],
@@ -66,6 +68,7 @@ our %FAULTS = (
     failstop => [qw/msg break fail stop/],
     fleet => [qw/msg break kill fail loss fleet/],
     again => [qw/msg break fail loss fleet again/],
+    auto => [qw/msg break kill stop order conf auto/],
     all => [qw/msg break kill stop beat loss fail queue order conf key clock/],
 );
 
@@ -88,6 +91,7 @@ sub new {
         fair => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
+    $self->{limit} = 6 if $self->{can}{auto};
     srand $self->{seed};
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
@@ -106,7 +110,7 @@ sub load {
         run_read => "redis.call('GET', 'model:run')");
     my %sha;
     for my $script (qw/hello declare declared beat sync syncs bye configure
-        order/)
+        order adjust/)
     {
         my $body = $text->($script);
         for (sort keys %value) {
@@ -200,10 +204,12 @@ sub execute {
         if $script eq 'order' && $self->{quiet};
     my @keys = $self->state->keys_of($script, $script eq 'syncs'
         ? map { $_->{name} } @{ $command->{payload} } : $name);
+    my %held = $self->auto_held;
     push @keys, $self->state->fair_key($name)
         if $worker->{fair} && $script =~ /^(sync|declare)$/;
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
+    $self->auto_granted($script, %held);
     $self->note(" $script @{ $command->{argv} } =>",
         $STATUS[ $reply->[3] ], @$reply[4 .. $#$reply]) if $self->{trace};
 
@@ -224,6 +230,40 @@ sub execute {
         if $script eq 'sync';
     $self->parts($worker, $command, @$reply) if $script eq 'syncs';
     return $reply;
+}
+
+# In walks with limit=auto: name => permits held.
+sub auto_held {
+    my ($self) = @_;
+    return if !$self->{can}{auto};
+    return map { $_ => $self->state->held($_) } @{ $self->{names} };
+}
+
+# S1a. A declaration may exceed the limit.
+sub auto_granted {
+    my ($self, $script, %before) = @_;
+    return if $script !~ /^(syncs?|order|adjust)$/;
+    for my $name (sort keys %before) {
+        my $held = $self->state->held($name);
+        next if $held <= $before{$name};
+        my ($limit) = ($self->state->ordered($name) // '') =~ /^(\d+) [01]$/;
+        # 0: the limits were withdrawn
+        $limit //= $self->state->lowest_limit($name) || $held;
+        $self->bad("S1a $name: $script grants, $held of $limit")
+            if $held > $limit;
+    }
+}
+
+# The number found is the highest again.
+sub auto_raise {
+    my ($self) = @_;
+    my ($name) = @{ $self->{names} };
+    my @groups = split /;/, $self->state->shard("limit:$name") // '';
+    s/^\d+=/$self->{limit}=/ for @groups;
+    @groups = map { $_->[1] } sort { $a->[0] <=> $b->[0] }
+        map { [ /^(\d+)/, $_ ] } @groups;
+    $self->state->set_shard("limit:$name" => join ';', @groups);
+    $self->state->cmd('DEL', $self->state->auto_key($name));
 }
 
 sub synced {
@@ -471,14 +511,28 @@ sub stated {
     my ($self, $name) = @_;
     return map {
         my ($limit, @ids) = @$_;
-        map { /^c$limit$/ || $self->bad("C3 $name: $_ has $limit"); $_ } @ids;
+        map {
+            /^c$limit$/ || $self->auto($name, $_, $limit)
+                || $self->bad("C3 $name: $_ has $limit");
+            $_;
+        } @ids;
     } $self->state->limits($name);
+}
+
+# Whether the configuration has limit=auto for this name, and the limit is within
+# its bounds.
+sub auto {
+    my ($self, $name, $id, $limit) = @_;
+    return $self->{can}{auto} && $name eq $self->{names}[0]
+        && $id eq "c$self->{limit}" && $limit >= 1
+        && $limit <= $self->{limit};
 }
 
 # C3: the limit that a sync has reported
 sub in_force {
     my ($self, $name, $limit) = @_;
     my ($lowest) = $self->stated($name) or return;
+    $lowest = 'c' . $self->state->lowest_limit($name) if $self->{can}{auto};
     return if defined $self->state->ordered($name);
     $self->bad("C3 $name: limit $limit, lowest is $lowest")
         if $lowest ne "c$limit";
@@ -507,7 +561,9 @@ sub configurations {
     my @names = @{ $self->{names} };
     for my $n (0 .. $#names) {
         my $want = join ' ', sort grep { $stated{$_} > $n } keys %stated;
-        my $have = join ' ', $self->stated($names[$n]);
+        my @have = $self->stated($names[$n]);
+        # a limit that moves is not that of its id
+        my $have = join ' ', $self->{can}{auto} ? sort @have : @have;
         $self->bad("C3 $names[$n]: $have, not $want") if $have ne $want;
     }
 }
@@ -556,6 +612,8 @@ sub timers {
     $worker->beat if $worker->{ready}
         && $worker->{beaten} + $BEAT <= $self->{now}
         && !$self->goes_wrong('beat', 0.6);
+    $worker->adjust($self->{names}[0]) if $self->{can}{auto}
+        && !$self->{quiet} && $self->happens(0.3);
     return if $worker->{looked} + $LOOK > $self->{now};
     $worker->{looked} = $self->{now};
     for my $name (@{ $self->{names} }) {
@@ -827,7 +885,10 @@ sub walk {
     $self->state->drop_orders;
     $_->reload("c$self->{limit}")
         for grep { $_->{config} ne "c$self->{limit}" } @{ $self->{workers} };
-    $self->step for 1 .. $quiet;
+    for my $n (1 .. $quiet) {
+        $self->auto_raise if $self->{can}{auto} && $n == 20;
+        $self->step;
+    }
     for my $worker (@{ $self->{workers} }) {
         for my $name (@{ $self->{names} }) {
             my @waiting = $worker->waiting($name);

@@ -181,7 +181,7 @@ sub send {
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
         epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
-        argv => [ $self->{name}, $script =~ /^syncs?$/
+        argv => [ $self->{name}, $script =~ /^(syncs?|adjust)$/
             ? ("$self->{epoch} $number $argv->[0]", @$argv[1 .. $#$argv])
             : ($self->{epoch}, $number, @{ $argv // [] }) ],
     };
@@ -310,6 +310,21 @@ sub beat {
     my ($self) = @_;
     $self->{beaten} = $self->{walk}{now};
     $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease}, '' ]);
+}
+
+# A sample of limit=auto, with anything in it.
+sub adjust {
+    my ($self, $name) = @_;
+    my $walk = $self->{walk};
+    return if $self->{config} ne "c$walk->{limit}";
+    my $window = $walk->{now} - ($self->{adjusted} // 0);
+    $self->{adjusted} = $walk->{now};
+    my $count = pick(0, 1, 9, 100, 500);
+    my $errors = pick((0) x 9, int $count / 2);
+    my $ms = pick(20, 50, 50, 50, 50, 50, 400);
+    $self->send('adjust', $name, [ "$self->{gen} 1 $walk->{limit} 0", $name,
+        join ' ', $count, ($count - $errors) * $ms * 1000, $errors,
+        pick(0, $walk->{limit}), $window ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
@@ -587,7 +602,7 @@ sub receive {
     } elsif ($script eq 'beat') {
         $self->renew($command, @rest[0, 2]);
         $self->{own_fence} = $self->{fence};
-    } elsif ($script eq 'configure') {
+    } elsif ($script =~ /^(configure|adjust)$/) {
         # nothing else to do
     } elsif ($script eq 'order') {
         $self->send('order', $command->{name}, [ $command->{name}, '=', '=' ])
@@ -615,7 +630,17 @@ sub state {
     my ($self, $config) = @_;
     my @names = @{ $self->{walk}{names} };
     $self->send('configure', undef, [ $config, $_, scalar @names, 1,
-        $names[$_], $config =~ /(\d+)$/ ]) for 0 .. $#names;
+        $names[$_], $self->limit_of($names[$_], $config) ]) for 0 .. $#names;
+}
+
+# The first name has limit=auto in walks with it.
+sub limit_of {
+    my ($self, $name, $config) = @_;
+    my $walk = $self->{walk};
+    my ($limit) = $config =~ /(\d+)$/;
+    return $limit if !$walk->{can}{auto} || $limit != $walk->{limit}
+        || $name ne $walk->{names}[0];
+    return sprintf '%d=1-%d', 1 + int $limit / 2, $limit;
 }
 
 sub declare_reply {
