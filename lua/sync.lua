@@ -324,7 +324,11 @@ local function execute(call, sem, view, account)
         ask.verdict, ask.place, ask.position =
             acquire(call, sem, view, account, ask, first)
         if ask.verdict == VERDICT.queued then
-            if ask.class < first then view.first_place = nil end
+            if ask.class < first then
+                view.first_place = nil
+            elseif ask.class == first and view.first_place then
+                view.first_place = math.min(view.first_place, ask.place)
+            end
             first = math.min(first, ask.class)
         end
         results[#results + 1] = ask.verdict
