@@ -273,6 +273,7 @@ local function acquire(call, sem, view, account, ask, first)
         if ask.class == first then fair_pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
+    if ask.key then fair_settle(sem, ask, view.limit) end
     local most = ask[4] + semaphore_slack(sem, account, view)
     if sem.waiting >= most and not (ask.key
         and fair_make_room(call, sem, view, next_place(sem, ask), most))
@@ -325,7 +326,11 @@ local function execute(call, sem, view, account)
         ask.verdict, ask.place, ask.position =
             acquire(call, sem, view, account, ask, first)
         if ask.verdict == VERDICT.queued then
-            if ask.class < first then view.first_place = nil end
+            if ask.class < first then
+                view.first_place = nil
+            elseif ask.class == first and view.first_place then
+                view.first_place = math.min(view.first_place, ask.place)
+            end
             first = math.min(first, ask.class)
         end
         results[#results + 1] = ask.verdict
