@@ -235,6 +235,15 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
+    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
+        && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"share\" parameter in \"%V\" directive needs "
+                           "\"fair\"", &cmd->name);
+        return NGX_ERROR;
+    }
+
     if (ngx_http_dsem_limit_is_auto(limit)) {
         return ngx_http_dsem_limit_bounds(cf, cmd, args);
     }
@@ -256,15 +265,6 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
                            "\"weight=%i\" is greater than \"limit=%i\" "
                            "in \"%V\" directive, no request could pass",
                            weight->number, limit->number, &cmd->name);
-        return NGX_ERROR;
-    }
-
-    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data
-        && args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"share\" parameter in \"%V\" directive needs "
-                           "\"fair\"", &cmd->name);
         return NGX_ERROR;
     }
 
