@@ -52,8 +52,10 @@ is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
     [ map { $_->[0] } @{ $of->{history} } ], 'in order';
 
 # fields that are none of ours
-$redis->cmd('HSET', $state->auto_key('api'), 3, "1 2 3\nasks 1", 4, 'x');
-is @{ inspect()->{history} }, 58, 'malformed changes left out';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
+is inspect()->{history}, undef, 'malformed changes left out';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
+is inspect()->{history}, undef, 'too many left out';
 $redis->cmd('HSET', $state->auto_key('api'), '.', 'x');
 is inspect()->{auto}, undef, 'malformed state: nothing';
 
