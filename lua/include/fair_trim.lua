@@ -3,7 +3,7 @@
 -- one: what is removed says nothing then. Returns V, see fair.lua.
 
 -- Members that are not too many beside those, and keys removed by one call.
-local FAIR_KEYS, FAIR_TRIMMED = 64, 32
+local FAIR_KEYS, FAIR_TRIMMED = 64, 64
 
 local function fair_trim(key, class, V, waiting)
     local excess = redis.call('ZCARD', key) - 2 * waiting - FAIR_KEYS

@@ -56,6 +56,12 @@ $redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
 is inspect()->{history}, undef, 'malformed changes left out';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
 is inspect()->{history}, undef, 'too many left out';
+$auto->until(sub { inspect()->{history} }, 60);
+is @{ inspect()->{history} }, 1, 'a new history';
+$redis->cmd('HDEL', $state->auto_key('api'), 'history');
+is inspect()->{history}, undef, 'lost history';
+$auto->until(sub { inspect()->{history} }, 60);
+is @{ inspect()->{history} }, 1, 'begins anew';
 $redis->cmd('HSET', $state->auto_key('api'), '.', 'x');
 is inspect()->{auto}, undef, 'malformed state: nothing';
 
