@@ -52,6 +52,12 @@ is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
     [ map { $_->[0] } @{ $of->{history} } ], 'in order';
 
 # fields that are none of ours
+$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
+$auto->run(3);
+cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'another text: a new history';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
+$auto->run(3);
+cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'and once more';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
 is inspect()->{history}, undef, 'malformed changes left out';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
