@@ -6,10 +6,6 @@
 -- ms in which several changes count as one
 local AUTO_TOGETHER_MS = 1000
 
--- ms without a sample after which a limit that was lowered for a moment is not
--- raised again
-local AUTO_MOVED_MS = 3600000
-
 local function auto_text(s)
     local words = {}
     for i, field in ipairs(AUTO_FIELDS) do
@@ -45,9 +41,5 @@ local function auto_write(key, s, changed, now, lease)
     end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
-    local kept = math.max(lease, 3 * auto_pace(s))
-    if s.mode ~= AUTO_MODE.steady then
-        kept = math.max(kept, AUTO_MOVED_MS)
-    end
-    redis.call('PEXPIRE', key, kept)
+    redis.call('PEXPIRE', key, math.max(lease, 3 * auto_pace(s)))
 end

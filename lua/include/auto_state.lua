@@ -1,9 +1,8 @@
 -- What is kept of limit=auto, in the HASH of a name: its field "." has the
 -- state of the rule, integers in the order of AUTO_FIELDS; the field "history"
 -- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
--- text, as displays read many. The HASH expires a lease after the last sample,
--- or an hour while the limit is lowered for a moment; the limit of a literal
--- name stays in the shard.
+-- text, as displays read many. The HASH expires a lease after the last sample;
+-- the limit of a literal name stays in the shard.
 
 -- changes kept, and bytes that they may take
 local AUTO_CHANGES, AUTO_HISTORY_BYTES = 60, 2400
