@@ -36,7 +36,8 @@ for my $how (qw/lost other/) {
     my $status = $how eq 'lost' ? 'resync' : 'broken';
     for ([ release => 1 ], [ release => 1, ask => [ [ 6, 1, 0, 9, 9, 'a' ] ] ],
         [ ask => [ [ 6, 1, 0, 9, 9, 'a' ] ] ],
-        [ ask => [ [ 6, 1, 0, 4, 9, 'c' ] ] ])
+        [ ask => [ [ 6, 1, 0, 4, 9, 'c' ] ] ],
+        [ ask => [ [ 6, 1, 0, 5, 9, 'a' ], [ 7, 1, 0, 5, 9, 'c' ] ] ])
     {
         begin();
         $state->delete_queue('api');
@@ -100,12 +101,52 @@ $scripts->advance(2500);
 $one->beat;
 $one->sync('api', release => 1, fair => 1) for 1 .. 3;
 is $state->figure('api', 'parked'), 2, 'tickets of a silent session parked';
+$one->ask('api', 8, key => 'a');
+is $one->ask('api', 6, queue => 2, key => 'a'), 'refused',
+    'parked ones are not dropped';
 begin();
+$two->sync('api', ask => [ map { [ $_, 1, 0, 999, 1000, 'b' ] } 10 .. 79 ]);
 $two->bye;
 $one->ask('api', 6, queue => 3, key => 'a');
-is $one->ask('api', 7, queue => 3, key => 'c'), 'queued', 'dead ones make room';
+is $one->ask('api', 7, queue => 3, key => 'c'), 'refused',
+    'too many dead ones to drop';
+is $one->ask('api', 7, queue => 3, key => 'c'), 'queued', 'dropped by some';
+is tickets(), '2 4 7 3 5', 'with the last one that is alive';
 $one->sync('api', release => 1, fair => 1) for 1 .. 4;
 is $state->waiting('api'), 0, 'all served';
+
+# tags of some keys are lost, or of all
+begin();
+$redis->cmd('ZREM', $state->fair_key('api'), '0 a', '0 b');
+is $one->ask('api', 6, queue => 4, key => 'c'), 'queued', 'one key: dropped';
+$two->sync('api', cancel => [ [ 4, 1, 1000, 'b' ] ]);
+is_deeply [ keys %{ ($state->tags('api'))[0] } ], ['c'], 'nothing given back';
+begin();
+$state->delete_tags('api');
+is_deeply $two->sync('api', cancel => [ [ 5, 1, 1000, 'b' ] ])->{cancelled},
+    { 5 => 1 }, 'all keys: cancelled';
+begin();
+$one->sync('api', cancel => [ [ 2, 1, 1000, 'a' ] ]);
+$redis->cmd('SET', $state->queue_key('api'), 'x');
+is $one->ask('api', 6, key => 'a'), 'broken', 'credit: queue of another type';
+
+# tickets without keys in calls that may have some
+$redis->cmd('FLUSHALL');
+($one, $two) = map { $scripts->session($_)->enter } qw/one two/;
+is $one->ask('none', 1, weight => 2, key => 'a'), 'refused', 'too heavy';
+$one->ask('api', $_, class => 1) for 1 .. 3;
+is_deeply $one->sync('api', release => 1, fair => 1)->{granted}, [2],
+    'no key waits';
+$two->ask('api', 4, key => 'a');
+is_deeply $one->sync('api', release => 1, fair => 1)->{granted}, [],
+    'better class';
+is_deeply [ $two->sync('api', release => 1, fair => 1)->{waiting} ], [0],
+    'and the other one, without a V';
+
+# no queue, on the rest
+begin();
+$scripts->order('api', 1);
+is $one->ask('api', 6, queue => 0, key => 'c'), 'refused', 'no queue';
 
 # the end of a class: the last place, where the order ends
 begin();
