@@ -115,6 +115,17 @@ is tickets(), '2 4 7 3 5', 'with the last one that is alive';
 $one->sync('api', release => 1, fair => 1) for 1 .. 4;
 is $state->waiting('api'), 0, 'all served';
 
+# one of many parked tickets is cancelled before it is restored
+begin();
+$two->sync('api', ask => [ map { [ $_, 1, 0, 999, 1000, 'b' ] } 10 .. 200 ]);
+$scripts->advance(2500);
+$one->beat;
+$one->sync('api', release => 1, fair => 1) for 1 .. 8;
+my $parked = $state->figure('api', 'parked');
+cmp_ok $parked, '>', 180, "parked ($parked)";
+is $two->sync('api', cancel => [ [ 10, 1, 1000, 'b' ] ])->{cancelled}{10}, 1,
+    'one cancelled';
+
 # tags of some keys are lost, or of all
 begin();
 $redis->cmd('ZREM', $state->fair_key('api'), '0 a', '0 b');
