@@ -120,7 +120,7 @@ begin();
 $two->sync('api', ask => [ map { [ $_, 1, 0, 999, 1000, 'b' ] } 10 .. 200 ]);
 $scripts->advance(2500);
 $one->beat;
-$one->sync('api', release => 1, fair => 1) for 1 .. 8;
+$one->sync('api', release => $_ < 4 ? 1 : 0, fair => 1) for 1 .. 8;
 my $parked = $state->figure('api', 'parked');
 cmp_ok $parked, '>', 180, "parked ($parked)";
 is $two->sync('api', cancel => [ [ 10, 1, 1000, 'b' ] ])->{cancelled}{10}, 1,
