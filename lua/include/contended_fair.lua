@@ -108,7 +108,8 @@ local function keyed_sync()
     end
     if verdict == 2 then
         redis.call('ZADD', KEYS[4], string.format('%d', lowest + F), name)
-        if ask % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
+        -- a new key is at V, which advances by one with it
+        if place % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
         if place > tonumber(tail) then tail, position = place, waiting end
     end
     contended_write(string.format('%d %d %d %d%s%s 0 0 0 %d%s',

@@ -37,6 +37,9 @@ my @cases = (
         'unknown "no_such_one" variable'],
     ['share alone', 'dsem a limit=1 queue=5 share=2;',
         '"share" parameter in "dsem" directive needs "fair"'],
+    ['share alone with limit=auto', 'dsem a limit=auto queue=5 share=2;',
+        '"share" parameter in "dsem" directive needs "fair"'],
+    ['share with limit=auto', 'dsem a limit=auto queue=5 fair=$arg_k share=2;'],
     ['duplicate share', 'dsem a limit=1 queue=5 fair=$arg_k share=1 share=2;',
         'duplicate parameter "share=2" in "dsem" directive'],
     (map {

@@ -28,7 +28,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     server {
-        listen 127.0.0.1:%%PORT%%;
+        # both workers have requests
+        listen 127.0.0.1:%%PORT%% reuseport;
         location / {
             dsem api limit=3 queue=100 timeout=30s fair=$arg_k;
             proxy_pass http://%%UPSTREAM%%;

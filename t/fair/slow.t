@@ -73,7 +73,7 @@ sub used {
 
 # a round that the machine has not disturbed will do
 my ($fair, $plain);
-for my $round (1 .. 4) {
+for my $round (1 .. 3) {
     ($fair, $plain) = map { used($_) } '/fair', '/plain';
     last if $fair->{slow} < 0.7 * $LIMIT
         && $plain->{slow} > 1.25 * $fair->{slow}

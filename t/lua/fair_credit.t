@@ -21,7 +21,7 @@ my $ticket = 0;
 
 sub ask {
     my ($key, $cost) = @_;
-    $one->ask('api', ++$ticket, queue => 100, key => $key,
+    $one->ask('api', ++$ticket, queue => 2000, key => $key,
         cost => $cost // 1000);
     return $one->{asked}{asked}{$ticket}{place};
 }
@@ -58,6 +58,38 @@ $one->sync('api', cancel => [ [ $ticket, 1, 1000, 'b' ] ]);
 cmp_ok +($state->tags('api'))[0]{b}, '<=', $virtual, 'no debt left';
 $one->sync('api', cancel => [ [ 999, 1, 1000, 'c' ], [ 998, 1 ] ]);
 is +($state->tags('api'))[0]{c}, undef, 'unknown tickets have no credit';
+
+# all have left, the oldest first: as if they had never come
+for my $count (100, 400) {
+    $one->bye;
+    $one = $scripts->session('one')->enter;
+    $scripts->advance(1000);
+    ask('x');
+    my $first = $ticket;
+    for (1 .. $count) { ask('a'); ask('b'); }
+    my @mine = map { $first + 2 * $_ - 1 } 1 .. $count;
+    cancel(splice @mine, 0, 100) while @mine;
+    ask('a');
+    my $position = $one->{asked}{asked}{$ticket}{position};
+    if ($count == 100) {
+        cmp_ok $position, '<=', 2, 'key is new again';
+        next;
+    }
+    cmp_ok $position, '<', 150, "by some steps ($position)";
+    cancel($ticket);
+    ask('a');
+    cmp_ok $one->{asked}{asked}{$ticket}{position}, '<=', 2, 'then new again';
+}
+
+# but for one in the middle: behind that
+$one->bye;
+$one = $scripts->session('one')->enter;
+ask('x');
+my $first = $ticket;
+my %at;
+for (1 .. 20) { $at{$_} = ask('a'); ask('b'); }
+cancel(map { $first + 2 * $_ - 1 } 1 .. 9, 11 .. 20);
+is ask('a'), $at{11}, 'next one goes behind the one that still waits';
 
 # clients that leave do not lower the share of their key
 $one->bye;

@@ -106,11 +106,18 @@ my $place = do {
 };
 cmp_ok $place, '<', 1e12, 'low tags again';
 
-# and the greatest cost of all: FIFO up to the last place of the class
-$one->ask('api', 12 + $_, limit => 1, queue => 100, key => 'c', cost => 1e10)
-    for 1 .. 9;
-my @places = map { $state->places('api')->{ $one->name . " 1 $_ 1 c" } }
-    13 .. 21;
-is $places[-1] - $places[-2], 1e9, 'greatest increment';
+# the greatest cost of all, and a ticket without key behind it: on the shortcut,
+# and on the rest, which an order leads to
+for my $first (20, 40) {
+    $scripts->order('api', 1) if $first == 40;
+    $one->ask('api', $first + $_, limit => 1, queue => 100, key => "c$first",
+        cost => 1e10) for 1 .. $first / 4;
+    my @places = map {
+        $state->places('api')->{ $one->name . " 1 $_ 1 c$first" }
+    } $first + 1 .. $first * 5 / 4;
+    is $places[-1] - $places[-2], 1e9, "$first: greatest increment";
+    $two->ask('api', $first + 19, limit => 1, queue => 100);
+    like queue('api'), qr/ ${\($first + 19)}$/, "$first: no key: behind";
+}
 
 $scripts->done;

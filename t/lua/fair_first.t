@@ -1,0 +1,38 @@
+#!/usr/bin/perl
+
+# A heavy ticket with a key is not overtaken by a lighter one that is acquired
+# by the same call, and whose place is between it and the first that waited.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my @limit = (limit => 10, queue => 100);
+
+# two in use, and a heavy ticket at the head that is not the first of its key
+$one->ask('api', 1, @limit, weight => 8, key => 'a');
+$one->ask('api', $_, @limit, weight => 10, cost => 100_000, key => 'b')
+    for 2, 3;
+is_deeply $one->sync('api', limit => 10, release => 8, fair => 1)->{granted},
+    [2], 'first heavy one served';
+my $reply = $one->sync('api', limit => 10, release => 8, fair => 1);
+is $reply->{in_use}, 2, 'permits are free, the head is too heavy';
+
+$reply = $one->sync('api', limit => 10,
+    ask => [ [4, 9, 0, 100, 1000, 'c'], [5, 1, 0, 100, 1000, 'd'] ]);
+is $reply->{asked}{4}{verdict}, 'queued', 'heavy newcomer waits';
+is $reply->{asked}{4}{position}, 1, 'at the head';
+is $reply->{asked}{5}{verdict}, 'queued', 'a light one waits behind it';
+is_deeply $one->sync('api', limit => 10, release => 2, fair => 1)->{granted},
+    [4, 5], 'served in that order';
+
+$scripts->done;

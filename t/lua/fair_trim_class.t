@@ -1,0 +1,37 @@
+#!/usr/bin/perl
+
+# Keys of one class that are remembered do not make those of another one
+# forgotten: a quiet key goes before the backlog of a noisy one, however many
+# keys another class lately had.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $ticket = 0;
+
+sub ask {
+    my ($key, %arg) = @_;
+    $one->ask('api', ++$ticket, queue => 1000, key => $key, %arg);
+    return $one->{asked}{asked}{$ticket}{position};
+}
+
+ask('a');
+ask("many$_", cost => 10_000) for 1 .. 300;
+ask('noisy', class => 1) for 1 .. 40;
+$one->sync('api', release => 1, fair => 1) for 1 .. 300;
+cmp_ok $scripts->redis->cmd('ZCARD', $scripts->state->fair_key('api')), '>',
+    2 * $scripts->state->waiting('api') + 64, 'many keys remembered';
+
+is ask("quiet$_", class => 1), $_ + 1, "position of quiet key $_" for 1 .. 40;
+
+$scripts->done;

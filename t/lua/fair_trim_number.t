@@ -1,0 +1,35 @@
+#!/usr/bin/perl
+
+# The keys that are remembered are bounded by what waits, whatever the numbers
+# of the tickets: a worker numbers those of all its semaphores in turn.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $one = $scripts->session('one')->enter;
+my $ticket = 1;
+
+sub ask {
+    $ticket += 16;
+    return $one->ask('api', $ticket, queue => 1000, key => "k$ticket");
+}
+
+ask() for 0 .. 5;
+for (1 .. 500) {
+    ask();
+    $one->sync('api', release => 1, fair => 1);
+}
+is $scripts->state->waiting('api'), 5, 'waiting';
+cmp_ok $scripts->redis->cmd('ZCARD', $scripts->state->fair_key('api')), '<',
+    150, 'keys';
+
+$scripts->done;
