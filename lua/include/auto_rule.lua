@@ -251,7 +251,9 @@ local function auto_raise(s, max, now)
         or limit * 2 ^ math.min(s.rises, 3) / 32
     step = math.max(1, math.floor(step))
     -- up to the limit that caused errors the way is known
-    if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
+    if s.ceiling > 0 then
+        step = math.max(step, math.ceil((top - limit) / 2))
+    end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
