@@ -107,9 +107,8 @@ local function execute(sem, view)
     semaphore_drop_ended(sem, view)
     local first, status = serve(sem, view)
     if not first then return status end
-    status = queue_write(sem, view)
-    if status ~= STATUS.ok then return status end
-    return status, recall(sem, view, sem.waiting - sem.parked)
+    return queue_write(sem, view),
+        recall(sem, view, sem.waiting - sem.parked)
 end
 
 -- Applies the limit to a semaphore that has permits or tickets.

@@ -15,7 +15,8 @@
 --   given KEYS[4], also "<cost> <key>" as in an acquire of sync, or "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then permits in use above the limit (0: none), and for each ticket its
---   place (0: Redis never queued it, or has dropped it, acquire again): integers
+--   place (0: Redis never queued it, or has dropped it: acquire again):
+--   integers
 -- Messages: "reclaimed" as of sync
 --
 -- A ticket keeps its place. A ticket whose place is unknown keeps the one in
@@ -101,9 +102,9 @@ local function declare_tickets(sem, all, dropped)
     return waiting
 end
 
--- Restores the tags of the keys, as if the tickets had just been acquired. Where
--- no other ticket waits, or state was lost, V is the lowest tag of all that
--- wait. Returns false if the ZSET has the wrong type.
+-- Restores the tags of the keys, as if the tickets had just been acquired.
+-- Where no other ticket waits, or state was lost, V is the lowest tag of all
+-- that wait. Returns false if the ZSET has the wrong type.
 local function fair_declare(sem, view, account, all)
     local keyed = {}
     for _, ticket in ipairs(all) do

@@ -22,12 +22,12 @@
 --     limits: "-" unknown or none; held, waiting: of live sessions, or if
 --     partial of all sessions that were not yet found to have ended
 --   auto <min> <max> <found> <reason> <floor> <latency>
---   history <age> <limit> <reason> <age> <limit> <reason> ...
+--   history <clock> <clock> <limit> <reason> <clock> <limit> <reason> ...
 --     where a sample of limit=auto came within the last lease: bounds of the
 --     limit, the number found, its reason (AUTO_REASON in
---     include/auto_rule.lua), floor and latency in us; and the last 60 changes
---     of number or reason, the oldest first, age in ms; changes within a second
---     are one
+--     include/auto_rule.lua), floor and latency in us; then the clock now, and
+--     the last 60 changes of number or reason with the clock of each, in ms,
+--     the oldest first; changes within a second are one
 --   account <session> <held> <waiting> <idle> <ms of lease left> <1: heard from
 --     within two heartbeats>
 --     for each live session that has an account; if partial of some of them
@@ -215,20 +215,6 @@ local function words(number)
     return number and string.format('%.0f', number) or '-'
 end
 
--- The lines of limit=auto, each with a newline before it. Age: changes that
--- another clock has written are as new as can be.
-local function auto_lines(shard, key)
-    local s, list = auto_history(key)
-    if not s then return '' end
-    local line = { string.format('\nauto %.0f %.0f %.0f %.0f %.0f %.0f\nhistory',
-        s.min, s.max, s.found, s.reason, s.floor, s.latency) }
-    for _, change in ipairs(list) do
-        line[#line + 1] = string.format('%.0f %.0f %.0f',
-            math.max(shard.clock - change[1], 0), change[2], change[3])
-    end
-    return table.concat(line, ' ')
-end
-
 -- Adds the lines of one semaphore.
 local function semaphore_lines(shard, key, auto, name, order, limits)
     local head = redis.pcall('HGET', key, '.')
@@ -248,7 +234,7 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
     reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
         name, held or 0, waiting or 0, words(view.limit), words(configured),
         words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
-        .. auto_lines(shard, auto)
+        .. auto_lines(auto, shard.clock)
     for _, config in ipairs(limits_others(shard.key, limits)) do
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)

@@ -273,6 +273,7 @@ local function acquire(call, sem, view, account, ask, first)
         if ask.class == first then fair_pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
+    if ask.key then fair_settle(sem, ask, view.limit) end
     local most = ask[4] + semaphore_slack(sem, account, view)
     if sem.waiting >= most and not (ask.key
         and fair_make_room(call, sem, view, next_place(sem, ask), most))
@@ -281,8 +282,9 @@ local function acquire(call, sem, view, account, ask, first)
     end
     local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
-    if ask.key then fair_charge(sem, ask, place - ask.class * CLASS,
-        view.limit) end
+    if ask.key then
+        fair_charge(sem, ask, place - ask.class * CLASS, view.limit)
+    end
     queue_add(sem, ask.member, place)
     account_add(sem, account, 0, 1)
     call.extra = (call.extra or 0) + ask.weight - 1

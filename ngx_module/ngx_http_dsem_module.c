@@ -231,8 +231,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
                                     dmcf->zone_size)
         != NGX_OK
-        || ngx_http_dsem_tops_init(ngx_http_dsem_zone_tops(settings.zone),
-                                   dmcf->zone_size)
+        || ngx_http_dsem_tops_init(ngx_http_dsem_zone_tops(settings.zone))
            != NGX_OK)
     {
         return NGX_ERROR;

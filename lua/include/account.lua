@@ -26,7 +26,8 @@ local function account_parse(text)
         text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)( ?!?[%d ]*)$')
     if not epoch then return false end
     return {
-        text = text, dropped = dropped ~= '' and dropped or nil, epoch = tonumber(epoch), held = tonumber(held),
+        text = text, epoch = tonumber(epoch), held = tonumber(held),
+        dropped = dropped ~= '' and dropped or nil,
         waiting = tonumber(waiting), reuse = tonumber(reuse) or REUSE.none,
         parked = tonumber(parked) or 0, chunks = tonumber(chunks) or 0
     }

@@ -14,16 +14,30 @@ local function auto_text(s)
     return table.concat(words, ' ')
 end
 
+-- The history with a change of limit or reason; text: as it is stored.
+local function auto_changed(s, text, now)
+    if s.changes == 0 or not text or #text > AUTO_HISTORY_BYTES then
+        text, s.changes = '', 0
+    end
+    -- changes in quick succession: the last of them
+    if s.changes > 0 and now - s.noted < AUTO_TOGETHER_MS then
+        text = string.match(text, '^(.*) %d+ %d+ %d+$') or ''
+    else
+        s.changes, s.noted = s.changes + 1, now
+    end
+    if s.changes > AUTO_CHANGES then
+        s.changes = AUTO_CHANGES
+        text = string.match(text, '^ %d+ %d+ %d+( .*)$') or ''
+    end
+    return string.format('%s %.0f %.0f %d', text, now, s.found, s.reason)
+end
+
 -- Writes the state, and a change of limit or reason.
 local function auto_write(key, s, changed, now, lease)
     local set = { 'HSET', key }
     if changed then
-        -- changes in quick succession: the last of them
-        if s.changes == 0 or now - s.noted >= AUTO_TOGETHER_MS then
-            s.changes, s.noted = s.changes + 1, now
-        end
-        set[3] = string.format('%d', (s.changes - 1) % AUTO_CHANGES)
-        set[4] = string.format('%.0f %.0f %d', now, s.found, s.reason)
+        set[3] = 'history'
+        set[4] = auto_changed(s, redis.call('HGET', key, set[3]), now)
     end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))

@@ -1,24 +1,20 @@
--- Reads what is kept of limit=auto, for a display.
+-- Reads what is kept of limit=auto, for a display. The history is passed on as
+-- it is stored: one call reads many.
 
 -- @include "include/auto_state.lua"
 
--- The state, and a list of { clock, limit, reason }, the oldest first; nil:
--- there is none, or it is none of ours.
-local function auto_history(key)
-    local fields = redis.pcall('HGETALL', key)
-    if fields.err or #fields == 0 then return nil end
-    local values, list = {}, {}
-    for i = 1, #fields, 2 do values[fields[i]] = fields[i + 1] end
-    local s = auto_parse(values['.'])
-    if not s then return nil end
-    for n = math.max(s.changes - AUTO_CHANGES, 0), s.changes - 1 do
-        local clock, limit, reason = string.match(
-            values[string.format('%d', n % AUTO_CHANGES)] or '',
-            '^(%d+) (%d+) (%d)$')
-        if clock then
-            list[#list + 1] = { tonumber(clock), tonumber(limit),
-                tonumber(reason) }
-        end
+-- The lines of limit=auto, see inspect.lua, each with a newline before it;
+-- empty: there is no state, or it is none of ours.
+local function auto_lines(key, clock)
+    local values = redis.pcall('HMGET', key, '.', 'history')
+    local found, reason, floor, latency, min, max = string.match(
+        values[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ')
+    if not found then return '' end
+    local history = values[2] or ''
+    if #history > AUTO_HISTORY_BYTES or string.find(history, '\n', 1, true)
+    then
+        history = ''
     end
-    return s, list
+    return string.format('\nauto %s %s %s %s %s %s\nhistory %.0f%s', min, max,
+        found, reason, floor, latency, clock, history)
 end

@@ -119,7 +119,8 @@ local function auto_enough(s, now)
     -- the first ones to end are short ones
     if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
     local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
-    local most = auto_far(s) and AUTO_MOST / 4 or AUTO_MOST
+    local most = math.max(auto_far(s) and AUTO_MOST / 4 or AUTO_MOST,
+        5 * limit)
     if count >= math.max(fewest, math.min(2 * limit * limit, most)) then
         return true
     end
@@ -160,7 +161,7 @@ end
 
 -- How many of them are too few, and too many.
 local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2.5, limit / 8) end
+local function auto_many(limit) return math.max(2.5, limit / 10) end
 
 -- Whether it is time to measure the floor again.
 local function auto_stale(s, now)
@@ -180,15 +181,19 @@ local function auto_probe(s, limit, reason, now)
     auto_try(s, limit, reason, now)
 end
 
--- The end of a probe. Where the latency is lower in proportion to the limit,
--- or has risen meanwhile, another one follows, at half of the limit. Where not
--- it is the floor, and the limit goes to the knee that follows from the first
--- probe.
+-- The end of a probe. Where the latency has risen meanwhile, or is lower in
+-- proportion to the limit but not at the floor that is known, another one
+-- follows, at half of the limit. Where not it is the floor, and the limit goes
+-- to the knee that follows from the first probe.
 local function auto_probed(s, min, now)
     local latency, limit = s.latency, s.found
     local expected = s.before * (s.base - limit) / s.base
     local risen = latency * 4 > s.before * 5
-    if limit > min and (risen or (s.before - latency) * 2 >= expected) then
+    local known = s.confirmed > 0
+        and math.abs(latency - s.floor) * 8 < s.floor
+    if limit > min
+        and (risen or not known and (s.before - latency) * 2 >= expected)
+    then
         if risen then s.top, s.top_latency = limit, latency end
         auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
             now)
@@ -198,7 +203,7 @@ local function auto_probed(s, min, now)
     s.floor = near and math.floor((s.floor + latency) / 2) or latency
     s.mode, s.confirmed = AUTO_MODE.steady, now
     local top, queued = s.top, auto_queued(s.top, s.top_latency, s.floor)
-    if queued > auto_many(top) then
+    if queued > 1.5 * auto_few(top) then
         top = math.floor(top - queued + auto_few(top - queued))
     end
     s.knee = queued > auto_many(s.top) and math.max(limit, top) or s.knee
@@ -241,7 +246,7 @@ local function auto_raise(s, max, now)
         return
     end
     s.rises = s.rises + 1
-    if 4 * limit > 5 * s.knee then s.knee = 0 end
+    if 2 * limit > 3 * s.knee then s.knee = 0 end
     local step = auto_far(s) and limit / 2
         or limit * 2 ^ math.min(s.rises, 3) / 32
     step = math.max(1, math.floor(step))
@@ -270,18 +275,28 @@ local function auto_cut(s, min, now)
     end
 end
 
--- The latency without queueing, as long as few requests queue: the mean.
+-- The latency without queueing: the mean of those with which few requests
+-- queue; a little of others, as it would be too low without them.
 local function auto_floor(s)
     local floor, latency = s.floor, s.latency
-    if floor == 0 or latency * 4 < floor * 3 then
-        s.floor = math.floor((floor > 0 and floor or latency) / 2 + latency / 2)
-    elseif auto_queued(s.found, latency, floor) < auto_few(s.found) then
+    local queued = auto_queued(s.found, latency, floor)
+    if latency * 4 < floor * 3 then
+        -- the backend has become faster: a probe shows how much
+        s.floor, s.confirmed = math.floor((floor + latency) / 2), 0
+    elseif queued < auto_few(s.found) then
         s.floor = math.floor((floor * 7 + latency) / 8)
+    elseif queued < auto_many(s.found) then
+        s.floor = math.floor((floor * 127 + latency) / 128)
     end
 end
 
 -- The requests of a limit that is used and that causes no errors.
 local function auto_steady(s, min, max, now)
+    -- the first requests are those that were short
+    if s.floor == 0 then
+        s.floor, s.reason = s.latency, AUTO_REASON.probing
+        return
+    end
     auto_floor(s)
     local queued = auto_queued(s.found, s.latency, s.floor)
     local unknown = s.confirmed == 0
@@ -293,6 +308,8 @@ local function auto_steady(s, min, max, now)
     elseif queued < auto_few(s.found) then
         auto_raise(s, max, now)
     else
+        -- once more, as once may be chance
+        if s.rises == 0 then s.knee = s.found end
         s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
     end
 end

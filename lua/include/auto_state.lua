@@ -1,12 +1,13 @@
 -- What is kept of limit=auto, in the HASH of a name: its field "." has the
--- state of the rule, integers in the order of AUTO_FIELDS; the fields "0" to
--- "59" the last changes, "<clock> <limit> <reason>" each. The HASH expires a
--- lease after the last sample; the limit of a literal name stays in the shard.
+-- state of the rule, integers in the order of AUTO_FIELDS; the field "history"
+-- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
+-- text, as displays read many. The HASH expires a lease after the last sample;
+-- the limit of a literal name stays in the shard.
 
--- changes kept
-local AUTO_CHANGES = 60
+-- changes kept, and bytes that they may take
+local AUTO_CHANGES, AUTO_HISTORY_BYTES = 60, 2400
 
--- changes: how many there were; noted: clock of the last; min, max: the bounds
+-- changes: how many are kept; noted: clock of the last; min, max: the bounds
 local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
     'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',

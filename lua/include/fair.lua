@@ -28,6 +28,10 @@ local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 -- V takes two weeks to CLASS while the queue is never empty.
 local FAIR_INCREMENT = 1000000000
 
+-- Tickets of the queue that one acquire looks at where its key has a credit;
+-- one call looks at twice as many.
+local FAIR_LOOKS = 256
+
 -- The greatest cost, us.
 local FAIR_COST = 10000000000
 
@@ -71,7 +75,8 @@ local function fair_load(sem, view, key, tickets)
             fields[#fields + 1], fields[#fields + 2] = name, '!' .. name
         end
     end
-    local fair = { key = key, V = {}, F = {}, credit = {}, changed = {} }
+    local fair = { key = key, V = {}, F = {}, credit = {}, changed = {},
+        settled = {}, looks = 2 * FAIR_LOOKS }
     sem.fair = fair
     if sem.fair_text == '' then
         -- nothing waits: tags as of a new semaphore, they do not grow for ever
@@ -108,6 +113,33 @@ end
 -- Sets F of a key.
 local function fair_set(fair, name, F)
     fair.F[name], fair.changed[name] = F, true
+end
+
+-- Tickets of the key have left the queue: where none of it waits at the tags
+-- that it has paid for them, F goes back. Looks at some tickets of the queue.
+local function fair_settle(sem, ticket, limit)
+    local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
+    local credit, most = fair.credit[name], math.min(FAIR_LOOKS, fair.looks)
+    if not credit or fair.settled[name] or most == 0 then return end
+    fair.settled[name] = true
+    local lowest, F = ticket.class * CLASS, fair.F[name]
+    local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
+        lowest + F), string.format('%.0f', lowest + F - credit), 'BYSCORE',
+        'REV', 'LIMIT', 0, most, 'WITHSCORES') or {}
+    fair.looks = fair.looks - #list / 2
+    local back = F - credit
+    if #list / 2 == most then back = list[#list] - lowest + 1 end
+    for i = 1, #list, 2 do
+        local key = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
+        if key == ticket.key and sem.scores[list[i]] ~= false then
+            back = list[i + 1] - lowest + fair_increment(ticket.cost, limit)
+            break
+        end
+    end
+    if back < F then
+        fair.credit[name] = credit - (F - back)
+        fair_set(fair, name, back)
+    end
 end
 
 -- A ticket is queued at this tag: its key pays for it.
@@ -156,7 +188,7 @@ end
 
 -- A ticket has left the queue without a permit: its key need not pay for it.
 -- Only the last one of a key gives its tag back, as later ones stay where they
--- are; others leave a credit.
+-- are; others leave a credit, see fair_settle().
 local function fair_refund(sem, ticket, place, limit)
     local fair, class = sem.fair, queue_class(place)
     local name = class .. ' ' .. ticket.key

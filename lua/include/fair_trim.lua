@@ -3,7 +3,7 @@
 -- the last one: what is removed says nothing then. Returns V, see fair.lua.
 
 -- Keys that are not too many beside those, and keys removed by one call.
-local FAIR_KEYS, FAIR_TRIMMED = 64, 32
+local FAIR_KEYS, FAIR_TRIMMED = 64, 64
 
 local function fair_trim(key, class, V, waiting)
     local excess = redis.call('ZCARD', key) - 2 * waiting - FAIR_KEYS
@@ -21,6 +21,6 @@ local function fair_trim(key, class, V, waiting)
         gone[i], gone[i + 1] = list[i], '!' .. list[i]
         V = math.max(V, math.floor(list[i + 1] - lowest))
     end
-    if #gone > 0 then redis.call('ZREM', key, unpack(gone)) end
+    redis.call('ZREM', key, unpack(gone))
     return V
 end

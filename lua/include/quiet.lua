@@ -36,8 +36,8 @@ end
 -- Whether the changes of one semaphore are understood: the sum of the acquired
 -- weights (a number), and the limit in force; no limit: the stored one. The
 -- acquires begin at ARGV[first]; their number, flags and released are numbers;
--- order and lowest: fields of the shard, lowest only for a literal limit; keyed:
--- acquires may have a key.
+-- order and lowest: fields of the shard, lowest only for a literal limit;
+-- keyed: acquires may have a key.
 local function usual_changes(first, acquires, limit, flags, released, order,
     lowest, keyed)
     -- numbers are joined to text below, which is exact up to 14 digits

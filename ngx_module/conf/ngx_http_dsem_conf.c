@@ -356,7 +356,9 @@ ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     /* a zone of limit_req may well be called "dsem" */
     static ngx_str_t  name = ngx_string("ngx_http_dsem_module");
 
-    dmcf->zone = ngx_shared_memory_add(cf, &name, dmcf->zone_size,
+    dmcf->zone = ngx_shared_memory_add(cf, &name,
+                                       dmcf->zone_size
+                                       + NGX_HTTP_DSEM_ZONE_MORE,
                                        &ngx_http_dsem_module);
     if (dmcf->zone == NULL) {
         return NGX_ERROR;

@@ -252,30 +252,38 @@ ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
 }
 
 
-/* "<age> <limit> <reason> ...", the oldest change first */
+/* "<clock now> <clock> <limit> <reason> ...", the oldest change first */
 
 static ngx_int_t
 ngx_http_dsem_inspect_history(ngx_http_dsem_survey_semaphore_t *semaphore,
     ngx_str_t *line)
 {
-    ngx_int_t             values[3];
+    int64_t               now, clock;
+    ngx_int_t             values[2];
     ngx_http_dsem_move_t  move;
 
-    if (semaphore->found == NULL) {
+    if (semaphore->found == NULL
+        || ngx_http_dsem_text_number(line, &now) != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
     while (line->len) {
 
         if (semaphore->found->moves.nelts == NGX_HTTP_DSEM_INSPECT_MAX_MOVES
-            || ngx_http_dsem_inspect_numbers(line, values, 3) != NGX_OK)
+            || ngx_http_dsem_text_number(line, &clock) != NGX_OK
+            || ngx_http_dsem_inspect_numbers(line, values, 2) != NGX_OK)
         {
-            return NGX_DECLINED;
+            /* the text is passed on as it is in Redis */
+            return NGX_OK;
         }
 
-        move.age = values[0];
-        move.limit = values[1];
-        move.reason = values[2];
+        /* one that another clock has written is as new as can be */
+
+        move.age = (clock >= 0 && clock < now)
+                   ? (ngx_int_t) ngx_min(now - clock, NGX_MAX_INT_T_VALUE) : 0;
+        move.limit = values[0];
+        move.reason = values[1];
 
         if (ngx_http_dsem_fleet_move(semaphore, &move) != NGX_OK) {
             return NGX_ERROR;

@@ -33,6 +33,8 @@ static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
+static ngx_int_t ngx_http_dsem_claim_heavy(ngx_http_request_t *r,
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
     ngx_str_t *name, ngx_http_complex_value_t *cv,
     ngx_http_dsem_range_t *range, ngx_int_t *number);
@@ -123,6 +125,10 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
         ask->limit = limit->number;
         ask->found = (limit->max != 0);
 
+        if (ask->found && r->upstream_states) {
+            claim->states = r->upstream_states->nelts;
+        }
+
     } else {
         rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
                                         &ngx_http_dsem_claim_limit,
@@ -133,9 +139,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     }
 
     if (limit->weight) {
-        rc = ngx_http_dsem_claim_number(r, &ask->name, limit->weight,
-                                        &ngx_http_dsem_claim_weight,
-                                        &ask->weight);
+        rc = ngx_http_dsem_claim_heavy(r, limit, ask);
         if (rc != NGX_OK && rc != NGX_DONE) {
             return rc;
         }
@@ -202,6 +206,25 @@ ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
     }
 
     return ngx_http_dsem_key_encode(r->pool, &key, &ask->key);
+}
+
+
+/* a limit that is found may be the lowest one: "weight" is not above "min" */
+
+static ngx_int_t
+ngx_http_dsem_claim_heavy(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_range_t  range;
+
+    range = ngx_http_dsem_claim_weight;
+
+    if (limit->max) {
+        range.max = limit->min;
+    }
+
+    return ngx_http_dsem_claim_number(r, &ask->name, limit->weight, &range,
+                                      &ask->weight);
 }
 
 

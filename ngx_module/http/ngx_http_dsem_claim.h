@@ -19,6 +19,8 @@ typedef struct {
     ngx_msec_t                 timeout;
     ngx_http_dsem_ticket_t    *ticket;     /* NULL: none */
     ngx_msec_t                 waits;      /* ms, since when */
+    ngx_uint_t                 states;     /* of upstreams, before a redirect;
+                                              of "limit=auto" only */
     unsigned                   counted:1;  /* it has its result */
 } ngx_http_dsem_claim_t;
 

@@ -21,7 +21,7 @@
 
 
 static ngx_http_upstream_state_t *ngx_http_dsem_sample_state(
-    ngx_http_request_t *r, ngx_msec_t *time);
+    ngx_http_request_t *r, ngx_uint_t first, ngx_msec_t *time);
 
 
 /* the claim has a ticket */
@@ -33,7 +33,7 @@ ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim)
     ngx_http_dsem_sample_e      result;
     ngx_http_upstream_state_t  *state;
 
-    state = ngx_http_dsem_sample_state(r, &time);
+    state = ngx_http_dsem_sample_state(r, claim->states, &time);
 
     if (state == NULL || state->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
         return;
@@ -55,16 +55,17 @@ ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim)
 
 /*
  * The last try of the last upstream, and the time of all of its tries; NULL:
- * no upstream was tried.
+ * no upstream was tried.  Those before "first" are of an earlier location.
  */
 
 static ngx_http_upstream_state_t *
-ngx_http_dsem_sample_state(ngx_http_request_t *r, ngx_msec_t *time)
+ngx_http_dsem_sample_state(ngx_http_request_t *r, ngx_uint_t first,
+    ngx_msec_t *time)
 {
     ngx_uint_t                  i;
     ngx_http_upstream_state_t  *state;
 
-    if (r->upstream_states == NULL || r->upstream_states->nelts == 0) {
+    if (r->upstream_states == NULL || r->upstream_states->nelts <= first) {
         return NULL;
     }
 
@@ -73,7 +74,7 @@ ngx_http_dsem_sample_state(ngx_http_request_t *r, ngx_msec_t *time)
 
     /* an internal redirect begins with a state without a peer */
 
-    for (i = r->upstream_states->nelts; i > 0; i--) {
+    for (i = r->upstream_states->nelts; i > first; i--) {
 
         if (state[i - 1].peer == NULL) {
             break;

@@ -23,10 +23,8 @@
 #include "ngx_http_dsem_top.h"
 
 
-/* the part of the zone that is used for blocks */
-#define NGX_HTTP_DSEM_TOPS_PART     16
-
-/* of a single process */
+/* workers with a semaphore each whose keys are shown; of a single process */
+#define NGX_HTTP_DSEM_TOPS_BLOCKS   25
 #define NGX_HTTP_DSEM_TOPS_PRIVATE  8
 
 /* ms after which a block that was not written is free */
@@ -66,7 +64,6 @@ typedef struct {
 } ngx_http_dsem_tops_t;
 
 
-static ngx_uint_t ngx_http_dsem_tops_count(size_t size);
 static ngx_int_t ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own);
 static ngx_uint_t ngx_http_dsem_top_stale(ngx_http_dsem_top_block_t *block);
 static void ngx_http_dsem_top_write(ngx_http_dsem_top_line_t *line,
@@ -82,40 +79,31 @@ static int ngx_libc_cdecl ngx_http_dsem_top_compare(const void *one,
 static ngx_http_dsem_tops_t  ngx_http_dsem_tops;
 
 
-/* the memory of the blocks of a zone of this size */
+/* the shared memory of the blocks, in bytes */
 
 size_t
-ngx_http_dsem_tops_size(size_t size)
+ngx_http_dsem_tops_size(void)
 {
     return sizeof(ngx_http_dsem_tops_shared_t)
-           + ngx_http_dsem_tops_count(size)
+           + (NGX_HTTP_DSEM_TOPS_BLOCKS - 1)
              * sizeof(ngx_http_dsem_top_block_t);
 }
 
 
-/* beside the first */
-
-static ngx_uint_t
-ngx_http_dsem_tops_count(size_t size)
-{
-    return size / NGX_HTTP_DSEM_TOPS_PART / sizeof(ngx_http_dsem_top_block_t);
-}
-
-
 /*
- * With the worker.  shared: zeroed memory of ngx_http_dsem_tops_size() for a
- * zone of this size; NULL: a single process.  NGX_ERROR: no memory.
+ * With the worker.  shared: zeroed memory of ngx_http_dsem_tops_size() bytes;
+ * NULL: a single process.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
-ngx_http_dsem_tops_init(void *shared, size_t size)
+ngx_http_dsem_tops_init(void *shared)
 {
     ngx_http_dsem_tops_t  *tops;
 
     tops = &ngx_http_dsem_tops;
 
     tops->shared = shared;
-    tops->n = 1 + ngx_http_dsem_tops_count(size);
+    tops->n = NGX_HTTP_DSEM_TOPS_BLOCKS;
 
     if (shared) {
         return NGX_OK;

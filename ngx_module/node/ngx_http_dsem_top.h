@@ -35,8 +35,8 @@ typedef struct {
 } ngx_http_dsem_top_own_t;
 
 
-size_t ngx_http_dsem_tops_size(size_t size);
-ngx_int_t ngx_http_dsem_tops_init(void *shared, size_t size);
+size_t ngx_http_dsem_tops_size(void);
+ngx_int_t ngx_http_dsem_tops_init(void *shared);
 
 void ngx_http_dsem_top_show(ngx_http_dsem_top_own_t *own, ngx_str_t *name,
     uint32_t hash, ngx_http_dsem_top_key_t *keys, ngx_uint_t n);

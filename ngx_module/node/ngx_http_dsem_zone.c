@@ -121,7 +121,8 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_OK;
     }
 
-    n = shm_zone->shm.size / NGX_HTTP_DSEM_ZONE_PART
+    n = (shm_zone->shm.size - NGX_HTTP_DSEM_ZONE_MORE)
+        / NGX_HTTP_DSEM_ZONE_PART
         / sizeof(ngx_http_dsem_zone_entry_t);
 
     zone = ngx_slab_calloc(shpool,
@@ -133,8 +134,7 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     zone->nentries = n;
 
-    zone->tops = ngx_slab_calloc(shpool,
-                             ngx_http_dsem_tops_size(shm_zone->shm.size));
+    zone->tops = ngx_slab_calloc(shpool, ngx_http_dsem_tops_size());
     if (zone->tops == NULL) {
         return NGX_ERROR;
     }

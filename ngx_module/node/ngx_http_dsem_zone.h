@@ -12,6 +12,10 @@
 #include <ngx_core.h>
 
 
+/* bytes beside "dsem_zone_size": of the top keys */
+#define NGX_HTTP_DSEM_ZONE_MORE  65536
+
+
 typedef struct ngx_http_dsem_zone_entry_s  ngx_http_dsem_zone_entry_t;
 
 

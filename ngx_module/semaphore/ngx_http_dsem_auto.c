@@ -7,14 +7,16 @@
  * the start of the worker to its end: names are literal, so clients make none.
  * It sums up the requests that ended since the last sample.  The reply to a
  * sample tells when the next one may be sent, so that the whole fleet sends
- * some ten a second for one name.  A name without traffic sends nothing, nor
- * does an exiting worker, or one whose session is not ready.
+ * some ten a second for one name, or one from each of many workers.  A name
+ * without traffic sends nothing, nor does an exiting worker, or one whose
+ * session is not ready.
  *
  * The limit itself is in Redis, where every sync reads it: a sample that is
  * lost costs nothing but its figures.
  *
- * Called by: dispatch (life), semaphore (a request has ended), redis
- * (replies).  The order of arguments and values is that of lua/adjust.lua.
+ * Called by: dispatch (life), semaphore (a request has ended), sync_reply (one
+ * was rejected), redis (replies).  The order of arguments and values is that
+ * of lua/adjust.lua.
  */
 
 
@@ -207,6 +209,26 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
     record->sum = 0;
     record->peak = 0;
     record->since = ngx_current_msec;
+}
+
+
+/*
+ * A request was rejected for want of a permit: the limit is used, although
+ * this worker may have few of its permits.
+ */
+
+void
+ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_auto_t     *record;
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal && literal->samples) {
+        record = literal->samples;
+        record->peak = ngx_max(record->peak, account->usage.limit);
+    }
 }
 
 

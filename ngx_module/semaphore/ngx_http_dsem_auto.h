@@ -25,6 +25,7 @@ typedef enum {
 ngx_int_t ngx_http_dsem_auto_init(void);
 void ngx_http_dsem_auto_exit(void);
 
+void ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
     ngx_http_dsem_sample_e result, ngx_msec_t time);
 

@@ -137,10 +137,11 @@ ngx_http_dsem_batch_quiet(ngx_http_dsem_account_t *account)
 static ngx_uint_t
 ngx_http_dsem_batch_room(ngx_http_dsem_account_t *account)
 {
-    int64_t                  in_use;
-    ngx_int_t                limit;
-    ngx_queue_t             *q;
-    ngx_http_dsem_ticket_t  *ticket;
+    int64_t                   in_use;
+    ngx_int_t                 limit;
+    ngx_queue_t              *q;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_literal_t  *literal;
 
     if (account->usage.limit < 0) {
         return !ngx_http_dsem_hint_contended(&account->node.str,
@@ -158,7 +159,13 @@ ngx_http_dsem_batch_room(ngx_http_dsem_account_t *account)
         in_use += ticket->weight;
     }
 
-    limit = ngx_min(account->usage.limit, account->limit);
+    literal = ngx_http_dsem_account_literal(account);
+
+    /* a limit that is found may be above the one of the start */
+
+    limit = (literal && literal->max)
+            ? account->usage.limit
+            : ngx_min(account->usage.limit, account->limit);
 
     return account->usage.waiting == 0
            && in_use <= limit - limit / NGX_HTTP_DSEM_BATCH_MARGIN;

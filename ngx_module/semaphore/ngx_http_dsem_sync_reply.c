@@ -17,6 +17,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_auto.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_ledger.h"
@@ -411,6 +412,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
     default: /* NGX_HTTP_DSEM_ASK_REJECTED */
         ngx_http_dsem_account_contended(account, 1);
+        ngx_http_dsem_auto_full(account);
         ticket->answer.in_use = usage->in_use;
         ticket->answer.limit = usage->limit;
         ngx_http_dsem_ticket_end(ticket, NGX_HTTP_DSEM_VERDICT_REJECTED);

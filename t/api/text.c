@@ -390,6 +390,8 @@ text_good(ngx_uint_t names)
         }
 
         text_add("asks 30 node-9\n");
+        text_add("auto 1 200 12 3 30000 41000\n");
+        text_add("history 9000 10 2 1500 14 2 300 12 3\n");
     }
 
     text_len--;
@@ -407,6 +409,7 @@ text_mutate(void)
     static const char  *words[] = {
         "", " ", "\n", "-", "--1", "-5", "99999999999999999999", "1e3", "x",
         "semaphore ", "account ", "asks ", "shard ", "cursor ", "name ",
+        "auto ", "history ",
         "\nsemaphore s0 0 0 - - - 0 0", "account :0:0 1 1 1 1 1",
         "account a:0: 1 1 1 1 1", "account a:0:g 1 1 1 1 1", "\r\n", "%", "~"
     };
@@ -560,6 +563,14 @@ text_right(void)
             && !semaphore->order
             && semaphore->known
             && semaphore->disagreements.nelts == 1
+            && semaphore->found
+            && semaphore->found->min == 1
+            && semaphore->found->max == 200
+            && semaphore->found->limit == 12
+            && semaphore->found->reason == 3
+            && semaphore->found->floor == 30000
+            && semaphore->found->latency == 41000
+            && semaphore->found->moves.nelts == 3
             && semaphore->holders.nelts == TEXT_SESSIONS, "a semaphore");
 
     holder = fleet->survey.sessions.elts;
@@ -611,7 +622,14 @@ text_corpus(void)
         { "asks 30 node-9", "asks 30 " }, { "asks 30 node-9", "asks 30 a b" },
         { "asks 30 node-9", "asks 30 a:b" }, { "asks 30 node-9", "ask 30 a" },
         { "semaphore s0", "account a:0:0 1 1 1 1 1\nsemaphore s0" },
-        { "semaphore s0", "asks 1 a\nsemaphore s0" }
+        { "semaphore s0", "asks 1 a\nsemaphore s0" },
+        { "semaphore s0", "auto 1 2 1 0 0 0\nsemaphore s0" },
+        { "semaphore s0", "history\nsemaphore s0" },
+        { "auto 1 200", "history 1 2 3\nauto 1 200" },
+        { "auto 1 200", "auto 1 2 1 0 0 0\nauto 1 200" },
+        { "auto 1 200", "auto 1" }, { "auto 1 200", "auto 1 200 7" },
+        { "auto 1 200", "auto - 200" }, { "300 12 3", "300 12" },
+        { "300 12 3", "300 x 3" }, { "300 12 3", "300 12 3 4" }
     };
 
     rejected = 0;

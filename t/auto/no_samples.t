@@ -44,6 +44,12 @@ http {
             proxy_set_header Connection upgrade;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /sent {
+            dsem off;
+            proxy_pass http://%%UPSTREAM%%/away;
+            proxy_intercept_errors on;
+            error_page 418 = /gif;
+        }
         location /proxied {
             proxy_pass http://%%UPSTREAM%%;
         }
@@ -60,6 +66,7 @@ $redis->cmd('DEL', $key);
 is $node->get('/gif')->status, 200, 'of nginx itself' for 1 .. 5;
 is $node->get('/cached')->status, 200, 'from the cache' for 1 .. 5;
 is $up->served, 1, 'none of them reached the backend';
+is $node->get('/sent?status=418')->status, 200, 'redirected from a backend';
 my $socket = $node->raw->send("GET /upgraded HTTP/1.1\r\nHost: a\r\n"
     . "Upgrade: echo\r\nConnection: upgrade\r\n\r\n");
 like $socket->read_until(qr/\r\n\r\n/), qr/ 101 /, 'upgraded';

@@ -49,6 +49,8 @@ my @wrong = (
         '"weight=3" is greater than "min=2" in "dsem" directive, at that limit no request could pass'],
     ['weight above the default', 'dsem a limit=auto weight=2;',
         '"weight=2" is greater than the default "min=1" in "dsem" directive, at that limit no request could pass'],
+    ['share without fair', 'dsem a limit=auto share=3;',
+        '"share" parameter in "dsem" directive needs "fair"'],
     ['auto and a number',
         sprintf($server, 'dsem a limit=auto;') . sprintf($server, 'dsem a limit=10;'),
         qr/semaphore "a" has "limit=auto min=1 max=1000" in \S+:\d+, but "limit=10"/],
@@ -66,6 +68,7 @@ my @right = (
     ['defaults', 'dsem a limit=auto;'],
     ['bounds in any order', 'dsem a max=9 limit=auto queue=5 min=3;'],
     ['weight of min', 'dsem a limit=auto min=2 weight=2;'],
+    ['share with fair', 'dsem a limit=auto queue=5 fair=$arg_k share=3;'],
     ['the same twice',
         sprintf($server, 'dsem a limit=auto max=30;')
         . sprintf($server, 'dsem a limit=auto min=1 max=30;')],

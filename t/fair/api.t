@@ -28,13 +28,18 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     server {
-        listen 127.0.0.1:%%PORT%%;
+        # both workers have requests
+        listen 127.0.0.1:%%PORT%% reuseport;
         location / {
             dsem api limit=3 queue=100 timeout=30s fair=$arg_k;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /plain {
             dsem plain limit=3 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /many {
+            dsem many:$arg_s limit=3 queue=100 timeout=30s fair=$arg_k;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /dsem/ {
@@ -83,6 +88,18 @@ my $plain = $node->begin('/plain?hang=1');
 wait_for { $up->now == 4 } 15, 'a plain one';
 eventually { my $keys = keys_of('plain'); $keys && !@$keys }
     'no keys without "fair"';
+
+# more semaphores than there is memory for: the keys of some are not shown
+
+my @names = map { "many:$_" } 1 .. 30;
+my @one = map { $node->begin("/many?s=$_&k=one&hang=1") } 1 .. 30;
+wait_for { $up->now == 34 } 15, 'many semaphores';
+my $shown = 0;
+eventually {
+    $shown = grep { @{ keys_of($_) // [] } } @names;
+    $shown >= 20 && $shown < 25;
+} 'keys of some shown' or diag $shown;
+$_->abort for @one;
 
 $_->abort for @waiting, @many;
 wait_for { $t->state->waiting('api') == 0 } 15, 'clients left';

@@ -53,6 +53,7 @@ http {
         }
         location /other { dsem b limit=2; dsem a limit=2; }
         location /off { dsem off; }
+        location /auto { dsem c limit=auto min=2 max=9; }
         location /dsem/ { dsem_api write=on; deny all; }
     }
 }

@@ -92,6 +92,12 @@ http {
             proxy_set_header X-Sem idle;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /found {
+            dsem_on_error reject;
+            dsem found limit=auto min=1 max=2 queue=10 timeout=2s;
+            proxy_set_header X-Sem found;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /dry {
             dsem_dry_run on;
             dsem dry limit=1 queue=1;
@@ -111,6 +117,7 @@ sub round {
         '/queued?t=2', '/refused?t=2', "/several?n=$i&l=2&w=1&p=1&t=1",
         "/fair?k=$i&t=2", '/fair?k=all&t=2', '/fair?t=2',
         '/dsem/semaphores/shared', '/redirected', '/mirrored', '/local', '/dry', '/idle?t=2',
+        '/found?t=2', '/dsem/semaphores/found',
         '/dsem/', '/dsem/semaphores', '/dsem/semaphores/api', '/dsem/metrics',
         '/dsem/health', '/dsem/nothing') } 1 .. ($i < 5 ? $i : 5);
     push @requests,
@@ -154,7 +161,7 @@ cmp_ok $last, '>', 100, 'paths failed';
 is_deeply [ grep { !/^(?:0|200|40[04]|50[03])$/ } keys %answers ], [],
     'no other answer';
 is_deeply [ $node->workers ], \@workers, 'same workers';
-cmp_ok $up->peak($_), '<=', 2, 'limit not exceeded' for qw(api shared);
+cmp_ok $up->peak($_), '<=', 2, 'limit not exceeded' for qw(api shared found);
 
 eventually {
     $node->get('/dsem/health')->status == 200

@@ -37,6 +37,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
+            dsem found limit=auto queue=100;
             dsem api limit=2 queue=100 timeout=10s;
             proxy_pass http://%%UPSTREAM%%;
         }

@@ -52,6 +52,18 @@ for my $faults (qw/none break stop loss order/) {
         or diag join "\n", @bad;
 }
 
+# tickets with keys; and workers without fair= among the others
+for my $fair (1, 2) {
+    for my $faults (sort keys %Model::Walk::FAULTS) {
+        my @bad = map {
+            my $of = $_;
+            map { walk($faults, $of, $_, undef, fair => $fair) }
+                1 .. ($ENV{DSEM_LONG} ? $seeds : 1)
+        } $scripts, $small;
+        is @bad, 0, "$faults: fair walks, $fair" or diag join "\n", @bad;
+    }
+}
+
 # The walk itself is tested with scripts that are broken on purpose. Where that
 # is not seen at once, the last number is a seed that has seen it.
 for (
@@ -80,6 +92,9 @@ for (
         "sem.set[#sem.set + 1] = 'lost:'", undef, 4 ],
     [ 'C2', 'order', 'sync', qr/then account_park\(sem, account, -1\) end/,
         'then return end', undef, 91 ],
+    # limit=auto: above the limit of another node
+    [ 'S1a', 'auto', 'adjust', qr/limits_lowest\(limits\) or s\.found/,
+        's.found', 300 ],
     [ 'S1', 'order', 'order', qr/'stop' or 'grant'/,
         "'grant' or 'grant'", undef, 60 ],
 ) {
@@ -95,6 +110,28 @@ for (
     my $seed = first { (walk($faults, $broken, $_, $length) // '')
         =~ /: $what / } $hint // (), 1 .. 96;
     ok $seed, "$which: $what seen";
+    note "seed $seed" if $seed;
+}
+
+# and with tickets that have keys: a key's debt, the end of the queue, and who is
+# told
+for (
+    [ 'K1', qr/sem\.fair\.F\[class \.\. ' ' \.\. key\] or 0/, '0' ],
+    [ 'D1', qr/last\.place <= place/, 'false' ],
+    [ 'D1', qr/while sem\.waiting >= most/, 'while false' ],
+    [ 'C2', qr/in pairs\(call\.dropped\)/, 'in pairs({})' ],
+) {
+    my ($what, $from, $to) = @$_;
+    my $found = 0;
+    my $broken = Model::Walk->load($client, sub {
+        my $text = $t->script($_[0]);
+        $found += $text =~ s/$from/$to/ if $_[0] eq 'sync';
+        return $text;
+    });
+    is $found, 1, "with keys: broken for $what";
+    my $seed = first { (walk('none', $broken, $_, undef, fair => 1) // '')
+        =~ /: $what / } 1 .. 96;
+    ok $seed, "with keys: $what seen";
     note "seed $seed" if $seed;
 }
 

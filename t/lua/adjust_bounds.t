@@ -25,9 +25,23 @@ my $reply = $auto->run(30);
 is "@$reply{qw/found reason/}", '30 bound', 'maximum';
 $auto->set(latency => sub { 20 * $_[0] })->run(10);
 is +(sort { $a <=> $b } ($auto->trace))[0], 5, 'never below the minimum';
-cmp_ok $auto->found, '<=', 6, 'knee below the minimum';
-$auto->set(latency => sub { 50 })->run(30);
+cmp_ok $auto->found, '<=', 8, 'knee below the minimum';
+$auto->set(latency => sub { 50 })->run(60);
 is $auto->found, 30, 'maximum again';
+
+# slower and slower at the minimum: that is what the backend takes
+my $low = Dsem::Auto->new($scripts, 'low', [ $scripts->session('low')
+    ->configured('f', { low => '20=20-20' }) ]);
+$low->run(10);
+my $slow = 50;
+for (1 .. 6) {
+    $slow *= 1.5;
+    $low->set(latency => sub { $slow * $_[0] / 20 })->run(10);
+}
+is $low->found, 20, 'slower and slower: no other limit';
+$low->run(60);
+cmp_ok abs($low->run(1)->{floor} / 1000 - $slow), '<', $slow / 4,
+    'floor of the minimum';
 
 # the lowest of all bounds, also before the next sample
 my $two = $scripts->session('two')->configured('b', { api => '6=6-12' });

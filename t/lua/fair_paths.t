@@ -38,8 +38,17 @@ sub stored {
     return $text;
 }
 
-# Grants by messages, without the name.
-sub messages { return map { s/ \w+/ name/r } $_[0]->messages }
+# Messages by name, without it.
+sub messages {
+    my %of = map { $_ => [] } @names;
+    for my $session (@sessions) {
+        for ($session->messages) {
+            my ($verb, $name, $rest) = split / /, $_, 3;
+            push @{ $of{$name} }, "$verb " . $session->name . " $rest";
+        }
+    }
+    return @of{@names};
+}
 
 $_->listen for @sessions;
 srand 7;
@@ -53,11 +62,8 @@ for my $step (1 .. 600) {
         my @key = (int 10 ** (1 + rand 4), chr(97 + int rand 6));
         $arg{ask} = [ [ ++$ticket, 1, rand() < .05 ? 1 : 0, 8, @key ] ];
     }
-    my (@replies, @told);
-    for my $name (@names) {
-        push @replies, $session->sync($name, %arg);
-        push @told, [ map { [ messages($_) ] } @sessions ];
-    }
+    my @replies = map { $session->sync($_, %arg) } @names;
+    my @told = $step % 20 ? ([], []) : messages();
     my $accounts = $state->accounts('rest');
     $counts{$_} = $accounts->{ $sessions[$_]->name }{held} for 0, 1;
     push @differ, $step unless eq_array([ $replies[0], $told[0] ],

@@ -52,8 +52,22 @@ is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
     [ map { $_->[0] } @{ $of->{history} } ], 'in order';
 
 # fields that are none of ours
-$redis->cmd('HSET', $state->auto_key('api'), 3, "1 2 3\nasks 1", 4, 'x');
-is @{ inspect()->{history} }, 58, 'malformed changes left out';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
+$auto->run(3);
+cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'another text: a new history';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
+$auto->run(3);
+cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'and once more';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
+is inspect()->{history}, undef, 'malformed changes left out';
+$redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
+is inspect()->{history}, undef, 'too many left out';
+$auto->until(sub { inspect()->{history} }, 60);
+is @{ inspect()->{history} }, 1, 'a new history';
+$redis->cmd('HDEL', $state->auto_key('api'), 'history');
+is inspect()->{history}, undef, 'lost history';
+$auto->until(sub { inspect()->{history} }, 60);
+is @{ inspect()->{history} }, 1, 'begins anew';
 $redis->cmd('HSET', $state->auto_key('api'), '.', 'x');
 is inspect()->{auto}, undef, 'malformed state: nothing';
 

@@ -8,7 +8,7 @@ package Bench::Edition;
 # A session is a hash of name, epoch and lease. The generation is always 1,
 # and every command has the number 1, because nothing is lost or reordered here.
 #
-# Called by: Bench::World, scale.pl.
+# Called by: Bench::World, Bench::FairSync, scale.pl.
 
 use strict;
 use warnings;

@@ -27,8 +27,9 @@ use constant {
 # parts of a measurement before its begin, until the queue is full, and the hold
 # times of slow requests are known
 my %CASES = (
-    overload => [OVER, 1, 1 / 6], within => [WITHIN, 1, 1 / 6],
-    slow => [WITHIN, SLOW, 1], pinned => [WITHIN, 1, 1 / 6],
+    capacity => [OVER, 1, 1 / 6], overload => [OVER, 1, 1 / 6],
+    within => [WITHIN, 1, 1 / 6], slow => [WITHIN, SLOW, 1],
+    pinned => [WITHIN, 1, 1 / 6],
 );
 
 # of the pinned tenants
@@ -58,23 +59,25 @@ sub round {
     $self->keep('shares', 'fair', $self->run_shares($capacity));
 }
 
-# Requests per second of the whole fleet, while there are too many.
+# Requests per second of the whole fleet, while all tenants are overloaded:
+# without or with "fair=", whichever is less.
 sub measure_capacity {
     my ($self) = @_;
     my $ideal = 1000 * Bench::Tenants::LIMIT / Bench::Tenants::MS;
-    my $seen = $self->{tenants}->run(0.5, max(0.5, $self->{seconds} / 3),
-        { name => 'all', rate => 2 * $ideal, path => 'plain',
-            ms => Bench::Tenants::MS });
-    $self->seen_peak($seen);
-    push @{ $self->{capacity} }, $seen->{rate};
-    return $seen->{rate};
+    my $capacity = min(map {
+        my $seen = $self->run('capacity', $_, $ideal);
+        $self->seen_peak($seen);
+        $seen->{rate};
+    } qw(plain fair));
+    push @{ $self->{capacity} }, $capacity;
+    return $capacity;
 }
 
 sub run {
     my ($self, $case, $path, $capacity) = @_;
     my ($others, $slow, $warm_up) = @{ $CASES{$case} };
     my $share = $capacity / @{ TENANTS() };
-    my $seconds = $self->{seconds};
+    my $seconds = $self->{seconds} / ($case eq 'capacity' ? 2 : 1);
     return $self->{tenants}->run($warm_up * $seconds, $seconds, map {
         my $noisy = $_ eq 'noisy';
         {

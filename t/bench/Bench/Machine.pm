@@ -2,7 +2,7 @@ package Bench::Machine;
 
 # The machine of a measurement, printed above the figures: they depend on it.
 #
-# Called by: bench.pl, scale.pl.
+# Called by: bench.pl, fair.pl, scale.pl.
 
 use strict;
 use warnings;

@@ -2,7 +2,7 @@ package Bench::Print;
 
 # Headings and figures in the format of all benchmarks.
 #
-# Called by: Bench::Report, Bench::Crowd, Bench::Queue, scale.pl.
+# Called by: Bench::Report, Bench::Crowd, Bench::Queue, fair.pl, scale.pl.
 
 use strict;
 use warnings;

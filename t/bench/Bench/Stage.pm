@@ -4,7 +4,7 @@ package Bench::Stage;
 # nodes of subjects and backend. Replaces Dsem::Test for the parts of the
 # harness that it uses; no process started here outlives the script.
 #
-# Called by: bench.pl, instructions.pl, scale.pl and their modules.
+# Called by: bench.pl, fair.pl, instructions.pl, scale.pl and their modules.
 
 use strict;
 use warnings;

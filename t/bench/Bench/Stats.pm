@@ -2,7 +2,8 @@ package Bench::Stats;
 
 # Statistics over the rounds.
 #
-# Called by: Bench::Contended, Bench::Quiet, Bench::Report, scale.pl.
+# Called by: Bench::Contended, Bench::Fair, Bench::FairSync, Bench::Quiet,
+# Bench::Report, scale.pl.
 
 use strict;
 use warnings;

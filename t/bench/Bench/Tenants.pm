@@ -148,8 +148,8 @@ sub lines {
     my %of;
     for my $node (@{ $self->{nodes} }) {
         open my $fh, '<', $node->dir . '/access.log' or next;
-        while (<$fh>) {
-            my ($time, $tenant, $status, $wait) = split ' ';
+        while (my $line = <$fh>) {
+            my ($time, $tenant, $status, $wait) = split ' ', $line;
             next if $time < $from || $time >= $to;
             my $of = $of{$tenant} //= { sent => 0, rejected => 0,
                 waits => [] };

@@ -10,7 +10,8 @@ package Bench::World;
 # Redis moves with hello, beat and bye only, so sessions that keep quiet become
 # silent, or expire, exactly where a case calls age() and wake().
 #
-# Called by: Bench::Cycle, Bench::Crowd, Bench::Queue, Bench::Bytes.
+# Called by: Bench::Cycle, Bench::Crowd, Bench::Queue, Bench::Bytes,
+# Bench::FairSync, fair.pl.
 
 use strict;
 use warnings;

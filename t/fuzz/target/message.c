@@ -32,6 +32,7 @@ static void message_resync(ngx_http_dsem_session_t *session,
 #define ngx_http_dsem_handshake_resync   message_resync
 
 #include "ngx_http_dsem_account.c"
+#include "ngx_http_dsem_fair.c"
 #include "ngx_http_dsem_ledger.c"
 #include "ngx_http_dsem_waiting.c"
 #include "ngx_http_dsem_ticket.c"

@@ -329,7 +329,9 @@ sub inspect {
         } elsif ($kind eq 'auto') {
             @{ $of->{auto} }{qw/min max found reason floor latency/} = @word;
         } elsif ($kind eq 'history') {
-            push @{ $of->{history} }, [ splice @word, 0, 3 ] while @word;
+            my $now = shift @word;
+            push @{ $of->{history} }, [ $now - shift @word, splice @word, 0, 2 ]
+                while @word;
         } elsif ($kind eq 'asks') {
             push @{ $of->{asks} }, \@word;
         } else {

@@ -49,7 +49,7 @@ local function work(noise)
 end
 
 -- of: knee(now), service(now) in ms (functions), cliff (requests beyond it fail
--- at once), noise, rate (requests per second that arrive, nil: more than can be
+-- in a fifth of the time), noise, rate (requests per second that arrive, nil: more than can be
 -- served), workers, seconds. Returns lists of times, latencies (of requests
 -- that did not fail) and limits, and the number of failed ones.
 function backend.run(of, limiter)
@@ -68,7 +68,7 @@ function backend.run(of, limiter)
         turn = turn % of.workers + 1
         local failing = of.cliff and #running >= of.cliff(now)
         seen.sent = seen.sent + 1
-        push(running, { virtual + (failing and 0.02 or work(of.noise)), now,
+        push(running, { virtual + (failing and 0.2 or work(of.noise)), now,
             turn, failing })
     end
     local function fill()

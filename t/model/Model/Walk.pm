@@ -11,14 +11,21 @@ package Model::Walk;
 # With "together" workers send the changes of both names in one command, if
 # that may be possible; with a higher limit it often is.
 #
+# With "fair" nearly all tickets have a key, with fair => 2 every fourth worker
+# has a configuration without fair=.
+#
 # Checked after every step:
 #   S1  the sum of weights of running requests never exceeds the limit, except
 #       requests of a session whose lease expired while they were running, that
 #       had not declared when a recovery ended after its lease, or that was
 #       registered so short before a loss that another one did not know
 #       (and those that are served by their permits)
+#   S1a no permit is granted above the limit in force at that moment (with
+#       limit=auto, which moves)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
+#   K1  with fair: FIFO inside a key; D1: only the last ticket in the order is
+#       dropped, and the queue has its bounds (in walks without faults)
 #   C1  the sums of a semaphore are those of its accounts; a queue exists while
 #       tickets wait, and contains the tickets of each account
 #   C2  the counts of a worker are those of Redis, unless keys were lost
@@ -42,7 +49,7 @@ use Model::Worker;
 # workers added and leaving, all state lost, a failover to a replica that missed
 # the last writes, a queue lost, any one key lost but that of a semaphore, the
 # clock of Redis's host stepped by an hour, orders of the operator, reloads with another
-# limit, workers that drain; again: one loss soon after another, workers that
+# limit, workers that drain; auto: limit=auto for the first name; again: one loss soon after another, workers that
 # are slow to connect, and long requests
 our %FAULTS = (
     none => [],
@@ -61,6 +68,7 @@ our %FAULTS = (
     failstop => [qw/msg break fail stop/],
     fleet => [qw/msg break kill fail loss fleet/],
     again => [qw/msg break fail loss fleet again/],
+    auto => [qw/msg break kill stop order conf auto/],
     all => [qw/msg break kill stop beat loss fail queue order conf key clock/],
 );
 
@@ -79,9 +87,11 @@ sub new {
         trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
-        recoveries => 0, by_census => 0, broken => '', together => 0, %arg,
+        recoveries => 0, by_census => 0, broken => '', together => 0,
+        fair => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
+    $self->{limit} = 6 if $self->{can}{auto};
     srand $self->{seed};
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
@@ -100,7 +110,7 @@ sub load {
         run_read => "redis.call('GET', 'model:run')");
     my %sha;
     for my $script (qw/hello declare declared beat sync syncs bye configure
-        order/)
+        order adjust/)
     {
         my $body = $text->($script);
         for (sort keys %value) {
@@ -122,6 +132,10 @@ sub load {
                 + $body =~ s/(PRUNED_AT_ONCE = )\d+/${1}1/;
             die "sync: $bounds bounds\n" if $script eq 'sync' && $bounds != 4;
         }
+        if ($small) {
+            $body =~ s/(MOST_UNTOLD = )\d+/${1}1/;
+            $body =~ s/(FAIR_KEYS, FAIR_TRIMMED = )\d+, \d+/${1}2, 2/;
+        }
         $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
     }
     return \%sha;
@@ -130,7 +144,8 @@ sub load {
 sub worker {
     my ($self, %arg) = @_;
     my $name = sprintf 'w%d:0:1', ++$self->{sessions};
-    return Model::Worker->new($self, name => $name, %arg);
+    my $fair = $self->{fair} == 1 || $self->{fair} && $self->{sessions} % 4;
+    return Model::Worker->new($self, name => $name, fair => $fair, %arg);
 }
 
 sub clock {
@@ -189,8 +204,12 @@ sub execute {
         if $script eq 'order' && $self->{quiet};
     my @keys = $self->state->keys_of($script, $script eq 'syncs'
         ? map { $_->{name} } @{ $command->{payload} } : $name);
+    my %held = $self->auto_held;
+    push @keys, $self->state->fair_key($name)
+        if $worker->{fair} && $script =~ /^(sync|declare)$/;
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
+    $self->auto_granted($script, %held);
     $self->note(" $script @{ $command->{argv} } =>",
         $STATUS[ $reply->[3] ], @$reply[4 .. $#$reply]) if $self->{trace};
 
@@ -211,6 +230,40 @@ sub execute {
         if $script eq 'sync';
     $self->parts($worker, $command, @$reply) if $script eq 'syncs';
     return $reply;
+}
+
+# In walks with limit=auto: name => permits held.
+sub auto_held {
+    my ($self) = @_;
+    return if !$self->{can}{auto};
+    return map { $_ => $self->state->held($_) } @{ $self->{names} };
+}
+
+# S1a. A declaration may exceed the limit.
+sub auto_granted {
+    my ($self, $script, %before) = @_;
+    return if $script !~ /^(syncs?|order|adjust)$/;
+    for my $name (sort keys %before) {
+        my $held = $self->state->held($name);
+        next if $held <= $before{$name};
+        my ($limit) = ($self->state->ordered($name) // '') =~ /^(\d+) [01]$/;
+        # 0: the limits were withdrawn
+        $limit //= $self->state->lowest_limit($name) || $held;
+        $self->bad("S1a $name: $script grants, $held of $limit")
+            if $held > $limit;
+    }
+}
+
+# The number found is the highest again.
+sub auto_raise {
+    my ($self) = @_;
+    my ($name) = @{ $self->{names} };
+    my @groups = split /;/, $self->state->shard("limit:$name") // '';
+    s/^\d+=/$self->{limit}=/ for @groups;
+    @groups = map { $_->[1] } sort { $a->[0] <=> $b->[0] }
+        map { [ /^(\d+)/, $_ ] } @groups;
+    $self->state->set_shard("limit:$name" => join ';', @groups);
+    $self->state->cmd('DEL', $self->state->auto_key($name));
 }
 
 sub synced {
@@ -349,27 +402,35 @@ sub in_line {
     }
     my (@granted, %queued);
     for (@{ $payload->{ask} }) {
-        my ($ticket, undef, $class) = @$_;
+        my ($ticket, undef, $class, undef, undef, $key) = @$_;
         my ($verdict, $place) = splice @rest, 0, 3;
-        $queued{"$name $ticket"} = $place if $verdict == 2;
+        if ($verdict == 2) {
+            $self->one_key("$name $ticket", $place, "$class $key",
+                { %$line, %queued }) if defined $key;
+            $queued{"$name $ticket"} = $place;
+        }
         next if $verdict != 1;
-        push @granted, [ "$name $ticket", ($class + 1) * $CLASS - 1 ];
+        # with a key it may pass a heavy one of its class
+        my $last = ($class + !defined $key) * $CLASS - 1;
+        push @granted, [ "$name $ticket", $last ];
         for (values %queued) {
             $self->bad("F1 $name $ticket overtakes in one command")
-                if $_ < ($class + 1) * $CLASS;
+                if $_ <= $last;
         }
     }
     splice @rest, 0, scalar @{ $payload->{check} };
 
-    my @served = map { "$name $_" } @rest;
+    my @served = map { "$name $_" } grep { $_ > 0 } @rest;
     for (@published) {
         my ($session) = $_->[0] =~ /:c:(.*)/;
-        my (undef, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        my ($verb, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        next if $verb ne 'grant';
         push @served, map { "$session $_" } @tickets;
     }
     push @granted, map {
         [ $_, delete $line->{$_} // $self->bad("F1 $_ was not in line") ]
     } @served;
+    $self->dropped($command->{name}, $line, \%queued) if $self->{fair};
 
     for my $ticket (sort keys %$line) {
         # tickets of a silent session may be overtaken
@@ -382,6 +443,32 @@ sub in_line {
         }
     }
     %$line = (%$line, %queued);
+}
+
+# K1: a new ticket goes behind those of its key.
+sub one_key {
+    my ($self, $ticket, $place, $key, $line) = @_;
+    $self->{key_of}{$ticket} = $key;
+    for (sort keys %$line) {
+        $self->bad("K1 $ticket before $_")
+            if ($self->{key_of}{$_} // '') eq $key && $line->{$_} >= $place;
+    }
+}
+
+# D1: tickets that have left the queue otherwise were dropped from its end.
+sub dropped {
+    my ($self, $name, $line, $queued) = @_;
+    my %there = map { join(' ', (split)[0, 2]) => 1 } $self->state->queue($name);
+    my %all = (%$line, %$queued);
+    my $last = max(-1e15, map { $all{$_} } grep { $there{$_} } keys %all);
+    for my $ticket (grep { !$there{$_} } sort keys %all) {
+        $self->bad("D1 $ticket dropped") if $all{$ticket} < $last;
+        delete $line->{$ticket};
+        delete $queued->{$ticket};
+    }
+    my $most = $self->{queue} + $self->{limit};
+    $self->bad("D1 $name: queue above its length")
+        if $self->state->waiting($name) > $most;
 }
 
 # C1
@@ -424,14 +511,28 @@ sub stated {
     my ($self, $name) = @_;
     return map {
         my ($limit, @ids) = @$_;
-        map { /^c$limit$/ || $self->bad("C3 $name: $_ has $limit"); $_ } @ids;
+        map {
+            /^c$limit$/ || $self->auto($name, $_, $limit)
+                || $self->bad("C3 $name: $_ has $limit");
+            $_;
+        } @ids;
     } $self->state->limits($name);
+}
+
+# Whether the configuration has limit=auto for this name, and the limit is within
+# its bounds.
+sub auto {
+    my ($self, $name, $id, $limit) = @_;
+    return $self->{can}{auto} && $name eq $self->{names}[0]
+        && $id eq "c$self->{limit}" && $limit >= 1
+        && $limit <= $self->{limit};
 }
 
 # C3: the limit that a sync has reported
 sub in_force {
     my ($self, $name, $limit) = @_;
     my ($lowest) = $self->stated($name) or return;
+    $lowest = 'c' . $self->state->lowest_limit($name) if $self->{can}{auto};
     return if defined $self->state->ordered($name);
     $self->bad("C3 $name: limit $limit, lowest is $lowest")
         if $lowest ne "c$limit";
@@ -460,7 +561,9 @@ sub configurations {
     my @names = @{ $self->{names} };
     for my $n (0 .. $#names) {
         my $want = join ' ', sort grep { $stated{$_} > $n } keys %stated;
-        my $have = join ' ', $self->stated($names[$n]);
+        my @have = $self->stated($names[$n]);
+        # a limit that moves is not that of its id
+        my $have = join ' ', $self->{can}{auto} ? sort @have : @have;
         $self->bad("C3 $names[$n]: $have, not $want") if $have ne $want;
     }
 }
@@ -509,6 +612,8 @@ sub timers {
     $worker->beat if $worker->{ready}
         && $worker->{beaten} + $BEAT <= $self->{now}
         && !$self->goes_wrong('beat', 0.6);
+    $worker->adjust($self->{names}[0]) if $self->{can}{auto}
+        && !$self->{quiet} && $self->happens(0.3);
     return if $worker->{looked} + $LOOK > $self->{now};
     $worker->{looked} = $self->{now};
     for my $name (@{ $self->{names} }) {
@@ -683,7 +788,8 @@ sub key_lost {
     my %shard = $self->state->shard_keys;
     my $name = pick(@{ $self->{names} });
     my $key = pick(values_of(%shard), $self->state->queue_key($name),
-        $self->state->census_key);
+        $self->state->census_key,
+        $self->{fair} ? $self->state->fair_key($name) : ());
     my $state = grep { $_ eq $key } values %shard;
     return if $state && grep { !$_->{gen} } @{ $self->{workers} };
     $self->note("$key is lost");
@@ -779,7 +885,10 @@ sub walk {
     $self->state->drop_orders;
     $_->reload("c$self->{limit}")
         for grep { $_->{config} ne "c$self->{limit}" } @{ $self->{workers} };
-    $self->step for 1 .. $quiet;
+    for my $n (1 .. $quiet) {
+        $self->auto_raise if $self->{can}{auto} && $n == 20;
+        $self->step;
+    }
     for my $worker (@{ $self->{workers} }) {
         for my $name (@{ $self->{names} }) {
             my @waiting = $worker->waiting($name);
@@ -795,7 +904,9 @@ sub walk {
         $self->step for 1 .. 15;
         $self->bad("L1 $name: not all permits are back")
             if $worker->{wait}{$name}{$ticket};
-        for ($self->semaphore_keys($name)) {
+        for ($self->semaphore_keys($name), $self->{fair} != 1
+            || $self->{can}{order} ? () : $self->state->fair_key($name))
+        {
             $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
         }
     }

@@ -25,6 +25,7 @@ package Model::Worker;
 #               or released
 #   own_fence   time until which own permits are certain
 #   batched     name -> 1: in an unanswered command of several names
+#   key         ticket -> [cost, key], in walks with fair shares
 #   over        name -> 1: other sessions may have been granted what this worker
 #               holds, and the limit may be exceeded
 #
@@ -180,7 +181,7 @@ sub send {
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
         epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
-        argv => [ $self->{name}, $script =~ /^syncs?$/
+        argv => [ $self->{name}, $script =~ /^(syncs?|adjust)$/
             ? ("$self->{epoch} $number $argv->[0]", @$argv[1 .. $#$argv])
             : ($self->{epoch}, $number, @{ $argv // [] }) ],
     };
@@ -290,8 +291,9 @@ sub declare_one {
     $self->{declares}++;
     $self->send('declare', $name, [ $self->{limit}, $held, 0,
         scalar @tickets,
-        map { ($_, @{ $wait->{$_} }{qw/weight place epoch/}) } @tickets ],
-        \@tickets);
+        map { ($_, @{ $wait->{$_} }{qw/weight place epoch/},
+            !$self->{fair} ? () : join(' ', $self->key($_)) || '-') }
+            @tickets ], \@tickets);
 }
 
 # Another configuration: by a reload, in a new epoch; "-": its worker exits.
@@ -310,6 +312,21 @@ sub beat {
     $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease}, '' ]);
 }
 
+# A sample of limit=auto, with anything in it.
+sub adjust {
+    my ($self, $name) = @_;
+    my $walk = $self->{walk};
+    return if $self->{config} ne "c$walk->{limit}";
+    my $window = $walk->{now} - ($self->{adjusted} // 0);
+    $self->{adjusted} = $walk->{now};
+    my $count = pick(0, 1, 9, 100, 500);
+    my $errors = pick((0) x 9, int $count / 2);
+    my $ms = pick(20, 50, 50, 50, 50, 50, 400);
+    $self->send('adjust', $name, [ "$self->{gen} 1 $walk->{limit} 0", $name,
+        join ' ', $count, ($count - $errors) * $ms * 1000, $errors,
+        pick(0, $walk->{limit}), $window ]);
+}
+
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
 sub come {
     my ($self, $name, $weight, $class) = @_;
@@ -325,9 +342,14 @@ sub come {
     $self->give_back($name);
     $self->{wait}{$name}{$ticket} =
         { weight => $weight, class => $class, place => 0, epoch => 0 };
+    $self->{key}{$ticket} = [ 1 + int 10 ** rand 7, pick(qw/a b c d e/) ]
+        if $self->{fair} && rand() < 0.9;
     push @{ $self->{todo}{$name}{ask} }, $ticket;
     return $ticket;
 }
+
+# Cost and key of a ticket, if it has one: some locations have no fair=.
+sub key { return @{ $_[0]{key}{ $_[1] } // [] } }
 
 sub leave {
     my ($self, $name, $ticket) = @_;
@@ -383,9 +405,9 @@ sub flush {
     return unless @cancel || @ask || $self->releasable($name)
         || $self->{refresh}{$name};
     $self->sync($name,
-        [ map { [ $_, $self->{gone}{$name}{$_} ] } @cancel ],
+        [ map { [ $_, $self->{gone}{$name}{$_}, $self->key($_) ] } @cancel ],
         [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight class/},
-            $self->{walk}{queue} ] } @ask ], [], 0);
+            $self->{walk}{queue}, $self->key($_) ] } @ask ], [], 0);
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
 }
 
@@ -488,7 +510,8 @@ sub queued {
     my ($wait, $gone) = ($self->{wait}{$name}, $self->{gone}{$name});
     my %weight = (%$gone, map { $_ => $wait->{$_}{weight} }
         grep { $wait->{$_}{epoch} } keys %$wait);
-    return map { [ $_, $weight{$_} ] } sort { $a <=> $b } keys %weight;
+    return map { [ $_, $weight{$_}, $self->key($_) ] }
+        sort { $a <=> $b } keys %weight;
 }
 
 sub sync {
@@ -550,6 +573,8 @@ sub message {
         $self->{refresh}{$name} = 1;
         return $self->give_back($name);
     }
+    # the reply of the next sync has the tickets
+    $self->{refresh}{$name} = 1 if $word eq 'drop';
     return if $word ne 'grant';
     for my $ticket (@tickets) {
         return $self->hello unless $self->grant($name, $ticket);
@@ -577,7 +602,7 @@ sub receive {
     } elsif ($script eq 'beat') {
         $self->renew($command, @rest[0, 2]);
         $self->{own_fence} = $self->{fence};
-    } elsif ($script eq 'configure') {
+    } elsif ($script =~ /^(configure|adjust)$/) {
         # nothing else to do
     } elsif ($script eq 'order') {
         $self->send('order', $command->{name}, [ $command->{name}, '=', '=' ])
@@ -605,7 +630,17 @@ sub state {
     my ($self, $config) = @_;
     my @names = @{ $self->{walk}{names} };
     $self->send('configure', undef, [ $config, $_, scalar @names, 1,
-        $names[$_], $config =~ /(\d+)$/ ]) for 0 .. $#names;
+        $names[$_], $self->limit_of($names[$_], $config) ]) for 0 .. $#names;
+}
+
+# The first name has limit=auto in walks with it.
+sub limit_of {
+    my ($self, $name, $config) = @_;
+    my $walk = $self->{walk};
+    my ($limit) = $config =~ /(\d+)$/;
+    return $limit if !$walk->{can}{auto} || $limit != $walk->{limit}
+        || $name ne $walk->{names}[0];
+    return sprintf '%d=1-%d', 1 + int $limit / 2, $limit;
 }
 
 sub declare_reply {
@@ -688,7 +723,12 @@ sub sync_reply {
         return $self->hello;
     }
 
-    for my $ticket (@granted, @rest) {
+    for my $ticket (map { -$_ } grep { $_ < 0 } @rest) {
+        $self->{walk}{count}{dropped}++;
+        delete $self->{wait}{$name}{$ticket};
+        $self->forget_cancel($name, $ticket);
+    }
+    for my $ticket (@granted, grep { $_ > 0 } @rest) {
         return $self->hello unless $self->grant($name, $ticket);
     }
 }

@@ -94,16 +94,16 @@ sub knee {
             sprintf('%d ms', 1000 * sum0(@{ $_->{service} })
                 / max(1, scalar @{ $_->{service} })),
             sprintf('%.3f s', at(0.99, $_)) } @seen),
-        '', sprintf('  limit=auto answers %d %% of the best fixed limit. '
-            . 'Its limit, by seconds:', 100 * $auto->{rate} / ($best || 1)),
-        '  ' . join('  ', history(@{ $auto->{history} })), '');
+        '', sprintf('  limit=auto answers %d %% of the best fixed limit.',
+            100 * $auto->{rate} / ($best || 1)),
+        join('  ', '  Its limit:', history(@{ $auto->{history} })), '');
 }
 
 # Some of the limits in force: "2 s 14".
 sub history {
     my (@history) = @_;
     my $end = @history ? $history[-1][0] : 0;
-    my @wanted = (map({ $_ * $end } 0, 0.1, 0.2, 0.4, 0.6, 0.8), $end);
+    my @wanted = (map({ $_ * $end } 0, 0.1, 0.3, 0.5, 0.7), $end);
     my $format = $end < 15 ? '%.1f s: %d' : '%.0f s: %d';
     return map {
         my $second = $_;

@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+
+# "limit=auto" and "fair=" together: the limit is found while keys take turns,
+# and what a raise lets in is shared by the same rule.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /shared {
+            dsem api limit=auto max=100 queue=200 timeout=30s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @loads = map {
+    my ($key, $clients) = @$_;
+    $t->load_start(clients => $clients, seconds => 60,
+        urls => [ $node->url("/shared?t=50&knee=20&k=$key") ]);
+} ['noisy', 50], ['quiet', 5];
+eventually { $t->state->lowest_limit('api') >= 15 } 'the limit is found', 30;
+my $served = $up->served;
+wait_for { $up->served > $served + 300 } 30, 'the load to go on';
+my ($noisy, $quiet) = map { $_->stop->wait } @loads;
+
+is_deeply [ keys %{ $_->{statuses} } ], [200], 'all requests served'
+    for $noisy, $quiet;
+cmp_ok $quiet->{p50}, '<', 0.7 * $noisy->{p50}, 'the quiet key waits less';
+is scalar($node->grep_log(qr/\[(?:error|warn)\].*dsem/)), 0, 'no error logged';
+
+$t->done;

@@ -1,0 +1,75 @@
+#!/usr/bin/perl
+
+# The page shows a limit that is found: the number and its reason in the table,
+# its bounds and a line of its changes in the details. A plain limit has none of
+# this.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Browser qw(browser_missing);
+use Dsem::Test;
+
+plan skip_all => browser_missing() if browser_missing();
+
+my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
+$t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /found {
+            dsem found limit=auto min=4 max=14 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /plain {
+            dsem plain limit=3 queue=5;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api write=on;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 30, seconds => 120,
+    urls => [ $node->url('/found?t=30') ]);
+is $node->get('/plain')->status, 200, 'a plain limit';
+$browser->open($node->url('/dsem/'));
+$browser->evaluate('settings.poll = 250');
+
+eventually { row('found') =~ /^14\s+auto \(bound\)$/ } 'limit and reason', 30;
+like row('plain'), qr/^3\s*$/, 'a plain limit has none';
+
+$browser->click('text=found');
+eventually { $browser->text('tr.details')
+    =~ /found: 14 \([\w ]+\), between 4 and 14\./ } 'bounds in the details';
+like $browser->evaluate(
+    'document.querySelector("tr.details .course")?.getAttribute("d")') // '',
+    qr/^M0\.00 [\d.]+(?:H[\d.]+V[\d.]+)+$/, 'a line of its changes';
+$browser->screenshot('found-1400');
+is_deeply [ $browser->problems ], [], 'no error on the console';
+is_deeply [ $browser->findings ], [], 'nothing serious for axe-core';
+$load->stop->wait;
+
+$t->done;
+
+sub row {
+    my ($name) = @_;
+    return $browser->evaluate("[...table.rows.values()].find((row) => row.text"
+        . " === '$name')?.cells.limit.innerText ?? ''") // '';
+}
