@@ -150,11 +150,14 @@ help:
 	@echo '                     edition'
 	@echo 'make bench-fair      what "fair=" gives to the tenants of one cap, and costs;'
 	@echo '                     ROUNDS=1 SECONDS=1 for a short run'
-	@echo 'make bench-auto      the limit that "limit=auto" finds; SECONDS=10 for a short run'
+	@echo 'make bench-auto      the limit that "limit=auto" finds; SECONDS=10 for a'
+	@echo '                     short run'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
 	@echo '                     each mechanism that is removed, see t/model/README.md'
+	@echo 'make model-limits    simulate rules that find a limit, beside that of'
+	@echo '                     "limit=auto"'
 	@echo 'make mutants         single changes to the sources, each of which must fail a'
 	@echo '                     test; NAME=name one, J=1 one at a time, see'
 	@echo '                     t/mutants/README.md'
@@ -515,6 +518,11 @@ bench-instructions: instructions-needs module
 model: model-needs
 	@J=$(J) t/model/check
 
+model-limits:
+	@command -v lua5.1 >/dev/null || { \
+	    echo "make: please install lua5.1" >&2; exit 1; }
+	@t/model/limits
+
 mutants: test-needs
 	@J=$(J) t/mutants/run $(NAME)
 
@@ -529,6 +537,6 @@ FORCE:
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
-    model-needs mutants dist deb \
-    deb-needs run soak bench bench-scale bench-fair bench-auto bench-instructions \
-    clean
+    model-needs model-limits mutants dist deb \
+    deb-needs run soak bench bench-scale bench-fair bench-auto \
+    bench-instructions clean
