@@ -1,0 +1,33 @@
+#!/usr/bin/perl
+
+# make bench-auto runs: every case has its figures, and the limit in force is
+# held meanwhile. What it finds in a short run is no matter here.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+plan skip_all => 'make bench-auto is for the nginx of the distribution'
+    if $ENV{DSEM_NGINX} || $ENV{DSEM_STATIC_NGINX};
+
+my $root = "$FindBin::Bin/../..";
+local $ENV{SECONDS} = 3;
+my $said = qx($^X -I$root/t/lib $root/t/bench/auto.pl 2>&1);
+
+is $?, 0, 'exit status zero' or die $said;
+my @cases = $said =~ /^\w.*?(?: +\d+(?:\.\d)?){3}$/mg;
+is scalar(@cases), 5, 'all cases measured' or diag $said;
+my @curves = $said =~ /: the limit\n-+\n(?: +\d+ \|.*\n){10}/g;
+is scalar(@curves), 3, 'limits shown';
+my @verdicts = $said =~ /(?:OK|MISSED)$/mg;
+is scalar(@verdicts), 10, 'all aims printed' or diag $said;
+like $said, qr/^cap in force exceeded at the backend +0 +0 OK$/m,
+    'limit in force held' or diag $said;
+unlike $said, qr/^requests that ended with/m, 'no other status';
+is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns'
+    or diag $said;
+
+done_testing();
