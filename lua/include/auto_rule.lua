@@ -181,7 +181,7 @@ end
 
 -- How many of them are too few, and too many.
 local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2.5, limit / 10) end
+local function auto_many(limit) return math.max(2, limit / 12) end
 
 -- Whether it is time to measure the floor again.
 local function auto_stale(s, now)
