@@ -23,9 +23,10 @@
 --
 -- The number found is in the field of the shard that all syncs read, see
 -- include/limits.lua, so a lower limit of another configuration stays in
--- force. A name with variables has no such field: the number is the stored
--- limit of the semaphore. Nothing moves while the state recovers, or while an
--- order or a lower limit of another configuration is in force.
+-- force; where it is within the bounds, the number found is no higher. A name
+-- with variables has no such field: the number is the stored limit of the
+-- semaphore. Nothing moves while the state recovers, or while an order or a
+-- limit below the minimum is in force.
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
 -- O(log q), q tickets queued; looks at as many tickets, accounts and ended
 -- sessions as sync.
@@ -89,6 +90,7 @@ local function state_read(call, sem, view, limits)
             or call.min, now)
         s.changes, s.noted = 0, 0
     end
+    auto_resume(s, view.entry.lease, now)
     s.min, s.max = min or call.min, max or call.max
     auto_bound(s, s.min, s.max, now)
     return s, number
@@ -97,7 +99,9 @@ end
 -- The limit without orders, and the field of the name as text: of a literal
 -- name the lowest of its field, with the number found in it; else that number.
 local function limit_now(s, limits, number)
-    if number then limits = limits_auto_move(limits, s.found) end
+    if number and number ~= s.found then
+        limits = limits_auto_move(limits, s.found)
+    end
     return limits_lowest(limits) or s.found, limits
 end
 
@@ -156,7 +160,7 @@ local function adjust(call)
     local values = redis.call('HMGET', KEYS[1], '.', call.session,
         'order:' .. call.name, 'limit:' .. call.name)
     local view = view_new(KEYS[1], call.session, values[1], values[2])
-    if not view or view.entry.epoch ~= call.epoch or view.gen ~= call.gen then
+    if not view or view.gen ~= call.gen or view.entry.epoch ~= call.epoch then
         return STATUS.resync
     end
     -- no session: the reply has no tickets, all are told by messages
@@ -176,7 +180,7 @@ local function adjust(call)
         order_apply(view, values[3])
         local status = limit_write(call, sem, view, limit, limits, values[4])
         if status ~= STATUS.ok then return status end
-        auto_write(KEYS[4], s, changed, view_clock(view), view.entry.lease)
+        auto_write(KEYS[4], s, changed, view_clock(view))
         pace = view.more and AGAIN_MS or auto_pace(s)
     end
     return STATUS.ok, view.limit, s.found, s.reason, s.floor, s.latency, pace

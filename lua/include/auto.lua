@@ -3,6 +3,8 @@
 -- @include "include/auto_state.lua"
 -- @include "include/auto_rule.lua"
 
+-- ms after the last sample
+local AUTO_EXPIRE_MS = 3600000
 -- ms in which several changes count as one
 local AUTO_TOGETHER_MS = 1000
 
@@ -33,7 +35,7 @@ local function auto_changed(s, text, now)
 end
 
 -- Writes the state, and a change of limit or reason.
-local function auto_write(key, s, changed, now, lease)
+local function auto_write(key, s, changed, now)
     local set = { 'HSET', key }
     if changed then
         set[3] = 'history'
@@ -41,5 +43,5 @@ local function auto_write(key, s, changed, now, lease)
     end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
-    redis.call('PEXPIRE', key, math.max(lease, 3 * auto_pace(s)))
+    redis.call('PEXPIRE', key, AUTO_EXPIRE_MS)
 end

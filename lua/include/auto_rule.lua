@@ -50,7 +50,8 @@ local function auto_new(limit, now)
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
         paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
-        top = 0, top_latency = 0, suspect = 0, knee = 0
+        top = 0, top_latency = 0, suspect = 0, knee = 0,
+        seen = now
     }
 end
 
@@ -78,11 +79,23 @@ local function auto_bound(s, min, max, now)
     end
 end
 
--- The number found is not the limit in force: nothing is learned.
-local function auto_idle(s, now)
-    if s.mode ~= AUTO_MODE.steady then s.found = s.base end
-    s.reason, s.changed, s.mode = AUTO_REASON.unused, now, AUTO_MODE.steady
+-- Nothing is learned from now on: a probe ends.
+local function auto_stop(s, now)
+    if s.mode == AUTO_MODE.probe then s.found = s.base end
+    s.changed, s.mode = now, AUTO_MODE.steady
     auto_clear(s)
+end
+
+-- The number found is not the limit in force.
+local function auto_idle(s, now)
+    auto_stop(s, now)
+    s.reason = AUTO_REASON.unused
+end
+
+-- There was no sample for so many ms: a probe that was going on tells nothing,
+-- and its limit must not stay.
+local function auto_resume(s, silence, now)
+    if now - s.seen > silence then auto_stop(s, now) end
 end
 
 -- ms until a session shall send its next sample: ten per second of all
@@ -101,10 +114,11 @@ local function auto_sessions(s, window, now)
     s.paced, s.paced_span = now, 0
 end
 
--- Whether requests fail more often than usual.
+-- Whether requests fail more often than usual, and not by chance: by more than
+-- twice the deviation of that number.
 local function auto_fails(s)
-    return s.errors > 1
-        and s.errors * 1000 > s.count * (AUTO_ERRORS + 2 * s.normal)
+    local usual = s.count * (AUTO_ERRORS + 2 * s.normal) / 1000
+    return s.errors > 1 and s.errors > usual + 2 * math.sqrt(usual)
 end
 
 -- Whether the limit is far below the knee, as far as that is known.
@@ -118,6 +132,11 @@ local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
     -- the first ones to end are short ones
     if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
+    if s.mode == AUTO_MODE.errors then
+        -- half of a low rate is to be told from all of it
+        return count >= (s.before < 200 and AUTO_MOST / 2 or AUTO_PROBED)
+            or count > 0 and passed >= AUTO_LONGEST_MS
+    end
     local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
     local most = math.max(auto_far(s) and AUTO_MOST / 4 or AUTO_MOST,
         5 * limit)
@@ -138,6 +157,7 @@ end
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
     auto_sessions(s, sample.window, now)
+    s.seen = now
     if now - sample.window < s.changed + s.settle then return false end
     if s.span == 0 then s.opened = now - sample.window end
     s.count, s.sum = s.count + sample.count, s.sum + sample.sum
@@ -210,24 +230,37 @@ local function auto_probed(s, min, now)
     auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
 end
 
--- Requests fail more often than usual: a lower limit, until they do not.
--- Where they do at the minimum too, their failing has nothing to do with load.
+-- Requests fail more often than usual: a lower limit shows whether that helps.
 local function auto_failed(s, rate, min, now)
     local limit = s.found
-    if s.mode ~= AUTO_MODE.errors then
-        s.mode, s.base, s.rises = AUTO_MODE.errors, limit, 0
-    elseif limit <= min then
-        s.normal, s.mode, s.ceiling = rate, AUTO_MODE.steady, 0
-        auto_set(s, s.base, AUTO_REASON.errors, now)
-        return
-    end
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
     -- one that was tried again
     if limit == s.ceiling or limit == s.ceiling - 1 then lower = limit - 1 end
+    s.mode, s.base, s.before, s.rises = AUTO_MODE.errors, limit, rate, 0
     s.ceiling, s.blamed = limit, now
     auto_set(s, math.max(min, math.min(lower, limit - 1)), AUTO_REASON.errors,
         now)
+end
+
+-- Of a limit that was lowered because of errors. Where half of it does not
+-- halve their rate, their failing has nothing to do with load. Far above the
+-- load that a backend takes most requests fail, at half of it too: then down to
+-- the minimum.
+local function auto_blame(s, rate, min, now)
+    local limit = s.found
+    s.reason = AUTO_REASON.errors
+    if rate * 2 <= s.before then
+        s.mode = AUTO_MODE.steady
+    elseif limit <= min or s.before < 500 and limit * 2 <= s.base then
+        s.normal, s.mode = math.max(rate, s.before), AUTO_MODE.steady
+        s.ceiling = 0
+        auto_set(s, s.base, AUTO_REASON.errors, now)
+    else
+        s.ceiling, s.blamed = limit, now
+        auto_set(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.errors,
+            now)
+    end
 end
 
 -- Few requests queue: more are let in, in growing steps. A limit that caused
@@ -251,7 +284,9 @@ local function auto_raise(s, max, now)
         or limit * 2 ^ math.min(s.rises, 3) / 32
     step = math.max(1, math.floor(step))
     -- up to the limit that caused errors the way is known
-    if s.ceiling > 0 then step = math.max(step, math.ceil((top - limit) / 2)) end
+    if s.ceiling > 0 then
+        step = math.max(step, math.ceil((top - limit) / 2))
+    end
     auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
 end
 
@@ -321,16 +356,16 @@ local function auto_judge(s, min, max, now)
     s.normal = math.min(s.normal, math.max(rate,
         math.floor(s.normal * 15 / 16)))
     if good > 0 then s.latency = math.max(1, math.floor(s.sum / good)) end
-    if failed then
+    if s.mode == AUTO_MODE.errors then
+        auto_blame(s, rate, min, now)
+    elseif failed then
         auto_failed(s, rate, min, now)
     elseif not auto_used(s) then
-        local limit = s.mode == AUTO_MODE.probe and s.base or s.found
-        s.mode, s.rises = AUTO_MODE.steady, 0
-        auto_set(s, limit, AUTO_REASON.unused, now)
+        auto_stop(s, now)
+        s.rises, s.reason = 0, AUTO_REASON.unused
     elseif s.mode == AUTO_MODE.probe then
         auto_probed(s, min, now)
     else
-        s.mode = AUTO_MODE.steady
         auto_steady(s, min, max, now)
     end
     if s.found == before then auto_clear(s) end

@@ -1,7 +1,7 @@
 -- What is kept of limit=auto, in the HASH of a name: its field "." has the
 -- state of the rule, integers in the order of AUTO_FIELDS; the field "history"
 -- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
--- text, as displays read many. The HASH expires a lease after the last sample;
+-- text, as displays read many. The HASH expires an hour after the last sample;
 -- the limit of a literal name stays in the shard.
 
 -- changes kept, and bytes that they may take
@@ -13,7 +13,7 @@ local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
     'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle',
     'opened', 'top', 'top_latency', 'suspect',
-    'knee' }
+    'knee', 'seen' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)

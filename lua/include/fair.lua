@@ -28,8 +28,8 @@ local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 -- V takes two weeks to CLASS while the queue is never empty.
 local FAIR_INCREMENT = 1000000000
 
--- Tickets of the queue that one acquire looks at where its key has a credit; one
--- call looks at twice as many.
+-- Tickets of the queue that one acquire looks at where its key has a credit;
+-- one call looks at twice as many.
 local FAIR_LOOKS = 256
 
 -- The greatest cost, us.

@@ -4,12 +4,15 @@
 -- the account keeps the numbers so long. Where a session has too many of them
 -- nothing is dropped.
 
--- The last ticket in the order that is not parked; nil: there is none.
+-- The last ticket in the order that is not parked; nil: there is none, with a
+-- status if the queue is broken or lost.
 local function fair_last(sem)
-    local raw = redis.call('ZRANGE', sem.queue,
-        string.format('%.0f', PARKED / 2), '(-inf', 'BYSCORE', 'REV',
+    local raw = queue_call('ZRANGE', sem.queue,
+        string.format('%.0f', PARKED / 2), '-inf', 'BYSCORE', 'REV',
         'LIMIT', 0, 1, 'WITHSCORES')
-    local session, epoch, number, _, key = string.match(raw[1] or '',
+    if not raw then return nil, STATUS.broken end
+    if not raw[1] then return nil, STATUS.resync end
+    local session, epoch, number, _, key = string.match(raw[1],
         '^(%S+) (%d+) (%d+) (%d+) ?(%S*)$')
     return session and {
         member = raw[1], place = tonumber(raw[2]), session = session,
@@ -57,7 +60,8 @@ local function fair_make_room(call, sem, view, place, most)
             call.status = status or nil
             return false
         end
-        local last = fair_last(sem)
+        local last, bad = fair_last(sem)
+        call.status = bad
         if not last or last.place <= place then return false end
         accounts_load(sem, { last.session })
         view.steps = view.steps - 1

@@ -21,6 +21,6 @@ local function fair_trim(key, class, V, waiting)
         gone[i], gone[i + 1] = list[i], '!' .. list[i]
         V = math.max(V, math.floor(list[i + 1] - lowest))
     end
-    if #gone > 0 then redis.call('ZREM', key, unpack(gone)) end
+    redis.call('ZREM', key, unpack(gone))
     return V
 end

@@ -30,6 +30,7 @@ end
 local function limits_others(key, text)
     local list, fields = {}, {}
     local from = string.find(text or '', ';', 1, true)
+    local lowest = from and limits_lowest(text)
     while from and #list < OTHERS do
         local limit, last = string.match(text, '^(%d+)[=%d-]*()',
             from + 1)
@@ -37,7 +38,7 @@ local function limits_others(key, text)
         while last and #list < OTHERS do
             local id
             id, last = string.match(text, '^ (%x+)()', last)
-            if id then
+            if id and tonumber(limit) ~= lowest then
                 list[#list + 1] = { limit = tonumber(limit) }
                 fields[#list] = 'config:' .. id
             end

@@ -1,6 +1,6 @@
 -- The queue of a semaphore: a ZSET of tickets, "session epoch ticket weight",
--- with a key followed by " key", by place. Its first member is a marker: a queue
--- without it was lost.
+-- with a key followed by " key", by place. Its first member is a marker: a
+-- queue without it was lost.
 --
 -- A ticket that cannot be served now is parked: its session is silent or has
 -- not declared, or a lowered limit is below its weight. Its place goes up by

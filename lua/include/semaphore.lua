@@ -183,6 +183,22 @@ local function semaphore_fields(sem)
     end
 end
 
+-- A command that has no tags has granted tickets: V of their classes advances,
+-- see fair.lua.
+local function semaphore_virtual(sem, view)
+    if sem.fair_text == '' then return end
+    for _, place in ipairs(view.served) do
+        local class = queue_class(place)
+        local tag = place - class * CLASS
+        sem.fair_text = string.gsub(sem.fair_text, ' (%-?%d):(%d+)',
+            function(of_class, V)
+                if tonumber(of_class) == class and tonumber(V) < tag then
+                    return string.format(' %d:%.0f', class, tag)
+                end
+            end)
+    end
+end
+
 -- Writes what has changed. A semaphore without held permits and waiting
 -- tickets is deleted.
 local function semaphore_write(sem, view)
@@ -191,6 +207,7 @@ local function semaphore_write(sem, view)
         return
     end
     semaphore_fields(sem)
+    if not sem.fair then semaphore_virtual(sem, view) end
     local passed = view.clock - (sem.touched or -TOUCH_MS)
     local touch = passed < 0 or passed >= TOUCH_MS
     if touch then sem.touched = view.clock end

@@ -199,6 +199,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
         ngx_http_dsem_result_verdict(held, &held->ticket->answer);
 
         claims[i].ticket = held->ticket;
+        claims[i].states = held->states;
         claims[i].counted = 1;
         held->ticket = NULL;
     }

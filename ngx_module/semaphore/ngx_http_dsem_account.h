@@ -81,6 +81,7 @@ typedef struct {
     unsigned                   recovering:1;  /* until ask_after */
     unsigned                   broken:1;   /* its keys are of another type */
     unsigned                   check:1;    /* counts are to be compared */
+    unsigned                   differed:1; /* the last check found so */
     unsigned                   refresh:1;  /* a sync is due in any case */
     unsigned                   may_keep:1; /* no ticket is known to wait */
     unsigned                   sent_keep:1;   /* with the last sync */

@@ -73,7 +73,11 @@ static ngx_int_t ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
 static ngx_int_t ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_ticket_t *ticket, int64_t *value);
 static ngx_int_t ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
-    int64_t *values, int64_t *value);
+    int64_t *values, int64_t *value, int64_t *last);
+static void ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync,
+    int64_t *value, int64_t *last, int64_t *held, int64_t *queued);
+static ngx_uint_t ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync,
+    uint64_t number);
 static void ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account,
     uint64_t number);
 static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
@@ -258,7 +262,7 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     value += sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
 
     if (sync->check
-        && ngx_http_dsem_sync_read_checks(sync, values, value)
+        && ngx_http_dsem_sync_read_checks(sync, values, value, last)
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -424,7 +428,7 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
 
 static ngx_int_t
 ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
-    int64_t *value)
+    int64_t *value, int64_t *last)
 {
     int64_t     held, queued;
     ngx_uint_t  i;
@@ -441,12 +445,26 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
         }
     }
 
+    if (sync->unchecked) {
+        ngx_http_dsem_sync_read_unchecked(sync, value + sync->nchecks, last,
+                                          &held, &queued);
+    }
+
     if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
         || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS])
     {
+        if (sync->unchecked && !sync->account->differed) {
+            /* a message about one of the others may be on its way */
+            sync->account->differed = 1;
+            return NGX_OK;
+        }
+
+        sync->account->differed = 0;
         ngx_http_dsem_handshake_resync(sync->session, "counts differ", 1);
         return NGX_ERROR;
     }
+
+    sync->account->differed = 0;
 
     for (i = 0; i < sync->nchecks; i++) {
 
@@ -464,6 +482,47 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     return NGX_OK;
+}
+
+
+/* of the other tickets those that this call has granted, or told as dropped */
+
+static void
+ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
+    int64_t *last, int64_t *held, int64_t *queued)
+{
+    uint64_t                 number;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    for ( /* void */ ; value < last; value++) {
+        number = (*value < 0) ? 0 - (uint64_t) *value : (uint64_t) *value;
+
+        if (ngx_http_dsem_sync_checked(sync, number)) {
+            continue;
+        }
+
+        ticket = ngx_http_dsem_waiting_find(number);
+
+        if (ticket) {
+            (*queued)--;
+            *held += (*value < 0) ? 0 : ticket->weight;
+        }
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync, uint64_t number)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < sync->nchecks; i++) {
+        if (sync->tickets[i].number == number) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

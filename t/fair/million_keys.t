@@ -22,6 +22,8 @@ my $QUEUE = 40;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
+# Redis keeps the last 128 slow commands with their arguments
+$redis->cmd(qw(CONFIG SET slowlog-log-slower-than -1));
 my $up = $t->upstream(service => 0.001);
 
 my $node = $t->node('n1', <<'EOF_CONF');
@@ -44,6 +46,7 @@ http {
         location / {
             dsem api limit=5 queue=40 timeout=20s fair=$http_x_tenant;
             proxy_pass http://backend;
+            proxy_read_timeout 1h;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
         }

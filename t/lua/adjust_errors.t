@@ -51,6 +51,20 @@ ok $auto->until(sub { $_[0]{found} > 15 }, 10), 'no help: back';
 $auto->run(5);
 cmp_ok $auto->found, '>=', 15, 'left alone';
 
+# by chance, as often at any limit: a page that is broken
+for my $chance (0.04, 0.07, 0.12) {
+    my $name = 'page' . 100 * $chance;
+    srand 1;
+    $auto = Dsem::Auto->new($scripts, $name, [ $scripts->session($name)
+        ->configured('d' . 100 * $chance, { $name => '20=1-1000' }) ],
+        chance => $chance, latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
+    $auto->run(60);
+    my @trace = $auto->trace;
+    my $mean = 0;
+    $mean += $_ / @trace for @trace;
+    cmp_ok $mean, '>=', 16, "$chance: as without";
+}
+
 # nothing but errors
 $auto = Dsem::Auto->new($scripts, 'app', [ $one ], errors => sub { 1 });
 $reply = $auto->run(5);

@@ -26,13 +26,13 @@ my %arg = (literal => 1, queue => 0);
 is $one->adjust('api')->{limit}, 2, 'lower limit in force';
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->run(20);
-is "@$reply{qw/found limit reason/}", '10 2 unused', 'nothing found';
-is field(), '2 b;10=1-1000 a', 'both in the field';
+is "@$reply{qw/found limit reason/}", '2 2 bound', 'not above it';
+is field(), '2 b;2=1-1000 a', 'both in the field';
 is_deeply [ map { $_->ask('api', 1, %arg) } $one, $two ],
     [ qw/granted granted/ ], 'two admitted';
 is $one->ask('api', 2, %arg), 'refused', 'no third one';
-is_deeply $one->inspect([ 'api' ])->{semaphores}[0]{asks}, [ [ 10, 'one' ] ],
-    'the other limit shown';
+is_deeply $one->inspect([ 'api' ])->{semaphores}[0]{asks}, [],
+    'no other limit shown';
 
 # the plain limit leaves: found, and from then on only lowered by another one
 $two->bye;
@@ -44,7 +44,7 @@ is $one->sync('api', literal => 1)->{limit}, 3, 'lower limit, at once';
 my $found = $auto->run(5)->{found};
 is $auto->found, 3, 'and stays';
 is $redis->cmd('HGET', $state->key, 'limit:api'), "3 c;$found=1-1000 a",
-    'number kept';
+    'and the number';
 is $three->sync('api', literal => 1, limit => 3)->{limit}, 3, 'for itself';
 
 # a plain limit above the number found
@@ -57,6 +57,25 @@ cmp_ok $three->sync('api', literal => 1, limit => 5000)->{limit}, '<', 5000,
 $auto->set(latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) })->run(90);
 my $median = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
 cmp_ok abs($median - 20), '<=', 4, 'and found';
+
+# a plain limit that would do, and a backend that gets worse
+my $limit = $scripts->session('limit')->configured('f', { api => 18 });
+$auto->run(20);
+is $one->sync('api', literal => 1)->{limit}, 18, 'plain limit just below';
+$auto->set(latency => sub { 50 * ($_[0] > 5 ? $_[0] / 5 : 1) })->run(30);
+$median = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
+cmp_ok $median, '<=', 8, 'found below it';
+$limit->bye;
+$one->beat;
+$auto->set(latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) })->run(60);
+$median = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
+
+# a plain limit below the minimum
+my $five = $scripts->session('five')->configured('9', { five => '8=5-30' });
+$scripts->session('less')->configured('8', { five => 3 });
+my $less = Dsem::Auto->new($scripts, 'five', [ $five ]);
+$reply = $less->run(10);
+is "@$reply{qw/found limit reason/}", '8 3 unused', 'below: nothing found';
 
 # an order
 $found = $auto->found;

@@ -56,6 +56,10 @@ for my $name (qw/api web/) {
     }
 }
 
+eval { $scripts->run('sync', keys_of('sync', 'web'), $one->name,
+    "1 7 $gen 1 1 0 0 1 0", 'web') };
+like $@, qr/DSEM argument 4 is not/, 'no acquire';
+
 my @declare = ($one->name, 1, 7, 1, 1, 0, 1, 9, 1, 42, 0);
 my @accepted = grep {
     eval { $scripts->run('declare', keys_of('declare', 'api'), @declare,

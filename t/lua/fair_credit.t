@@ -21,7 +21,7 @@ my $ticket = 0;
 
 sub ask {
     my ($key, $cost) = @_;
-    $one->ask('api', ++$ticket, queue => 100, key => $key,
+    $one->ask('api', ++$ticket, queue => 2000, key => $key,
         cost => $cost // 1000);
     return $one->{asked}{asked}{$ticket}{place};
 }

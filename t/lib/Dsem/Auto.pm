@@ -6,10 +6,11 @@ package Dsem::Auto;
 #   my $auto = Dsem::Auto->new($scripts, 'api', [ $one, $two ],
 #       latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
 #   my $reply = $auto->run(30);         # s; the reply to the last sample
+#   $auto->pause(7000);                 # ms without samples
 #   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # or undef
 #
 # Options: latency ($limit): ms; errors ($limit): share of failed requests;
-#   used: share of the permits in use, 1; beats: sessions that send heartbeats.
+#   chance: of each request to fail; used: share of the permits in use, 1; beats: sessions that send heartbeats.
 #   set(%options) changes them. found:
 #   the number in the shard. trace: the numbers found, of each sample.
 #
@@ -57,6 +58,8 @@ sub step {
         + ($self->{left}[$i] // 0);
     $self->{left}[$i] = $count - int $count;
     my $failed = int(int($count) * $self->{errors}($limit));
+    $failed = grep { rand() < $self->{chance} } 1 .. $count
+        if $self->{chance};
     my $reply = $self->{sessions}[$i]->adjust($self->{name},
         count => int $count, errors => $failed,
         sum => int((int($count) - $failed) * $ms * 1000), window => $window,
@@ -72,6 +75,15 @@ sub run {
     my $end = $self->{time} + 1000 * $seconds;
     $self->step while $self->{time} < $end;
     return $self->{reply};
+}
+
+# No samples for so many ms.
+sub pause {
+    my ($self, $ms) = @_;
+    $self->{scripts}->advance($ms);
+    $self->{time} += $ms;
+    $_ = $self->{time} for @{ $self->{last} };
+    $_ = $self->{time} + 100 for @{ $self->{next} };
 }
 
 sub until {

@@ -1,0 +1,43 @@
+#!/usr/bin/perl
+
+# Traffic in bursts, with more than a lease between them: a probe that the end of
+# a burst interrupts does not leave its limit.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Auto;
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $one = $scripts->session('one')->configured('a', { api => '20=1-1000' });
+
+my $auto = Dsem::Auto->new($scripts, 'api', [ $one ],
+    latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) });
+my @found;
+for (1 .. 30) {
+    $auto->run(1);
+    push @found, $auto->found;
+    $auto->pause(7000);
+}
+cmp_ok $found[-1], '>=', 10, 'limit found';
+my @low = grep { $_ < 10 } @found;
+is @low, 0, 'at most one probe below it' or diag "@found";
+$auto->run(0.2);
+cmp_ok $auto->found, '>=', 16, 'after a pause: no probe';
+
+# state that has expired in a probe
+$auto->until(sub { $_[0]{found} < 16 }, 40);
+$scripts->redis->cmd('DEL', $state->auto_key('api'));
+$auto->run(30);
+my $median = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
+cmp_ok abs($median - 20), '<=', 4, 'found anew';
+
+$scripts->done;

@@ -1,0 +1,48 @@
+#!/usr/bin/perl
+
+# A session without keys serves tickets that have some, as in a fleet where one
+# node is not reloaded yet: a key that comes later is served in turn, it does not
+# make up for the time before.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $keyed = $scripts->session('keyed')->enter;
+my $plain = $scripts->session('plain')->enter;
+my ($ticket, %key) = (0);
+
+sub ask {
+    my ($key) = @_;
+    $keyed->ask('api', ++$ticket, queue => 100, key => $key);
+    $key{$ticket} = $key;
+}
+
+$plain->ask('api', 1000);
+ask($_) for ('a') x 20, ('b') x 20;
+$keyed->listen;
+
+# it always has the permit, in a better class, and gives it to the next
+my $served = '';
+for my $n (1 .. 22) {
+    $plain->sync('api', release => 1);
+    $served .= join '', map { $key{ (split)[5] } }
+        grep { /^grant/ } $keyed->messages;
+    $plain->ask('api', 1000 + $n, queue => 100, class => -8);
+    ask('c') if $n > 10;
+    $keyed->sync('api', release => 1, fair => 1);
+}
+note $served;
+like $served, qr/^(?:ab){5}/, 'in turn';
+unlike substr($served, 10), qr/([abc])\1/, 'no key twice in a row';
+is $served =~ tr/c//, 4, 'its share';
+
+$scripts->done;
