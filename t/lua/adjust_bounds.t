@@ -28,6 +28,7 @@ is +(sort { $a <=> $b } ($auto->trace))[0], 5, 'never below the minimum';
 cmp_ok $auto->found, '<=', 8, 'knee below the minimum';
 $auto->set(latency => sub { 50 })->run(60);
 is $auto->found, 30, 'maximum again';
+is +(sort { $b <=> $a } ($auto->trace))[0], 30, 'never above the maximum';
 
 # slower and slower at the minimum: that is what the backend takes
 my $low = Dsem::Auto->new($scripts, 'low', [ $scripts->session('low')

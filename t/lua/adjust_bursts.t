@@ -30,8 +30,11 @@ for (1 .. 30) {
 cmp_ok $found[-1], '>=', 10, 'limit found';
 my @low = grep { $_ < 10 } @found;
 is @low, 0, 'at most one probe below it' or diag "@found";
-$auto->run(0.2);
-cmp_ok $auto->found, '>=', 16, 'after a pause: no probe';
+$auto->until(sub { $_[0]{found} >= 16 }, 10);
+my $before = $auto->found;
+$auto->until(sub { $_[0]{found} < $before * 0.8 }, 60);
+$auto->pause(7000);
+is $auto->step->{found}, $before, 'after a pause: no probe';
 
 # state that has expired in a probe
 $auto->until(sub { $_[0]{found} < 16 }, 40);
