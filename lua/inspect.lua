@@ -23,7 +23,7 @@
 --     partial of all sessions that were not yet found to have ended
 --   auto <min> <max> <found> <reason> <floor> <latency>
 --   history <clock> <clock> <limit> <reason> <clock> <limit> <reason> ...
---     where a sample of limit=auto came within the last lease: bounds of the
+--     where a sample of limit=auto came within the last hour: bounds of the
 --     limit, the number found, its reason (AUTO_REASON in
 --     include/auto_rule.lua), floor and latency in us; then the clock now, and
 --     the last 60 changes of number or reason with the clock of each, in ms,

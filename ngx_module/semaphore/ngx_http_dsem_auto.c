@@ -33,6 +33,9 @@
 #define NGX_HTTP_DSEM_AUTO_FIRST     100
 #define NGX_HTTP_DSEM_AUTO_LONGEST   10000
 
+/* ms until the next one where a key is of another type */
+#define NGX_HTTP_DSEM_AUTO_BROKEN    2000
+
 /* ms; the longest time that a sample covers, as in adjust.lua */
 #define NGX_HTTP_DSEM_AUTO_WINDOW    60000
 
@@ -66,6 +69,7 @@ struct ngx_http_dsem_auto_s {
     ngx_msec_t                wait;        /* ms between two samples */
     uint64_t                  epoch;       /* of the sample on its way */
     unsigned                  sent:1;      /* a reply is to come */
+    unsigned                  broken:1;    /* a key is of another type */
 };
 
 
@@ -86,6 +90,7 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_auto_begin(
     ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_reply_t *reply);
 
@@ -428,13 +433,28 @@ ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
 
     case NGX_HTTP_DSEM_REPLY_BROKEN:
-        /* the next sync logs it */
-        record->wait = NGX_HTTP_DSEM_AUTO_LONGEST;
+        ngx_http_dsem_auto_broken(record);
         return;
 
     default:
         ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
         return;
+    }
+}
+
+
+static void
+ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record)
+{
+    record->wait = NGX_HTTP_DSEM_AUTO_BROKEN;
+
+    if (!record->broken) {
+        record->broken = 1;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: the limit of semaphore \"%V\" stays as it is (a "
+                      "key of it in redis is of another type), delete the key",
+                      &record->literal->node.str);
     }
 }
 
@@ -459,6 +479,7 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
 
     wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
+    record->broken = 0;
 
     ngx_http_dsem_limits_found(record->literal,
                                reply->values[NGX_HTTP_DSEM_AUTO_FOUND]);

@@ -85,6 +85,14 @@ ok !$seen, 'no sample';
 is $node->get('/proxied')->status, 200, 'from the backend again';
 eventually { samples() } 'a sample again';
 
+# an aborted one took at least that long: it counts if that is long
+$redis->cmd('DEL', $key);
+my $aborted = $node->begin('/proxied?hang=1');
+wait_for { $up->now == 1 } 15, 'a request';
+select undef, undef, undef, 0.5;
+$aborted->abort;
+eventually { samples() } 'a long aborted request is a sample';
+
 $t->done;
 
 sub samples { return $redis->cmd('EXISTS', $key) }
