@@ -34,6 +34,7 @@ static ngx_int_t ngx_http_dsem_conf_auth(ngx_conf_t *cf,
 static void ngx_http_dsem_conf_auth_cleanup(void *data);
 static void ngx_http_dsem_conf_wipe_directive(u_char *start, u_char *last,
     ngx_str_t *name, ngx_uint_t all);
+static void ngx_http_dsem_conf_wipe_registers(ngx_buf_t *b);
 static void ngx_http_dsem_conf_wipe_text(u_char *start, u_char *last,
     ngx_uint_t all, ngx_uint_t word);
 static u_char *ngx_http_dsem_conf_word_end(u_char *start, u_char *p,
@@ -267,6 +268,32 @@ ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
         ngx_http_dsem_conf_wipe_directive(dump->start,
                                           dump->last - (b->last - b->pos),
                                           &word[0], all);
+    }
+
+    ngx_http_dsem_conf_wipe_registers(b);
+}
+
+
+/*
+ * A copy of the text may leave some of it in vector registers, where it stays
+ * as long as the master sleeps, and is in its core.  Another copy takes their
+ * place: of what is wiped.
+ */
+
+static void
+ngx_http_dsem_conf_wipe_registers(ngx_buf_t *b)
+{
+    u_char  *copy;
+
+    copy = ngx_alloc(b->pos - b->start, ngx_cycle->log);
+
+    if (copy) {
+        ngx_memcpy(copy, b->start, b->pos - b->start);
+
+        /* the compiler would leave out what is never read */
+        ngx_memory_barrier();
+
+        ngx_free(copy);
     }
 }
 

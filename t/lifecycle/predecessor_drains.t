@@ -45,7 +45,8 @@ sub sessions {
 sub farewells { scalar $node->grep_log(qr/of a dead worker/) }
 sub held { $t->state->held('api') }
 
-my ($old) = sessions('n1');
+my $old;
+wait_for { ($old) = sessions('n1') } 15, 'the first session';
 my $long = $node->begin('/drains?hang=1');
 eventually { $up->now == 1 } 'long request running';
 $node->reload;
