@@ -277,23 +277,14 @@ ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
 /*
  * A copy of the text may leave some of it in vector registers, where it stays
  * as long as the master sleeps, and is in its core.  Another copy takes their
- * place: of what is wiped.
+ * place: of what is wiped, and not needed any more.
  */
 
 static void
 ngx_http_dsem_conf_wipe_registers(ngx_buf_t *b)
 {
-    u_char  *copy;
-
-    copy = ngx_alloc(b->pos - b->start, ngx_cycle->log);
-
-    if (copy) {
-        ngx_memcpy(copy, b->start, b->pos - b->start);
-
-        /* the compiler would leave out what is never read */
-        ngx_memory_barrier();
-
-        ngx_free(copy);
+    if (b->pos > b->start) {
+        ngx_memmove(b->start, b->start + 1, b->pos - b->start - 1);
     }
 }
 
