@@ -41,7 +41,7 @@ $stage->redis(Bench::World::redis_args());
 my $sync = Bench::FairSync->new($stage, 50);
 for my $round (1 .. 3) {
     $sync->round;
-    is_deeply [ $sync->states ], [ ([10, 50]) x 2 ],
+    is_deeply [ $sync->states ], [ ([12, 50]) x 2 ],
         "all out, all waiting, $round";
 }
 $stage->end;

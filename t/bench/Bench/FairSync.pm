@@ -1,9 +1,10 @@
 package Bench::FairSync;
 
 # The script time of a contended sync while 1,000 tickets wait, without and with
-# "fair=", where each is of another key. One session releases a permit, which
-# goes to the head of the queue, and acquires one, which waits. Rounds are
-# interleaved, the time is that of INFO commandstats.
+# "fair=", where each is of another key. A session releases a permit, which goes
+# to the head of the queue, and acquires one, which waits; the sessions, those of
+# 3 nodes with 2 workers, take turns. Rounds are interleaved, the time is that of
+# INFO commandstats.
 #
 # Called by: fair.pl.
 
@@ -16,7 +17,7 @@ use Bench::Edition;
 use Bench::Stats qw(median ratios);
 use Bench::World;
 
-use constant { LIMIT => 10, COST => 50_000, CALLS => 500 };
+use constant { LIMIT => 12, SESSIONS => 6, COST => 50_000, CALLS => 500 };
 
 # waiting: tickets
 sub new {
@@ -31,9 +32,8 @@ sub new {
 
 sub prepare {
     my ($world, $fair, $waiting) = @_;
-    my ($session) = $world->enter(1);
-    my $side = { world => $world, session => $session, fair => $fair,
-        waiting => $waiting, next => 0, us => [] };
+    my $side = { world => $world, sessions => [$world->enter_live(SESSIONS)],
+        fair => $fair, waiting => $waiting, next => 0, us => [] };
     $world->send(commands($side, 0, LIMIT + $waiting));
     return $side;
 }
@@ -44,7 +44,8 @@ sub commands {
     my ($side, $release, $n) = @_;
     return map {
         my $k = $side->{next}++;
-        $side->{world}->command($side->{session}, 's0', release => $release,
+        my $session = $side->{sessions}[$k % SESSIONS];
+        $side->{world}->command($session, 's0', release => $release,
             fair => $side->{fair}, acquire => [ [
                 1 + $k, 1, 0, Bench::World::QUEUE,
                 $side->{fair} ? (COST, 'k' . $k % $side->{waiting}) : (),
@@ -57,6 +58,7 @@ sub round {
     for my $side (@{ $self->{sides} }) {
         my $world = $side->{world};
         my @commands = commands($side, 1, CALLS);
+        $world->wake;
         $world->{redis}->cmd(qw(CONFIG RESETSTAT));
         $world->send(@commands);
         my ($calls, $us) = $world->script_calls;
@@ -69,7 +71,7 @@ sub round {
 sub states {
     my ($self) = @_;
     return map {
-        my $state = $_->{world}->sync($_->{session}, 's0',
+        my $state = $_->{world}->sync($_->{sessions}[0], 's0',
             fair => $_->{fair});
         [ @$state{qw(in_use waiting)} ]
     } @{ $self->{sides} };
