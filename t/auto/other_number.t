@@ -41,9 +41,9 @@ my $other = $t->node('b', $conf =~ s/limit=auto max=100/limit=7/r);
 wait_for { $t->state->session_count == 2 && lowest() == 7 } 15, 'both nodes';
 
 my $load = load();
-wait_for { $up->served > 300 } 30, 'the load';
+wait_for { $up->served > 300 && $up->peak >= 7 } 30, 'the load';
 is $up->peak, 7, 'the number of the other node, never exceeded';
-is lowest(), 7, 'it is in force';
+cmp_ok lowest(), '<=', 7, 'nothing above it is found';
 
 $other->quit;
 eventually { lowest() > 12 } 'the other has gone: raised', 30;
@@ -57,7 +57,7 @@ wait_for { lowest() == 7 } 15, 'the lower number again';
 wait_for { $t->state->held('api') == 0 } 15, 'nothing in use';
 $up->reset;
 $load = load();
-wait_for { $up->served > 150 } 30, 'the load';
+wait_for { $up->served > 150 && $up->peak >= 7 } 30, 'the load';
 $load->stop->wait;
 is $up->peak, 7, 'lower again';
 
