@@ -51,7 +51,7 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 prometheus spin
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1
 # for the tests of the page, where they are asked for: a browser, and node and
 # npm unless there are others
 BROWSER = $(filter t t/ t/page%,$(T))
@@ -68,6 +68,7 @@ LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
 MODEL_NEEDS = spin gcc perl
+LIMITS_NEEDS = lua5.1
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 SOAK_NEEDS = nginx redis-server perl gcc libev-perl \
@@ -206,6 +207,9 @@ fuzz-needs:
 
 model-needs:
 	$(call need,$(MODEL_NEEDS))
+
+limits-needs:
+	$(call need,$(LIMITS_NEEDS))
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
@@ -518,9 +522,7 @@ bench-instructions: instructions-needs module
 model: model-needs
 	@J=$(J) t/model/check
 
-model-limits:
-	@command -v lua5.1 >/dev/null || { \
-	    echo "make: please install lua5.1" >&2; exit 1; }
+model-limits: limits-needs
 	@t/model/limits
 
 mutants: test-needs
@@ -533,7 +535,7 @@ FORCE:
 
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
-.PHONY: all help build-needs test-needs asan-needs lint-needs \
+.PHONY: all help build-needs test-needs asan-needs lint-needs limits-needs \
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \

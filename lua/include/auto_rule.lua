@@ -203,22 +203,27 @@ end
 
 -- The end of a probe. Where the latency has risen meanwhile, or is lower in
 -- proportion to the limit but not at the floor that is known, another one
--- follows, at half of the limit. Where not it is the floor, and the limit goes
--- to the knee that follows from the first probe.
+-- follows, at half of the limit. So it does once where the latency is far above
+-- that floor: a backend that changed shortly before the probe has made the
+-- latency before it a mixture. Where none follows it is the floor, and the
+-- limit goes to the knee that follows from the first probe.
 local function auto_probed(s, min, now)
     local latency, limit = s.latency, s.found
     local expected = s.before * (s.base - limit) / s.base
-    local risen = latency * 4 > s.before * 5
     local known = s.confirmed > 0
         and math.abs(latency - s.floor) * 8 < s.floor
+    local risen = latency * 4 > s.before * 5
+        or s.rises == 0 and s.confirmed > 0 and latency * 4 > s.floor * 5
     if limit > min
         and (risen or not known and (s.before - latency) * 2 >= expected)
     then
         if risen then s.top, s.top_latency = limit, latency end
         auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
             now)
+        s.rises = 1
         return
     end
+    s.rises = 0
     local near = math.abs(latency - s.floor) * 4 < s.floor
     s.floor = near and math.floor((s.floor + latency) / 2) or latency
     s.mode, s.confirmed = AUTO_MODE.steady, now
