@@ -1,7 +1,7 @@
 
 /*
- * GET /metrics: the figures for Prometheus, in its text format or as
- * OpenMetrics where the client asks for it.
+ * GET /metrics: the figures for Prometheus, in the format that the client
+ * asks for.
  *
  * A table has the metrics; all samples of one stand together.  The names
  * without a row of their own are one semaphore, "~other": no name begins so.
@@ -18,31 +18,9 @@
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_metrics.h"
+#include "ngx_http_dsem_api_prometheus.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
-
-
-typedef struct {
-    ngx_http_dsem_api_text_t      *text;
-    ngx_http_dsem_api_figures_t   *figures;
-    ngx_http_dsem_main_conf_t     *dmcf;
-    ngx_uint_t                     open;    /* unsigned:1, OpenMetrics */
-} ngx_http_dsem_metrics_t;
-
-
-typedef struct ngx_http_dsem_metric_s  ngx_http_dsem_metric_t;
-
-typedef void (*ngx_http_dsem_metric_pt)(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-
-struct ngx_http_dsem_metric_s {
-    const char                    *name;
-    const char                    *type;
-    const char                    *help;
-    ngx_http_dsem_metric_pt        write;
-    ngx_uint_t                     kind;    /* how often it is called */
-    ngx_uint_t                     offset;  /* of its figure */
-};
 
 
 /* once; for each row and the other names; for rows known in Redis */
@@ -56,18 +34,6 @@ static ngx_int_t ngx_http_dsem_metrics_all(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_uint_t open);
 static void ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric);
-static void ngx_http_dsem_metrics_head(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric);
-static void ngx_http_dsem_metrics_word(ngx_http_dsem_api_text_t *text,
-    const char *word);
-static void ngx_http_dsem_metrics_label(ngx_http_dsem_api_text_t *text,
-    ngx_str_t *value);
-static void ngx_http_dsem_metrics_name(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, const char *part,
-    ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metrics_sample(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
-    const char *label, const char *value, uint64_t n);
 
 static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -332,7 +298,7 @@ ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
     ngx_uint_t                i;
     ngx_http_dsem_api_row_t  *row, other;
 
-    ngx_http_dsem_metrics_head(metrics, metric);
+    ngx_http_dsem_prometheus_head(metrics, metric);
 
     if (metric->kind == NGX_HTTP_DSEM_METRIC_ONCE) {
         metric->write(metrics, metric, NULL);
@@ -358,147 +324,15 @@ ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
 }
 
 
-/* the older format knows no type "info", and names a counter as its samples */
-
-static void
-ngx_http_dsem_metrics_head(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric)
-{
-    const char                *suffix, *type;
-    ngx_http_dsem_api_text_t  *text;
-
-    text = metrics->text;
-    type = metric->type;
-    suffix = "";
-
-    if (!metrics->open) {
-
-        if (*type == 'c') {
-            suffix = "_total";
-
-        } else if (*type == 'i') {
-            suffix = "_info";
-            type = "gauge";
-        }
-    }
-
-    ngx_http_dsem_api_put(text, "# HELP ");
-    ngx_http_dsem_metrics_word(text, metric->name);
-    ngx_http_dsem_metrics_word(text, suffix);
-    ngx_http_dsem_api_put(text, " ");
-    ngx_http_dsem_metrics_word(text, metric->help);
-
-    ngx_http_dsem_api_put(text, "\n# TYPE ");
-    ngx_http_dsem_metrics_word(text, metric->name);
-    ngx_http_dsem_metrics_word(text, suffix);
-    ngx_http_dsem_api_put(text, " ");
-    ngx_http_dsem_metrics_word(text, type);
-    ngx_http_dsem_api_put(text, "\n");
-}
-
-
-static void
-ngx_http_dsem_metrics_word(ngx_http_dsem_api_text_t *text, const char *word)
-{
-    ngx_http_dsem_api_write(text, (u_char *) word, ngx_strlen(word));
-}
-
-
-/* names of semaphores and nodes need no escape, but nothing relies on that */
-
-static void
-ngx_http_dsem_metrics_label(ngx_http_dsem_api_text_t *text, ngx_str_t *value)
-{
-    u_char  *p, *first, *last;
-
-    first = value->data;
-    last = value->data + value->len;
-
-    for (p = first; p < last; p++) {
-
-        if (*p != '\\' && *p != '"' && *p != '\n') {
-            continue;
-        }
-
-        ngx_http_dsem_api_write(text, first, p - first);
-        ngx_http_dsem_api_put(text, "\\");
-        first = p;
-
-        if (*p == '\n') {
-            ngx_http_dsem_api_put(text, "n");
-            first = p + 1;
-        }
-    }
-
-    ngx_http_dsem_api_write(text, first, last - first);
-}
-
-
-/*
- * The first half of a sample.
- *
- * part   what is appended to the name
- * row    the semaphore; NULL: none
- */
-
-static void
-ngx_http_dsem_metrics_name(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, const char *part,
-    ngx_http_dsem_api_row_t *row)
-{
-    ngx_http_dsem_metrics_word(metrics->text, metric->name);
-    ngx_http_dsem_metrics_word(metrics->text, part);
-
-    if (row) {
-        ngx_http_dsem_api_put(metrics->text, "{semaphore=\"");
-        ngx_http_dsem_metrics_label(metrics->text, &row->name);
-        ngx_http_dsem_api_put(metrics->text, "\"");
-    }
-}
-
-
-/*
- * A whole sample.
- *
- * row     the semaphore; NULL: none
- * label   another one beside "semaphore"; NULL: none
- */
-
-static void
-ngx_http_dsem_metrics_sample(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
-    const char *label, const char *value, uint64_t n)
-{
-    ngx_http_dsem_metrics_name(metrics, metric,
-                               (*metric->type == 'c') ? "_total" : "", row);
-
-    if (label) {
-        ngx_http_dsem_api_put(metrics->text, ",");
-        ngx_http_dsem_metrics_word(metrics->text, label);
-        ngx_http_dsem_api_put(metrics->text, "=\"");
-        ngx_http_dsem_metrics_word(metrics->text, value);
-        ngx_http_dsem_api_put(metrics->text, "\"");
-    }
-
-    if (row) {
-        ngx_http_dsem_api_put(metrics->text, "}");
-    }
-
-    ngx_http_dsem_api_put(metrics->text, " ");
-    ngx_http_dsem_api_number(metrics->text, n);
-    ngx_http_dsem_api_put(metrics->text, "\n");
-}
-
-
 static void
 ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_name(metrics, metric, "_info", NULL);
+    ngx_http_dsem_prometheus_name(metrics, metric, "_info", NULL);
 
     ngx_http_dsem_api_put(metrics->text,
                           "{version=\"" NGX_HTTP_DSEM_VERSION "\",node=\"");
-    ngx_http_dsem_metrics_label(metrics->text, &metrics->dmcf->node);
+    ngx_http_dsem_prometheus_label(metrics->text, &metrics->dmcf->node);
     ngx_http_dsem_api_put(metrics->text, "\"} 1\n");
 }
 
@@ -510,9 +344,9 @@ ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
     ngx_uint_t  i;
 
     for (i = 0; i <= NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN; i++) {
-        ngx_http_dsem_metrics_sample(metrics, metric, row, "result",
-                                     ngx_http_dsem_api_counts[i],
-                                     row->local->counts[i]);
+        ngx_http_dsem_prometheus_sample(metrics, metric, row, "result",
+                                        ngx_http_dsem_api_counts[i],
+                                        row->local->counts[i]);
     }
 }
 
@@ -525,7 +359,7 @@ ngx_http_dsem_metric_count(ngx_http_dsem_metrics_t *metrics,
 
     n = (uint64_t *) ((u_char *) row->local + metric->offset);
 
-    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
 }
 
 
@@ -547,20 +381,20 @@ ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
         count += histogram->buckets[i];
 
-        ngx_http_dsem_metrics_name(metrics, metric, "_bucket", row);
+        ngx_http_dsem_prometheus_name(metrics, metric, "_bucket", row);
         ngx_http_dsem_api_put(text, ",le=\"");
-        ngx_http_dsem_metrics_word(text, ngx_http_dsem_metrics_bounds[i]);
+        ngx_http_dsem_prometheus_word(text, ngx_http_dsem_metrics_bounds[i]);
         ngx_http_dsem_api_put(text, "\"} ");
         ngx_http_dsem_api_number(text, count);
         ngx_http_dsem_api_put(text, "\n");
     }
 
-    ngx_http_dsem_metrics_name(metrics, metric, "_sum", row);
+    ngx_http_dsem_prometheus_name(metrics, metric, "_sum", row);
     ngx_http_dsem_api_put(text, "} ");
     ngx_http_dsem_api_seconds(text, histogram->sum);
     ngx_http_dsem_api_put(text, "\n");
 
-    ngx_http_dsem_metrics_name(metrics, metric, "_count", row);
+    ngx_http_dsem_prometheus_name(metrics, metric, "_count", row);
     ngx_http_dsem_api_put(text, "} ");
     ngx_http_dsem_api_number(text, count);
     ngx_http_dsem_api_put(text, "\n");
@@ -571,10 +405,10 @@ static void
 ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "in_use",
-                                 row->local->in_use);
-    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "idle",
-                                 row->local->idle);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "in_use",
+                                    row->local->in_use);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "idle",
+                                    row->local->idle);
 }
 
 
@@ -586,7 +420,7 @@ ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
 
     n = (ngx_uint_t *) ((u_char *) row->local + metric->offset);
 
-    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
 }
 
 
@@ -601,7 +435,7 @@ ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
     n = (ngx_int_t *) ((u_char *) row->fleet + metric->offset);
 
     if (*n >= 0) {
-        ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL, *n);
+        ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
     }
 }
 
@@ -615,8 +449,8 @@ ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
     found = row->fleet->found;
 
     if (found && found->limit >= 0) {
-        ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
-                                     found->limit);
+        ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL,
+                                        found->limit);
     }
 }
 
@@ -631,9 +465,9 @@ ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
     found = row->fleet->found;
 
     for (i = 0; found && i < NGX_HTTP_DSEM_API_REASONS; i++) {
-        ngx_http_dsem_metrics_sample(metrics, metric, row, "reason",
-                                     ngx_http_dsem_api_auto_reason(i),
-                                     i == found->reason);
+        ngx_http_dsem_prometheus_sample(metrics, metric, row, "reason",
+                                        ngx_http_dsem_api_auto_reason(i),
+                                        i == found->reason);
     }
 }
 
@@ -642,8 +476,8 @@ static void
 ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
-                                 row->fleet->paused);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL,
+                                    row->fleet->paused);
 }
 
 
@@ -655,9 +489,10 @@ ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
 
     idle = ngx_http_dsem_api_idle(row->fleet);
 
-    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "in_use",
-                                 row->fleet->held - idle);
-    ngx_http_dsem_metrics_sample(metrics, metric, row, "state", "idle", idle);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "in_use",
+                                    row->fleet->held - idle);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "idle",
+                                    idle);
 }
 
 
@@ -665,8 +500,8 @@ static void
 ngx_http_dsem_metric_disagreeing(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_sample(metrics, metric, row, NULL, NULL,
-                                 row->fleet->disagreements.nelts);
+    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL,
+                                    row->fleet->disagreements.nelts);
 }
 
 
@@ -675,8 +510,8 @@ ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
     if (metrics->figures->survey) {
-        ngx_http_dsem_metrics_sample(metrics, metric, NULL, NULL, NULL,
-                                     metrics->figures->survey->nsessions);
+        ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
+                                        metrics->figures->survey->nsessions);
     }
 }
 
@@ -689,7 +524,7 @@ ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
         return;
     }
 
-    ngx_http_dsem_metrics_name(metrics, metric, " ", NULL);
+    ngx_http_dsem_prometheus_name(metrics, metric, " ", NULL);
     ngx_http_dsem_api_seconds(metrics->text, metrics->figures->age);
     ngx_http_dsem_api_put(metrics->text, "\n");
 }
@@ -699,8 +534,8 @@ static void
 ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_sample(metrics, metric, NULL, NULL, NULL,
-                                 metrics->figures->redis.state
+    ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
+                                    metrics->figures->redis.state
                                  == metric->offset);
 }
 
@@ -709,7 +544,7 @@ static void
 ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_metrics_name(metrics, metric, " ", NULL);
+    ngx_http_dsem_prometheus_name(metrics, metric, " ", NULL);
     ngx_http_dsem_api_seconds(metrics->text, metrics->figures->redis.since);
     ngx_http_dsem_api_put(metrics->text, "\n");
 }

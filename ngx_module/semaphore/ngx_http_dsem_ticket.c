@@ -2,10 +2,8 @@
 /*
  * Tickets: requests of this worker that wait for permits, or hold them.
  *
- * Owns the way of a ticket from the ask to its end, and the list of owners
- * to be notified: they learn their verdict from a posted event, never from
- * inside a callback of Redis.  An owner that leaves before that is not
- * notified.  Only this file changes ticket->state.
+ * Owns the way of a ticket from the ask to its end: only this file changes
+ * ticket->state.  Owners learn their verdict by way of notice.
  *
  * Called by: semaphore (for requests), sync, declare and dispatch (for
  * Redis), idle and local (which admit without Redis).
@@ -14,8 +12,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 #include "ngx_http_dsem_ledger.h"
+#include "ngx_http_dsem_notice.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
@@ -34,9 +32,6 @@
 typedef struct {
     ngx_queue_t         spare;
     ngx_uint_t          nspare;
-
-    ngx_queue_t         verdicts;      /* owners to be notified */
-    ngx_event_t         notify;
 } ngx_http_dsem_tickets_t;
 
 
@@ -51,9 +46,6 @@ static void ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_to_asks(ngx_http_dsem_ticket_t *ticket,
     ngx_queue_t *q);
 static void ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket);
-static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
 
 
 static ngx_http_dsem_tickets_t  ngx_http_dsem_tickets;
@@ -68,13 +60,10 @@ ngx_http_dsem_ticket_init(void)
 
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
+    ngx_http_dsem_notice_init();
     ngx_http_dsem_waiting_init();
 
     ngx_queue_init(&tickets->spare);
-    ngx_queue_init(&tickets->verdicts);
-
-    tickets->notify.handler = ngx_http_dsem_ticket_notify_handler;
-    tickets->notify.log = ngx_cycle->log;
 }
 
 
@@ -238,7 +227,7 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
     ticket->answer.limit = limit;
 
     if (ticket->early && ticket->handler) {
-        ngx_http_dsem_ticket_notify(ticket);
+        ngx_http_dsem_notice_give(ticket);
     }
 }
 
@@ -444,7 +433,7 @@ ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     }
 
     ngx_http_dsem_ticket_hold(ticket, in_use, limit);
-    ngx_http_dsem_ticket_notify(ticket);
+    ngx_http_dsem_notice_give(ticket);
 }
 
 
@@ -487,7 +476,7 @@ ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
     ticket->account = NULL;
     ticket->answer.verdict = verdict;
 
-    ngx_http_dsem_ticket_notify(ticket);
+    ngx_http_dsem_notice_give(ticket);
 }
 
 
@@ -512,7 +501,7 @@ ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
         return;
     }
 
-    ngx_http_dsem_ticket_not_notify(ticket);
+    ngx_http_dsem_notice_withdraw(ticket);
     ngx_http_dsem_waiting_leave(ticket);
 
     ticket->handler = NULL;
@@ -548,7 +537,7 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
     tickets = &ngx_http_dsem_tickets;
 
     ngx_http_dsem_ticket_unlink(ticket);
-    ngx_http_dsem_ticket_not_notify(ticket);
+    ngx_http_dsem_notice_withdraw(ticket);
 
     if (ticket->fair.key) {
         ngx_http_dsem_fair_leave(ticket->account->fair, &ticket->fair);
@@ -651,51 +640,5 @@ ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account)
         } else {
             ticket->answer.in_use = -1;
         }
-    }
-}
-
-
-/* at the end of this turn of the event loop */
-
-static void
-ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket)
-{
-    if (!ticket->notifying) {
-        ticket->notifying = 1;
-        ngx_queue_insert_tail(&ngx_http_dsem_tickets.verdicts,
-                              &ticket->notify);
-    }
-
-    ngx_post_event(&ngx_http_dsem_tickets.notify, &ngx_posted_events);
-}
-
-
-static void
-ngx_http_dsem_ticket_not_notify(ngx_http_dsem_ticket_t *ticket)
-{
-    if (ticket->notifying) {
-        ngx_queue_remove(&ticket->notify);
-        ticket->notifying = 0;
-    }
-}
-
-
-static void
-ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev)
-{
-    ngx_queue_t             *q, *verdicts;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    verdicts = &ngx_http_dsem_tickets.verdicts;
-
-    while (!ngx_queue_empty(verdicts)) {
-        q = ngx_queue_head(verdicts);
-        ngx_queue_remove(q);
-
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, notify);
-        ticket->notifying = 0;
-
-        /* may release this ticket, or others */
-        ticket->handler(ticket->data);
     }
 }

@@ -80,7 +80,7 @@ typedef struct {
     ngx_rbtree_node_t          order;      /* in account->waiting */
     ngx_queue_t                queue;      /* in account->asks, ->tickets */
     ngx_queue_t                cancel;     /* in account->cancels */
-    ngx_queue_t                notify;     /* in the list of verdicts */
+    ngx_queue_t                notify;     /* in the list of notices */
 
     ngx_http_dsem_account_t   *account;
     ngx_http_dsem_ticket_e     state;
@@ -101,7 +101,7 @@ typedef struct {
     unsigned                   early:1;
     unsigned                   local:1;
     unsigned                   pass:1;
-    unsigned                   notifying:1;  /* in the list of verdicts */
+    unsigned                   notifying:1;  /* in the list of notices */
     unsigned                   canceling:1;  /* in account->cancels */
 } ngx_http_dsem_ticket_t;
 
