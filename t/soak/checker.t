@@ -26,13 +26,19 @@ my $dir = tempdir(CLEANUP => 1);
 # s; clients, backend and faults have the same clock, nginx another
 my ($BEGIN, $WALL) = (1000, 1_700_000_000);
 
-# Two semaphores that are reached, nothing wrong.
+# Semaphores that are reached, nothing wrong: "auto" with limits found from 2 to
+# 3, "fair" with two keys that always wait and one that needs little.
 sub right {
     my %log = (
         conf => { phase => 'single', lease => 3, factor => 1, nodes => 1,
             workers => 2, wall => $WALL, begin => $BEGIN, semaphores => {
                 one => { limit => 1, queue => 2, timeout => 2 },
                 local => { limit => 2, queue => 2, timeout => 2 },
+                auto => { limit => 4, min => 2, queue => 2, timeout => 2 },
+                fair => { limit => 3, queue => 2, timeout => 2, keys => {
+                    bulk => { share => 1 }, gold => { share => 2 },
+                    little => { share => 1, within => 1 },
+                } },
             } },
         faults => [], error => ["[notice] 7#7: start"],
         quiet => [ map { { left => [], flying => 0, backend => 0, keys => [],
@@ -44,16 +50,29 @@ sub right {
         for 0 .. 19;
     request(\%log, "local-$_", sem => 'local', from => $_, to => $_ + 1.5)
         for 0 .. 19;
+    request(\%log, "auto-$_", sem => 'auto', from => $_ / 2, to => $_ / 2 + 0.9,
+        told => 2) for 0 .. 39;
+    # of three permits, two for the key with two shares
+    for my $i (0 .. 119) {
+        request(\%log, "bulk-$i", sem => 'fair', key => 'bulk',
+            from => $i / 4, to => $i / 4 + 0.2);
+        request(\%log, "gold-$i-$_", sem => 'fair', key => 'gold',
+            from => $i / 4, to => $i / 4 + 0.2) for 1 .. 2;
+    }
+    request(\%log, 'little', sem => 'fair', key => 'little', from => 20.21,
+        to => 20.24);
     return \%log;
 }
 
 # A request: at the backend from..to, unless start is undef. More of it: status
-# sent (before from), end (of the client), dsem, wait, pid, node, nginx (its status), got (s).
+# sent (before from), end (of the client), dsem, wait, pid, node, nginx (its
+# status), got (s), key, told (the limit).
 sub request {
     my ($log, $nonce, %of) = @_;
     $log->{request}{$nonce} = { status => 200, dsem => 'PASSED', wait => 0,
         weight => 1, sent => $of{from}, node => 'n1', pid => 7, how => 'answered',
-        starts => 1, kind => 'keep', reused => 0, echo => 1, lines => 1, %of };
+        starts => 1, kind => 'keep', reused => 0, echo => 1, lines => 1,
+        key => '-', told => 1, %of };
 }
 
 sub write_file {
@@ -70,14 +89,14 @@ sub violated {
     for my $nonce (sort keys %{ $log->{request} }) {
         my $r = $log->{request}{$nonce};
         my ($sent, $from, $to) = map { $BEGIN + $_ } @$r{qw(sent from to)};
-        push @clients, sprintf '%s %s %s %s %d %.6f %.6f %s %d %d', $nonce,
+        push @clients, sprintf '%s %s %s %s %d %.6f %.6f %s %d %d %s', $nonce,
             @$r{qw(kind node sem weight)}, $sent, $r->{end} ? $BEGIN + $r->{end}
-            : $to, @$r{qw(status reused echo)};
+            : $to, @$r{qw(status reused echo key)};
         push @verdicts, (sprintf '%.3f %s %s %s %.3f - %d %.3f', $WALL + $to,
             $nonce, $r->{nginx} // $r->{status}, @$r{qw(dsem wait pid)},
             $to - $sent) x $r->{lines};
         push @backend, ([$from, 1, "+ $from $nonce $r->{sem} $r->{weight} "
-            . "$r->{pid} $r->{node}"]) x $r->{starts};
+            . "$r->{pid} $r->{node} $r->{told}"]) x $r->{starts};
         push @backend, ([$to, 0, "- $to $nonce $r->{how}"]) x $r->{starts};
     }
     write_file('conf.json', $json->encode($log->{conf}));
@@ -187,7 +206,60 @@ finds('limit', 'a pause', sub {
     fault($_[0], 'pause', 2, 10, sem => 'one');
 });
 finds('reached', 'limit not reached', sub {
-    $_->{to} = $_->{from} + 0.5 for values %{ $_[0]{request} };
+    $_->{to} = $_->{from} + 0.5
+        for grep { $_->{sem} eq 'local' } values %{ $_[0]{request} };
+});
+
+# limit=auto
+
+sub auto {
+    my ($log, $nonce, $from, $told, %of) = @_;
+    request($log, $nonce, sem => 'auto', from => $from, to => $from + 0.1,
+        told => $told, %of);
+}
+finds('limit', 'one beyond the limit found', sub { auto($_[0], 'x', 5.2, 2) });
+finds('', 'one more after the limit was raised', sub {
+    auto($_[0], 'x', 5.2, 3);
+});
+finds('', 'one let in before the limit was raised, late', sub {
+    auto($_[0], 'x', 5.2, 3);
+    auto($_[0], 'y', 5.21, 2);
+    $_[0]{request}{'auto-10'}{to} = 5.205;
+});
+finds('limit', 'one more after the limit was lowered again', sub {
+    auto($_[0], 'x', 5.2, 3, to => 5.22);
+    auto($_[0], 'y', 5.35, 2);
+});
+finds('', 'the same while workers reconnect', sub {
+    fault($_[0], 'client_kill', 5, undef, sem => 'one');
+    auto($_[0], 'x', 5.2, 3, to => 5.22);
+    auto($_[0], 'y', 5.35, 2);
+});
+finds('', 'requests of before drain', sub {
+    auto($_[0], 'x', 5.2, 3, to => 8);
+    $_[0]{request}{'auto-12'}{told} = 2;
+});
+finds('bounds limit', 'a limit above the upper bound', sub {
+    auto($_[0], "x$_", 5.2, 5) for 1 .. 3;
+});
+finds('bounds', 'a limit below the lower bound', sub {
+    delete $_[0]{request}{'auto-11'};
+    $_[0]{request}{'auto-12'}{told} = 1;
+});
+finds('', 'an order above the upper bound', sub {
+    fault($_[0], 'limit', 5, 7, sem => 'auto', limit => 5);
+    auto($_[0], "x$_", 5.2, 5) for 1 .. 3;
+});
+finds('limit', 'an order below the limit found', sub {
+    fault($_[0], 'limit', 3, 7, sem => 'auto', limit => 1);
+});
+finds('bounds', 'not the limit of the order', sub {
+    fault($_[0], 'limit', 5, 7, sem => 'auto', limit => 6);
+    auto($_[0], 'x', 5.2, 5);
+});
+finds('reached', 'the limit found not reached', sub {
+    $_->{told} = 3 for grep { $_->{sem} eq 'auto' }
+        values %{ $_[0]{request} };
 });
 
 # requests
@@ -262,6 +334,55 @@ finds('', 'overtaken while workers reconnect', sub {
 finds('conserving', 'waits beside a free permit', sub {
     queued($_[0], 'y', 31, 29.2);
 });
+finds('conserving', 'waits beside a free permit, with a key', sub {
+    queued($_[0], 'y', 32, 30.5, sem => 'fair', key => 'bulk');
+});
+finds('conserving', 'waits beside a free permit of those found', sub {
+    queued($_[0], 'y', 22, 20.5, sem => 'auto', told => 2);
+});
+finds('', 'waits beside too few for the limit found', sub {
+    queued($_[0], 'x', 20.6, 20.6, sem => 'auto', told => 2, to => 22);
+    queued($_[0], 'y', 22, 20.5, sem => 'auto', told => 1);
+    $_[0]{conf}{semaphores}{auto}{min} = 1;
+});
+
+# keys
+
+finds('order', 'overtaken by one of the same key', sub {
+    queued($_[0], 'x', 30, 29.7, sem => 'fair', key => 'bulk');
+    queued($_[0], 'y', 30.2, 29.5, sem => 'fair', key => 'bulk');
+});
+finds('', 'overtaken by one of another key', sub {
+    queued($_[0], 'x', 30, 29.7, sem => 'fair', key => 'gold');
+    queued($_[0], 'y', 30.2, 29.5, sem => 'fair', key => 'bulk');
+});
+
+sub little {
+    my ($log, $dsem, $wait, %of) = @_;
+    my $from = $of{from} // 10.21;
+    request($log, 'x', sem => 'fair', key => 'little', sent => $from - $wait,
+        from => $from, to => $from + 0.02, dsem => $dsem, wait => $wait, %of);
+}
+my @REFUSED = (status => 503, starts => 0);
+finds('', 'a key within its share waits', sub { little($_[0], 'QUEUED', 0.3) });
+finds('shared', 'for long', sub { little($_[0], 'QUEUED', 1.3) });
+finds('shared', 'is rejected', sub {
+    little($_[0], 'REJECTED', 0, @REFUSED, from => 10.1);
+});
+finds('', 'while keys are random', sub {
+    fault($_[0], 'random_keys', 9, 10);
+    little($_[0], 'REJECTED', 0, @REFUSED, from => 10.1);
+});
+finds('', 'as the load begins', sub {
+    little($_[0], 'REJECTED', 0, @REFUSED, from => 1.1);
+});
+finds('', 'a busy key is rejected', sub {
+    little($_[0], 'REJECTED', 0, @REFUSED, from => 10.1, key => 'bulk');
+});
+finds('shared', 'a key has more permits than its share', sub {
+    $_->{key} = $_->{key} eq 'gold' ? 'bulk' : 'gold' for grep {
+        $_->{key} =~ /bulk|gold/ } values %{ $_[0]{request} };
+});
 
 # what is left
 
@@ -269,6 +390,9 @@ finds('left', 'a permit left', sub {
     $_[0]{quiet}[0]{left} = ['one: n1:0:1: 1 held, 0 waiting'];
 });
 finds('left', 'a key left', sub { $_[0]{quiet}[0]{keys} = ['any:s:one'] });
+finds('left', 'keys left while they are random', sub {
+    fault($_[0], 'random_keys', 3, 5, tags => 1000);
+});
 finds('left', 'a session missing', sub { $_[0]{quiet}[1]{complete} = 0 });
 finds('left', 'a node that does not quit', sub {
     $_[0]{end}{slow} = ['n1 is still there'];

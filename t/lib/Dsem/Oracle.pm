@@ -67,8 +67,9 @@ sub stream_start {
     # it may be closed itself, but begins before it ends
     local $request->{unwritten} = 1;
     end_closed($self) if $look;
-    printf { $self->{stream} } "+ %.6f %s %s %d %s %s\n", $request->{start},
-        map { $_ eq '' ? '-' : $_ } @$request{qw(nonce sem weight worker node)};
+    printf { $self->{stream} } "+ %.6f %s %s %d %s %s %s\n",
+        $request->{start}, map { $_ eq '' ? '-' : $_ }
+        @$request{qw(nonce sem weight worker node limit)};
     $self->stream_end($request) if $request->{end};
 }
 
@@ -228,11 +229,13 @@ sub serve {
 }
 
 # A backend with a knee: beyond so many requests at a time all of them get
-# slower, in proportion, or by a power of it (steep).
+# slower, in proportion, or by a power of it (steep). own: only those of its
+# semaphore count.
 sub slowdown {
     my ($conn) = @_;
-    my ($knee, $steep) = @{ $conn->{arg} }{qw(knee steep)};
-    my $load = $conn->{oracle}{now}{''} / $knee;
+    my ($knee, $steep, $own) = @{ $conn->{arg} }{qw(knee steep own)};
+    my $sem = $own ? $conn->{running}{sem} : '';
+    my $load = $conn->{oracle}{now}{$sem} / $knee;
     return $load > 1 ? $load ** ($steep || 1) : 1;
 }
 

@@ -13,19 +13,20 @@ use List::Util qw(max min);
 use Soak::Logs;
 use Soak::Windows;
 
+use parent 'Soak::Queue';
+
 BEGIN {
     no strict 'refs';
     *{$_} = \&{"Soak::Logs::$_"} for qw(KIND NODE SEM WEIGHT START FINISH STATUS
         REUSED ECHO V_TIME V_STATUS V_DSEM V_WAIT V_POSITION V_PID V_ARRIVAL);
 }
 
-# s: the difference of arrival from which order matters, in one worker and
-# between workers (on the way to Redis a process of the machine may be late),
-# and the longest time that a permit may be free beside a waiting request
-use constant { WITHIN => 0.15, BETWEEN => 1, FREE => 0.8 };
+# s: with limit=auto a request counts for as long as the latest limits: it is let
+# in before it is at the backend; and where workers come, go or reconnect
+use constant { LET_IN => 0.1, LET_IN_LATE => 1.2 };
 
-# s: starts that are nearer to each other may be one message of Redis
-use constant TOGETHER => 0.1;
+# keys of "fair" in Redis beside those of requests that wait
+use constant TAGS => 256;
 
 # s: a client that reads slowly, on a busy machine
 use constant SLOW => 10;
@@ -37,11 +38,13 @@ use constant { KB => 3072, FILES => 16, QUIETS => 4 };
 our @CHECKS = (
     [limit => 'never more than the limit at the backend'],
     [reached => 'the limit is reached'],
+    [bounds => 'a limit that is found stays within its bounds'],
     [answered => 'every request is answered'],
     [served => 'served at the backend exactly once'],
     [refused => 'every refusal has its reason'],
     [in_time => 'answered in time'],
     [order => 'first come, first served'],
+    [shared => 'permits are shared fairly by key'],
     [conserving => 'no permit is free while a request waits'],
     [agree => 'workers and Redis count the same'],
     [left => 'nothing is left when it is quiet'],
@@ -88,7 +91,7 @@ sub count {
 # Plays the log of the backend: at each start, the weight that runs.
 sub limit {
     my ($self) = @_;
-    my (%running, %level, %by, @wrong);
+    my (%running, %level, %by, %told, @wrong);
     my ($windows, $figures) = @$self{qw(windows figures)};
     for my $event (@{ $self->{logs}{backend} }) {
         my ($sign, $time, $nonce) = @$event;
@@ -102,6 +105,12 @@ sub limit {
         $by{$nonce} = $running{$sem}{$nonce} = $event;
         my $now = $level{$sem} += $weight;
         my $limit = $windows->limit($sem, $time);
+        if ($self->found($sem)) {
+            my $found = $self->in_force($told{$sem} //= {}, $event,
+                values %{ $running{$sem} });
+            $limit = min($limit, $found);
+            $self->{at_limit}{$sem}++ if $now == $found;
+        }
         $figures->{peak}{$sem} = max($figures->{peak}{$sem} // 0, $now);
         next if $now <= $limit;
         my $share = $windows->share($sem, $time);
@@ -119,6 +128,57 @@ sub limit {
     return @wrong, map { "$_ has not ended at the backend" } sort keys %by;
 }
 
+# True if the limit is one that the fleet finds.
+sub found {
+    my ($self, $sem) = @_;
+    my $of = $self->{conf}{semaphores}{$sem};
+    return $of && defined $of->{min};
+}
+
+# The highest limit told to a request that runs, or that has started lately: the
+# last one that was let in is among them. No request is let in beyond the limit
+# that it is told, but those of before may have been told a higher one, and one
+# with an idle permit may not know yet of a lower one.
+sub in_force {
+    my ($self, $told, $event, @running) = @_;
+    my $time = $event->[1];
+    my $limit = max(map { $_->[7] } @running);
+    my $factor = $self->{conf}{factor};
+    for my $for (LET_IN, LET_IN_LATE) {
+        my $latest = $told->{$for} //= [];
+        my $since = $time - $for * $factor;
+        shift @$latest while @$latest && $latest->[0][0] < $since;
+        pop @$latest while @$latest && $latest->[-1][1] <= $event->[7];
+        push @$latest, [$time, $event->[7]];
+    }
+    my $late = $self->{windows}->touches('order', $time, $time);
+    return max($limit, $told->{ $late ? LET_IN_LATE : LET_IN }[0][1]);
+}
+
+# Limits that requests are told are within the bounds, or that of an order.
+sub bounds {
+    my ($self) = @_;
+    my (@wrong, %seen);
+    for my $event (@{ $self->{logs}{backend} }) {
+        my ($sign, $time, $nonce, $sem, $limit) = @$event[0 .. 3, 7];
+        next if $sign ne '+' || !$self->found($sem);
+        my $of = $self->{conf}{semaphores}{$sem};
+        my $seen = $seen{$sem} //= { low => $limit, high => $limit, moves => 0,
+            last => $limit };
+        $seen->{low} = min($seen->{low}, $limit);
+        $seen->{high} = max($seen->{high}, $limit);
+        $seen->{moves}++ if $seen->{last} != $limit;
+        $seen->{last} = $limit;
+        next if $limit >= $of->{min} && $limit <= $of->{limit}
+            || $self->{windows}->was_ordered($sem, $limit, $time);
+        push @wrong, sprintf '%s: %s: %s is told a limit of %s',
+            $self->at($time), $sem, $nonce, $limit;
+    }
+    $self->{figures}{"limits of $_"} = "$seen{$_}{low} to $seen{$_}{high}, "
+        . "$seen{$_}{moves} moves" for sort keys %seen;
+    return @wrong;
+}
+
 # True if a request reached the backend after its client had aborted it: nginx
 # may have closed the connection before the backend accepted it.
 sub too_late {
@@ -132,7 +192,9 @@ sub reached {
     return map {
         my $limit = $self->{conf}{semaphores}{$_}{limit};
         my $peak = $self->{figures}{peak}{$_} // 0;
-        $peak < $limit ? "$_: at most $peak, limit $limit" : ();
+        $self->found($_)
+            ? $self->{at_limit}{$_} ? () : "$_: never the limit in force"
+            : $peak < $limit ? "$_: at most $peak, limit $limit" : ();
     } $self->semaphores;
 }
 
@@ -293,105 +355,7 @@ sub started {
 }
 
 ###########################################################################
-# the queue
-
-# Requests that have waited, in the order of their start at the backend: none
-# has arrived at its worker long after one that starts later.
-sub order {
-    my ($self) = @_;
-    my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
-    my ($windows, $figures) = @$self{qw(windows figures)};
-    my $factor = $self->{conf}{factor};
-    my (%last, @wrong);
-    $figures->{in_order} //= 0;
-    for my $event (grep { $_->[0] eq '+' } @{ $self->{logs}{backend} }) {
-        my (undef, $time, $nonce, $sem) = @$event;
-        my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
-        next if !$r || !$v || $v->[V_DSEM] ne 'QUEUED'
-            || $r->[KIND] eq 'slow';
-        next if $windows->touches('order', $v->[V_ARRIVAL], $time);
-        $figures->{in_order}++;
-        for (["$sem $v->[V_PID]", WITHIN * $factor], [$sem, BETWEEN * $factor])
-        {
-            my ($queue, $most) = @$_;
-            my $last = latest($last{$queue} //= { recent => [] },
-                $time - TOGETHER * $factor);
-            my $late = $last ? $last->[0] - $v->[V_ARRIVAL] : 0;
-            push @wrong, sprintf '%s: %s: %s starts %.3f s after %s, but '
-                . 'arrived %.3f s earlier', $self->at($time), $queue, $nonce,
-                $time - $last->[1], $last->[2], $late if $late > $most;
-            push @{ $last{$queue}{recent} }, [$v->[V_ARRIVAL], $time, $nonce];
-        }
-    }
-    return @wrong;
-}
-
-# Of the requests of a queue that have started before a time, the one that has
-# arrived last.
-sub latest {
-    my ($queue, $before) = @_;
-    my $recent = $queue->{recent};
-    while (@$recent && $recent->[0][1] < $before) {
-        my $one = shift @$recent;
-        $queue->{last} = $one
-            if !$queue->{last} || $queue->{last}[0] < $one->[0];
-    }
-    return $queue->{last};
-}
-
-# A request that has waited long: the permits were in use nearly all the time.
-sub conserving {
-    my ($self) = @_;
-    my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
-    my $free = $self->free;
-    my $most = FREE * $self->{conf}{factor};
-    my @wrong;
-    $self->{figures}{$_} //= 0 for qw(conserving waited);
-    for my $nonce (keys %$verdicts) {
-        my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
-        next if !$r || $v->[V_DSEM] !~ /^(?:QUEUED|TIMEOUT)$/
-            || $r->[KIND] eq 'slow';
-        my ($from, $to) = ($v->[V_ARRIVAL], $v->[V_ARRIVAL] + $v->[V_WAIT]);
-        next if $self->{windows}->touches('order', $from, $to);
-        $self->{figures}{conserving}++;
-        next if $v->[V_WAIT] < $most
-            || $self->{windows}->ordered($r->[SEM], $from, $to);
-        $self->{figures}{waited}++;
-        for my $span (@{ $free->{ $r->[SEM] } // [] }) {
-            my $both = min($to, $span->[1]) - max($from, $span->[0]);
-            next if $both <= $most;
-            push @wrong, sprintf '%s: %s waits for %.3f s beside a free permit '
-                . 'of %s', $self->at($from), $nonce, $both, $r->[SEM];
-        }
-    }
-    return @wrong;
-}
-
-# Spans of time, by semaphore, in which the heaviest request would have had a
-# permit.
-sub free {
-    my ($self) = @_;
-    my (%of, %level, %by, %since, %free);
-    my $most = FREE * $self->{conf}{factor};
-    for my $event (@{ $self->{logs}{backend} }) {
-        my ($sign, $time, $nonce, $sem, $weight) = @$event;
-        if ($sign eq '-') {
-            ($sem, $weight) = @{ delete $by{$nonce} // next };
-            $weight = -$weight;
-        } else {
-            $by{$nonce} = [$sem, $weight];
-        }
-        $level{$sem} += $weight;
-        my $heaviest = $sem eq 'fifty' ? 3 : 1;
-        my $is_free = $level{$sem}
-            <= $self->{conf}{semaphores}{$sem}{limit} - $heaviest;
-        my $since = delete $since{$sem};
-        push @{ $free{$sem} }, [$since, $time]
-            if defined $since && $time - $since > $most && !$is_free;
-        $since{$sem} = $since // $time if $is_free;
-    }
-    return \%free;
-}
+# what is left
 
 # A worker that finds another count in Redis than its own resynchronizes, so
 # that the limit holds; but then something was lost before.
@@ -406,12 +370,15 @@ sub agree {
     } $self->{logs}->errors(qr/resynchronizing with redis \(counts differ\)/);
 }
 
-###########################################################################
-# what is left
-
 sub left {
     my ($self) = @_;
     my ($end, @wrong) = (0);
+    for my $fault (grep { defined $_->{tags} } @{ $self->{logs}{faults} }) {
+        my $most = TAGS + 4 * max(map { $_->{queue} }
+            values %{ $self->{conf}{semaphores} });
+        push @wrong, $self->at($fault->{to}) . ": $fault->{tags} keys in Redis"
+            if $fault->{tags} > $most;
+    }
     for my $at (@{ $self->{logs}{state} }) {
         my $when = "$at->{what} at " . $self->at($at->{t});
         push @wrong, map { "$when: $_" } @{ $at->{left} },

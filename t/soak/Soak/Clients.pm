@@ -4,11 +4,11 @@ package Soak::Clients;
 # pause between two; on a connection of HTTP/2 several share it. Every request
 # has a nonce, and one line in the log when it has ended:
 #
-#   nonce kind node sem weight start end status reused echo
+#   nonce kind node sem weight start end status reused echo key
 #
 # status: a code, or a word: aborted (by the client, on purpose), connect, reset,
 # empty, cut (failures of the connection), goaway, timeout. echo: 0 if a response
-# was that of another request.
+# was that of another request. key: of "fair", "-" if there is none.
 #
 # Called by: Soak::Fleet, in the child process.
 
@@ -39,7 +39,7 @@ use constant KINDS => qw(keep h2 keep close keep h2 abort keep close slow);
 # of a request on "fifty": share of those that outlast the lease
 use constant LONG => 0.002;
 
-# load => [[sem, number of clients, service in ms, pause in ms], ...],
+# load => [{ sem location clients (number) service pause (ms) key knee }, ...],
 # nodes => [[port, port of HTTP/2], ...], log => path, seed => number
 sub run {
     my ($control, %opt) = @_;
@@ -48,13 +48,12 @@ sub run {
     open $self->{out}, '>', $opt{log} or die "$opt{log}: $!\n";
     my @watchers = (Dsem::Control::serve($control, $self),
         EV::timer(0.2, 0.2, sub { $self->expire; $self->{out}->flush }));
-    my $id = 0;
+    my ($id, %i) = (0);
     for my $load (@{ $opt{load} }) {
-        my ($sem, $n, $service, $pause) = @$load;
-        for my $i (0 .. $n - 1) {
-            my $kind = (KINDS)[ $i % KINDS ];
-            my $client = { id => ++$id, sem => $sem, kind => $kind,
-                service => $service, pause => $pause / 1000,
+        for (1 .. $load->{clients}) {
+            my $i = $i{ $load->{sem} }++;
+            my $client = { %$load, id => ++$id, kind => (KINDS)[ $i % KINDS ],
+                pause => $load->{pause} / 1000,
                 node => $id % @{ $opt{nodes} } };
             $self->later($client, rand 0.5);
         }
@@ -90,19 +89,32 @@ sub begin {
         client => $client, kind => $kind, node => $client->{node},
         sem => $client->{sem}, weight => 1, start => now, in => '',
         nonce => "$client->{id}-" . ++$self->{n}, echo => 1,
+        key => $self->key($client),
     };
     my $t = $client->{service} * (0.5 + rand);
     if ($client->{sem} eq 'fifty') {
         $r->{weight} = 1 + int rand 3 if rand() < 0.2;
         $t = 1000 + rand 3500 if rand() < LONG;
     }
-    $r->{path} = sprintf '/%s?t=%.1f&w=%d', $client->{sem}, $t, $r->{weight};
+    $r->{path} = sprintf '/%s?t=%.1f&w=%d', $client->{location}, $t,
+        $r->{weight};
+    $r->{path} .= "&k=$r->{key}" if $r->{key} ne '-';
+    $r->{path} .= "&knee=$client->{knee}&own=1" if $client->{knee};
     $r->{path} .= '&size=120000' if $kind eq 'slow';
     $self->{flying}{ $r->{nonce} } = $r;
     $r->{abort} = EV::timer(rand 0.15, 0, sub { $self->abort($r) })
         if $kind eq 'abort' || $kind eq 'h2' && rand() < 0.05;
     return Soak::Http2::start($self, $r) if $kind eq 'h2';
     $self->start_http1($r);
+}
+
+# A key of its own for each request, short or long, while keys are random.
+sub key {
+    my ($self, $client) = @_;
+    my $key = $client->{key};
+    return $key if !$self->{random_keys} || $key eq '-' || $key =~ /^within/;
+    return sprintf 'random%d%s', $self->{n}, rand() < 0.1
+        ? '%' x rand 300 : '';
 }
 
 sub start_http1 {
@@ -213,12 +225,14 @@ sub finish {
     } elsif ($sock && $status =~ /aborted|timeout/ && rand() < 0.5) {
         setsockopt $sock, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0;
     }
-    printf { $self->{out} } "%s %s n%d %s %d %.6f %.6f %s %d %d\n",
+    printf { $self->{out} } "%s %s n%d %s %d %.6f %.6f %s %d %d %s\n",
         $r->{nonce}, $r->{kind}, $r->{node} + 1, @$r{qw(sem weight start)},
-        now, $status, $r->{reused} ? 1 : 0, $r->{echo};
+        now, $status, $r->{reused} ? 1 : 0, @$r{qw(echo key)};
     # a node that is not there is not asked at once
     my $pause = $client->{pause} * (0.5 + rand) + ($status eq 'connect' ? 0.1
         : 0);
+    # many random keys in a short time
+    $pause /= 3 if $r->{key} =~ /^random/;
     $self->later($client, $pause);
 }
 
@@ -234,6 +248,7 @@ sub do_pause {
     return scalar @waiting;
 }
 
+sub do_random_keys { $_[0]{random_keys} = $_[1]; 1 }
 sub do_flying { scalar keys %{ $_[0]{flying} } }
 sub do_begun { $_[0]{n} }
 sub do_flush { $_[0]{out}->flush; 1 }

@@ -203,6 +203,24 @@ sub begin_remove_session {
 }
 
 ###########################################################################
+# clients
+
+# Each request of the busy keys has another key.
+sub begin_random_keys { $_[0]{fleet}->random_keys(1); return () }
+
+# tags: keys that Redis has of the semaphore meanwhile. Only a single server is
+# asked, which answers, or is known not to.
+sub end_random_keys {
+    my ($self) = @_;
+    my $redis = $self->redis;
+    my $state = Dsem::State->new($redis);
+    my $tags = $self->{fleet}{phase} ne 'single' || $redis->{frozen} ? undef
+        : eval { $state->cmd('ZCARD', $state->fair_key('fair')) };
+    $self->{fleet}->random_keys(0);
+    return defined $tags ? (tags => $tags) : ();
+}
+
+###########################################################################
 # a server
 
 sub begin_client_kill { $_[0]->server($_[1])->client_kill; return () }

@@ -33,17 +33,31 @@ use constant NODES => 3;
 # s
 use constant { LEASE => 3, REUSE => 1 };
 
-# sem => limit, queue, timeout (s); number of clients; at the rate 1 the mean time
-# that the backend takes, and their mean pause (ms)
+# sem => limit, queue, timeout (s); number of clients; at the rate 1 the mean
+# time that the backend takes, and their mean pause (ms). With limit=auto: the
+# limit is the upper bound, min the lower one; knee: of the backend. With fair:
+# the keys with their shares; within: a key that always needs less than its
+# share
 our %SEMAPHORE = (
     one => { limit => 1, queue => 15, timeout => 2, service => 4,
         pause => 60, clients => 14 },
     two => { limit => 2, queue => 10, timeout => 3, service => 8,
         pause => 60, clients => 20 },
-    fifty => { limit => 50, queue => 60, timeout => 4, service => 50,
-        pause => 25, clients => 90 },
+    fifty => { limit => 50, queue => 60, timeout => 4, service => 75,
+        pause => 40, clients => 90 },
     local => { limit => 12, queue => 40, timeout => 3, service => 20,
         pause => 30, clients => 26 },
+    auto => { limit => 20, min => 3, knee => 8, queue => 20, timeout => 3,
+        service => 50, pause => 40, clients => 28 },
+    fair => { limit => 4, queue => 34, timeout => 4, keys => {
+        bulk => { share => 1, service => 40, pause => 150, clients => 24 },
+        gold => { share => 3, service => 40, pause => 60, clients => 16 },
+        slow => { share => 1, service => 120, pause => 50, clients => 5 },
+        (map { ("within$_->[0]" => { share => 1, within => 1,
+            clients => $_->[0], service => $_->[1], pause => $_->[2] }) }
+            [1, 40, 80], [2, 30, 300], [3, 30, 900], [4, 10, 400],
+            [5, 40, 1500]),
+    } },
 );
 
 my $json = Cpanel::JSON::XS->new->canonical;
@@ -137,18 +151,7 @@ sub complete {
 }
 
 sub conf {
-    my $locations = join '', map {
-        my $of = $SEMAPHORE{$_};
-        my $weight = $_ eq 'fifty' ? ' weight=$arg_w' : '';
-        my $error = $_ eq 'local' ? 'local' : 'reject';
-        <<"EOF_LOCATION" } sort keys %SEMAPHORE;
-        location /$_ {
-            dsem $_ limit=$of->{limit} queue=$of->{queue}
-                timeout=$of->{timeout}s$weight;
-            dsem_on_error $error;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-EOF_LOCATION
+    my $locations = join '', map { locations($_) } sort keys %SEMAPHORE;
     return <<'EOF_CONF' =~ s/LOCATIONS/$locations/r;
 %%GLOBALS%%
 worker_processes 2;
@@ -182,6 +185,27 @@ LOCATIONS
 EOF_CONF
 }
 
+# One for each share of a key; they limit the same semaphore.
+sub locations {
+    my ($sem) = @_;
+    my $of = $SEMAPHORE{$sem};
+    my $limit = $of->{min} ? "auto min=$of->{min} max=$of->{limit}"
+        : $of->{limit};
+    my $weight = $sem eq 'fifty' ? ' weight=$arg_w' : '';
+    my $error = $sem eq 'local' ? 'local' : 'reject';
+    my %fair = map { $_->{share} => " fair=\$arg_k share=$_->{share}" }
+        values %{ $of->{keys} // {} };
+    %fair = ('' => '') unless %fair;
+    return map { <<"EOF_LOCATION" } sort keys %fair;
+        location /$sem$_ {
+            dsem $sem limit=$limit queue=$of->{queue}
+                timeout=$of->{timeout}s$weight$fair{$_};
+            dsem_on_error $error;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+EOF_LOCATION
+}
+
 sub write_conf {
     my ($self) = @_;
     open my $fh, '>', "$self->{dir}/conf.json" or croak "conf.json: $!";
@@ -199,12 +223,7 @@ sub write_conf {
 sub start_clients {
     my ($self) = @_;
     my $control = Dsem::Control::listen_on("$self->{dir}/clients");
-    # at a lower rate all takes longer: as many requests run and wait
-    my @load = map {
-        my $of = $SEMAPHORE{$_};
-        [$_, $of->{clients}, map { $_ / $self->{rate} }
-            @$of{qw(service pause)}];
-    } sort keys %SEMAPHORE;
+    my @load = map { $self->load($_) } sort keys %SEMAPHORE;
     $self->{clients_process} = Dsem::Process->spawn(
         name => 'clients', log => "$self->{dir}/clients.out",
         keep => [$control], code => sub {
@@ -216,9 +235,23 @@ sub start_clients {
     $self->{clients} = Dsem::Control->new("$self->{dir}/clients");
 }
 
+# At a lower rate all takes longer: as many requests run and wait.
+sub load {
+    my ($self, $sem) = @_;
+    my $of = $SEMAPHORE{$sem};
+    my $keys = $of->{keys} // { '-' => $of };
+    return map {
+        my $load = $keys->{$_};
+        { sem => $sem, key => $_, location => $sem . ($load->{share} // ''),
+            clients => $load->{clients}, knee => $of->{knee},
+            map { $_ => $load->{$_} / $self->{rate} } qw(service pause) };
+    } sort keys %$keys;
+}
+
 sub begun { $_[0]{clients}->call('begun') }
 sub pause { $_[0]{clients}->call('pause', 1) }
 sub resume { $_[0]{clients}->call('pause', 0) }
+sub random_keys { $_[0]{clients}->call('random_keys', $_[1]) }
 
 ###########################################################################
 # quiet: nothing is left

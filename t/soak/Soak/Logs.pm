@@ -4,9 +4,10 @@ package Soak::Logs;
 # knows the module, Redis or the driver: only these files.
 #
 #   conf        conf.json
-#   request     nonce => [kind node sem weight start end status reused echo]
-#   backend     [sign, time, nonce, sem, weight, worker, node] in order; for an
-#               end, the fourth is how it ended
+#   request     nonce => [kind node sem weight start end status reused echo
+#               key]
+#   backend     [sign, time, nonce, sem, weight, worker, node, limit told to the
+#               request] in order; for an end, the fourth is how it ended
 #   verdict     nonce => [time status dsem_status wait position pid arrival],
 #               doubles: nonces with more than one
 #   faults      [{ kind, from, to, ... }] in order of time
@@ -25,7 +26,7 @@ my $json = Cpanel::JSON::XS->new;
 
 # of a request, and of a verdict
 use constant { KIND => 0, NODE => 1, SEM => 2, WEIGHT => 3, START => 4,
-    FINISH => 5, STATUS => 6, REUSED => 7, ECHO => 8 };
+    FINISH => 5, STATUS => 6, REUSED => 7, ECHO => 8, KEY => 9 };
 use constant { V_TIME => 0, V_STATUS => 1, V_DSEM => 2, V_WAIT => 3,
     V_POSITION => 4, V_PID => 5, V_ARRIVAL => 6 };
 
@@ -77,6 +78,7 @@ sub read_faults {
         } else {
             @$fault{qw(healing to)} = @$step{qw(began t)};
             $fault->{failed} //= $step->{failed};
+            $fault->{tags} = $step->{tags} if defined $step->{tags};
         }
         delete $fault->{failed} unless defined $fault->{failed};
     }

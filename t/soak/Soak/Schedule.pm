@@ -40,6 +40,7 @@ my %ANY = (
     suspend_worker  => [1, 'node worker', 4, 5, 'cut'],
     limit           => [2, 'sem value', 2, 4, ''],
     pause           => [1, 'sem', 1.5, 2.5, ''],
+    random_keys     => [2, '', 2, 4, ''],
     remove_session  => [1, 'node worker', 0, 0, 'session'],
     client_kill     => [2, 'sem', 0, 0, ''],
     script_flush    => [2, 'sem', 0, 0, ''],
@@ -88,6 +89,7 @@ my %TAKES = (
         shard_freeze slot_move client_kill script_flush limit pause
         remove_session)),
     reload_all => 'nodes',
+    random_keys => 'clients',
 );
 
 # s; the traits of a fault remain until the fleet has found together again
@@ -189,7 +191,8 @@ sub argument {
     return 1 + int $self->rand * NODES if $name eq 'node';
     return int $self->rand * WORKERS if $name eq 'worker';
     return 1 + int $self->rand * 3 if $name eq 'sentinel';
-    return $self->pick([qw(one two fifty local)]) if $name eq 'sem';
+    return $self->pick([qw(one two fifty local fair auto)])
+        if $name eq 'sem';
     # percent of the limit in the configuration, at least 1
     return $self->pick([20, 50, 80, 120]) if $name eq 'value';
     return $self->pick([qw(c2s s2c both)]) if $name eq 'dir';

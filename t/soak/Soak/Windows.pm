@@ -147,12 +147,27 @@ sub limit {
     return $limit;
 }
 
+# True if a fault of this kind touches the time from..to, or a grace before it.
+sub during {
+    my ($self, $kind, $from, $to) = @_;
+    return scalar grep { $_->{kind} eq $kind && $_->{from} <= $to
+        && $_->{to} + $self->{grace} >= $from } @{ $self->{faults} };
+}
+
 # True if an order of this semaphore changes meanwhile.
 sub ordered {
     my ($self, $sem, $from, $to) = @_;
     return scalar grep { $_->{kind} =~ /^(?:limit|pause)$/
         && $_->{sem} eq $sem && $_->{from} <= $to
         && $_->{to} + $self->{grace} >= $from } @{ $self->{faults} };
+}
+
+# True if an order with this limit is in force, or was until just now.
+sub was_ordered {
+    my ($self, $sem, $limit, $at) = @_;
+    return scalar grep { $_->{kind} eq 'limit' && $_->{sem} eq $sem
+        && ($_->{limit} // -1) == $limit && $_->{from} <= $at
+        && $_->{to} + $self->{grace} >= $at } @{ $self->{faults} };
 }
 
 # With dsem_on_error local each worker adds its share while it cannot ask; and
