@@ -23,11 +23,11 @@
 --     partial of all sessions that were not yet found to have ended
 --   auto <min> <max> <found> <reason> <floor> <latency>
 --   history <clock> <clock> <limit> <reason> <clock> <limit> <reason> ...
---     where a sample of limit=auto came within the last hour: bounds of the
---     limit, the number found, its reason (AUTO_REASON in
---     include/auto_rule.lua), floor and latency in us; then the clock now, and
---     the last 60 changes of number or reason with the clock of each, in ms,
---     the oldest first; changes within a second are one
+--     where a live configuration has limit=auto, and a sample came within the
+--     last hour: bounds of the limit, the number found, its reason (AUTO_REASON
+--     in include/auto_rule.lua), floor and latency in us; then the clock now,
+--     and the last 60 changes of number or reason with the clock of each, in
+--     ms, the oldest first; changes within a second are one
 --   account <session> <held> <waiting> <idle> <ms of lease left> <1: heard from
 --     within two heartbeats>
 --     for each live session that has an account; if partial of some of them
@@ -223,6 +223,7 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
     local view, at = { limit = limits_lowest(limits) or tonumber(limit) },
         #reply + 1
     local configured = view.limit
+    local found = limits and string.find(limits, '=', 1, true)
     reply[at] = ''
     order_apply(view, order)
     local all = true
@@ -234,7 +235,7 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
     reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
         name, held or 0, waiting or 0, words(view.limit), words(configured),
         words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
-        .. auto_lines(auto, shard.clock)
+        .. (found and auto_lines(auto, shard.clock) or '')
     for _, config in ipairs(limits_others(shard.key, limits)) do
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)

@@ -84,6 +84,13 @@ is_deeply [ map { scalar keys %{ $_->{accounts} } } @all ], [ 1, 1, 0 ],
     'accounts';
 is_deeply $all[1]{asks}, [ [ 700, 'two' ] ], 'the other limit';
 
+# the configuration with limit=auto has gone
+$one->configured('c', { api => 700 });
+$one->beat;
+is inspect()->{auto}, undef, 'limit=auto of no configuration: nothing';
+$one->configured('a', { api => '10=2-500', lit => 4 });
+is inspect()->{auto}{max}, 500, 'back again';
+
 $scripts->done;
 
 sub inspect { return $one->inspect([ 'api' ])->{semaphores}[0] }

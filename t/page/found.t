@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The page shows a limit that is found: the number and its reason in the table,
-# its bounds and a line of its changes in the details. A plain limit has none of
-# this.
+# its bounds and a line of its changes in the details. It is no number of the
+# configuration, under an order either. A plain limit has none of this.
 
 use warnings;
 use strict;
@@ -58,10 +58,19 @@ like row('plain'), qr/^3\s*$/, 'a plain limit has none';
 $browser->click('text=found');
 eventually { $browser->text('tr.details')
     =~ /found: 14 \([\w ]+\), between 4 and 14\./ } 'bounds in the details';
+like $browser->text('tr.details'), qr/In force: \d+, configured: auto, no /,
+    'no configured number';
 like $browser->evaluate(
     'document.querySelector("tr.details .course")?.getAttribute("d")') // '',
     qr/^M[\d.]+ [\d.]+(?:H[\d.]+V[\d.]+)+$/, 'a line of its changes';
 $browser->screenshot('found-1400');
+$browser->fill('.control input', 6);
+$browser->press('Enter');
+eventually { row('found') =~ /^6\s+conf\. auto$/ } 'an order in the table';
+eventually { $browser->text('tr.details')
+    =~ /In force: 6, configured: auto, ordered: 6, found: 14 / } 'in the details';
+$browser->click('text=Back to configured (auto)');
+eventually { row('found') =~ /^14\s+auto \([\w ]+\)$/ } 'back to the one found';
 is_deeply [ $browser->problems ], [], 'no error on the console';
 is_deeply [ $browser->findings ], [], 'nothing serious for axe-core';
 $load->stop->wait;
