@@ -57,6 +57,13 @@ is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
 is scalar($_->grep_log(qr/\[error\].*dsem|DSEM/)), 0, 'no error logged'
     for @nodes;
 
+# until the last sample has been sent
+my ($since, $last) = (now, '');
+wait_for {
+    my $text = $redis->cmd('HGET', $t->state->auto_key('api'), '.');
+    ($since, $last) = (now, $text) if $text ne $last;
+    now - $since > 1.5;
+} 15, 'no samples';
 $nodes[0]->quit;
 eventually { limit() >= 12 } 'minimum of the other node';
 
