@@ -49,7 +49,7 @@ local function auto_new(limit, now)
         normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
         changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
         count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
-        paced = now, paced_span = 0, sessions = 1, settle = 0, opened = now,
+        paced = now, paced_span = 0, sessions = 0, settle = 0, opened = now,
         top = 0, top_latency = 0, suspect = 0, knee = 0,
         seen = now
     }
@@ -105,9 +105,11 @@ local function auto_pace(s)
 end
 
 -- Counts the sessions that send samples: the time that their samples cover, in
--- so many ms.
+-- so many ms. Before the first count, windows may begin long before the state:
+-- the first one of a session at the start of its worker.
 local function auto_sessions(s, window, now)
     local passed = now - s.paced
+    if s.sessions == 0 then window = math.min(window, passed + auto_pace(s)) end
     s.paced_span = s.paced_span + window
     if passed < math.max(1000, 3 * auto_pace(s)) then return end
     s.sessions = math.max(1, math.floor(s.paced_span / passed + 0.5))
@@ -171,7 +173,7 @@ end
 -- are in use on average, or one session had all of them in use.
 local function auto_used(s)
     return s.waited == 1 or s.peak >= s.found
-        or 2 * s.sessions * s.sum >= s.found * s.span * 1000
+        or 2 * math.max(1, s.sessions) * s.sum >= s.found * s.span * 1000
 end
 
 -- The number of requests that queue inside the backend.

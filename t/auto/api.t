@@ -70,6 +70,8 @@ cmp_ok abs($auto->{latency} - 0.03), '<', 0.03, 'latency in seconds';
 my @history = @{ $auto->{history} };
 cmp_ok scalar(@history), '>=', 1, 'changes';
 is $history[-1]{limit}, 14, 'the last one';
+my $age = $history[0]{age};
+ok $age > 0.02 && $age < 60, 'age in seconds' or diag $age;
 is scalar(grep { $_->{limit} < 4 || $_->{limit} > 14 } @history), 0,
     'all within the bounds';
 is_deeply [ map { $_->{age} } @history ],
@@ -78,6 +80,9 @@ is scalar(grep { $_->{reason} !~ /^(?:probing|latency|bound|not used)$/ }
     @history), 0, 'reasons';
 
 # the limit is lowered for a moment now and then
+eventually {
+    $node->logged($node->get('/shown?t=1'))->{dsem_limit} == 14
+} 'the number found in the log';
 my $metrics;
 eventually {
     $metrics = $node->get('/dsem/metrics')->body;

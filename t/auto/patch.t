@@ -46,7 +46,7 @@ wait_for { $up->now <= 3 } 15, 'drained to the order';
 my $found = found();
 $up->reset;
 my $served = $up->served;
-wait_for { $up->served > $served + 60 } 30, 'the load to go on';
+wait_for { $up->served > $served + 200 } 30, 'the load to go on';
 is $up->peak, 3, 'the order reached, never exceeded';
 is found(), $found, 'nothing learned meanwhile';
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A reload keeps the limit that was found, and goes on from there. One with a
-# lower "max" has it at once.
+# A reload keeps the limit that was found, also with other bounds, and goes on
+# from there. One with a lower "max" has it at once.
 
 use warnings;
 use strict;
@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-$t->redis;
+my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
@@ -41,7 +41,8 @@ my %seen;
 my $load = load();
 eventually { limit() >= 18 } 'found', 30;
 %seen = ();
-$node->reload($conf);
+# another configuration, which Redis does not know
+$node->reload($conf =~ s/max=100/max=90/r);
 my $served = $up->served;
 wait_for { limit(); $up->served > $served + 300 } 30, 'the load to go on';
 my ($lowest) = sort { $a <=> $b } keys %seen;
@@ -50,6 +51,7 @@ eventually { limit() >= 16 } 'found again', 15;
 
 $node->reload($conf =~ s/max=100/max=8/r);
 eventually { limit() <= 8 } 'a lower max';
+eventually { found() <= 8 } 'nothing above it is found';
 wait_for { $up->now <= 8 } 15, 'drained to it';
 $up->reset;
 $served = $up->served;
@@ -64,6 +66,12 @@ $t->done;
 sub load {
     return $t->load_start(clients => 60, seconds => 90,
         urls => [ $node->url('/reloaded?t=40&knee=20') ]);
+}
+
+# the first field of what the rule keeps
+sub found {
+    return (split ' ',
+        $redis->cmd('HGET', $t->state->auto_key('api'), '.') // '999')[0];
 }
 
 sub limit {

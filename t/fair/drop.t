@@ -27,6 +27,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_log_level info;
+    dsem_status 500 full=429;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -55,14 +56,14 @@ for my $n (1 .. 4) {
 # the key with the backlog has no further place
 
 my $more = $two->get('/?k=heavy');
-is said($two, $more), '503 REJECTED', 'fifth request rejected';
+is said($two, $more), '429 REJECTED', 'fifth request rejected';
 ok !$_->done, 'others wait' for @heavy;
 
 # another one has: the last of the backlog leaves
 
 my $from = now;
 my $light = $two->begin('/?k=light&t=2');
-is said($one, $heavy[3]->wait), '503 REJECTED', 'last request rejected';
+is said($one, $heavy[3]->wait), '429 REJECTED', 'last request rejected';
 cmp_ok now - $from, '<', 5, 'at once';
 is $one->logged($heavy[3])->{dsem_key}, 'heavy', 'key in the log';
 ok !$light->done, 'new request waits';
@@ -72,7 +73,7 @@ is $t->state->waiting('api'), 4, 'queue not longer than its bound';
 # its owner is on the same worker as the new request
 
 my $third = $one->begin('/?k=third&t=2');
-is said($one, $heavy[2]->wait), '503 REJECTED', 'next request rejected';
+is said($one, $heavy[2]->wait), '429 REJECTED', 'next request rejected';
 ok !$third->done, 'another new request waits';
 is $t->state->waiting('api'), 4, 'queue not longer than its bound';
 

@@ -32,6 +32,12 @@ for ([ 1, 100 ], [ 3, 300 ], [ 10, 1000 ], [ 30, 1000 ], [ 150, 1500 ]) {
 is $scripts->redis->cmd('HLEN', $state->auto_key('api')) <= 2, 1,
     'nothing is kept for each';
 
+# first samples that reach back to the start of the workers, seconds before
+$scripts->redis->cmd('DEL', $state->auto_key('api'));
+$_->adjust('api', %few, window => 5000) for @sessions[0, 1];
+my $two = Dsem::Auto->new($scripts, 'api', [ @sessions[0, 1] ]);
+is $two->run(2)->{next}, 200, 'two sessions counted as two';
+
 # a sample that reaches back before the last change tells nothing
 my $auto = Dsem::Auto->new($scripts, 'api', [ $sessions[0] ]);
 $scripts->redis->cmd('DEL', $state->auto_key('api'));

@@ -17,7 +17,8 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '20=1-1000',
-    full => '20=1-1000', peak => '20=1-1000', wait => '2=1-1000' });
+    full => '20=1-1000', peak => '20=1-1000', wait => '2=1-1000',
+    idle => '10=1-1000' });
 
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ], used => 0.3);
 my $reply = $auto->run(20);
@@ -52,5 +53,12 @@ for (1 .. 3) {
     $reply = $one->adjust('wait', %few, count => 9, sum => 9000);
 }
 isnt $reply->{reason}, 'unused', 'requests wait';
+
+# the first sample of a worker that had no request for some seconds: it is not
+# that of many workers, which would use a part of the limit each
+$one->adjust('idle', count => 1, sum => 50_000, window => 5000);
+$auto = Dsem::Auto->new($scripts, 'idle', [ $one ], used => 0.2);
+$auto->run(5);
+is_deeply [ grep { $_ != 10 } $auto->trace ], [], 'idle before: not probed';
 
 $scripts->done;

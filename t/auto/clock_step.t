@@ -1,0 +1,79 @@
+#!/usr/bin/perl
+
+# The clock of the Redis host is set by an hour, either way, under load. The
+# limit in force stays, is never exceeded, and goes on following the backend:
+# forward by an hour Redis deletes what the rule has kept, backward nothing
+# waits for the time to come again.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Clock;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t);
+my $redis = $clock->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /stepped {
+            dsem api limit=auto max=100 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = load(30);
+eventually { limit() >= 20 } 'found', 30;
+
+for my $step (3600, -3600, -3600, 3600) {
+    my %seen;
+    $clock->step($step);
+    my $served = $up->served;
+    wait_for { $seen{ limit() }++; $up->served > $served + 150 } 30,
+        "the load after $step s";
+    my ($least) = sort { $a <=> $b } keys %seen;
+    # a probe lowers it to three quarters, and a cut may follow
+    cmp_ok $least, '>=', 8, "$step s: the limit stays";
+}
+$load->stop->wait;
+
+# the backend gets worse after a step back, and better after one forward
+
+$clock->step(-3600);
+$load = load(4);
+eventually { limit() <= 8 } 'lowered after a step back', 30;
+$load->stop->wait;
+$clock->step(3600);
+$load = load(30);
+eventually { limit() >= 16 } 'raised after a step forward', 30;
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'all requests served';
+is scalar($node->grep_log(qr/lease of|resynchronizing/)), 0,
+    'no lease expired';
+
+$t->done;
+
+sub load {
+    my ($knee) = @_;
+    return $t->load_start(clients => 60, seconds => 90,
+        urls => [ $node->url("/stepped?t=50&knee=$knee") ]);
+}
+
+sub limit { return $t->state->lowest_limit('api') }

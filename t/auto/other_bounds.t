@@ -1,0 +1,72 @@
+#!/usr/bin/perl
+
+# Two nodes with other bounds: the number found is between the lower ones, and
+# each node states one within its own, also when Redis has lost its state. With
+# the node gone that has the lower bounds, the number is within the others at
+# once, without any request.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /both {
+            dsem api limit=auto max=100 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my @nodes = ($t->node('low', $conf),
+    $t->node('high', $conf =~ s/max=100/min=12 max=200/r));
+wait_for { $t->state->session_count == 2 } 15, 'both nodes';
+
+my $load = $t->load_start(clients => 40, seconds => 90,
+    urls => [ map { $_->url('/both?t=50&knee=4') } @nodes ]);
+eventually { limit() > 0 && limit() <= 8 } 'below the higher minimum', 45;
+
+my $gen = $t->state->shard('gen');
+$redis->cmd('FLUSHALL');
+wait_for { ($t->state->shard('gen') // $gen) ne $gen && !$redis->recovering }
+    15, 'recovery';
+my $served = $up->served;
+wait_for { $up->served > $served + 200 } 30, 'the load to go on';
+eventually { limit() > 0 && limit() <= 8 } 'below it again', 45;
+is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    'all requests served';
+is scalar($_->grep_log(qr/\[error\].*dsem|DSEM/)), 0, 'no error logged'
+    for @nodes;
+
+# until the last sample has been sent
+my ($since, $last) = (now, '');
+wait_for {
+    my $text = $redis->cmd('HGET', $t->state->auto_key('api'), '.');
+    ($since, $last) = (now, $text) if $text ne $last;
+    now - $since > 1.5;
+} 15, 'no samples';
+$nodes[0]->quit;
+eventually { limit() >= 12 } 'minimum of the other node';
+
+$t->done;
+
+sub limit { return $t->state->lowest_limit('api') }

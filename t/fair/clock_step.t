@@ -1,0 +1,76 @@
+#!/usr/bin/perl
+
+# The clock of the Redis host is set by an hour, either way, while requests of
+# two keys wait, and while nothing does. They keep their places and turns, one
+# of another key that comes afterwards has its own, and no request is dropped.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Clock;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t);
+my $redis = $clock->redis;
+my $up = $t->upstream;
+
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+for my $step (3600, -3600, -3600, 3600) {
+    $up->reset;
+    my $holder = $fleet[0]->begin("/?k=holder&hang=1&n=$step");
+    wait_for { $up->now == 1 } 15, 'the holder';
+
+    my (@all, %is);
+    my $ask = sub {
+        my ($k) = @_;
+        my $request = $fleet[@all % 2]->begin("/?k=$k&t=2");
+        push @all, $request;
+        $is{ $request->nonce } = $k;
+        wait_for { $t->state->waiting('api') == @all } 15, 'in the queue';
+    };
+    $ask->('heavy') for 1 .. 6;
+    my $places = $t->state->places('api');
+    $clock->step($step);
+    # until each worker has told that it is alive
+    $redis->beats(4, 'beats after the step');
+    is_deeply $t->state->places('api'), $places, "$step s: places kept";
+    $ask->('light') for 1 .. 2;
+    ok !$_->done, "$step s: request waits" for @all;
+
+    $up->release_all;
+    is $_->wait->status, 200, "$step s: request served" for $holder, @all;
+    my @order = map { $is{$_} // () } $up->order;
+    is scalar(grep { $_ eq 'light' } @order[0 .. 4]), 2,
+        "$step s: later requests in their turns" or note "@order";
+    my @heavy = grep { ($is{$_} // '') eq 'heavy' } $up->order;
+    is_deeply \@heavy, [map { $_->nonce } @all[0 .. 5]],
+        "$step s: order inside the key";
+    is $up->peak, 1, "$step s: limit reached, never exceeded";
+}
+is scalar(map { $_->grep_log(qr/lease of|resynchronizing/) } @fleet), 0,
+    'no lease expired';
+
+$t->done;

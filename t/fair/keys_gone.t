@@ -1,0 +1,91 @@
+#!/usr/bin/perl
+
+# Keys that have nothing any more are not shown by the API, while their
+# semaphore is in use and afterwards; nor are those of a worker that was killed.
+# All workers together show twenty keys at most.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use Cpanel::JSON::XS;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 4;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_reuse off;
+    server {
+        # all workers have requests
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location / {
+            dsem api limit=100 queue=100 timeout=30s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /plain {
+            dsem api limit=100 queue=100 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api;
+        }
+    }
+}
+EOF_CONF
+
+sub shown {
+    return map { $_->{key} } @{ decode_json(
+        $node->get('/dsem/semaphores/api')->body)->{semaphore}{local}{keys} };
+}
+
+# The time from the end of many requests with keys until none is shown, s.
+sub gone_after {
+    my $others = $up->now;
+    my @keyed = map { $node->begin("/?k=$_&hang=1") } 1 .. 40;
+    wait_for { $up->now == $others + 40 && shown() >= 20 } 15, 'twenty keys';
+    ok !grep({ shown() > 20 } 1 .. 5), 'not more than that';
+    $up->release_nonce($_->nonce) for @keyed;
+    $_->wait for @keyed;
+    my $begun = now;
+    wait_for { !shown() } 15, 'no key';
+    return now - $begun;
+}
+
+# while the semaphore is in use otherwise, and with it; a round that the machine
+# has not disturbed will do
+
+my ($with, $alone);
+for my $round (1 .. 3) {
+    my @plain = map { $node->begin("/plain?hang=1&n=$_") } 1 .. 40;
+    wait_for { $up->now == 40 } 15, 'requests without a key';
+    $with = gone_after();
+    $_->abort for @plain;
+    wait_for { $up->now == 0 } 15, 'semaphore not in use';
+    $alone = gone_after();
+    last if $with < 2.5 && $alone < 1.5;
+}
+cmp_ok $with, '<', 2.5, 'gone in a second';
+cmp_ok $alone, '<', 1.5, 'gone with the semaphore';
+
+# the worker that has them is killed
+
+my $held = $node->begin('/?k=killed&hang=1');
+wait_for { $up->now == 1 && shown() == 1 } 15, 'a key';
+$node->kill_worker($_) for $node->workers;
+eventually { eval { !shown() } } 'gone with its workers';
+$held->close;
+
+$t->done;

@@ -1,0 +1,134 @@
+#!/usr/bin/perl
+
+# While Redis is unavailable a key pays in the worker's own queue for what it
+# was given, and for nothing else: one that comes late does not make up for the
+# time before, and clients that leave cost their key nothing.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LEASE = 1;
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $proxy = $t->proxy($redis->address);
+
+my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 200ms;
+    dsem_node %%NODE%%;
+    dsem_reuse off;
+    dsem_lease 1s;
+    dsem_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=100 timeout=30s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /dsem/ {
+            dsem_api;
+        }
+    }
+}
+EOF_CONF
+
+# as many requests wait
+sub waiting {
+    my ($n) = @_;
+    my ($waiting) = $node->get('/dsem/metrics')->body
+        =~ /^dsem_node_waiting_requests\{semaphore="api"\} (\d+)$/m;
+    return ($waiting // -1) == $n;
+}
+
+# hold times are known, and the same for both keys; one permit is never free
+
+my $forever = $node->begin('/?k=holder&hang=1');
+wait_for { $up->now == 1 } 15, 'the first permit';
+is $node->get("/?k=$_&t=40")->status, 200, "$_ served" for qw(heavy light);
+my $holder = $node->begin('/?k=holder&hang=1&n=2');
+wait_for { $up->now == 2 } 15, 'the second permit';
+
+my $gone = now;
+$proxy->refuse;
+$proxy->cut;
+wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
+wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+
+my ($n, %is) = (0);
+sub ask {
+    my ($k, $count) = @_;
+    my @requests = map { $node->begin("/?k=$k&hang=1&n=" . $n++) } 1 .. $count;
+    $is{ $_->nonce } = $k for @requests;
+    return @requests;
+}
+
+# The order of all, each begins when the one before it ends; they began at the
+# backend after the first $from.
+sub serve {
+    my ($from, @requests) = @_;
+    for my $request (@requests) {
+        wait_for { $up->now == 2 } 15, 'the next one';
+        my ($last) = reverse grep { $_ ne $forever->nonce } $up->order;
+        $up->release_nonce($last);
+        wait_for { !grep { !$_->{end} && $_->{nonce} eq $last } $up->log } 15,
+            'its end';
+    }
+    $_->wait for @requests;
+    my @order = map { $is{$_} // () } $up->order;
+    return @order[$from .. $#order];
+}
+
+my @heavy = ask('heavy', 7);
+wait_for { waiting(7) } 15, 'heavy tenant';
+$up->release_nonce($holder->nonce);
+$holder->wait;
+for my $request (@heavy[0 .. 3]) {
+    wait_for { grep { $_ eq $request->nonce } $up->order } 15, 'its turn';
+    $up->release_nonce($request->nonce) if $request != $heavy[3];
+}
+my @late = ask('light', 4);
+wait_for { waiting(7) } 15, 'light tenant';
+my @order = serve(4, @heavy[3 .. 6], @late);
+is scalar(grep { $_ eq 'light' } @order[0 .. 3]), 2,
+    'late key in its turns' or note "@order";
+
+# three clients leave, the last one first
+
+my $next = $node->begin('/?k=holder&hang=1&n=3');
+wait_for { $up->now == 2 } 15, 'the second permit again';
+@heavy = ask('heavy', 4);
+wait_for { waiting(4) } 15, 'heavy tenant again';
+my @left = ask('light', 3);
+wait_for { waiting(7) } 15, 'clients that will leave';
+for my $i (reverse 0 .. 2) {
+    $left[$i]->abort;
+    wait_for { waiting(4 + $i) } 15, 'one has left';
+}
+my @light = ask('light', 1);
+wait_for { waiting(5) } 15, 'another one';
+$up->release_nonce($next->nonce);
+$next->wait;
+@order = serve(11, @heavy, @light);
+my ($turn) = grep { $order[$_] eq 'light' } 0 .. $#order;
+cmp_ok $turn, '<=', 1, 'key has not paid for them' or note "@order";
+
+$up->release_all;
+$forever->wait;
+is $up->peak, 2, 'limit reached, never exceeded';
+$proxy->refuse(0);
+$t->done;

@@ -1,0 +1,65 @@
+#!/usr/bin/perl
+
+# Redis freezes while requests of two keys wait with places in its queue: the
+# worker's own permit serves them in turns. When Redis goes on, their places
+# leave its queue, and counts agree.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 3s;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $node->begin('/?k=holder&hang=1');
+wait_for { $up->now == 1 } 15, 'the holder';
+my (@all, %is);
+for my $k (('heavy') x 6, 'light', 'light') {
+    my $request = $node->begin("/?k=$k&t=2");
+    push @all, $request;
+    $is{ $request->nonce } = $k;
+    wait_for { $t->state->waiting('api') == @all } 15, 'in the queue';
+}
+
+$redis->freeze;
+$up->release_all;
+wait_for { $up->served >= 5 } 3, 'five served by the own permit';
+$redis->thaw;
+is $_->wait->status, 200, 'request served' for $holder, @all;
+
+my @order = map { $is{$_} // () } $up->order;
+is scalar(grep { $_ eq 'light' } @order[0 .. 3]), 2, 'keys take turns'
+    or note "@order";
+is $up->peak, 1, 'limit reached, never exceeded';
+eventually { !grep { /:[sqf]:/ } @{ $redis->cmd('KEYS', '*') } }
+    'no place left in redis';
+is scalar($node->grep_log(qr/counts differ|resynchronizing|unavailable/)), 0,
+    'counts agree';
+
+$t->done;
