@@ -20,6 +20,11 @@ my $SERVICE = 0.050;
 my $CAPACITY = $LIMIT / $SERVICE;
 my $REQUESTS = $ENV{DSEM_LONG} ? 9000 : 900;
 
+# a machine that is busy all the time takes some ms of each handover, and more
+# with sanitizers
+my $HANDOVER = 0.0055 * ($ENV{DSEM_TIME_FACTOR} || 1);
+my $USED = $SERVICE / ($SERVICE + $HANDOVER);
+
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
@@ -109,10 +114,10 @@ for (1 .. 8) {
     last if $good;
 }
 
-# a machine that is busy all the time takes some ms of each handover
-cmp_ok($best->{used}, '>=', 0.90, 'capacity used');
+cmp_ok($best->{used}, '>=', $USED, 'capacity used');
 is($best->{waits}, $REQUESTS, 'each wait logged');
-cmp_ok($best->{p99}, '<', 1.3 * $best->{ideal}, '99th percentile wait bounded');
+cmp_ok($best->{p99}, '<', 1.17 / $USED * $best->{ideal},
+    '99th percentile wait bounded');
 cmp_ok($best->{queued}, '>=', 0.9 * $REQUESTS, 'nearly all requests queued');
 
 done_testing();
