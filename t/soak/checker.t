@@ -331,10 +331,23 @@ finds('', 'overtaken while workers reconnect', sub {
     queued($_[0], 'x', 30, 29.7);
     queued($_[0], 'y', 30.2, 29.5);
 });
+# Others are served, but from..to the machine stands still.
+sub busy {
+    my ($log, $from, $to) = @_;
+    request($log, "busy-$_", sem => 'local', from => 28 + $_ / 10,
+        to => 28 + $_ / 10 + 0.05) for grep { 28 + $_ / 10 <= $from
+        || 28 + $_ / 10 >= $to } 0 .. 40;
+}
 finds('conserving', 'waits beside a free permit', sub {
-    queued($_[0], 'y', 31, 29.2);
+    busy($_[0], 0, 0);
+    queued($_[0], 'y', 31, 29.8);
+});
+finds('', 'the same while the machine stands still', sub {
+    busy($_[0], 30.1, 30.6);
+    queued($_[0], 'y', 31, 29.8);
 });
 finds('conserving', 'waits beside a free permit, with a key', sub {
+    busy($_[0], 0, 0);
     queued($_[0], 'y', 32, 30.5, sem => 'fair', key => 'bulk');
 });
 finds('conserving', 'waits beside a free permit of those found', sub {
@@ -351,6 +364,23 @@ finds('', 'waits beside too few for the limit found', sub {
 finds('order', 'overtaken by one of the same key', sub {
     queued($_[0], 'x', 30, 29.7, sem => 'fair', key => 'bulk');
     queued($_[0], 'y', 30.2, 29.5, sem => 'fair', key => 'bulk');
+});
+sub overtaken {
+    my ($log, $every) = @_;
+    for my $i (0 .. 59) {
+        my $late = $i % $every == 0;
+        my $at = 30 + 2 * $i;
+        queued($log, "x$i", $at, $at - ($late ? 0.1 : 0.3), sem => 'fair',
+            key => 'bulk', pid => 7);
+        queued($log, "y$i", $at + 0.2, $at + 0.2 - ($late ? 1.5 : 0.3),
+            sem => 'fair', key => 'bulk', pid => 8);
+    }
+}
+finds('', 'some overtaken by those of another worker', sub {
+    overtaken($_[0], 10);
+});
+finds('order', 'many overtaken by those of another worker', sub {
+    overtaken($_[0], 1);
 });
 finds('', 'overtaken by one of another key', sub {
     queued($_[0], 'x', 30, 29.7, sem => 'fair', key => 'gold');

@@ -20,7 +20,7 @@ BEGIN { $ENV{LIBEV_FLAGS} = 1 }
 use EV;
 use Errno qw(EAGAIN EWOULDBLOCK);
 use IO::Handle;
-use Socket qw(:DEFAULT SO_LINGER SO_RCVBUF);
+use Socket qw(:DEFAULT SO_LINGER SO_RCVBUF MSG_PEEK MSG_DONTWAIT);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 use Dsem::Control;
@@ -122,7 +122,8 @@ sub start_http1 {
     my ($client, $kind) = @$r{qw(client kind)};
     my $port = $self->{nodes}[ $r->{node} ][0];
     my $kept = delete $client->{idle};
-    my $sock = $kept && $kept->{node} == $r->{node} ? $kept->{sock} : undef;
+    my $sock = $kept && $kept->{node} == $r->{node} && is_open($kept->{sock})
+        ? $kept->{sock} : undef;
     $r->{reused} = defined $sock;
     $sock //= open_socket($port, $kind eq 'slow' && 4096);
     return $self->finish($r, 'connect') unless $sock;
@@ -135,6 +136,13 @@ sub start_http1 {
     $r->{body} = [ ('x' x 10) x ($body / 10) ];
     $r->{reader} = EV::io($sock, EV::READ, sub { $self->readable($r) });
     $self->write_out($r);
+}
+
+# nginx may have closed a connection in a long pause.
+sub is_open {
+    my ($sock) = @_;
+    return !defined recv($sock, my $byte, 1, MSG_PEEK | MSG_DONTWAIT)
+        && ($! == EAGAIN || $! == EWOULDBLOCK);
 }
 
 sub open_socket {

@@ -29,19 +29,24 @@ use constant TOGETHER => 0.1;
 # s: after the load has begun keys have no past
 use constant BEGINS => 3;
 
-# permit time of two keys that always wait, by share; how many requests of each
-# it takes to tell
-use constant { UNEQUAL => 2, TELLING => 100 };
+# permit time of two keys that always wait, by share; share of the requests of a
+# key that others of other workers overtake; how many requests it takes to tell
+use constant { UNEQUAL => 2, OVERTAKEN => 0.33, TELLING => 50 };
+
+# s: the load leaves no such gap between two events of the backend; it takes so
+# long until all goes on
+use constant { STALL => 0.25, STALLED => 0.5 };
 
 # Requests that have waited, in the order of their start at the backend: none
 # has arrived at its worker long after one that starts later. With keys: those
-# of one key.
+# of one key. They wait for long, and a worker to which Redis replies late serves
+# its own requests with its permits: between workers most are in order.
 sub order {
     my ($self) = @_;
     my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
     my ($windows, $figures) = @$self{qw(windows figures)};
     my $factor = $self->{conf}{factor};
-    my (%last, @wrong);
+    my (%last, %n, %overtaken, @wrong);
     $figures->{in_order} //= 0;
     for my $event (grep { $_->[0] eq '+' } @{ $self->{logs}{backend} }) {
         my (undef, $time, $nonce, $sem) = @$event;
@@ -56,13 +61,22 @@ sub order {
             my $last = latest($last{$queue} //= { recent => [] },
                 $time - TOGETHER * $factor);
             my $late = $last ? $last->[0] - $v->[V_ARRIVAL] : 0;
-            push @wrong, sprintf '%s: %s: %s starts %.3f s after %s, but '
-                . 'arrived %.3f s earlier', $self->at($time), $queue, $nonce,
-                $time - $last->[1], $last->[2], $late if $late > $most;
+            if ($r->[KEY] ne '-' && $queue eq $of) {
+                $n{$of}++;
+                $overtaken{$of}++ if $late > $most;
+            } elsif ($late > $most) {
+                push @wrong, sprintf '%s: %s: %s starts %.3f s after %s, '
+                    . 'but arrived %.3f s earlier', $self->at($time), $queue,
+                    $nonce, $time - $last->[1], $last->[2], $late;
+            }
             push @{ $last{$queue}{recent} }, [$v->[V_ARRIVAL], $time, $nonce];
         }
     }
-    return @wrong;
+    $figures->{"overtaken, $_"} = "$overtaken{$_} of $n{$_}"
+        for keys %overtaken;
+    return @wrong, map { "$_: $overtaken{$_} of $n{$_} overtaken" }
+        grep { $n{$_} >= TELLING && $overtaken{$_} > OVERTAKEN * $n{$_} }
+        sort keys %overtaken;
 }
 
 # Of the requests of a queue that have started before a time, the one that has
@@ -162,13 +176,35 @@ sub conserving {
             || $self->{windows}->ordered($r->[SEM], $from, $to);
         $self->{figures}{waited}++;
         for my $span (@{ $free->{ $r->[SEM] } // [] }) {
-            my $both = min($to, $span->[1]) - max($from, $span->[0]);
-            next if $both <= $most;
+            my @both = (max($from, $span->[0]), min($to, $span->[1]));
+            my $both = $both[1] - $both[0];
+            next if $both <= $most || $both - $self->stalled(@both) <= $most;
             push @wrong, sprintf '%s: %s waits for %.3f s beside a free permit '
                 . 'of %s', $self->at($from), $nonce, $both, $r->[SEM];
         }
     }
     return @wrong;
+}
+
+# For how long of the time from..to the whole machine stood still, by the log of
+# the backend.
+sub stalled {
+    my ($self, $from, $to) = @_;
+    my $stalls = $self->{stalls} //= do {
+        my ($last, @stalls);
+        for my $event (@{ $self->{logs}{backend} }) {
+            push @stalls, [$last, $event->[1] + STALLED]
+                if $last && $event->[1] - $last > STALL;
+            $last = $event->[1];
+        }
+        \@stalls;
+    };
+    my $sum = 0;
+    for my $stall (@$stalls) {
+        my $both = min($to, $stall->[1]) - max($from, $stall->[0]);
+        $sum += $both if $both > 0;
+    }
+    return $sum;
 }
 
 # Spans of time, by semaphore, in which the heaviest request would have had a

@@ -13,13 +13,16 @@ package Soak::Schedule;
 use strict;
 use warnings;
 
+use List::Util qw(max min);
+
 use constant { FACTOR => 25_214_903_917, MASK => 2**48 - 1 };
 use constant { NODES => 3, WORKERS => 2 };
 
 our @PHASES = qw(single sentinel cluster);
 
-# s; the parts of a cycle without faults
+# s; the parts of a cycle without faults; the calm is longer where a cycle is
 use constant { CYCLE => 60, BEGIN_AT => 2, CALM => 5, QUIET => 3 };
+use constant { CALM_SHARE => 0.14, CALM_MOST => 8 };
 
 # s, between two faults
 use constant { PAUSE => 0.8, SPREAD => 2.4 };
@@ -138,7 +141,7 @@ sub phase {
 sub cycle {
     my ($self, $from, $to) = @_;
     my $quiet = $to - QUIET;
-    my $end = $quiet - CALM;
+    my $end = $quiet - max(CALM, min(CALM_MOST, CALM_SHARE * ($to - $from)));
     my @faults;
     my $at = $from + BEGIN_AT;
     while ($at < $end) {
