@@ -33,8 +33,11 @@ local function keyed_tag(name, lowest, V, cost, in_force)
     elseif not redis.call('ZSCORE', KEYS[4], '.') then
         return nil
     end
-    local F = tag + math.min(math.max(math.floor(cost * 8 / in_force), 1),
-        1000000000)
+    local increment = math.min(cost * 8 / in_force, 1000000000)
+    if tag > 5000000000000 then
+        increment = increment * (2 - tag / 5000000000000)
+    end
+    local F = tag + math.max(math.floor(increment), 1)
     if F < 9999999999999 then return tag, F end
 end
 

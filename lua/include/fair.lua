@@ -25,7 +25,8 @@
 local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 
 -- The greatest increment. A unit is 1/8 us of one permit of the limit, at which
--- V takes two weeks to CLASS while the queue is never empty.
+-- V takes a week to half of CLASS while the queue is never empty. From there on
+-- a unit is the longer the nearer V is to CLASS, which takes months.
 local FAIR_INCREMENT = 1000000000
 
 -- Tickets of the queue that one acquire looks at where its key has a credit;
@@ -50,10 +51,13 @@ local function fair_place(score)
     return score > PARKED / 2 and score - PARKED or score
 end
 
--- What a ticket adds to the tag of its key; cost: us of permit time.
-local function fair_increment(cost, limit)
-    return math.min(math.max(math.floor(cost * 8 / math.max(limit, 1)), 1),
-        FAIR_INCREMENT)
+-- What a ticket with this tag adds to that of its key; cost: us of permit time.
+local function fair_increment(cost, limit, tag)
+    local increment = math.min(cost * 8 / math.max(limit, 1), FAIR_INCREMENT)
+    if tag > CLASS / 2 then
+        increment = increment * (2 - tag / (CLASS / 2))
+    end
+    return math.max(math.floor(increment), 1)
 end
 
 -- F and credit of a key, from their scores.
@@ -132,7 +136,8 @@ local function fair_settle(sem, ticket, limit)
     for i = 1, #list, 2 do
         local key = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
         if key == ticket.key and sem.scores[list[i]] ~= false then
-            back = list[i + 1] - lowest + fair_increment(ticket.cost, limit)
+            back = list[i + 1] - lowest
+            back = back + fair_increment(ticket.cost, limit, back)
             break
         end
     end
@@ -145,7 +150,7 @@ end
 -- A ticket is queued at this tag: its key pays for it.
 local function fair_charge(sem, ticket, tag, limit)
     local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
-    local increment = fair_increment(ticket.cost, limit)
+    local increment = fair_increment(ticket.cost, limit, tag)
     local credit = math.min(fair.credit[name] or 0, increment - 1)
     if fair.credit[name] then
         fair.credit[name] = fair.credit[name] - credit
@@ -170,7 +175,7 @@ end
 local function fair_restore(sem, ticket, limit, lowers)
     local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
     local tag = ticket.place - ticket.class * CLASS
-    local F = math.min(tag + fair_increment(ticket.cost, limit), CLASS - 1)
+    local F = math.min(tag + fair_increment(ticket.cost, limit, tag), CLASS - 1)
     if F > (fair.F[name] or 0) then fair_set(fair, name, F) end
     local V = fair.V[ticket.class]
     if lowers then fair.V[ticket.class] = math.min(V or tag, tag) end
@@ -194,7 +199,7 @@ local function fair_refund(sem, ticket, place, limit)
     local name = class .. ' ' .. ticket.key
     local F, tag = fair.F[name], place - class * CLASS
     if not F or F <= fair_virtual(sem, class) then return end
-    local increment = fair_increment(ticket.cost, limit)
+    local increment = fair_increment(ticket.cost, limit, tag)
     if F - increment == tag then
         fair_set(fair, name, tag)
     else

@@ -79,6 +79,7 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
 
     ngx_rbtree_init(&fair->keys, &fair->sentinel,
                     ngx_str_rbtree_insert_value);
+    ngx_queue_init(&fair->used);
     ngx_queue_init(&fair->unused);
 
     return fair;
@@ -125,7 +126,9 @@ ngx_http_dsem_fair_join(ngx_http_dsem_fair_t *fair,
         ngx_queue_remove(&tag->key->queue);
     }
 
-    tag->key->tickets++;
+    if (tag->key->tickets++ == 0) {
+        ngx_queue_insert_tail(&fair->used, &tag->key->queue);
+    }
 }
 
 
@@ -152,6 +155,7 @@ ngx_http_dsem_fair_leave(ngx_http_dsem_fair_t *fair,
     tag->key = NULL;
 
     if (key && --key->tickets == 0) {
+        ngx_queue_remove(&key->queue);
         ngx_queue_insert_tail(&fair->unused, &key->queue);
         ngx_http_dsem_fair_trim(fair, NGX_HTTP_DSEM_FAIR_KEYS);
     }
@@ -352,24 +356,23 @@ ngx_http_dsem_fair_show(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
     uint32_t hash)
 {
     ngx_uint_t                 n, looked;
-    ngx_rbtree_node_t         *node;
+    ngx_queue_t               *q;
     ngx_http_dsem_fair_key_t  *key;
     ngx_http_dsem_top_key_t    keys[NGX_HTTP_DSEM_TOP_KEYS];
 
     n = 0;
     looked = 0;
 
-    node = (fair->keys.root == &fair->sentinel)
-           ? NULL : ngx_rbtree_min(fair->keys.root, &fair->sentinel);
-
-    while (node && looked++ < NGX_HTTP_DSEM_FAIR_LOOKED) {
-        key = (ngx_http_dsem_fair_key_t *) node;
+    for (q = ngx_queue_head(&fair->used);
+         q != ngx_queue_sentinel(&fair->used)
+         && looked++ < NGX_HTTP_DSEM_FAIR_LOOKED;
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, queue);
 
         if (key->in_use || key->waiting) {
             n = ngx_http_dsem_fair_rank(keys, n, key);
         }
-
-        node = ngx_rbtree_next(&fair->keys, node);
     }
 
     if (n || fair->top.block) {

@@ -22,7 +22,7 @@
 /* a key in one class; kept for a while after its last ticket */
 typedef struct {
     ngx_str_node_t             node;       /* str: the class, the key */
-    ngx_queue_t                queue;      /* in fair->unused, if so */
+    ngx_queue_t                queue;      /* in fair->used or ->unused */
     ngx_uint_t                 tickets;    /* that refer to it */
     ngx_int_t                  waiting;    /* requests */
     ngx_int_t                  in_use;     /* permits */
@@ -37,6 +37,7 @@ typedef struct {
     ngx_rbtree_t               keys;
     ngx_rbtree_node_t          sentinel;
     ngx_uint_t                 nkeys;
+    ngx_queue_t                used;       /* with tickets */
     ngx_queue_t                unused;     /* without a ticket, oldest first */
     ngx_http_dsem_top_own_t    top;        /* what is shown of the keys */
 

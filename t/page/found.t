@@ -68,7 +68,7 @@ $browser->fill('.control input', 6);
 $browser->press('Enter');
 eventually { row('found') =~ /^6\s+conf\. auto$/ } 'an order in the table';
 eventually { $browser->text('tr.details')
-    =~ /In force: 6, configured: auto, ordered: 6, found: 14 / } 'in the details';
+    =~ /In force: 6, configured: auto, ordered: 6, found: 14 / } 'its details';
 $browser->click('text=Back to configured (auto)');
 eventually { row('found') =~ /^14\s+auto \([\w ]+\)$/ } 'back to the one found';
 is_deeply [ $browser->problems ], [], 'no error on the console';
