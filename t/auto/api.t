@@ -80,9 +80,6 @@ is scalar(grep { $_->{reason} !~ /^(?:probing|latency|bound|not used)$/ }
     @history), 0, 'reasons';
 
 # the limit is lowered for a moment now and then
-eventually {
-    $node->logged($node->get('/shown?t=1'))->{dsem_limit} == 14
-} 'the number found in the log';
 my $metrics;
 eventually {
     $metrics = $node->get('/dsem/metrics')->body;
@@ -93,6 +90,9 @@ like $metrics, qr/^dsem_auto_reason\{semaphore="shown",reason="errors"\} 0$/m,
     'no other one';
 unlike $metrics, qr/^dsem_auto_\w+\{semaphore="plain"/m, 'nothing of the other';
 $load->stop->wait;
+eventually {
+    $node->logged($node->get('/shown?t=1'))->{dsem_limit} == 14
+} 'the number found in the log';
 
 $t->done;
 

@@ -47,7 +47,7 @@ eventually {
     $answers{ $_->wait->status }++ for @burst;
     select undef, undef, undef, 0.15;
     limit() >= 18;
-} 'raised because of rejected requests', 45;
+} 'raised because of rejected requests', 30;
 is_deeply [ sort keys %answers ], [200, 503], 'served or rejected';
 cmp_ok $up->peak, '<=', 30, 'no more than there were';
 

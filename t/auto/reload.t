@@ -40,8 +40,24 @@ my %seen;
 
 my $load = load();
 eventually { limit() >= 18 } 'found', 30;
+$load->stop->wait;
+
+# without requests nothing but the new configuration can move it; until the last
+# sample has been sent
+my ($since, $last) = (now, '');
+wait_for {
+    my $text = $redis->cmd('HGET', $t->state->auto_key('api'), '.');
+    ($since, $last) = (now, $text) if $text ne $last;
+    now - $since > 1.5;
+} 15, 'no samples';
+my $found = limit();
+$node->reload($conf =~ s/max=100/max=95/r);
+wait_for { !$node->draining } 15, 'old workers to exit';
+is limit(), $found, 'kept with other bounds';
+
+$load = load();
+wait_for { $up->now > 5 } 15, 'the load again';
 %seen = ();
-# another configuration, which Redis does not know
 $node->reload($conf =~ s/max=100/max=90/r);
 my $served = $up->served;
 wait_for { limit(); $up->served > $served + 300 } 30, 'the load to go on';
