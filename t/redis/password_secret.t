@@ -14,6 +14,9 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+plan skip_all => 'a core of AddressSanitizer has terabytes'
+    if $ENV{ASAN_OPTIONS};
+
 my $t = Dsem::Test->new;
 my $up = $t->upstream;
 my $redis = $t->redis;
