@@ -23,7 +23,7 @@ $redis->cmd(qw/ACL SETUSER limited on nopass ~* &* +@all -zmscore/);
 my $before = $scripts->dump;
 $redis->cmd(qw/AUTH limited x/);
 eval { $one->sync('api', check => [ [2] ]) };
-like $@, qr/can't run this command|NOPERM/, 'error of the command';
+like $@, qr/can't run this command|NOPERM|ACL failure/, 'error of the command';
 $redis->cmd(qw/AUTH default x/);
 is $scripts->dump, $before, 'nothing written';
 is $one->sync('api', check => [ [2] ])->{checked}{2}, 1, 'ticket still queued';
