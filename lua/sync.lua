@@ -85,12 +85,14 @@ local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
 
 -- what the usual paths need, see quiet.lua; usual_weight: they may take it
 local shard_ended, shard_clock, usual_weight, usual_limit
+local ask_ticket, ask_weight, ask_class, ask_queue_limit, ask_cost, ask_key
 if call_epoch and not semaphore_values.err then
     shard_ended, shard_clock = usual_shard(shard_values, call_gen, call_epoch)
     if shard_ended then
-        usual_weight, usual_limit = usual_changes(4, call_acquires, call_limit,
-            call_flags, call_released, shard_values[3], shard_values[4],
-            KEYS[4])
+        usual_weight, usual_limit, ask_ticket, ask_weight, ask_class,
+            ask_queue_limit, ask_cost, ask_key = usual_changes(4,
+            call_acquires, call_limit, call_flags, call_released,
+            shard_values[3], shard_values[4], KEYS[4])
     end
 end
 if usual_weight then
@@ -106,16 +108,22 @@ end
 
 -- @include "include/contended.lua"
 
+-- each function that is defined costs the call: those of one path are defined
+-- where it is taken
 if usual_weight and call_acquires <= 1 and not KEYS[4] then
+-- @include "include/contended_plain.lua"
     local reply = contended_sync()
     if reply then return reply end
 end
 
 -- @include "include/fair_trim.lua"
--- @include "include/contended_fair.lua"
 
 if usual_weight and call_acquires <= 1 and KEYS[4] then
-    local reply = keyed_sync()
+-- @include "include/contended_fair.lua"
+    local reply = keyed_sync(semaphore_values, shard_ended, shard_clock,
+        call_epoch, call_acquires, call_flags, call_released, usual_weight,
+        usual_limit, ask_ticket, ask_weight, ask_class, ask_queue_limit,
+        ask_cost, ask_key)
     if reply then return reply end
 end
 

@@ -1,138 +1,137 @@
--- The path of contended.lua for tickets with keys, where the ticket at the head
--- and that which is acquired are of one class. See fair.lua for what is stored.
+-- The contended path for tickets with keys, where the ticket at the head and
+-- that which is acquired are of one class. See fair.lua for what is stored.
 
 -- The ticket at the head, as contended_head(), and its score.
 local function keyed_head()
-    local page = redis.pcall('ZRANGE', KEYS[3], 0, 1, 'WITHSCORES')
+    local page = redis.pcall('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES')
     if page[1] ~= 'queue' then return nil end
     local session, of_epoch, ticket, weight = string.match(page[3] or '',
         '^(%S+) (%d+) (%d+) (%d+)')
     if weight ~= '1' then return nil end
     local held, waiting = contended_account(session, of_epoch)
     if not held then return nil end
-    return page[3], session, ticket, of_epoch, held, waiting, page[4]
+    return page[3], session, ticket, of_epoch, held, waiting, page[4] + 0
 end
 
--- V of a class in the end of the head, and where it is: the first place of the
--- class, the end of what is before V, V, the begin of what follows.
-local function keyed_virtual(tags, class)
-    if not class then return end
-    local _, from = string.find(tags, ' ' .. class .. ':', 1, true)
-    local V = from and string.match(tags, '^%d+', from + 1)
-    if V then return class * 10000000000000, from, V + 0, from + #V + 1 end
-end
-
--- The tag of a new ticket, and F of its key after it; name: "<class> <key>",
--- lowest: the first place of the class. nil: something is unusual.
-local function keyed_tag(name, lowest, V, cost, in_force)
-    local tag, score = V, redis.pcall('ZSCORE', KEYS[4], name)
+-- The place of a new ticket, the same as text, and the score of F of its key
+-- after it. name: "<class> <key>", lowest: the first place of the class. nil:
+-- something is unusual.
+local function keyed_place(name, lowest, V, cost, in_force)
+    local place, text = lowest + V, nil
+    local score = redis.pcall('ZSCORE', KEYS[4], name)
     if score then
+        if score.err then return nil end
+        local paid = score + 0
         -- a half: it has a credit
-        if type(score) == 'table' or score % 1 > 0 then return nil end
-        tag = math.max(V, score - lowest)
+        if paid % 1 > 0 then return nil end
+        if paid > place then place, text = paid, score end
     elseif not redis.call('ZSCORE', KEYS[4], '.') then
         return nil
     end
-    local increment = math.min(cost * 8 / in_force, 1000000000)
+    local increment, tag = cost * 8 / in_force, place - lowest
+    if increment > 1000000000 then increment = 1000000000 end
     if tag > 5000000000000 then
         increment = increment * (2 - tag / 5000000000000)
     end
-    local F = tag + math.max(math.floor(increment), 1)
-    if F < 9999999999999 then return tag, F end
+    local F = place + (increment < 1 and 1 or increment - increment % 1)
+    if F - lowest < 9999999999999 then
+        return place, text or string.format('%d', place), F
+    end
 end
 
--- Whether a ticket at this place would be the last one of a full queue. Another
--- one drops that.
-local function keyed_refused(place)
-    local last = redis.pcall('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-    return last[2] and place >= tonumber(last[2])
-end
-
--- Returns the reply, or nil.
-local function keyed_sync()
-    local held, waiting, stored, seq, seen, touched, tail, tags =
-        string.match(semaphore_values[1] or '', '^(%d+) (%d+) (%d+) (%d+)'
-            .. '( %d+ )(%d+) 0 0 0 (%-?%d+)( [%d: -]+)$')
-    local counted, kept, mine = string.match(semaphore_values[2] or '',
+-- Returns the reply, or nil. Parameters as of quiet_sync(), and the ticket that
+-- is acquired.
+local function keyed_sync(values, ended, clock, epoch, acquires, flags,
+    released, weights, limit, ask, weight, class, queue_limit, cost, key)
+    local held, waiting, stored, seq, seen, touched, tail, tags, V, others =
+        string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+)( %d+ )(%d+) '
+            .. '0 0 0 (%-?%d+)( %-?%d:)(%d+)([%d: -]*)$')
+    local counted, kept, mine = string.match(values[2] or '',
         '^(%d+) (%d+) (%d+)$')
-    if seen ~= shard_ended or waiting == '0' or counted ~= call_epoch
-        or shard_clock - touched < 0 or shard_clock - touched >= TOUCH_MS
+    local untouched = clock - (touched or 0)
+    if seen ~= ended or waiting == '0' or counted ~= epoch
+        or acquires == 1 and not key or untouched < 0 or untouched >= TOUCH_MS
     then
         return nil
     end
-    local in_force = tonumber(usual_limit or stored)
-    kept, mine, waiting = kept - call_released, mine + 0, waiting + 0
-    local free = in_force - held + call_released
-    if kept < 0 or free > 1 or usual_weight > in_force then return nil end
-    local ask, weight, class, queue_limit, cost, key = string.match(
-        call_acquires == 1 and ARGV[4] or '',
-        '^(%d+) (%d+) (%-?%d) (%d+) (%d+) (%S+)$')
-    if call_acquires == 1 and not ask then return nil end
+    local in_force = (limit or stored) + 0
+    kept, mine, waiting = kept - released, mine + 0, waiting + 0
+    local free = in_force - held + released
+    if kept < 0 or free > 1 or weights > in_force then return nil end
 
     local member, session, ticket, of_epoch, other_held, other_waiting, score
     if free == 1 then
         member, session, ticket, of_epoch, other_held, other_waiting, score =
             keyed_head()
         if not member then return nil end
-        local head_class = math.floor(score / 10000000000000)
-        if not ask then
-            class = head_class
-        elseif head_class ~= tonumber(class) then
-            return nil
-        end
+        class = class or math.floor(score / 10000000000000)
         waiting = waiting - 1
         if session == ARGV[1] then kept, mine = kept + 1, mine - 1 end
     end
     held = free < 0 and in_force - free or in_force
 
-    local lowest, from, V, last = keyed_virtual(tags, class)
-    if score and V then V = math.max(V, score - lowest) end
-    if class and not V then return nil end
+    -- the tags begin with those of the lowest class
+    local own, lowest = class and ' ' .. class .. ':', nil
+    if own and own ~= tags then
+        local before, of_class, after = string.match(others, '^(.*'
+            .. string.gsub(own, '%-', '%%-') .. ')(%d+)(.*)$')
+        if not before then return nil end
+        tags, V, others = tags .. V .. before, of_class, after
+    end
+    if own then lowest, V = class * 10000000000000, V + 0 end
+    if score then
+        local tag = score - lowest
+        if tag < 0 or tag >= 10000000000000 then return nil end
+        if tag > V then V = tag end
+    end
 
-    local verdict, place, position, name, F = 0, 0, 0, nil, nil
+    local verdict, place, position, text, name, F = 0, 0, 0, nil, nil, nil
     if ask then
         name = class .. ' ' .. key
-        local tag
-        tag, F = keyed_tag(name, lowest, V, cost, in_force)
-        if not tag then return nil end
-        if waiting < tonumber(queue_limit) then
-            verdict, place = 2, lowest + tag
-            waiting, mine, seq = waiting + 1, mine + 1, math.max(seq, tag)
+        place, text, F = keyed_place(name, lowest, V, cost, in_force)
+        if not place then return nil end
+        if waiting - queue_limit < 0 then
+            local tag = place - lowest
+            verdict, waiting, mine, seq = 2, waiting + 1, mine + 1, seq + 0
+            if tag > seq then seq = tag end
             if tag == V then V = V + 1 end
-        elseif not keyed_refused(lowest + tag) then
-            return nil
+        else
+            -- the last one of a full queue; another one drops that
+            local last = redis.pcall('ZRANGE', KEYS[3], '-1', '-1',
+                'WITHSCORES')
+            if not last[2] or place - last[2] < 0 then return nil end
+            place = 0
         end
     end
-    if waiting == 0 or kept + mine == 0 or kept > 0 and call_flags % 4 >= 2
-        or verdict == 2 and not contended_add(place, ask, weight .. ' ' .. key,
+    if waiting == 0 or kept + mine == 0 or kept > 0 and flags % 4 >= 2
+        or verdict == 2 and not contended_add(text, ask, weight .. ' ' .. key,
             member)
     then
         return nil
     end
     if verdict == 2 then
-        redis.call('ZADD', KEYS[4], string.format('%d', lowest + F), name)
+        redis.call('ZADD', KEYS[4], string.format('%d', F), name)
         -- a new key is at V, which advances by one with it
         if place % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
-        if place > tonumber(tail) then tail, position = place, waiting end
+        if place - tail > 0 then tail, position = place, waiting end
     end
-    contended_write(string.format('%d %d %d %d%s%s 0 0 0 %d%s',
-        held, waiting, in_force, seq, seen, touched, tail, V
-            and string.sub(tags, 1, from) .. string.format('%d', V)
-                .. string.sub(tags, last) or tags),
-        string.format('%s %d %d', call_epoch, kept, mine), member, session,
-        ticket, of_epoch, other_held, other_waiting, held, in_force)
+    local head = string.format('%d %d %d %d' .. seen .. touched .. ' 0 0 0 %d'
+        .. tags .. '%d' .. others, held, waiting, in_force, seq, tail, V)
+    local counts = epoch .. string.format(' %d %d', kept, mine)
+    contended_write(head, counts, member, session, ticket, of_epoch,
+        other_held, other_waiting, held, in_force)
     if verdict == 2 and position == 0 then
-        position = redis.call('ZRANK', KEYS[3], ARGV[1] .. ' ' .. call_epoch
+        position = redis.call('ZRANK', KEYS[3], ARGV[1] .. ' ' .. epoch
             .. ' ' .. ask .. ' ' .. weight .. ' ' .. key)
     end
 
-    local reply = { ARGV[1], tonumber(call_epoch), tonumber(call_number), 0,
-        held, in_force, waiting, 0, kept, mine, 0, 0 }
+    local reply = { ARGV[1], epoch + 0, call_number + 0, 0, held, in_force,
+        waiting, 0, kept, mine, 0, 0 }
     if ask then
         reply[13], reply[14], reply[15] = verdict, place, position
     end
     if member and session == ARGV[1] then
-        reply[#reply + 1] = tonumber(ticket)
+        reply[#reply + 1] = ticket + 0
     end
     return reply
 end

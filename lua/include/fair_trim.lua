@@ -2,10 +2,9 @@
 -- that has more than two of the class for each ticket that waits. V advances to
 -- the last one: what is removed says nothing then. Returns V, see fair.lua.
 
--- Keys that are not too many beside those, and keys removed by one call.
-local FAIR_KEYS, FAIR_TRIMMED = 64, 64
-
 local function fair_trim(key, class, V, waiting)
+    -- keys that are not too many beside those, and keys removed by one call
+    local FAIR_KEYS, FAIR_TRIMMED = 64, 64
     local excess = redis.call('ZCARD', key) - 2 * waiting - FAIR_KEYS
     if excess <= 0 then return V end
     local lowest = class * 10000000000000

@@ -23,13 +23,13 @@ local function usual_shard(values, gen, epoch)
     end
 end
 
--- Values of an acquire with a cost and a key, which nothing needs while nothing
--- waits.
+-- Values of an acquire with a cost and a key, see sync.
 local function usual_keyed(text)
-    local ticket, weight, class, cost, key = string.match(text or '',
-        '^([1-9]%d*) (%d+) (%-?%d) %d+ ([1-9]%d*) ([%w._:%%~-]+)$')
+    local ticket, weight, class, queue_limit, cost, key = string.match(
+        text or '',
+        '^([1-9]%d*) (%d+) (%-?%d) (%d+) ([1-9]%d*) ([%w._:%%~-]+)$')
     if ticket and cost - 10000000000 <= 0 and #key <= 200 then
-        return ticket, weight, class
+        return ticket, weight, class, queue_limit, cost, key
     end
 end
 
@@ -37,18 +37,21 @@ end
 -- weights (a number), and the limit in force; no limit: the stored one. The
 -- acquires begin at ARGV[first]; their number, flags and released are numbers;
 -- order and lowest: fields of the shard, lowest only for a literal limit;
--- keyed: acquires may have a key.
+-- keyed: acquires may have a key. Then come the values of the last acquire, of
+-- which only a keyed one has queue limit, cost and key.
 local function usual_changes(first, acquires, limit, flags, released, order,
     lowest, keyed)
     -- numbers are joined to text below, which is exact up to 14 digits
     if order or #limit > 14 or flags > 15 or released >= 1e14 then
         return nil
     end
-    local weights = 0
+    local weights, ticket, weight, class, queue_limit, cost, key = 0
     for i = first, first + acquires - 1 do
-        local ticket, weight, class
-        if keyed then ticket, weight, class = usual_keyed(ARGV[i]) end
-        if not ticket then
+        if keyed then
+            ticket, weight, class, queue_limit, cost, key =
+                usual_keyed(ARGV[i])
+        end
+        if not key then
             ticket, weight, class = string.match(ARGV[i] or '',
                 '^([1-9]%d*) (%d+) (%-?%d) %d+$')
         end
@@ -66,7 +69,7 @@ local function usual_changes(first, acquires, limit, flags, released, order,
     elseif acquires > 0 and flags % 2 == 1 then
         in_force = limit
     end
-    return weights, in_force
+    return weights, in_force, ticket, weight, class, queue_limit, cost, key
 end
 
 -- The head of a semaphore that begins, from seq to touched, with places at the

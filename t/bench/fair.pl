@@ -49,8 +49,9 @@ for my $n (1 .. $opt{rounds}) {
 print STDERR ' ' x 40, "\r" if -t STDERR;
 tenants();
 $fair->end;
-my $sync = Bench::FairSync->new($stage, 1000);
-$sync->round for 1 .. 10 * $opt{rounds};
+# of the sessions of 3 nodes with 2 workers, and of one
+my ($sync, $single) = map { Bench::FairSync->new($stage, 1000, $_) } 6, 1;
+for (1 .. 10 * $opt{rounds}) { $_->round for $sync, $single }
 aims();
 
 ###########################################################################
@@ -129,10 +130,8 @@ sub aims {
     aim('  fair=, but a queue of each node', '%.2f',
         100 * (($fair->rejected_of_quiet('pinned', 'node'))[1] // 0));
     at_most('shares 1:2:4: off by, %', '%.1f', 100 * $fair->off_shares, 5);
-    my ($plain_us, $fair_us, $ratio) = $sync->result;
-    aim('contended sync, 1,000 tenants wait, us', '%.1f', $fair_us);
-    aim('  without fair=, us', '%.1f', $plain_us);
-    at_most('  ratio', '%.2f', $ratio, 1.3);
+    script_time('contended sync, 1,000 tenants wait, us', $sync);
+    script_time('the same, one session has all tickets, us', $single);
     my ($limit, $peak) = (Bench::Tenants::LIMIT, $fair->peak);
     aim('peak at the backend, in all runs', '%d', $peak, "= $limit",
         $peak == $limit && $fair->lowest_peak == $limit);
@@ -140,6 +139,14 @@ sub aims {
     print "requests that ended with $_: $failed{$_}\n" for sort keys %failed;
     printf "\n%d of %d aims reached\n", scalar(grep { $_ } @verdicts),
         scalar @verdicts;
+}
+
+sub script_time {
+    my ($name, $syncs) = @_;
+    my ($plain_us, $fair_us, $ratio) = $syncs->result;
+    aim($name, '%.1f', $fair_us);
+    aim('  without fair=, us', '%.1f', $plain_us);
+    at_most('  ratio', '%.2f', $ratio, 1.3);
 }
 
 sub at_most {

@@ -28,8 +28,9 @@ is $?, 0, 'exit status zero' or die $said;
 my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +[\d.]+(?: %)?)+)$/mg;
 is scalar(@figures), 36, 'all cases measured' or diag $said;
 my @verdicts = $said =~ /[<>]?= [\d.]+ (?:OK|MISSED)$/mg;
-is scalar(@verdicts), 7, 'all aims printed' or diag $said;
-like $said, qr/^  without fair=, us +\d+\.\d$/m, 'a sync measured';
+is scalar(@verdicts), 8, 'all aims printed' or diag $said;
+my @syncs = $said =~ /^  without fair=, us +\d+\.\d$/mg;
+is scalar(@syncs), 2, 'syncs of six sessions and of one measured';
 like $said, qr/^peak at the backend, in all runs +12 +.* OK$/m,
     'limit reached and held' or diag $said;
 unlike $said, qr/^requests that ended with/m, 'no other status';
@@ -38,11 +39,13 @@ is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns'
 
 my $stage = Bench::Stage->new('bench_fair');
 $stage->redis(Bench::World::redis_args());
-my $sync = Bench::FairSync->new($stage, 50);
-for my $round (1 .. 3) {
-    $sync->round;
-    is_deeply [ $sync->states ], [ ([12, 50]) x 2 ],
-        "all out, all waiting, $round";
+for my $sessions (6, 1) {
+    my $sync = Bench::FairSync->new($stage, 50, $sessions);
+    for my $round (1 .. 3) {
+        $sync->round;
+        is_deeply [ $sync->states ], [ ([12, 50]) x 2 ],
+            "all out, all waiting, $sessions, $round";
+    }
 }
 $stage->end;
 

@@ -19,12 +19,12 @@ my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $state = $scripts->state;
 my @sessions = map { $scripts->session($_)->enter } qw/one two/;
 my @names = qw/shortcuts rest/;
-$scripts->order('rest', 4);
+$scripts->order('rest', 12);
 
 # begins at the same sequence number, and stays
 my $keeper = $scripts->session('keeper')->enter;
 for my $name (@names) {
-    $keeper->ask($name, 1, limit => 4);
+    $keeper->ask($name, 1, limit => 12);
     $state->set_figure($name, seq => 5000);
     $state->set_figure($name, touched => 0);
 }
@@ -57,10 +57,13 @@ for my $step (1 .. 600) {
     my $n = int rand 2;
     my $session = $sessions[$n];
     my $held = $counts{$n} // 0;
-    my %arg = (limit => 4, fair => 1, release => $held && rand() < .7 ? 1 : 0);
-    if (rand() < .7) {
-        my @key = (int 10 ** (1 + rand 4), chr(97 + int rand 6));
-        $arg{ask} = [ [ ++$ticket, 1, rand() < .05 ? 1 : 0, 8, @key ] ];
+    my %arg = (limit => 12, fair => 1, release => $held && rand() < .7 ? 1 : 0);
+    if (rand() < .8) {
+        # 1 and 10^10: costs at which the increment is bounded
+        my $cost = int 10 ** (rand() < .8 ? 1 + rand 4 : 10 * int rand 2);
+        my $class = rand() < .05 ? 1 - 2 * int rand 2 : 0;
+        $arg{ask} = [ [ ++$ticket, 1, $class, 8, $cost, chr(97 + int rand 6) ]
+            ];
     }
     my @replies = map { $session->sync($_, %arg) } @names;
     my @told = $step % 20 ? ([], []) : messages();
@@ -79,7 +82,7 @@ is_deeply \@differ, [], 'same replies, messages and keys at each step';
 my @count = map {
     my $name = $_;
     $scripts->calls(sub {
-        $sessions[0]->sync($name, limit => 4, ask => [ [ ++$ticket, 1, 0, 100,
+        $sessions[0]->sync($name, limit => 12, ask => [ [ ++$ticket, 1, 0, 100,
             10, 'z' ] ]) for 1 .. 16;
     })->{zcard};
 } @names;

@@ -2,9 +2,9 @@ package Bench::FairSync;
 
 # The script time of a contended sync while 1,000 tickets wait, without and with
 # "fair=", where each is of another key. A session releases a permit, which goes
-# to the head of the queue, and acquires one, which waits; the sessions, those of
-# 3 nodes with 2 workers, take turns. Rounds are interleaved, the time is that of
-# INFO commandstats.
+# to the head of the queue, and acquires one, which waits; the sessions take
+# turns. If there is one, it has all tickets, and nothing is published. Rounds
+# are interleaved, the time is that of INFO commandstats.
 #
 # Called by: fair.pl.
 
@@ -17,22 +17,22 @@ use Bench::Edition;
 use Bench::Stats qw(median ratios);
 use Bench::World;
 
-use constant { LIMIT => 12, SESSIONS => 6, COST => 50_000, CALLS => 500 };
+use constant { LIMIT => 12, COST => 50_000, CALLS => 500 };
 
-# waiting: tickets
+# waiting: tickets; sessions: their number
 sub new {
-    my ($class, $stage, $waiting) = @_;
+    my ($class, $stage, $waiting, $sessions) = @_;
     my $edition = Bench::Edition->new($stage, 'second');
     my @sides = map {
         prepare(Bench::World->new($stage, $edition, limit => LIMIT), $_,
-            $waiting)
+            $waiting, $sessions)
     } 0, 1;
-    return bless { sides => \@sides, waiting => $waiting }, $class;
+    return bless { sides => \@sides }, $class;
 }
 
 sub prepare {
-    my ($world, $fair, $waiting) = @_;
-    my $side = { world => $world, sessions => [$world->enter_live(SESSIONS)],
+    my ($world, $fair, $waiting, $sessions) = @_;
+    my $side = { world => $world, sessions => [$world->enter_live($sessions)],
         fair => $fair, waiting => $waiting, next => 0, us => [] };
     $world->send(commands($side, 0, LIMIT + $waiting));
     return $side;
@@ -44,7 +44,7 @@ sub commands {
     my ($side, $release, $n) = @_;
     return map {
         my $k = $side->{next}++;
-        my $session = $side->{sessions}[$k % SESSIONS];
+        my $session = $side->{sessions}[$k % @{ $side->{sessions} }];
         $side->{world}->command($session, 's0', release => $release,
             fair => $side->{fair}, acquire => [ [
                 1 + $k, 1, 0, Bench::World::QUEUE,
