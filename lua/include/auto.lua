@@ -5,6 +5,8 @@
 
 -- ms after the last sample
 local AUTO_EXPIRE_MS = 3600000
+-- changes kept
+local AUTO_CHANGES = 60
 -- ms in which several changes count as one
 local AUTO_TOGETHER_MS = 1000
 

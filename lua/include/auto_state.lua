@@ -4,8 +4,8 @@
 -- text, as displays read many. The HASH expires an hour after the last sample;
 -- the limit of a literal name stays in the shard.
 
--- changes kept, and bytes that they may take
-local AUTO_CHANGES, AUTO_HISTORY_BYTES = 60, 2400
+-- bytes of the last changes at most
+local AUTO_HISTORY_BYTES = 2400
 
 -- changes: how many are kept; noted: clock of the last; min, max: the bounds
 local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',

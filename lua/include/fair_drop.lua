@@ -51,21 +51,24 @@ local function fair_drop(call, sem, view, ticket)
 end
 
 -- Makes room for a ticket at this place in a queue of so many tickets. Returns
--- whether there is room now. Sets call.status if the queue is broken or lost.
+-- whether there is room now. A queue that is longer, as other requests may have
+-- a longer one, has room for it instead of those that were dropped: none is
+-- dropped in vain. Sets call.status if the queue is broken or lost.
 local function fair_make_room(call, sem, view, place, most)
     if most < 1 then return false end
+    local before = sem.waiting
     while sem.waiting >= most do
-        local status = view.steps > 0 and fair_flush(sem, view)
-        if status ~= STATUS.ok then
-            call.status = status or nil
+        if view.steps <= 0 then break end
+        local status, last = fair_flush(sem, view)
+        if status == STATUS.ok then last, status = fair_last(sem) end
+        if status then
+            call.status = status
             return false
         end
-        local last, bad = fair_last(sem)
-        call.status = bad
-        if not last or last.place <= place then return false end
+        if not last or last.place <= place then break end
         accounts_load(sem, { last.session })
         view.steps = view.steps - 1
-        if not fair_drop(call, sem, view, last) then return false end
+        if not fair_drop(call, sem, view, last) then break end
     end
-    return true
+    return sem.waiting < most or sem.waiting < before
 end

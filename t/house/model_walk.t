@@ -121,7 +121,7 @@ for (
 for (
     [ 'K1', qr/sem\.fair\.F\[class \.\. ' ' \.\. key\] or 0/, '0' ],
     [ 'D1', qr/last\.place <= place/, 'false' ],
-    [ 'D1', qr/while sem\.waiting >= most/, 'while false' ],
+    [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true' ],
     [ 'C2', qr/in pairs\(call\.dropped\)/, 'in pairs({})' ],
 ) {
     my ($what, $from, $to) = @$_;

@@ -110,6 +110,15 @@ $reply = $two->sync('many', fair => 1);
 is @{ $reply->{dropped} }, 32, 'all told';
 is $one->ask('many', 200, queue => 40, key => 'k'), 'queued', 'then more';
 
+# a queue that is much too long: none is dropped in vain
+$one->ask('long', 99, key => 'x');
+$two->sync('long', ask => [ map { [ $_, 1, 0, 100, 1000, 'noisy' ] }
+    1 .. 80 ]);
+is $one->ask('long', 100, queue => 10, key => 'quiet'), 'queued',
+    'much shorter queue';
+is @{ $two->sync('long', fair => 1)->{dropped} }, 32, 'for 32 that are told';
+is $state->waiting('long'), 49, 'a queue that gets shorter';
+
 # one call: each is queued, and dropped by the next one
 $one->ask('call', 99, key => 'x');
 $reply = $two->sync('call', ask => [
