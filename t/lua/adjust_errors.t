@@ -18,7 +18,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '10=1-1000',
-    web => '10=2-1000', app => '10=1-1000' });
+    web => '10=2-1000', app => '10=1-1000', gone => '40=1-1000' });
 
 # none up to 30
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ],
@@ -64,6 +64,15 @@ for my $chance (0.04, 0.07, 0.12) {
     $mean += $_ / @trace for @trace;
     cmp_ok $mean, '>=', 16, "$chance: as without";
 }
+
+# the requests end as soon as the limit is lowered
+$auto = Dsem::Auto->new($scripts, 'gone', [ $one ], errors => sub { 0.5 });
+$reply = $auto->until(sub { $_[0]{reason} eq 'errors' }, 30);
+ok $reply, 'errors: lowered';
+$auto->set(used => 0);
+is $auto->run(15)->{found}, $reply->{found}, 'no requests: nothing is judged';
+$auto->set(used => 1);
+ok $auto->until(sub { $_[0]{found} < $reply->{found} }, 5), 'requests: judged';
 
 # nothing but errors
 $auto = Dsem::Auto->new($scripts, 'app', [ $one ], errors => sub { 1 });

@@ -45,4 +45,17 @@ like $served, qr/^(?:ab){5}/, 'in turn';
 unlike substr($served, 10), qr/([abc])\1/, 'no key twice in a row';
 is $served =~ tr/c//, 4, 'its share';
 
+# what it serves of one class tells nothing about another
+my $state = $scripts->state;
+sub virtual { return ($state->tags('two', $_[0]))[1] }
+$plain->ask('two', 1000);
+$keyed->ask('two', $_, queue => 100, key => 'a') for 1, 2;
+$keyed->ask('two', $_, queue => 100, key => 'a', class => -1) for 3 .. 5;
+my ($before, $last) = (virtual(0), ($scripts->queue('two'))[2]);
+my $tag = $state->places('two')->{$last} + 1e13;
+cmp_ok $tag, '>', $before, 'tags of a better class';
+$plain->sync('two', release => 1);
+$keyed->sync('two', release => 1) for 1, 2;
+is_deeply [ virtual(-1), virtual(0) ], [ $tag, $before ], 'class by class';
+
 $scripts->done;
