@@ -49,6 +49,9 @@ for my $k (('heavy') x 6, 'light', 'light') {
 }
 
 $redis->freeze;
+# a release is sent to a Redis that has replied just now
+my $frozen = now;
+wait_for { now - $frozen > 1.5 } 5, 'a check without a reply';
 $up->release_all;
 wait_for { $up->served >= 5 } 9, 'five served by the own permit';
 $redis->thaw;
