@@ -92,7 +92,7 @@ unlike $metrics, qr/^dsem_auto_\w+\{semaphore="plain"/m, 'nothing of the other';
 $load->stop->wait;
 eventually {
     $node->logged($node->get('/shown?t=1'))->{dsem_limit} == 14
-} 'the number found in the log';
+} 'the number found in the log', 5;
 
 $t->done;
 

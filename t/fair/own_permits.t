@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 20);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -25,7 +25,8 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 3s;
+    dsem_redis_timeout 10s;
+    dsem_lease 20s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -48,8 +49,11 @@ for my $k (('heavy') x 6, 'light', 'light') {
 }
 
 $redis->freeze;
+# a release is sent to a Redis that has replied just now
+my $frozen = now;
+wait_for { now - $frozen > 1.5 } 5, 'a check without a reply';
 $up->release_all;
-wait_for { $up->served >= 5 } 3, 'five served by the own permit';
+wait_for { $up->served >= 5 } 9, 'five served by the own permit';
 $redis->thaw;
 is $_->wait->status, 200, 'request served' for $holder, @all;
 

@@ -80,6 +80,18 @@ cmp_ok abs($slow->run(1)->{floor} - 100_000), '<', 10_000, 'slower: its floor';
 $slow->set(latency => \&knee)->run(20);
 within($slow, 'faster');
 
+# at the maximum, a backend that was slow at any number of requests begins to
+# queue them, and answers them a little faster than before: only a probe shows
+# that its floor is much lower now
+my $most = Dsem::Auto->new($scripts, 'most', [ $scripts->session('most')
+    ->configured('e0', { most => '10=1-24' }) ], latency => sub { 100 },
+    max => 24);
+ok $most->until(sub { $_[0]{found} == 24 }, 30), 'at the maximum';
+$most->run(10);
+$most->set(latency => sub { 50 * ($_[0] > 13 ? $_[0] / 13 : 1) });
+ok $most->until(sub { $_[0]{floor} < 60_000 && $_[0]{found} <= 16 }, 40),
+    'floor measured from time to time';
+
 $scripts->done;
 
 sub knee { return 50 * ($_[0] > $knee ? $_[0] / $knee : 1) }
