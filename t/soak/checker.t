@@ -331,23 +331,24 @@ finds('', 'overtaken while workers reconnect', sub {
     queued($_[0], 'x', 30, 29.7);
     queued($_[0], 'y', 30.2, 29.5);
 });
-# Others are served, but from..to the machine stands still.
-sub busy {
-    my ($log, $from, $to) = @_;
-    request($log, "busy-$_", sem => 'local', from => 28 + $_ / 10,
-        to => 28 + $_ / 10 + 0.05) for grep { 28 + $_ / 10 <= $from
-        || 28 + $_ / 10 >= $to } 0 .. 40;
-}
 finds('conserving', 'waits beside a free permit', sub {
-    busy($_[0], 0, 0);
-    queued($_[0], 'y', 31, 29.8);
+    queued($_[0], 'y', 31, 29.2);
 });
-finds('', 'the same while the machine stands still', sub {
-    busy($_[0], 30.1, 30.6);
-    queued($_[0], 'y', 31, 29.8);
+finds('', 'the same on a busy machine', sub {
+    queued($_[0], 'y', 31, 29.2);
+    request($_[0], 'x', sem => 'local', from => 29.5, to => 30, end => 30.3);
+});
+finds('', 'the same with a backend that stands still', sub {
+    queued($_[0], 'y', 31.2, 29.4);
+    $_[0]{conf}{semaphores}{any} = { limit => 12, queue => 1, timeout => 1 };
+    request($_[0], "x$_", sem => 'any', from => 30.1, to => 31) for 1 .. 12;
+});
+finds('conserving', 'the same with a slow client', sub {
+    queued($_[0], 'y', 31, 29.2);
+    request($_[0], 'x', sem => 'local', from => 29.5, to => 30, end => 30.3,
+        kind => 'slow');
 });
 finds('conserving', 'waits beside a free permit, with a key', sub {
-    busy($_[0], 0, 0);
     queued($_[0], 'y', 32, 30.5, sem => 'fair', key => 'bulk');
 });
 finds('conserving', 'waits beside a free permit of those found', sub {
@@ -367,9 +368,14 @@ finds('order', 'overtaken by one of the same key', sub {
 });
 sub overtaken {
     my ($log, $every) = @_;
+    $log->{conf}{semaphores}{fair}{limit} = 1;
+    delete $log->{request}{$_} for grep { /^(?:bulk|gold|little)/ }
+        keys %{ $log->{request} };
     for my $i (0 .. 59) {
         my $late = $i % $every == 0;
         my $at = 30 + 2 * $i;
+        request($log, "z$i", sem => 'fair', key => 'any', from => $at - 1.65,
+            to => $at - 0.01);
         queued($log, "x$i", $at, $at - ($late ? 0.1 : 0.3), sem => 'fair',
             key => 'bulk', pid => 7);
         queued($log, "y$i", $at + 0.2, $at + 0.2 - ($late ? 1.5 : 0.3),

@@ -83,6 +83,7 @@ sub count {
     $figures->{verdicts}{ $_->[V_DSEM] }++
         for values %{ $self->{logs}{verdict} };
     $figures->{faults}{ $_->{kind} }++ for @{ $self->{windows}{faults} };
+    $figures->{busy} = sprintf '%.0f s', $self->{logs}{busy};
 }
 
 ###########################################################################

@@ -31,11 +31,7 @@ use constant BEGINS => 3;
 
 # permit time of two keys that always wait, by share; share of the requests of a
 # key that others of other workers overtake; how many requests it takes to tell
-use constant { UNEQUAL => 2, OVERTAKEN => 0.33, TELLING => 50 };
-
-# s: the load leaves no such gap between two events of the backend; it takes so
-# long until all goes on
-use constant { STALL => 0.25, STALLED => 0.5 };
+use constant { UNEQUAL => 2.5, OVERTAKEN => 0.33, TELLING => 50 };
 
 # Requests that have waited, in the order of their start at the backend: none
 # has arrived at its worker long after one that starts later. With keys: those
@@ -53,7 +49,7 @@ sub order {
         my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
         next if !$r || !$v || $v->[V_DSEM] ne 'QUEUED'
             || $r->[KIND] eq 'slow';
-        next if $windows->touches('order', $v->[V_ARRIVAL], $time);
+        next unless $windows->calm($v->[V_ARRIVAL], $time);
         $figures->{in_order}++;
         my $of = $r->[KEY] eq '-' ? $sem : "$sem $r->[KEY]";
         for (["$of $v->[V_PID]", WITHIN * $factor], [$of, BETWEEN * $factor]) {
@@ -129,7 +125,7 @@ sub undisturbed {
     my $begins = $self->{begins} //= [ $self->{conf}{begin},
         map { $_->{t} } @{ $self->{logs}{state} } ];
     return !(grep { $_ <= $to && $_ + BEGINS > $from } @$begins)
-        && !$windows->touches('order', $from - 1, $to)
+        && $windows->calm($from - 1, $to)
         && !$windows->ordered($sem, $from - 1, $to)
         && !$windows->during('random_keys', $from - 1, $to);
 }
@@ -170,41 +166,19 @@ sub conserving {
         next if !$r || $v->[V_DSEM] !~ /^(?:QUEUED|TIMEOUT)$/
             || $r->[KIND] eq 'slow';
         my ($from, $to) = ($v->[V_ARRIVAL], $v->[V_ARRIVAL] + $v->[V_WAIT]);
-        next if $self->{windows}->touches('order', $from, $to);
+        next unless $self->{windows}->calm($from, $to);
         $self->{figures}{conserving}++;
         next if $v->[V_WAIT] < $most
             || $self->{windows}->ordered($r->[SEM], $from, $to);
         $self->{figures}{waited}++;
         for my $span (@{ $free->{ $r->[SEM] } // [] }) {
-            my @both = (max($from, $span->[0]), min($to, $span->[1]));
-            my $both = $both[1] - $both[0];
-            next if $both <= $most || $both - $self->stalled(@both) <= $most;
+            my $both = min($to, $span->[1]) - max($from, $span->[0]);
+            next if $both <= $most;
             push @wrong, sprintf '%s: %s waits for %.3f s beside a free permit '
                 . 'of %s', $self->at($from), $nonce, $both, $r->[SEM];
         }
     }
     return @wrong;
-}
-
-# For how long of the time from..to the whole machine stood still, by the log of
-# the backend.
-sub stalled {
-    my ($self, $from, $to) = @_;
-    my $stalls = $self->{stalls} //= do {
-        my ($last, @stalls);
-        for my $event (@{ $self->{logs}{backend} }) {
-            push @stalls, [$last, $event->[1] + STALLED]
-                if $last && $event->[1] - $last > STALL;
-            $last = $event->[1];
-        }
-        \@stalls;
-    };
-    my $sum = 0;
-    for my $stall (@$stalls) {
-        my $both = min($to, $stall->[1]) - max($from, $stall->[0]);
-        $sum += $both if $both > 0;
-    }
-    return $sum;
 }
 
 # Spans of time, by semaphore, in which the heaviest request would have had a

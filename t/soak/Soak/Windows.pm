@@ -13,6 +13,11 @@ use List::Util qw(max min);
 # s, multiplied on slow builds: until a change is in force everywhere
 use constant GRACE => 1.2;
 
+# s, so too: a response that takes as long from the backend to the access log,
+# or from there to the client, or a backend that ends none of many requests,
+# shows that processes of the machine had to wait; they catch up a moment later
+use constant { LATE => 0.1, STALL => 0.25, MANY => 10, CATCH_UP => 0.3 };
+
 my %KINDS = (
     # nobody can ask Redis, or one node cannot: requests end as ERROR, or
     # DEGRADED where dsem_on_error is local
@@ -48,7 +53,44 @@ sub new {
     $self->{unavailable} = [ $self->merged('unavailable', 0.1, $after) ];
     $self->{order} = [ merge($self->merged('order', 0.2, $after),
         $self->merged('soon', 0.2, 1 + $self->{grace})) ];
+    $self->{busy} = [ merge($self->late($logs), $self->stalls($logs)) ];
+    $logs->{busy} = 0;
+    $logs->{busy} += $_->[1] - $_->[0] for @{ $self->{busy} };
     return $self;
+}
+
+# Spans of time in which the machine was busy.
+sub late {
+    my ($self, $logs) = @_;
+    my ($requests, $verdicts) = @$logs{qw(request verdict)};
+    my $most = LATE * $self->{conf}{factor};
+    return map {
+        my ($sign, $ended, $nonce, $how) = @$_;
+        my ($r, $v) = ($requests->{$nonce}, $verdicts->{$nonce});
+        $sign eq '-' && $how eq 'answered' && $r && $v && $r->[0] ne 'slow'
+            && $r->[6] eq '200' ? grep { $_->[1] - $_->[0] > $most + CATCH_UP }
+            [$ended, $v->[0] + CATCH_UP], [$v->[0], $r->[5] + CATCH_UP] : ();
+    } @{ $logs->{backend} };
+}
+
+sub stalls {
+    my ($self, $logs) = @_;
+    my ($last, $level, @stalls) = (0, 0);
+    for my $event (@{ $logs->{backend} }) {
+        my ($sign, $time) = @$event;
+        push @stalls, [$last, $time + CATCH_UP] if $level >= MANY
+            && $time - $last > STALL * $self->{conf}{factor};
+        $level += $sign eq '+' ? 1 : -1;
+        $last = $time;
+    }
+    return @stalls;
+}
+
+# True if workers neither come, go nor reconnect, and the machine is not busy.
+sub calm {
+    my ($self, $from, $to) = @_;
+    return !$self->touches('order', $from, $to)
+        && !$self->touches('busy', $from, $to);
 }
 
 sub of_kind {
