@@ -42,6 +42,9 @@
 /* ms; the longest time of a request that counts, as in adjust.lua */
 #define NGX_HTTP_DSEM_AUTO_MAX_TIME  3600000
 
+/* the most requests of a sample, as in adjust.lua */
+#define NGX_HTTP_DSEM_AUTO_REQUESTS  1000000
+
 /* values in the first argument, and those of the sample */
 #define NGX_HTTP_DSEM_AUTO_HEAD      4
 #define NGX_HTTP_DSEM_AUTO_SAMPLE    5
@@ -240,7 +243,8 @@ ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account)
 /*
  * A request has ended after so many ms at the upstream; its permits are still
  * those of the account.  The time of an aborted one is too short, so that it
- * counts only where it is longer than usual.
+ * counts only where it is longer than usual.  Where Redis is not asked for
+ * long, so many say enough.
  */
 
 void
@@ -259,8 +263,9 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
     record = literal->samples;
     record->peak = ngx_max(record->peak, account->held);
 
-    if (result == NGX_HTTP_DSEM_SAMPLE_ABORTED
-        && time <= account->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
+    if (record->count == NGX_HTTP_DSEM_AUTO_REQUESTS
+        || (result == NGX_HTTP_DSEM_SAMPLE_ABORTED
+            && time <= account->hold_time >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT))
     {
         return;
     }
