@@ -50,8 +50,10 @@ my @requests = map { my $name = $_; map { $node->begin("/$name?hang=1&n=$_") }
 for my $name (sort keys %start) {
     eventually { $t->state->waiting($name) == 25 - $start{$name} }
         "$name: the others wait", 5;
-    is $up->now($name), $start{$name}, "$name: requests at the backend";
+    eventually { $up->now($name) == $start{$name} }
+        "$name: requests at the backend";
 }
+is $up->now, 35, 'no more at the backend';
 $_->abort for @requests;
 eventually { $up->now == 0 } 'all have left';
 

@@ -82,6 +82,13 @@ my ($waits, $holds) = ('a%2520b 0 [345]', 'holder [23] 0');
 eventually { shown() =~ /^(?:$waits, $holds|$holds, $waits), / }
     'busiest keys first' or diag shown();
 
+# one that came last, and has most
+
+my @late = map { $node->begin("/?k=late&hang=1&n=$_") } 1 .. 30;
+wait_for { $t->state->waiting('api') == 78 } 15, 'a late key';
+eventually { shown() =~ /^late 0 30, / } 'the busiest came last'
+    or diag shown();
+
 # a semaphore without keys has none
 
 my $plain = $node->begin('/plain?hang=1');
@@ -101,7 +108,7 @@ eventually {
 } 'keys of some shown' or diag $shown;
 $_->abort for @one;
 
-$_->abort for @waiting, @many;
+$_->abort for @waiting, @many, @late;
 wait_for { $t->state->waiting('api') == 0 } 15, 'clients left';
 eventually { shown() eq 'holder 3 0' } 'only the holder shown' or diag shown();
 $up->release_all;
