@@ -307,6 +307,14 @@ finds('', 'an error while Redis is away', sub {
     fault($_[0], 'redis_freeze', 3, 4);
     refused($_[0], 'ERROR', 0);
 });
+finds('', 'an error before a promotion that no fault asked for', sub {
+    $_[0]{promotions} = [5];
+    refused($_[0], 'ERROR', 0);
+});
+finds('refused', 'an error long before', sub {
+    $_[0]{promotions} = [9];
+    refused($_[0], 'ERROR', 0);
+});
 finds('refused', 'an early timeout', sub { refused($_[0], 'TIMEOUT', 1) });
 finds('in_time', 'a late timeout', sub { refused($_[0], 'TIMEOUT', 6) });
 

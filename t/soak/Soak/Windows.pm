@@ -13,6 +13,9 @@ use List::Util qw(max min);
 # s, multiplied on slow builds: until a change is in force everywhere
 use constant GRACE => 1.2;
 
+# s: a master is silent for no longer before another one takes its place
+use constant SILENT => 4;
+
 # s, so too: a response that takes as long from the backend to the access log,
 # or from there to the client, or a backend that ends none of many requests,
 # shows that processes of the machine had to wait; they catch up a moment later
@@ -47,10 +50,13 @@ sub new {
         grace => GRACE * $conf->{factor}, lease => $conf->{lease} }, $class;
     # every recovery from trouble ends within a lease, a heartbeat and a grace
     my $after = $self->{lease} + 1 + $self->{grace};
+    my @unasked = grep { $self->unasked($_, $after) } @{ $logs->{promotions} };
     $self->{faults} = [ @{ $logs->{faults} },
         map { { kind => 'two_masters', from => $_, to => $_ + $after } }
-        grep { $self->unasked($_, $after) } @{ $logs->{promotions} } ];
-    $self->{unavailable} = [ $self->merged('unavailable', 0.1, $after) ];
+        @unasked ];
+    # until then it has not replied to sentinels either
+    $self->{unavailable} = [ merge($self->merged('unavailable', 0.1, $after),
+        map { [$_ - SILENT, $_] } @unasked) ];
     $self->{order} = [ merge($self->merged('order', 0.2, $after),
         $self->merged('soon', 0.2, 1 + $self->{grace})) ];
     $self->{busy} = [ merge($self->late($logs), $self->stalls($logs)) ];
