@@ -8,6 +8,7 @@
 use warnings;
 use strict;
 
+use List::Util qw(max);
 use Test::More;
 
 use FindBin;
@@ -17,6 +18,7 @@ use Dsem::Test;
 
 my ($CONNECT, $TIMEOUT) = (0.3, 0.4);
 my ($NODES, $WORKERS) = (2, 4);
+my $at_once = 0;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
@@ -64,7 +66,9 @@ sub away {
 
     $go->();
     my $gone = now;
-    my @asked = map { $_->begin('/rejected') } @fleet;
+    # of all workers
+    my @asked = map { my $n = $_; map { $_->begin("/rejected?n=$n") } @fleet }
+        1 .. 6;
     # a heartbeat may go by until a connection is missed
     for (@waiting) {
         is $_->wait->status, 500, "$name: waiting requests refused";
@@ -74,6 +78,9 @@ sub away {
         is $_->wait->status, 500, "$name: asking requests refused";
         cmp_ok $_->latency, '<', $timeout + 1, "$name: refused in time";
     }
+    my $most = max map { $_->latency } @asked;
+    note sprintf "$name: %.2f s at most", $most;
+    $at_once++ if $most < $timeout + 0.6;
     eventually { lines(qr/unavailable \(/) == $WORKERS }
         "$name: all workers unavailable";
     my $load = $t->load(rate => 200, seconds => 0.5,
@@ -104,5 +111,8 @@ away('command timeout', $TIMEOUT, sub { $redis->freeze },
     sub { $redis->thaw });
 away('silence', $TIMEOUT, sub { $proxy->freeze('s2c') },
     sub { $proxy->thaw });
+
+# not by a check that is due each second
+cmp_ok $at_once, '>=', 3, 'mostly refused at once';
 
 $t->done;
