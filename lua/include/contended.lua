@@ -44,7 +44,7 @@ end
 -- rest of the script finds that out again. seen: its marker was there.
 local function contended_add(place, ticket, rest, seen)
     local added
-    place = string.format('%d', place)
+    place = string.format('%.0f', place)
     local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
         .. rest
     if seen then

@@ -107,14 +107,14 @@ local function keyed_sync()
         return nil
     end
     if verdict == 2 then
-        redis.call('ZADD', KEYS[4], string.format('%d', lowest + F), name)
+        redis.call('ZADD', KEYS[4], string.format('%.0f', lowest + F), name)
         -- a new key is at V, which advances by one with it
         if place % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
         if place > tonumber(tail) then tail, position = place, waiting end
     end
-    contended_write(string.format('%d %d %d %d%s%s 0 0 0 %d%s',
+    contended_write(string.format('%d %d %d %.0f%s%s 0 0 0 %.0f%s',
         held, waiting, in_force, seq, seen, touched, tail, V
-            and string.sub(tags, 1, from) .. string.format('%d', V)
+            and string.sub(tags, 1, from) .. string.format('%.0f', V)
                 .. string.sub(tags, last) or tags),
         string.format('%s %d %d', call_epoch, kept, mine), member, session,
         ticket, of_epoch, other_held, other_waiting, held, in_force)
