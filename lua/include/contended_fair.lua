@@ -35,7 +35,7 @@ local function keyed_place(name, lowest, V, cost, in_force)
     end
     local F = place + (increment < 1 and 1 or increment - increment % 1)
     if F - lowest < 9999999999999 then
-        return place, text or string.format('%d', place), F
+        return place, text or string.format('%.0f', place), F
     end
 end
 
@@ -110,13 +110,13 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         return nil
     end
     if verdict == 2 then
-        redis.call('ZADD', KEYS[4], string.format('%d', F), name)
+        redis.call('ZADD', KEYS[4], string.format('%.0f', F), name)
         -- a new key is at V, which advances by one with it
         if place % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
         if place - tail > 0 then tail, position = place, waiting end
     end
-    local head = string.format('%d %d %d %d' .. seen .. touched .. ' 0 0 0 %d'
-        .. tags .. '%d' .. others, held, waiting, in_force, seq, tail, V)
+    local head = string.format('%d %d %d %.0f' .. seen .. touched
+        .. ' 0 0 0 %.0f' .. tags .. '%.0f' .. others, held, waiting, in_force, seq, tail, V)
     local counts = epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, counts, member, session, ticket, of_epoch,
         other_held, other_waiting, held, in_force)

@@ -53,15 +53,15 @@ local function contended_sync()
     end
     if usual_weight > in_force or verdict == 2 and place <= tail
         or waiting == 0 or kept + mine == 0 or kept > 0 and call_flags % 4 >= 2
-        or verdict == 2 and not contended_add(string.format('%d', place), ask,
-            weight, member)
+        or verdict == 2 and not contended_add(string.format('%.0f', place),
+            ask, weight, member)
     then
         return nil
     end
     if verdict == 2 then tail = place end
     -- what was read is digits and blanks
-    local head = string.format('%d %d %d %d' .. seen .. touched .. ' 0 0 0 %d',
-        held, waiting, in_force, seq, tail)
+    local head = string.format('%d %d %d %.0f' .. seen .. touched
+        .. ' 0 0 0 %.0f', held, waiting, in_force, seq, tail)
     local account = call_epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, account, member, session, ticket, of_epoch,
         other_held, other_waiting, held, in_force)

@@ -8,8 +8,8 @@ local function fair_trim(key, class, V, waiting)
     local excess = redis.call('ZCARD', key) - 2 * waiting - FAIR_KEYS
     if excess <= 0 then return V end
     local lowest = class * 10000000000000
-    local first, last = string.format('%d', lowest),
-        string.format('%d', lowest + 9999999999999)
+    local first, last = string.format('%.0f', lowest),
+        string.format('%.0f', lowest + 9999999999999)
     -- those of other classes say nothing about this one
     excess = redis.call('ZCOUNT', key, first, last) - 2 * waiting - FAIR_KEYS
     if excess <= 0 then return V end
