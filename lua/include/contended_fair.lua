@@ -1,5 +1,6 @@
 -- The contended path for tickets with keys, where the ticket at the head and
 -- that which is acquired are of one class. See fair.lua for what is stored.
+-- Places and tags are written by "%.0f": with 32 bits "%d" is too short.
 
 -- The ticket at the head, as contended_head(), and its score.
 local function keyed_head()
@@ -116,7 +117,8 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         if place - tail > 0 then tail, position = place, waiting end
     end
     local head = string.format('%d %d %d %.0f' .. seen .. touched
-        .. ' 0 0 0 %.0f' .. tags .. '%.0f' .. others, held, waiting, in_force, seq, tail, V)
+        .. ' 0 0 0 %.0f' .. tags .. '%.0f' .. others, held, waiting, in_force,
+        seq, tail, V)
     local counts = epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, counts, member, session, ticket, of_epoch,
         other_held, other_waiting, held, in_force)
