@@ -21,8 +21,8 @@ BEGIN {
         REUSED ECHO V_TIME V_STATUS V_DSEM V_WAIT V_POSITION V_PID V_ARRIVAL);
 }
 
-# s: with limit=auto a request counts for as long as the latest limits: it is let
-# in before it is at the backend; and where workers come, go or reconnect
+# s: how old the limits may be that requests of limit=auto were told: a request
+# is let in before it is at the backend; where workers come, go or reconnect
 use constant { LET_IN => 0.1, LET_IN_LATE => 1.2 };
 
 # keys of "fair" in Redis beside those of requests that wait

@@ -31,7 +31,7 @@ use constant BEGINS => 3;
 
 # permit time of two keys that always wait, by share; share of the requests of a
 # key that others of other workers overtake; how many requests it takes to tell
-use constant { UNEQUAL => 2.5, OVERTAKEN => 0.33, TELLING => 50 };
+use constant { UNEQUAL => 2.5, SERVED => 20, OVERTAKEN => 0.33, TELLING => 50 };
 
 # Requests that have waited, in the order of their start at the backend: none
 # has arrived at its worker long after one that starts later. With keys: those
@@ -145,7 +145,7 @@ sub unequal {
         $time{ $r->[KEY] } += ($to - $from) / $key->{share};
         $n{ $r->[KEY] }++;
     }
-    return unless %n && min(values %n) >= TELLING;
+    return unless %n && min(values %n) >= SERVED;
     $self->{figures}{"permit time by share, $sem"} = join ' ', map {
         sprintf '%s %.1f', $_, $time{$_} } sort keys %time;
     my ($least, $most) = (min(values %time), max(values %time));
