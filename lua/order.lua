@@ -51,7 +51,7 @@ local limit, pause = ARGV[5], ARGV[6]
 if limit ~= '-' and limit ~= '=' then
     limit = string.format('%.0f', integer(5, 0, ORDER_MAX_LIMIT))
 end
-if pause ~= '=' then pause = string.format('%d', integer(6, 0, 1)) end
+if pause ~= '=' then pause = tostring(integer(6, 0, 1)) end
 
 -- The text of the new order; nil: none.
 local function order_text(before)

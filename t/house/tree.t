@@ -185,6 +185,9 @@ none('functions of 60 lines at most', map {
     map { "$file: " . (tr/\n//) } @long;
 } grep { /\.c$/ } sort keys %c);
 
+# "%d" has 32 bits where Redis has, which are few for a place or a tag
+none('numbers alone as %.0f', lines(qr/string\.format\('%d',/, %lua));
+
 none('no tabs', lines(qr/\t/, %c, %fuzz, %lua, %perl));
 none('80 columns', lines(qr/^.{81}/, %c, %fuzz, %lua));
 none('no trailing blanks', lines(qr/[ \t]+$/, %c, %fuzz, %lua, %perl));
