@@ -145,11 +145,20 @@ sub cache_processes {
 }
 
 # Resident memory of a worker, in bytes.
-sub resident {
+sub resident { return $_[0]->_statm($_[1])->[1] }
+
+# The same without files and shared memory: these count from the first touch of
+# a page, which an old master has had and a new one, forked, has not.
+sub private {
+    my $pages = $_[0]->_statm($_[1]);
+    return $pages->[1] - $pages->[2];
+}
+
+sub _statm {
     my ($self, $pid) = @_;
     $pid //= ($self->workers)[0];
     open my $fh, '<', "/proc/$pid/statm" or croak "statm: $!";
-    return 4096 * (split ' ', <$fh>)[1];
+    return [map { 4096 * $_ } split ' ', <$fh>];
 }
 
 sub alive {

@@ -285,11 +285,11 @@ sub usage {
     my %used;
     for my $node ($self->nodes) {
         push @{ $used{workers} }, map { {
-            node => $node->name, pid => $_, kb => $node->resident($_) / 1024,
+            node => $node->name, pid => $_, kb => $node->private($_) / 1024,
             files => scalar(my @fds = glob "/proc/$_/fd/*"),
         } } $node->workers;
         push @{ $used{masters} }, { node => $node->name, pid => $node->pid,
-            kb => $node->resident($node->pid) / 1024,
+            kb => $node->private($node->pid) / 1024,
             files => scalar(my @fd = glob '/proc/' . $node->pid . '/fd/*') };
     }
     my $server = $self->server('fifty');
