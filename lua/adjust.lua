@@ -8,7 +8,8 @@
 -- ARGV[1] session: string
 -- ARGV[2] six integers: epoch; number of the command, echoed; generation that
 --   the session knows; bounds of the limit, min and max, permits; the number
---   found that the session knows, to begin with where it is not known here
+--   found that the session was told before state was lost, to begin with: the
+--   field may have that of a session that was told long ago; 0: none
 -- ARGV[3] name of the semaphore: string, percent-encoded
 -- ARGV[4] the sample, five integers: requests that ended at the upstream since
 --   the last sample; sum of their times, us; how many of them failed; most
@@ -17,7 +18,8 @@
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: limit in force, limit found, reason
 --   (AUTO_REASON in include/auto_rule.lua), floor (latency without queueing),
---   latency, both us, 0: unknown; ms until the next sample
+--   latency, both us, 0: unknown; ms until the next sample; limit found
+--   without a probe, 0: the state recovers
 -- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
 --   also to the calling session
 --
@@ -86,10 +88,11 @@ local function state_read(call, sem, view, limits)
     local now, s = view_clock(view), auto_parse(text)
     -- one of a later time is left over from a clock that was lost
     if not s or s.paced > now + view.entry.lease then
-        s = auto_new(number or call.found > 0 and call.found or sem.limit
+        s = auto_new(call.found > 0 and call.found or number or sem.limit
             or call.min, now)
         s.changes, s.noted = 0, 0
     end
+    call.before = { found = s.found, reason = s.reason }
     auto_resume(s, view.entry.lease, now)
     s.min, s.max = min or call.min, max or call.max
     auto_bound(s, s.min, s.max, now)
@@ -126,18 +129,18 @@ local function apply(call, sem, view)
     return status
 end
 
--- Judges the sample where the number found is the limit in force. Returns
--- whether limit or reason have changed.
-local function judge(call, sem, s, view)
-    local found, reason, now = s.found, s.reason, view_clock(view)
+-- Judges the sample where the number found is the limit in force, and no
+-- order says so. Returns whether limit or reason have changed.
+local function judge(call, sem, s, view, ordered)
+    local before, now = call.before, view_clock(view)
     call.sample.waiting = sem.waiting > sem.parked
     local enough = auto_add(s, call.sample, now)
-    if view.limit ~= found or view.paused then
+    if ordered or view.limit ~= s.found or view.paused then
         auto_idle(s, now)
     elseif enough then
         auto_judge(s, s.min, s.max, now)
     end
-    return s.found ~= found or s.reason ~= reason
+    return s.found ~= before.found or s.reason ~= before.reason
 end
 
 -- Writes the limit, and applies it to a semaphore that has permits or tickets.
@@ -172,9 +175,9 @@ local function adjust(call)
 
     view.limit = limit_now(s, values[4], number)
     order_apply(view, values[3])
-    local pace = RECOVERING_MS
+    local pace, kept = RECOVERING_MS, 0
     if not view.recovering then
-        local changed = judge(call, sem, s, view)
+        local changed = judge(call, sem, s, view, order_parse(values[3]))
         local limit, limits = limit_now(s, values[4], number)
         view.limit = limit
         order_apply(view, values[3])
@@ -182,8 +185,10 @@ local function adjust(call)
         if status ~= STATUS.ok then return status end
         auto_write(KEYS[4], s, changed, view_clock(view))
         pace = view.more and AGAIN_MS or auto_pace(s)
+        kept = auto_kept(s)
     end
-    return STATUS.ok, view.limit, s.found, s.reason, s.floor, s.latency, pace
+    return STATUS.ok, view.limit, s.found, s.reason, s.floor, s.latency, pace,
+        kept
 end
 
 local call = read_arguments()

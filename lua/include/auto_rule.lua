@@ -79,9 +79,14 @@ local function auto_bound(s, min, max, now)
     end
 end
 
+-- The limit found, without a probe that is going on.
+local function auto_kept(s)
+    return s.mode == AUTO_MODE.probe and s.base or s.found
+end
+
 -- Nothing is learned from now on: a probe ends.
 local function auto_stop(s, now)
-    if s.mode == AUTO_MODE.probe then s.found = s.base end
+    s.found = auto_kept(s)
     s.changed, s.mode = now, AUTO_MODE.steady
     auto_clear(s)
 end

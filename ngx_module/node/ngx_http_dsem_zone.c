@@ -5,8 +5,8 @@
  * Owns one entry per session of a worker process, so that another worker can
  * say bye for one that died, the last known state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
- * logged for all.  The rest of the memory is that of the top keys and of the
- * counters.
+ * logged for all.  The rest of the memory is that of the memo, of the top keys
+ * and of the counters.
  *
  * An entry belongs to a process, not to a pid: a pid that is used again has
  * another start time.  The entry of a draining predecessor is that of a
@@ -28,6 +28,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_memo.h"
 #include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_process.h"
 #include "ngx_http_dsem_resp.h"
@@ -37,9 +38,6 @@
 
 /* the part of the zone that is used for entries */
 #define NGX_HTTP_DSEM_ZONE_PART   8
-
-/* lower limits of other nodes that the log has */
-#define NGX_HTTP_DSEM_ZONE_SAID   64
 
 
 struct ngx_http_dsem_zone_entry_s {
@@ -71,10 +69,9 @@ typedef struct {
     ngx_atomic_t                 number;         /* of the last entry */
     ngx_atomic_t                 used;           /* none is behind these */
 
-    ngx_atomic_t                 said[NGX_HTTP_DSEM_ZONE_SAID];
-
     uint64_t                     changed;        /* ms, by the API; 0: never */
 
+    ngx_http_dsem_memo_t        *memo;
     void                        *counters;
     void                        *tops;
 
@@ -139,6 +136,11 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_ERROR;
     }
 
+    zone->memo = ngx_slab_calloc(shpool, ngx_http_dsem_memo_size());
+    if (zone->memo == NULL) {
+        return NGX_ERROR;
+    }
+
     zone->counters = ngx_http_dsem_counters_create(shpool);
     if (zone->counters == NULL) {
         ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
@@ -185,6 +187,23 @@ ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone)
     zone = shm_zone->data;
 
     return zone->tops;
+}
+
+
+/* NULL: there is no zone */
+
+ngx_http_dsem_memo_t *
+ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone)
+{
+    ngx_http_dsem_zone_t  *zone;
+
+    if (shm_zone == NULL) {
+        return NULL;
+    }
+
+    zone = shm_zone->data;
+
+    return zone->memo;
 }
 
 
@@ -631,49 +650,4 @@ ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone)
     zone = shm_zone->data;
 
     return zone->changed;
-}
-
-
-/*
- * Whether the log does not have it yet that this limit is in force instead
- * of the node's own; from now on it has.  Names that share a place are
- * logged once more.
- */
-
-ngx_uint_t
-ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
-    ngx_int_t limit, ngx_int_t own)
-{
-    u_char                 text[3 * NGX_INT64_LEN + 3], *last;
-    uint32_t               news;
-    ngx_atomic_t          *said;
-    ngx_atomic_uint_t      before;
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
-        return 1;
-    }
-
-    last = ngx_sprintf(text, "%uD %i %i", hash, limit, own);
-    news = ngx_crc32_short(text, last - text) | 1;
-
-    zone = shm_zone->data;
-    said = &zone->said[hash % NGX_HTTP_DSEM_ZONE_SAID];
-    before = *said;
-
-    return before != news && ngx_atomic_cmp_set(said, before, news);
-}
-
-
-/* the node's own limit is in force: a lower one is news again */
-
-void
-ngx_http_dsem_zone_unsay(ngx_shm_zone_t *shm_zone, uint32_t hash)
-{
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone) {
-        zone = shm_zone->data;
-        zone->said[hash % NGX_HTTP_DSEM_ZONE_SAID] = 0;
-    }
 }

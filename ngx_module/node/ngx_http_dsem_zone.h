@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_memo.h"
 
 
 /* bytes beside "dsem_zone_size": of the top keys */
@@ -29,6 +30,7 @@ typedef struct {
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 void *ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone);
 void *ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone);
+ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
@@ -52,10 +54,6 @@ void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
 void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);
 uint64_t ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone);
-
-ngx_uint_t ngx_http_dsem_zone_say(ngx_shm_zone_t *shm_zone, uint32_t hash,
-    ngx_int_t limit, ngx_int_t own);
-void ngx_http_dsem_zone_unsay(ngx_shm_zone_t *shm_zone, uint32_t hash);
 
 
 #endif /* _NGX_HTTP_DSEM_ZONE_H_INCLUDED_ */

@@ -304,6 +304,45 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
 }
 
 
+/*
+ * The same while Redis cannot be asked: of "limit=auto" what the node found
+ * last, as this worker may not have seen the name for long.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_local_limit(ngx_http_dsem_account_t *account)
+{
+    ngx_int_t                 limit;
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = ngx_http_dsem_account_literal(account);
+    limit = literal ? ngx_http_dsem_limits_local(literal) : -1;
+
+    return (limit == -1) ? ngx_http_dsem_account_limit(account) : limit;
+}
+
+
+/*
+ * The limit for Redis where it knows none.  Of "limit=auto" neither that of
+ * the start, nor one that an order or a probe has lowered for a while: permits
+ * of before it are no overage.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_stated_limit(ngx_http_dsem_account_t *account)
+{
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal == NULL || literal->max == 0) {
+        return account->limit;
+    }
+
+    return ngx_max(ngx_http_dsem_limits_last(literal), literal->in_force);
+}
+
+
 /* it is flushed at the end of this turn of the event loop */
 
 void

@@ -110,6 +110,10 @@ void ngx_http_dsem_account_undeclare(ngx_http_dsem_account_t *account);
 ngx_http_dsem_literal_t *ngx_http_dsem_account_literal(
     ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_local_limit(
+    ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_account_stated_limit(
+    ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause);

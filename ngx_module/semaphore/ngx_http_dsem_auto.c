@@ -53,7 +53,8 @@
 #define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
 #define NGX_HTTP_DSEM_AUTO_FOUND     1
 #define NGX_HTTP_DSEM_AUTO_WAIT      5
-#define NGX_HTTP_DSEM_AUTO_VALUES    6
+#define NGX_HTTP_DSEM_AUTO_KEPT      6
+#define NGX_HTTP_DSEM_AUTO_VALUES    7
 
 
 struct ngx_http_dsem_auto_s {
@@ -381,17 +382,19 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
 {
-    u_char                *p, *buf;
-    int64_t                head[NGX_HTTP_DSEM_AUTO_HEAD];
-    ngx_str_t              keys[3], *name;
-    ngx_http_dsem_keys_t  *names;
-    ngx_http_dsem_resp_t  *command;
+    u_char                   *p, *buf;
+    int64_t                   head[NGX_HTTP_DSEM_AUTO_HEAD];
+    ngx_str_t                 keys[3], *name;
+    ngx_http_dsem_keys_t     *names;
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_literal_t  *literal;
 
     if (!ngx_http_dsem_redis_is_up(record->session->redis)) {
         return NULL;
     }
 
-    name = &record->literal->node.str;
+    literal = record->literal;
+    name = &literal->node.str;
     names = ngx_http_dsem_redis_keys(record->session->redis);
 
     buf = ngx_alloc(3 * ngx_http_dsem_key_len(names, name), ngx_cycle->log);
@@ -404,9 +407,15 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
     (void) ngx_http_dsem_key_auto(names, name, &keys[2], p);
 
     head[0] = record->session->generation;
-    head[1] = record->literal->min;
-    head[2] = record->literal->max;
-    head[3] = record->literal->found;
+    head[1] = literal->min;
+    head[2] = literal->max;
+
+    /* what this state has it knows better */
+
+    head[3] = (literal->generation
+               && literal->generation != record->session->generation)
+              ? ngx_http_dsem_limits_last(literal)
+              : 0;
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
                       NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
@@ -470,12 +479,14 @@ static void
 ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_reply_t *reply)
 {
-    int64_t                   wait;
+    int64_t                   wait, in_force;
     ngx_str_t                *name;
     ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_literal_t  *literal;
     ngx_http_dsem_session_t  *session;
 
     session = record->session;
+    literal = record->literal;
 
     if (reply->nvalues < NGX_HTTP_DSEM_AUTO_VALUES) {
         ngx_http_dsem_redis_drop(session->redis, "reply too short");
@@ -486,23 +497,26 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);
     record->broken = 0;
 
-    ngx_http_dsem_limits_found(record->literal,
-                               reply->values[NGX_HTTP_DSEM_AUTO_FOUND]);
+    in_force = reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE];
 
-    if (session->recovery == 0
-        && reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE] > 0)
-    {
-        name = &record->literal->node.str;
+    if (session->recovery == 0 && in_force > 0) {
+        name = &literal->node.str;
 
-        ngx_http_dsem_limits_seen(&session->limits, record->literal,
-                                  reply->values[NGX_HTTP_DSEM_AUTO_IN_FORCE]);
+        ngx_http_dsem_limits_seen(&session->limits, literal, in_force);
 
-        account = ngx_http_dsem_account_find(name,
-                                             record->literal->node.node.key);
+        account = ngx_http_dsem_account_find(name, literal->node.node.key);
 
         if (account && account->usage.limit != -1) {
-            account->usage.limit = record->literal->in_force;
+            account->usage.limit = literal->in_force;
         }
+    }
+
+    if (reply->values[NGX_HTTP_DSEM_AUTO_KEPT] > 0) {
+        ngx_http_dsem_limits_found(literal,
+                                   reply->values[NGX_HTTP_DSEM_AUTO_KEPT],
+                                   reply->values[NGX_HTTP_DSEM_AUTO_FOUND]
+                                   == in_force,
+                                   session->generation);
     }
 
     /* requests have ended since */

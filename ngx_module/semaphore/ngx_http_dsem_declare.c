@@ -142,7 +142,8 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_resp_number(command, account->limit);
+    ngx_http_dsem_resp_number(command,
+                              ngx_http_dsem_account_stated_limit(account));
     ngx_http_dsem_resp_number(command, ngx_http_dsem_account_sum(account));
     ngx_http_dsem_resp_number(command, declare->more);
     ngx_http_dsem_resp_number(command, declare->n);

@@ -64,7 +64,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
         return 1;
     }
 
-    if (ask->weight > ngx_http_dsem_account_limit(account)) {
+    if (ask->weight > ngx_http_dsem_account_local_limit(account)) {
         return 0;
     }
 
@@ -117,7 +117,8 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
         return 0;
     }
 
-    share = ngx_http_dsem_local_share(ngx_http_dsem_account_limit(account));
+    share = ngx_http_dsem_local_share(
+                                  ngx_http_dsem_account_local_limit(account));
 
     return ngx_http_dsem_lease_over(&account->session->lease)
            ? share

@@ -236,7 +236,9 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     messages->logged = ngx_current_msec;
     messages->ever = 1;
 
-    if (!ngx_http_dsem_zone_say(account->session->zone, hash, news, 0)) {
+    if (!ngx_http_dsem_memo_say(account->session->limits.memo, hash, news,
+                                0))
+    {
         return;
     }
 

@@ -93,7 +93,7 @@ ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
         return NGX_ERROR;
     }
 
-    limits->zone = zone;
+    limits->memo = ngx_http_dsem_zone_memo(zone);
     limits->literals = literal;
     limits->nliterals = n;
 
@@ -135,8 +135,16 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
     literal->limit = pair->limit;
     literal->min = pair->min;
     literal->max = pair->max;
-    literal->found = pair->limit;
     literal->in_force = -1;
+
+    literal->known = pair->max
+                     ? ngx_http_dsem_memo_limit(limits->memo,
+                                                literal->node.node.key)
+                     : NULL;
+
+    if (literal->known == NULL) {
+        literal->known = &literal->own;
+    }
 
     p = ngx_cpymem(p, pair->name.data, pair->name.len);
 
@@ -257,8 +265,8 @@ ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
         return;
     }
 
-    last = ngx_sprintf(text, "%i=%i-%i", literal->found, literal->min,
-                       literal->max);
+    last = ngx_sprintf(text, "%i=%i-%i", ngx_http_dsem_limits_last(literal),
+                       literal->min, literal->max);
 
     ngx_http_dsem_resp_bytes(command, text, last - text);
 }
@@ -348,6 +356,10 @@ void
 ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit)
 {
+    /* siblings may have told the memo another one since */
+
+    literal->known->in_force = limit;
+
     if (literal->in_force == limit) {
         return;
     }
@@ -356,7 +368,7 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     literal->told = 0;
 
     if (limit >= literal->limit) {
-        ngx_http_dsem_zone_unsay(limits->zone, literal->node.node.key);
+        ngx_http_dsem_memo_unsay(limits->memo, literal->node.node.key);
     }
 }
 
@@ -375,13 +387,68 @@ ngx_http_dsem_limits_often(ngx_http_dsem_literal_t *literal)
 }
 
 
-/* a reply has shown the limit that was found, of "limit=auto" */
+/*
+ * A reply has shown the limit that was found, of "limit=auto".  While it is
+ * probed a lower one is in force for a moment; in_force: it would be in force
+ * without a probe.
+ */
 
 void
-ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t limit)
+ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t limit,
+    ngx_uint_t in_force, int64_t generation)
 {
+    literal->generation = generation;
+
+    if (in_force) {
+        literal->known->in_force = limit;
+    }
+
+    literal->known->found = limit;
+}
+
+
+/*
+ * The limit that was found last, as far as the node knows; the one of the
+ * start if none was.  Only of "limit=auto".
+ */
+
+ngx_int_t
+ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal)
+{
+    ngx_int_t  limit;
+
+    limit = literal->known->found;
+
+    if (limit == 0) {
+        return literal->limit;
+    }
+
+    /* it may have been found within the bounds of an earlier configuration */
+
     limit = ngx_min(limit, literal->max);
-    literal->found = ngx_max(limit, literal->min);
+
+    return ngx_max(limit, literal->min);
+}
+
+
+/*
+ * The same while Redis cannot be asked: a lower order, or a lower limit of
+ * another node, stays in force.  -1: none was found.
+ */
+
+ngx_int_t
+ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal)
+{
+    ngx_int_t  limit, in_force;
+
+    if (literal->max == 0 || literal->known->found == 0) {
+        return -1;
+    }
+
+    limit = ngx_http_dsem_limits_last(literal);
+    in_force = literal->known->in_force;
+
+    return ngx_min(limit, in_force);
 }
 
 
@@ -401,7 +468,7 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     if (ngx_exiting
         || limit >= literal->limit
         || ngx_http_dsem_limits_often(literal)
-        || !ngx_http_dsem_zone_say(limits->zone, literal->node.node.key,
+        || !ngx_http_dsem_memo_say(limits->memo, literal->node.node.key,
                                    limit, literal->limit))
     {
         return;

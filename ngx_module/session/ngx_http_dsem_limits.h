@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_memo.h"
 #include "ngx_http_dsem_redis.h"
 
 
@@ -46,7 +47,10 @@ typedef struct {
     ngx_int_t                     limit;     /* of this configuration */
     ngx_int_t                     min;       /* of "limit=auto" */
     ngx_int_t                     max;       /* the same; 0: not "auto" */
-    ngx_int_t                     found;     /* last seen; at first limit */
+    ngx_http_dsem_memo_limit_t   *known;     /* of "limit=auto": last found */
+    ngx_http_dsem_memo_limit_t    own;       /* where the memo has none */
+    int64_t                       generation; /* in which this worker was
+                                                told that; 0: never */
     ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
     ngx_msec_t                    asked;     /* ms, time of the question */
@@ -63,7 +67,7 @@ typedef struct {
     ngx_http_dsem_literal_t      *literals;  /* sorted by name */
     ngx_uint_t                    nliterals;
     ngx_str_t                     id;
-    ngx_shm_zone_t               *zone;      /* NULL: single process */
+    ngx_http_dsem_memo_t         *memo;      /* NULL: single process */
     unsigned                      left:1;    /* in this epoch */
 } ngx_http_dsem_limits_t;
 
@@ -85,7 +89,9 @@ ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit);
 void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
-    ngx_int_t limit);
+    ngx_int_t limit, ngx_uint_t in_force, int64_t generation);
+ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);
+ngx_int_t ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node);
 

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # Redis is unavailable: "dsem_on_error local" uses the limit that was found
-# last, neither the one at the start nor "max".
+# last, neither the one at the start nor "max"; so does a worker that has found
+# none itself.
 
 use warnings;
 use strict;
@@ -44,13 +45,13 @@ my $found = limit();
 $redis->stop;
 $load = load();
 eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
-my $gone = now;
-wait_for { now > $gone + 2 } 15, 'the lease to end';
-wait_for { $up->now <= $found } 15, 'earlier requests to end';
-$up->reset;
-my $served = $up->served;
-wait_for { $up->served > $served + 200 } 30, 'the load without redis';
-is $up->peak, $found, 'the limit found last, never exceeded';
+is peak(), $found, 'the limit found last, never exceeded';
+$load->stop->wait;
+
+$node->reload;
+wait_for { !$node->draining } 15, 'the new worker alone';
+$load = load();
+is peak(), $found, 'a new worker: the same';
 $load->stop->wait;
 $redis->start;
 
@@ -59,6 +60,17 @@ $t->done;
 sub load {
     return $t->load_start(clients => 60, seconds => 90,
         urls => [ $node->url('/local?t=50&knee=30') ]);
+}
+
+# the most requests at once after the lease
+sub peak {
+    my $gone = now;
+    wait_for { now > $gone + 2 } 15, 'the lease to end';
+    wait_for { $up->now <= $found } 15, 'earlier requests to end';
+    $up->reset;
+    my $served = $up->served;
+    wait_for { $up->served > $served + 200 } 30, 'the load without redis';
+    return $up->peak;
 }
 
 sub limit { return $t->state->lowest_limit('api') }

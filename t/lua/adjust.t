@@ -33,7 +33,7 @@ is field('lit'), '5 a1', 'plain limit';
 is $one->sync('api', literal => 1)->{limit}, 10, 'in force';
 
 is_deeply $one->adjust('api'), { status => 'ok', limit => 10, found => 10,
-    floor => 0, reason => 'none', latency => 0, next => 100 },
+    floor => 0, reason => 'none', latency => 0, next => 100, kept => 10 },
     'no request yet';
 is $redis->cmd('TTL', $state->auto_key('api')), 3600, 'kept for an hour';
 

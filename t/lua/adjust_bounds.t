@@ -44,6 +44,17 @@ $low->run(60);
 cmp_ok abs($low->run(1)->{floor} / 1000 - $slow), '<', $slow / 4,
     'floor of the minimum';
 
+# a cut by other bounds is a change
+$scripts->advance(2000);
+my $lower = $scripts->session('lower')->configured('9', { api => '2=2-4' });
+is $one->adjust('api')->{found}, 4, 'lowered by other bounds';
+my ($last) = reverse @{ $one->inspect([ 'api' ])->{semaphores}[0]{history} };
+is $last->[1], 4, 'in the history';
+$lower->bye;
+$one->beat;
+$auto->run(20);
+is $auto->found, 30, 'raised when they have gone';
+
 # the lowest of all bounds, also before the next sample
 my $two = $scripts->session('two')->configured('b', { api => '6=6-12' });
 is field(), '12=6-12 b;30=5-30 a', 'number of the others, within its bounds';

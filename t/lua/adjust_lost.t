@@ -82,6 +82,25 @@ $reply = $one->adjust('api');
 is "@$reply{qw/found reason/}", "$found none", 'other clock: begins anew';
 ok $auto->until(sub { $_[0]{reason} ne 'none' }, 10), 'and goes on';
 
+# all of it: the first to state a number may have been told one long ago, or
+# none; a session that sends samples was told the last one
+$redis->cmd('FLUSHALL');
+$one = $scripts->session('stale')->configured('a', { api => '10=1-1000' });
+my $told = $scripts->session('told')->configured('a', { api => '80=1-1000' });
+is $one->adjust('api', found => 0)->{found}, 10, 'stated first';
+$redis->cmd('DEL', $key);
+$reply = $told->adjust('api', found => 80);
+is "@$reply{qw/found limit kept/}", '80 80 80', 'the number told before';
+is $told->sync('api', literal => 1)->{limit}, 80, 'in force';
+is $one->adjust('api', found => 200)->{found}, 80, 'begun: no other number';
+
+# a probe is not told as the limit to begin with
+$auto = Dsem::Auto->new($scripts, 'api', [ $told ]);
+$reply = $auto->until(sub { $_[0]{found} < $_[0]{kept} }, 30);
+ok $reply, 'a probe';
+is $reply->{kept}, $found = [ $auto->trace ]->[-2], 'limit without it';
+is $reply->{limit}, $reply->{found}, 'in force: with it';
+
 # with a name that has no literal limit: the number that the session knows
 is $one->adjust('tenant', found => 7)->{found}, 7, 'number of the session';
 is $one->adjust('other', min => 4)->{found}, 4, 'none known: the minimum';

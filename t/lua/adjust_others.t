@@ -84,6 +84,14 @@ $reply = $auto->run(5);
 is "@$reply{qw/limit reason/}", '100 unused', 'order in force';
 is +($auto->trace)[-1], ($auto->trace)[-30], 'nothing found';
 is $one->sync('api', literal => 1)->{limit}, 100, 'for syncs';
+$one->order('api', $auto->found, 0);
+$auto->run(1);
+$found = $auto->found;
+$reply = $auto->run(40);
+is "@$reply{qw/found limit reason/}", "$found $found unused",
+    'an order of the number found: no other';
+is scalar(grep { $_ != $found } ($auto->trace)[-300 .. -1]), 0,
+    'and nothing is probed';
 $one->order('api', '-', 1);
 $auto->run(5);
 is +($auto->trace)[-1], ($auto->trace)[-30], 'paused: nothing found';

@@ -282,7 +282,7 @@ sub adjust {
         $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
         join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/);
     return $reply unless $reply->{status} eq 'ok';
-    @$reply{qw/limit found reason floor latency next/} = @rest;
+    @$reply{qw/limit found reason floor latency next kept/} = @rest;
     $reply->{reason} = $REASON[ $reply->{reason} ];
     return $reply;
 }

@@ -1,0 +1,111 @@
+
+/*
+ * Memo: what the workers of a node tell each other of limits.
+ *
+ * Owns, in the zone, the limits that were found last, by name: a worker that
+ * has not seen requests of a name for a while, or has just started, has that
+ * of its siblings when Redis is unavailable or has lost it; and the lower
+ * limits of other nodes that the log has, as one worker logs for all.
+ *
+ * A name is its hash.  Places are claimed, and never given back: reloads that
+ * change names use them up, and a name without a place is known by each worker
+ * for itself.  There is no lock, see zone.
+ *
+ * Called by: limits, message; zone, at its creation.  A single process has no
+ * memo.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_memo.h"
+
+
+/* names with "limit=auto" of a node, of all its configurations */
+#define NGX_HTTP_DSEM_MEMO_LIMITS  64
+
+/* lower limits of other nodes that the log has */
+#define NGX_HTTP_DSEM_MEMO_SAID    64
+
+
+struct ngx_http_dsem_memo_s {
+    ngx_http_dsem_memo_limit_t   limits[NGX_HTTP_DSEM_MEMO_LIMITS];
+    ngx_atomic_t                 said[NGX_HTTP_DSEM_MEMO_SAID];
+};
+
+
+/* bytes of a memo, which begins as zeros */
+
+size_t
+ngx_http_dsem_memo_size(void)
+{
+    return sizeof(ngx_http_dsem_memo_t);
+}
+
+
+/* the place of a name; NULL: there is no memo, or no place left */
+
+ngx_http_dsem_memo_limit_t *
+ngx_http_dsem_memo_limit(ngx_http_dsem_memo_t *memo, uint32_t hash)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_memo_limit_t  *limit;
+
+    if (memo == NULL || hash == 0) {
+        return NULL;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_MEMO_LIMITS; i++) {
+        limit = &memo->limits[i];
+
+        if (limit->hash == 0) {
+            (void) ngx_atomic_cmp_set(&limit->hash, 0, hash);
+        }
+
+        if (limit->hash == hash) {
+            return limit;
+        }
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Whether the log does not have it yet that this limit is in force instead
+ * of the node's own; from now on it has.  Names that share a place are
+ * logged once more.
+ */
+
+ngx_uint_t
+ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
+    ngx_int_t limit, ngx_int_t own)
+{
+    u_char              text[3 * NGX_INT64_LEN + 3], *last;
+    uint32_t            news;
+    ngx_atomic_t       *said;
+    ngx_atomic_uint_t   before;
+
+    if (memo == NULL) {
+        return 1;
+    }
+
+    last = ngx_sprintf(text, "%uD %i %i", hash, limit, own);
+    news = ngx_crc32_short(text, last - text) | 1;
+
+    said = &memo->said[hash % NGX_HTTP_DSEM_MEMO_SAID];
+    before = *said;
+
+    return before != news && ngx_atomic_cmp_set(said, before, news);
+}
+
+
+/* the node's own limit is in force: a lower one is news again */
+
+void
+ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash)
+{
+    if (memo) {
+        memo->said[hash % NGX_HTTP_DSEM_MEMO_SAID] = 0;
+    }
+}

@@ -1,0 +1,36 @@
+
+/*
+ * Memo: what the workers of a node tell each other of limits.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_MEMO_H_INCLUDED_
+#define _NGX_HTTP_DSEM_MEMO_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/* a limit of "limit=auto"; changed by limits of all workers */
+typedef struct {
+    ngx_atomic_t         hash;        /* of the name; 0: free */
+    ngx_atomic_t         found;       /* last; 0: none was found yet */
+    ngx_atomic_t         in_force;    /* if one was found */
+} ngx_http_dsem_memo_limit_t;
+
+
+typedef struct ngx_http_dsem_memo_s  ngx_http_dsem_memo_t;
+
+
+size_t ngx_http_dsem_memo_size(void);
+
+ngx_http_dsem_memo_limit_t *ngx_http_dsem_memo_limit(
+    ngx_http_dsem_memo_t *memo, uint32_t hash);
+
+ngx_uint_t ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
+    ngx_int_t limit, ngx_int_t own);
+void ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash);
+
+
+#endif /* _NGX_HTTP_DSEM_MEMO_H_INCLUDED_ */

@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+
+# The hash of a semaphore with "limit=auto" is deleted while more permits are
+# in use than the limit that "auto" begins with: they are below the limit that
+# was found, so it is no overage.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 1);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 1s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /lost {
+            dsem api limit=auto max=100 queue=200 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $load = $t->load_start(clients => 60, seconds => 90,
+    urls => [ $node->url('/lost?t=50&knee=30') ]);
+eventually { $t->state->lowest_limit('api') >= 18 } 'found', 30;
+$load->stop->wait;
+
+my @long = map { $node->begin('/lost?hang=1') } 1 .. 15;
+wait_for { $up->now == 15 } 15, 'more permits than at the start';
+$t->state->delete_semaphore('api');
+eventually { $t->state->figure('api', 'held') == 15 } 'declared again', 5;
+is scalar($node->grep_log(qr/overage/)), 0, 'no overage';
+$up->release_all;
+is $_->wait->status, 200, 'request served' for @long;
+
+$t->done;
