@@ -210,6 +210,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ctx->nclaims = nclaims;
     ctx->current = i;
     ctx->released = 0;
+    ctx->failed = 0;
 }
 
 
@@ -248,7 +249,7 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
         }
 
         if (claim->ask.found) {
-            ngx_http_dsem_sample(ctx->request, claim);
+            ngx_http_dsem_sample(ctx->request, claim, ctx->failed);
         }
 
         claim->ticket = NULL;

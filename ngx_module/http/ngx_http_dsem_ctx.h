@@ -74,6 +74,8 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    invalid:1;  /* a value is not a number */
     unsigned                    updating:1; /* an update is expected */
+    unsigned                    releases:1; /* the end of the upstream does */
+    unsigned                    failed:1;   /* the upstream, in the body */
 
     /* not zeroed */
     ngx_http_dsem_ctx_t        *next;       /* while spare */

@@ -9,6 +9,9 @@
  * upstream, and keeps its permits; and not at the last buffer, which waits
  * for slow readers.  Where none of this happens, the log phase releases.
  *
+ * The handler is told whether the upstream failed after its header, which no
+ * status shows.  "limit=auto" needs that, so there it is ours in any case.
+ *
  * Called by: nginx, as a filter of headers.
  */
 
@@ -31,10 +34,13 @@ typedef struct {
 static ngx_int_t ngx_http_dsem_header_filter(ngx_http_request_t *r);
 static void ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
     ngx_http_request_t *r);
+static void ngx_http_dsem_filter_hook(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_upstream_t *u);
 static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
+static ngx_uint_t ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
@@ -83,6 +89,9 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
                || r != ctx->request)
     {
         ngx_http_dsem_filter_watch(ctx, r);
+
+    } else if (ngx_http_dsem_filter_sampled(ctx)) {
+        ngx_http_dsem_filter_hook(ctx, r->upstream);
     }
 
     return ngx_http_dsem_filter.next(r);
@@ -110,6 +119,14 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
         return;
     }
 
+    ctx->releases = 1;
+    ngx_http_dsem_filter_hook(ctx, u);
+}
+
+
+static void
+ngx_http_dsem_filter_hook(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
+{
     if (u->finalize_request != ngx_http_dsem_filter_finalize) {
         ctx->finalize_request = u->finalize_request;
         u->finalize_request = ngx_http_dsem_filter_finalize;
@@ -122,9 +139,13 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 static void
 ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
 {
+    ngx_uint_t            releases;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_filter_ctx(r);
+
+    releases = ctx->releases;
+    ctx->releases = 0;
 
     r->upstream->finalize_request = ctx->finalize_request;
     r->upstream->finalize_request(r, rc);
@@ -134,10 +155,18 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
         return;
     }
 
-    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "dsem upstream finalized");
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "dsem upstream finalized: %i", rc);
 
-    ngx_http_dsem_ctx_release_all(ctx);
+    /* its connection was closed too early, or reset, or it was silent */
+
+    if (rc == NGX_HTTP_BAD_GATEWAY || rc == NGX_HTTP_GATEWAY_TIME_OUT) {
+        ctx->failed = 1;
+    }
+
+    if (releases) {
+        ngx_http_dsem_ctx_release_all(ctx);
+    }
 }
 
 
@@ -195,6 +224,26 @@ ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx)
            && u
            && u != ctx->upstream
            && !ngx_http_dsem_filter_sliced(ctx->request);
+}
+
+
+/* a limit is to be found, and the upstream sends the response */
+
+static ngx_uint_t
+ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t            i;
+    ngx_http_upstream_t  *u;
+
+    u = ctx->request->upstream;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        if (ctx->claims[i].ask.found) {
+            return u && u != ctx->upstream && u->peer.connection;
+        }
+    }
+
+    return 0;
 }
 
 

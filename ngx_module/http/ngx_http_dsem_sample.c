@@ -5,9 +5,9 @@
  * The time is that of the upstream, all tries together: neither the wait for
  * another permit, nor a slow client of a buffered response is in it.  The last
  * try decides whether it was an error: a status of 500 to 599 of the upstream,
- * a timeout, or no connection.  Responses from the cache and of nginx itself
- * are no samples; nor are upgraded connections, which last as long as their
- * clients like.
+ * a timeout, no connection, or a response that breaks off.  Responses from the
+ * cache and of nginx itself are no samples; nor are upgraded connections, which
+ * last as long as their clients like.
  *
  * Called by: ctx, before the permits of a claim are released.
  */
@@ -24,10 +24,11 @@ static ngx_http_upstream_state_t *ngx_http_dsem_sample_state(
     ngx_http_request_t *r, ngx_uint_t first, ngx_msec_t *time);
 
 
-/* the claim has a ticket */
+/* the claim has a ticket; failed: the upstream, after the header */
 
 void
-ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim)
+ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
+    ngx_uint_t failed)
 {
     ngx_msec_t                  time;
     ngx_http_dsem_sample_e      result;
@@ -39,7 +40,7 @@ ngx_http_dsem_sample(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim)
         return;
     }
 
-    if (state->status >= NGX_HTTP_INTERNAL_SERVER_ERROR) {
+    if (failed || state->status >= NGX_HTTP_INTERNAL_SERVER_ERROR) {
         result = NGX_HTTP_DSEM_SAMPLE_ERROR;
 
     } else if (state->status == 0 || r->connection->error) {

@@ -15,7 +15,7 @@
 
 
 void ngx_http_dsem_sample(ngx_http_request_t *r,
-    ngx_http_dsem_claim_t *claim);
+    ngx_http_dsem_claim_t *claim, ngx_uint_t failed);
 
 
 #endif /* _NGX_HTTP_DSEM_SAMPLE_H_INCLUDED_ */

@@ -268,18 +268,25 @@ ngx_http_dsem_account_undeclare(ngx_http_dsem_account_t *account)
 
 /*
  * The literal limit of its requests, or NULL.  A name may also have limits
- * from variables; and a single process goes on with the literal limits that
- * it was started with.
+ * from variables, and of these also the number that "auto" begins with; and a
+ * single process goes on with the literal limits that it was started with.
  */
 
 ngx_http_dsem_literal_t *
 ngx_http_dsem_account_literal(ngx_http_dsem_account_t *account)
 {
-    if (account->literal && account->literal->limit == account->limit) {
-        return account->literal;
+    ngx_http_dsem_literal_t  *literal;
+
+    literal = account->literal;
+
+    if (literal == NULL
+        || literal->limit != account->limit
+        || (literal->max != 0) != account->found)
+    {
+        return NULL;
     }
 
-    return NULL;
+    return literal;
 }
 
 

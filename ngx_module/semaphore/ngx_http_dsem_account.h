@@ -74,6 +74,7 @@ typedef struct {
     ngx_msec_t                 recovery;   /* ms left, in the last reply */
     ngx_msec_t                 ask_after;  /* while recovering: not before */
 
+    unsigned                   found:1;    /* limit is the start of "auto" */
     unsigned                   posted:1;   /* in the list of dirty ones */
     unsigned                   delayed:1;  /* in the list "held_back" */
     unsigned                   disowned:1; /* it may cause an overage */

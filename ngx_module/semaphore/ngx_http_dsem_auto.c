@@ -66,6 +66,7 @@ struct ngx_http_dsem_auto_s {
     int64_t                   errors;
     uint64_t                  sum;         /* ms, without errors */
     ngx_int_t                 peak;        /* permits in use at once */
+    ngx_msec_t                peaked;      /* time when it was last seen */
     ngx_msec_t                since;       /* time of the last sample, or of
                                               the first request after it */
 
@@ -87,6 +88,8 @@ static ngx_uint_t ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records);
 static void ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_session_t *session, ngx_http_dsem_literal_t *literal);
 static void ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record);
+static void ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record,
+    ngx_int_t peak, ngx_msec_t time);
 static void ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record);
@@ -217,6 +220,7 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
     record->errors = 0;
     record->sum = 0;
     record->peak = 0;
+    record->peaked = ngx_current_msec;
     record->since = ngx_current_msec;
 }
 
@@ -229,15 +233,35 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
 void
 ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account)
 {
-    ngx_http_dsem_auto_t     *record;
     ngx_http_dsem_literal_t  *literal;
 
     literal = ngx_http_dsem_account_literal(account);
 
     if (literal && literal->samples) {
-        record = literal->samples;
-        record->peak = ngx_max(record->peak, account->usage.limit);
+        ngx_http_dsem_auto_peak(literal->samples, account->usage.limit, 0);
     }
+}
+
+
+/*
+ * So many permits are in use.  Those of rejected or aborted requests, which
+ * send no sample, are forgotten after a while: they show nothing of a request
+ * that began so many ms ago.
+ */
+
+static void
+ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record, ngx_int_t peak,
+    ngx_msec_t time)
+{
+    if (record->count == 0
+        && ngx_current_msec - record->peaked
+           > time + NGX_HTTP_DSEM_AUTO_LONGEST)
+    {
+        record->peak = 0;
+    }
+
+    record->peak = ngx_max(record->peak, peak);
+    record->peaked = ngx_current_msec;
 }
 
 
@@ -262,7 +286,8 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
     }
 
     record = literal->samples;
-    record->peak = ngx_max(record->peak, account->held);
+
+    ngx_http_dsem_auto_peak(record, account->held, time);
 
     if (record->count == NGX_HTTP_DSEM_AUTO_REQUESTS
         || (result == NGX_HTTP_DSEM_SAMPLE_ABORTED

@@ -183,6 +183,7 @@ ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
     account->limit = ask->limit;
+    account->found = ask->found;
     account->reuse = ask->reuse;
     account->strict |= ask->strict;
 

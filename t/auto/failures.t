@@ -3,7 +3,8 @@
 # What a sample tells of a request: a status of 500 to 599, a timeout and a
 # refused connection are errors, a status of 404 is none. Of several tries the
 # last one decides, and their times are added. After a redirect to another
-# location the last backend counts. A client that leaves early tells nothing.
+# location the last backend counts. A response that breaks off is an error too,
+# whatever its status. A client that leaves early tells nothing.
 
 use warnings;
 use strict;
@@ -19,7 +20,30 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('a', <<'EOF_CONF', DEAD => '127.0.0.1:' . $t->free_port);
+# how a response ends in its body
+my %broken = (
+    reset => 'stream=2&every=30&end=rst',
+    closed => 'stream=2&every=30&end=fin',
+    silent => 'stream=2&every=5000',
+);
+my @broken;
+for my $how (sort keys %broken) {
+    for my $buffering (qw(on off)) {
+        push @broken, map { [$how, $buffering, $_] } qw(response log);
+    }
+}
+my $locations = join '', map { my ($how, $buffering, $release) = @$_; <<"EOF" }
+        location /$how-$buffering-$release {
+            dsem $how-$buffering-$release limit=auto;
+            dsem_release $release;
+            proxy_buffering $buffering;
+            proxy_read_timeout 200ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+EOF
+    @broken;
+
+my $node = $t->node('a', <<'EOF_CONF' =~ s/ *BROKEN\n/$locations/r,
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -65,8 +89,13 @@ http {
             dsem redirected limit=auto;
             proxy_pass http://%%UPSTREAM%%/?t=1;
         }
+        BROKEN
         location /left {
             dsem left limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /left_later {
+            dsem left_later limit=auto;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -78,6 +107,7 @@ http {
     }
 }
 EOF_CONF
+    DEAD => '127.0.0.1:' . $t->free_port);
 
 # Requests, errors, and the sum of the times in ms, that are to be judged.
 sub figures {
@@ -129,6 +159,16 @@ cmp_ok is_added('tries', ['t=100'], '1 0', 'the last try decides'), '>=', 290,
 cmp_ok is_added('redirected', ['t=300&status=503'], '1 0',
     'the backend after a redirect decides'), '<', 250, 'its time alone';
 
+for (@broken) {
+    my ($how, $buffering, $release) = @$_;
+    my $name = join '-', @$_;
+    is is_added($name, [($broken{$how}) x 2], '2 2', "$name: errors"), 0,
+        'their times do not count';
+    my @access = grep { $_->{request_uri} eq "/$name?$broken{$how}" }
+        $node->access_log;
+    is "@{[ map { $_->{status} } @access ]}", '200 200', 'after the header';
+}
+
 # shorter than usual
 
 my @before = begin_at('left', 't=500');
@@ -138,5 +178,18 @@ $left->abort;
 wait_for { $up->now == 0 } 15, 'its end';
 is $node->get('/left?t=1')->status, 200, 'one that stays';
 is +(settled('left'))[0] - $before[0], 1, 'none of the one that left';
+
+# in the body, longer than usual
+
+@before = begin_at('left_later', 't=1');
+$left = $node->begin('/left_later?stream=100&every=10');
+wait_for { $up->now == 1 } 15, 'a request';
+my $begun = now;
+wait_for { now > $begun + 0.3 } 15, 'much of the response';
+$left->abort;
+wait_for { $up->now == 0 } 15, 'its end';
+my @after = settled('left_later');
+is $after[0] - $before[0], 1, 'counted';
+is $after[1] - $before[1], 0, 'not as an error';
 
 $t->done;

@@ -44,6 +44,11 @@ http {
             dsem_release log;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /found {
+            dsem found limit=auto;
+            dsem_release log;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
@@ -102,6 +107,17 @@ for my $path ('/log', '/response/unbuffered') {
     is($next->wait->status, 200, 'next request served');
     is($up->peak, 1, 'one at a time');
 }
+
+# so it is with a limit that is found, which needs to know of the upstream's end
+
+$up->reset;
+my $reader = slow_reader('/found');
+wait_for { $up->served == 1 };
+my $begun = now;
+wait_for { now > $begun + 1 };
+is($t->state->held('found'), 1, 'limit=auto: slow request holds permit');
+cmp_ok(rest($reader), '>', $SIZE, 'reader gets whole response');
+eventually { !$t->state->exists('found') } 'no permit held';
 
 done_testing();
 

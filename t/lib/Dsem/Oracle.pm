@@ -278,7 +278,8 @@ sub answer {
     flush_out($conn);
 }
 
-# A chunked response in pieces.
+# A chunked response in pieces; end: instead of the last one an RST (rst) or a
+# FIN.
 sub stream {
     my ($conn, $pieces) = @_;
     my $every = ($conn->{arg}{every} // 100) / 1000;
@@ -286,6 +287,8 @@ sub stream {
     $conn->{out} .= response_head($conn);
     my $send = sub {
         my $left = --$pieces;
+        return finish($conn, $conn->{arg}{end} eq 'rst')
+            if $left <= 0 && $conn->{arg}{end};
         $conn->{out} .= sprintf "%x\r\n%s\r\n", length $piece, $piece;
         $conn->{out} .= "0\r\n\r\n" if $left <= 0;
         $conn->{last} = $left <= 0;

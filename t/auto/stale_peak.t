@@ -1,0 +1,91 @@
+#!/usr/bin/perl
+
+# A rejected request shows that all permits are in use. After a pause it shows
+# nothing any more: the next request has one permit. Where it is rejected
+# during that request it counts.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+# s; a worker that has been silent for longer begins its sample anew
+my $PAUSE = 10.5;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my ($one, $other) = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /before {
+            dsem before limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /during {
+            dsem during limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+# All permits that are left go to the other node, so the first one is rejected.
+# The running requests end, those of the first node too.
+sub reject {
+    my ($name) = @_;
+    my @running = map { $other->begin("/$name?hang=1") } $up->now + 1 .. 10;
+    wait_for { $up->now == 10 } 15, 'all permits in use';
+    is $one->get("/$name")->status, 503, "$name: rejected";
+    $up->release_all;
+    is_deeply [ grep { $_->wait->status ne 200 } @running ], [],
+        'the others served';
+    wait_for { !$t->state->held($name) } 15, 'all permits free';
+}
+
+my $monitor = $t->client->raw('127.0.0.1', $redis->port);
+$monitor->send("MONITOR\r\n")->read_until(qr/OK/);
+my $seen = '';
+
+# The most permits in use, as the next sample of the first node says.
+sub peak {
+    my ($name) = @_;
+    my $session = $one->name;
+    my $peak;
+    wait_for {
+        $seen .= $monitor->read(0.1);
+        ($peak) = $seen
+            =~ /"\Q$session\E:[^"]*" "[\d ]+" "$name" "1 \d+ 0 (\d+) \d+"/;
+        defined $peak;
+    } 15, "$name: a sample";
+    return $peak;
+}
+
+wait_for { $t->state->session_count == 2 } 15, 'sessions';
+reject('before');
+my $begun = now;
+wait_for { now - $begun > $PAUSE } 15, 'a pause';
+
+is $one->get('/before?t=1')->status, 200, 'a request';
+is peak('before'), 1, 'has one permit';
+
+my $running = $one->begin('/during?hang=1');
+wait_for { $up->now == 1 } 15, 'a request of another name';
+reject('during');
+is $running->wait->status, 200, 'a request';
+is peak('during'), 10, 'all permits were in use';
+
+$t->done;
