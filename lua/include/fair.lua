@@ -84,7 +84,8 @@ local function fair_load(sem, view, key, tickets)
     local fair = { key = key, V = {}, F = {}, credit = {}, changed = {},
         settled = {}, looks = 2 * FAIR_LOOKS }
     sem.fair = fair
-    if sem.fair_text == '' then
+    -- void tickets may have left tags: those of a worker that has reconnected
+    if sem.fair_text == '' or sem.waiting == 0 then
         -- nothing waits: tags as of a new semaphore, they do not grow for ever
         if sem.waiting == 0 and sem.seq > CLASS / 2 then
             sem.seq = view_clock(view)
