@@ -146,7 +146,8 @@ local function declare(all)
 
     sem.had_queue = marker[1] and true
     local account = sem.accounts[session]
-    local dropped = account and account_dropped(account, account.epoch) or {}
+    -- other parts of the account need them, too: they stay until the next sync
+    local dropped = account and account_untold(account) or {}
     local waiting = declare_tickets(sem, all, dropped)
     if not fair_declare(sem, view, account, all) then return STATUS.broken end
     if more == 0 or not account or account.epoch ~= epoch then

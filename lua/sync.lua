@@ -22,7 +22,8 @@
 --   and for a ticket with a key two more words each: cost (1 to 10^10), and the
 --   key, percent-encoded. Cost: us of permit time that the request is expected
 --   to take, divided by the shares of its key. The key of a ticket never
---   changes
+--   changes. Between the two a cancel and a check have the limit in force when
+--   the ticket was queued, as replied then; 0: unknown
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
@@ -150,7 +151,7 @@ local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 local TICKET = '^(%d+) (%d+)$'
 local ACQUIRE = '^(%d+) (%d+) (%-?%d) (%d+)$'
 -- with a key
-local FAIR_TICKET = '^(%d+ %d+) (%d+) (%S+)$'
+local FAIR_TICKET = '^(%d+ %d+) (%d+) (%d+) (%S+)$'
 local FAIR_ACQUIRE = '^(%d+ %d+ %-?%d %d+) (%d+) (%S+)$'
 
 -- Tickets of the call from ARGV[first] on, with the values of each.
@@ -158,12 +159,14 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
     local list = {}
     for n = 1, count do
         local i = first + n - 1
-        local values, cost, key
+        local values, cost, limit, key
         if KEYS[4] then
-            values, cost, key = string.match(ARGV[i] or '', fair_pattern)
+            values, cost, limit, key = string.match(ARGV[i] or '', fair_pattern)
+            -- that of an acquire is the one in force
+            if not key then limit, key = nil, limit end
         end
         local ticket = integers(i, pattern, values)
-        if key then fair_argument(i, ticket, cost, key) end
+        if key then fair_argument(i, ticket, cost, key, limit) end
         ticket.weight, ticket.class = ticket[2], ticket[3] or 0
         if ticket[1] < 1 or ticket.weight < 1 or ticket.class < -8
             or ticket.class > 7
@@ -229,14 +232,19 @@ local function look_up(call, sem, view)
     return STATUS.ok
 end
 
--- Reads the tags of the tickets that are cancelled or acquired.
+-- Reads the tags of the tickets that are cancelled, acquired, or rejected by a
+-- check.
 local function look_up_fair(call, sem, view)
     local tickets = { unpack(call.acquires) }
-    for _, ticket in ipairs(call.cancels) do
-        local place = ticket.key and sem.scores[ticket.member]
-        if place then
-            ticket.class = queue_class(fair_place(place))
-            tickets[#tickets + 1] = ticket
+    for _, list in ipairs({ call.cancels, call.checks }) do
+        for _, ticket in ipairs(list) do
+            local place = ticket.key and sem.scores[ticket.member]
+            if place
+                and (list == call.cancels or ticket.weight > view.limit)
+            then
+                ticket.class = queue_class(fair_place(place))
+                tickets[#tickets + 1] = ticket
+            end
         end
     end
     return fair_load(sem, view, KEYS[4], tickets) and STATUS.ok
@@ -244,11 +252,15 @@ local function look_up_fair(call, sem, view)
 end
 
 -- Takes a ticket out of the queue that the account counts.
-local function take_out(sem, account, member)
+local function take_out(sem, view, account, ticket)
+    local member, score = ticket.member, sem.scores[ticket.member]
     sem.removed[#sem.removed + 1] = member
-    if sem.scores[member] > PARKED / 2 then account_park(sem, account, -1) end
+    if score > PARKED / 2 then account_park(sem, account, -1) end
     sem.scores[member] = false
     account_add(sem, account, 0, -1)
+    if ticket.key then
+        fair_refund(sem, ticket, fair_place(score), view.limit)
+    end
 end
 
 -- The place of a new ticket. With a key it may be one before tickets of its
@@ -307,7 +319,7 @@ local function check(call, sem, view, account, ticket)
         call.extra = (call.extra or 0) + ticket.weight - 1
         return 1
     end
-    take_out(sem, account, ticket.member)
+    take_out(sem, view, account, ticket)
     return 2
 end
 
@@ -317,12 +329,7 @@ local function execute(call, sem, view, account)
     local results = {}
     for _, ticket in ipairs(call.cancels) do
         local there = sem.scores[ticket.member]
-        if there then
-            take_out(sem, account, ticket.member)
-            if ticket.key then
-                fair_refund(sem, ticket, fair_place(there), view.limit)
-            end
-        end
+        if there then take_out(sem, view, account, ticket) end
         results[#results + 1] = (there or call.dropped[ticket.number]) and 1
             or 0
     end

@@ -96,15 +96,23 @@ local function account_drop(account, number)
     return true
 end
 
+-- The dropped tickets that the session has not been told: a table by number,
+-- and their epoch.
+local function account_untold(account)
+    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
+    local dropped = {}
+    for number in string.gmatch(list or '', '%d+') do
+        dropped[number] = true
+    end
+    return dropped, tonumber(epoch)
+end
+
 -- Takes the dropped tickets of this epoch away: a table by number. Those of
 -- another epoch are void.
 local function account_dropped(account, epoch)
-    local of_epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
-    local dropped = {}
+    local dropped, of_epoch = account_untold(account)
     account.dropped = nil
-    if tonumber(of_epoch) ~= epoch then return dropped end
-    for number in string.gmatch(list, '%d+') do dropped[number] = true end
-    return dropped
+    return of_epoch == epoch and dropped or {}
 end
 
 -- Begins an account of an epoch at zero. Lists of parked tickets stay with the

@@ -111,9 +111,12 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         return nil
     end
     if verdict == 2 then
-        redis.call('ZADD', KEYS[4], string.format('%.0f', F), name)
-        -- a new key is at V, which advances by one with it
-        if place % 16 == 0 then V = fair_trim(KEYS[4], class, V, waiting) end
+        local new = redis.call('ZADD', KEYS[4], string.format('%.0f', F), name)
+        -- and now and then, for a queue that gets shorter: not always, as all
+        -- places of a key may have the same remainder
+        if new == 1 or place % 16 == 0 then
+            V = fair_trim(KEYS[4], class, V, waiting)
+        end
         if place - tail > 0 then tail, position = place, waiting end
     end
     local head = string.format('%d %d %d %.0f' .. seen .. touched

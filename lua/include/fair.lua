@@ -36,11 +36,13 @@ local FAIR_LOOKS = 256
 -- The greatest cost, us.
 local FAIR_COST = 10000000000
 
--- The cost and the key of a ticket in ARGV[i], checked.
-local function fair_argument(i, ticket, cost, key)
+-- The cost and the key of a ticket in ARGV[i], checked; limit: that at which it
+-- was queued, where that is told.
+local function fair_argument(i, ticket, cost, key, limit)
     ticket.cost, ticket.key = tonumber(cost), key
+    ticket.limit = tonumber(limit or 0)
     if not ticket.cost or ticket.cost < 1 or ticket.cost > FAIR_COST
-        or not is_encoded(key)
+        or ticket.limit > 2^53 or not is_encoded(key)
     then
         error('DSEM argument ' .. i .. ' is not a ticket with a key', 0)
     end
@@ -82,7 +84,8 @@ local function fair_load(sem, view, key, tickets)
     local fair = { key = key, V = {}, F = {}, credit = {}, changed = {},
         settled = {}, looks = 2 * FAIR_LOOKS }
     sem.fair = fair
-    if sem.fair_text == '' then
+    -- void tickets may have left tags: those of a worker that has reconnected
+    if sem.fair_text == '' or sem.waiting == 0 then
         -- nothing waits: tags as of a new semaphore, they do not grow for ever
         if sem.waiting == 0 and sem.seq > CLASS / 2 then
             sem.seq = view_clock(view)
@@ -192,14 +195,16 @@ local function fair_served(sem, places)
 end
 
 -- A ticket has left the queue without a permit: its key need not pay for it.
--- Only the last one of a key gives its tag back, as later ones stay where they
--- are; others leave a credit, see fair_settle().
+-- What it has paid depends on the limit at which it was queued, which may be
+-- another one now. Only the last one of a key gives its tag back, as later ones
+-- stay where they are; others leave a credit, see fair_settle().
 local function fair_refund(sem, ticket, place, limit)
     local fair, class = sem.fair, queue_class(place)
     local name = class .. ' ' .. ticket.key
     local F, tag = fair.F[name], place - class * CLASS
     if not F or F <= fair_virtual(sem, class) then return end
-    local increment = fair_increment(ticket.cost, limit, tag)
+    local increment = fair_increment(ticket.cost,
+        ticket.limit > 0 and ticket.limit or limit, tag)
     if F - increment == tag then
         fair_set(fair, name, tag)
     else

@@ -8,7 +8,8 @@
  * Redis cannot be asked the same rule orders the requests of this worker: a
  * ticket starts at the start tag of the last ticket served, or at the finish
  * tag of the last ticket of its key, whichever is later, and finishes after
- * cost / share.
+ * cost / share.  A key does not pay for tickets that leave without a permit:
+ * later ones stay where they are, and the next ones cost less.
  *
  * A key without a ticket is forgotten when there are too many, the oldest
  * first: the number of keys is bounded by what clients have at this worker,
@@ -239,7 +240,7 @@ ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
     ngx_int_t share, ngx_msec_t mean)
 {
     int64_t                    cost;
-    uint64_t                  *latest;
+    uint64_t                   served, credit, spent, *latest;
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
@@ -258,34 +259,52 @@ ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
         return;
     }
 
-    tag->start = ngx_max(fair->served[ngx_http_dsem_fair_class(class)],
-                         key->finish);
-    tag->finish = tag->start + tag->cost;
+    served = fair->served[ngx_http_dsem_fair_class(class)];
+    tag->start = ngx_max(served, key->finish);
+
+    /* a key that has nothing to pay has no credit; no ticket is free */
+
+    credit = ngx_min(key->credit, tag->start - served);
+    spent = ngx_min(credit, (uint64_t) tag->cost - 1);
+
+    tag->finish = tag->start + tag->cost - spent;
 
     *latest = ngx_max(*latest, tag->start);
 
+    key->credit = credit - spent;
     key->finish = tag->finish;
     key->waiting++;
 }
 
 
 /*
- * Its owner leaves without a permit; its share is not used where no ticket of
- * its key has followed.
+ * Its owner leaves without a permit, and its key need not pay for it: the last
+ * ticket of the key gives its share back, another one leaves a credit, which is
+ * given back when none of the key waits.
  */
 
 void
 ngx_http_dsem_fair_unwait(ngx_http_dsem_fair_tag_t *tag)
 {
-    if (tag->key == NULL) {
+    ngx_http_dsem_fair_key_t  *key;
+
+    key = tag->key;
+
+    if (key == NULL) {
         return;
     }
 
-    if (tag->key->finish == tag->finish) {
-        tag->key->finish = tag->start;
+    key->credit += tag->cost;
+
+    if (key->finish == tag->finish) {
+        key->credit -= tag->finish - tag->start;
+        key->finish = tag->start;
     }
 
-    tag->key->waiting--;
+    if (--key->waiting == 0) {
+        key->finish -= ngx_min(key->credit, key->finish);
+        key->credit = 0;
+    }
 }
 
 

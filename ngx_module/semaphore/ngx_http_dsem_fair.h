@@ -27,6 +27,7 @@ typedef struct {
     ngx_int_t                  waiting;    /* requests */
     ngx_int_t                  in_use;     /* permits */
     uint64_t                   finish;     /* tag of its last ticket */
+    uint64_t                   credit;     /* us, of tickets that have left */
     int64_t                    hold_time;  /* mean, us; 0: unknown */
 } ngx_http_dsem_fair_key_t;
 

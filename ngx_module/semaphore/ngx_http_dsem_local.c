@@ -76,7 +76,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
 
 /*
  * A full queue that is fair: the last ticket leaves it for a request that
- * comes before it.  False: there is none.
+ * comes before it, and may wait.  False: there is none.
  */
 
 static ngx_uint_t
@@ -89,6 +89,7 @@ ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
 
     if (last == NULL
         || !ask->fair
+        || ask->queue < 1
         || account->fair == NULL
         || last->class < ask->class
         || (last->class == ask->class

@@ -363,7 +363,8 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 
 /*
  * Number, weight, and of an ask also class and queue limit; behind them the
- * cost and the key, if it has one.
+ * cost and the key, if it has one.  Of any other ticket the limit by which its
+ * cost became a place is between these two.
  */
 
 static void
@@ -371,8 +372,9 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
     ngx_uint_t nvalues, ngx_uint_t keys)
 {
-    int64_t    values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
-    ngx_str_t  key;
+    int64_t     values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
+    ngx_str_t   key;
+    ngx_uint_t  n;
 
     sent->number = ticket->number;
     sent->weight = ticket->weight;
@@ -387,10 +389,17 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
         return;
     }
 
-    values[nvalues] = ticket->fair.cost;
+    n = nvalues;
+    values[n++] = ticket->fair.cost;
+
+    if (nvalues == NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS) {
+        values[n++] = (ticket->state == NGX_HTTP_DSEM_TICKET_QUEUED)
+                      ? ticket->answer.limit : 0;
+    }
+
     ngx_http_dsem_fair_name(&ticket->fair, &key);
 
-    ngx_http_dsem_resp_numbers_name(command, values, nvalues + 1, &key);
+    ngx_http_dsem_resp_numbers_name(command, values, n, &key);
 }
 
 

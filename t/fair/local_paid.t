@@ -109,7 +109,7 @@ ok +(grep { $_ eq 'heavy' } @order[0 .. 3]), 'late key has turns, no more'
     or note "@order";
 is $order[0], 'light', 'the first one is its' or note "@order";
 
-# two new keys; of one three clients leave, the last one first
+# two new keys; of one all clients leave, the first one first
 
 my $next = $node->begin('/?k=holder&hang=1&n=3');
 wait_for { $up->now == 2 } 15, 'the second permit again';
@@ -117,9 +117,9 @@ my @stay = ask('stay', 4);
 wait_for { waiting(4) } 15, 'one key';
 my @leave = ask('leave', 3);
 wait_for { waiting(7) } 15, 'clients that will leave';
-for my $i (reverse 0 .. 2) {
+for my $i (0 .. 2) {
     $leave[$i]->abort;
-    wait_for { waiting(4 + $i) } 15, 'one has left';
+    wait_for { waiting(6 - $i) } 15, 'one has left';
 }
 my @again = ask('leave', 1);
 wait_for { waiting(5) } 15, 'another one';
@@ -128,6 +128,38 @@ $next->wait;
 @order = serve(15, @stay, @again);
 my ($turn) = grep { $order[$_] eq 'leave' } 0 .. $#order;
 cmp_ok $turn, '<=', 1, 'key has not paid for them' or note "@order";
+
+# Two new keys: as many requests of one, then four of the other one, of which
+# those listed leave, then as many again. Returns the order of all.
+sub leaving {
+    my ($first, $count, $second, $list, $again) = @_;
+    my $next = $node->begin("/?k=holder&hang=1&n=$second");
+    wait_for { $up->now == 2 } 15, 'the second permit once more';
+    my @stay = ask($first, $count);
+    wait_for { waiting($count) } 15, 'the first key';
+    my @leave = ask($second, 4);
+    my $waiting = $count + 4;
+    wait_for { waiting($waiting) } 15, 'the second key';
+    for (@$list) {
+        $leave[$_]->abort;
+        $waiting--;
+        wait_for { waiting($waiting) } 15, 'one has left';
+    }
+    my %gone = map { $_ => 1 } @$list;
+    my @again = ask($second, $again);
+    wait_for { waiting($waiting + $again) } 15, 'requests after them';
+    my $from = grep { $is{$_} } $up->order;
+    $up->release_nonce($next->nonce);
+    $next->wait;
+    return serve($from, @stay, @leave[grep { !$gone{$_} } 0 .. 3], @again);
+}
+
+@order = leaving('a', 4, 'b', [3, 2, 1], 1);
+is scalar(grep { $_ eq 'b' } @order[0 .. 3]), 2,
+    'last ones left: their place is used again' or note "@order";
+@order = leaving('c', 8, 'd', [0, 1, 2], 3);
+is scalar(grep { $_ eq 'd' } @order[0 .. 8]), 4,
+    'others left: the next ones are before it' or note "@order";
 
 $up->release_all;
 $forever->wait;

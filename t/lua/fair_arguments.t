@@ -27,9 +27,9 @@ sub keys_of {
 }
 
 my %words = (
-    cancel => [ [ 2, 1, 1000, 'a' ], '1 0 0' ],
-    acquire => [ [ 4, 1, 0, 9, 1000, 'a' ], '0 1 0' ],
-    check => [ [ 2, 1, 1000, 'a' ], '0 0 1' ],
+    cancel => [ [ 2, 1 ], '1 0 0', 1 ],
+    acquire => [ [ 4, 1, 0, 9 ], '0 1 0' ],
+    check => [ [ 2, 1 ], '0 0 1', 1 ],
 );
 my @cost = ('', 'x', '0', '-1', '1.5', '1e3', '10000000001', '9' x 400);
 my @key = ('', 'a b', 'a{0}', "a\n", 'a,b', "a\0", "\xff", 'x' x 201);
@@ -38,8 +38,12 @@ my $before = $scripts->dump;
 for my $name (qw/api web/) {
     my $keys = keys_of('sync', $name);
     for my $kind (sort keys %words) {
-        my ($good, $counts) = @{ $words{$kind} };
-        my @bad = map({ [ @$good[0 .. $#$good - 2], $_, 'a' ] } @cost);
+        my ($numbers, $counts, @limit) = @{ $words{$kind} };
+        my $good = [ @$numbers, 1000, @limit, 'a' ];
+        my @bad = map({ [ @$numbers, $_, @limit, 'a' ] } @cost);
+        push @bad, map { [ @$numbers, 1000, $_, 'a' ] } @limit
+            ? ('x', '-1', '1.5', '1e3', '', '9' x 400) : '1';
+        push @bad, [ @$numbers, 1000, 'a' ] if @limit;
         push @bad, map { [ @$good[0 .. $#$good - 1], $_ ] } @key;
         push @bad, [ @$good[0 .. $#$good - 1] ], [ @$good, 'a' ],
             [ @$good, '' ];

@@ -126,12 +126,16 @@ $reply = $two->sync('call', ask => [
 is_deeply [ sort @{ $reply->{dropped} } ], [ 1, 2, 3 ], 'dropped in the call';
 is $state->waiting('call'), 1, 'one waits';
 
-# after a reconnect: not queued again
+# after a reconnect: not queued again, in whichever part of the account
 $one->ask('call', 98, queue => 1, class => -2, key => 'x');
 $two->hello;
 $reply = $two->declare('call', tickets => [
     [ 4, 1, -1e13 + 1, 1, 1000, 'noisy' ], [ 5, 1, 0, 1, 1000, 'noisy' ] ]);
 is_deeply $reply->{places}, [ 0, 0 ], 'declared: dropped';
+my @part = (more => 1, tickets => [ [ 4, 1, -1e13 + 1, 1, 1000, 'noisy' ] ]);
+is_deeply $two->declare('call', @part)->{places}, [0], 'in another part';
+$two->hello;
+is_deeply $two->declare('call', @part)->{places}, [0], 'in another epoch';
 is_deeply $two->sync('call', fair => 1)->{dropped}, [], 'not told again';
 
 $scripts->done;

@@ -47,6 +47,10 @@ $one->sync('api', fair => 1, limit => 1, ask => [ map {
     [ ++$ticket, 1, 0, 1000, 1000, "more-$ticket" ] } 1 .. 120 ]) for 1 .. 5;
 cmp_ok $redis->cmd('ZCARD', $state->fair_key('api')), '>', 600, 'many keys';
 $one->sync('api', fair => 1, release => 1) for 1 .. 590;
+my ($last, $many) = ($ticket, $redis->cmd('ZCARD', $state->fair_key('api')));
+ask('more-' . ($last - $_), release => 1) for 1 .. 60;
+cmp_ok $redis->cmd('ZCARD', $state->fair_key('api')), '<=', $many - 64,
+    'fewer keys, without new ones';
 ask("last-$_", release => 1) for 1 .. 400;
 cmp_ok $redis->cmd('ZCARD', $state->fair_key('api')), '<=',
     2 * $state->waiting('api') + 64 + 16, 'few keys again';

@@ -411,22 +411,29 @@ sub decode {
     return $reply;
 }
 
+# A ticket that is cancelled or checked, as text.
+sub ticket {
+    my ($number, $weight, $cost, $key, $limit) = @{ $_[0] };
+    return join ' ', $number, $weight // 1,
+        defined $key ? ($cost, $limit // 0, $key) : ();
+}
+
 # ask: [ticket, weight, class, queue] ...; cancel, check: [ticket, weight] ...;
-# each with cost and key where it has one; fair: there may be some.
+# each with cost and key where it has one, and for the others the limit at which
+# it was queued; fair: there may be some.
 sub sync {
     my ($self, $name, %arg) = @_;
-    my @cancel = map { [ $_->[0], $_->[1] // 1, @$_[2 .. $#$_] ] }
-        @{ $arg{cancel} // [] };
+    my @cancel = @{ $arg{cancel} // [] };
     my @ask = acquires($arg{ask});
-    my @check = map { [ $_->[0], $_->[1] // 1, @$_[2 .. $#$_] ] }
-        @{ $arg{check} // [] };
+    my @check = @{ $arg{check} // [] };
     local $self->{fair} = $arg{fair} || grep({ @$_ > 4 } @ask)
         || grep { @$_ > 2 } @cancel, @check;
 
     my ($reply, @rest) = $self->call('sync', $name, $self->{gen},
         $arg{limit} // 1, flags(%arg), $arg{release} // 0, scalar @cancel,
         scalar @ask, scalar @check, $name,
-        map { "@$_" } @cancel, @ask, @check);
+        map({ ticket($_) } @cancel), map({ "@$_" } @ask),
+        map { ticket($_) } @check);
     return $reply unless $reply->{status} eq 'ok';
 
     $reply = decode(\@rest, \@cancel, \@ask);

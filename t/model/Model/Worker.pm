@@ -351,6 +351,14 @@ sub come {
 # Cost and key of a ticket, if it has one: some locations have no fair=.
 sub key { return @{ $_[0]{key}{ $_[1] } // [] } }
 
+# The same of a ticket that is cancelled or checked, with the limit at which it
+# was queued, or without.
+sub paid {
+    my ($self, $ticket) = @_;
+    my ($cost, $key) = $self->key($ticket) or return;
+    return $cost, $ticket % 2 * $self->{limit}, $key;
+}
+
 sub leave {
     my ($self, $name, $ticket) = @_;
     my $wait = delete $self->{wait}{$name}{$ticket};
@@ -405,7 +413,8 @@ sub flush {
     return unless @cancel || @ask || $self->releasable($name)
         || $self->{refresh}{$name};
     $self->sync($name,
-        [ map { [ $_, $self->{gone}{$name}{$_}, $self->key($_) ] } @cancel ],
+        [ map { [ $_, $self->{gone}{$name}{$_}, $self->paid($_) ] }
+            @cancel ],
         [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight class/},
             $self->{walk}{queue}, $self->key($_) ] } @ask ], [], 0);
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
@@ -510,7 +519,7 @@ sub queued {
     my ($wait, $gone) = ($self->{wait}{$name}, $self->{gone}{$name});
     my %weight = (%$gone, map { $_ => $wait->{$_}{weight} }
         grep { $wait->{$_}{epoch} } keys %$wait);
-    return map { [ $_, $weight{$_}, $self->key($_) ] }
+    return map { [ $_, $weight{$_}, $self->paid($_) ] }
         sort { $a <=> $b } keys %weight;
 }
 

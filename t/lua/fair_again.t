@@ -1,0 +1,47 @@
+#!/usr/bin/perl
+
+# All tickets are void, as those of a worker that took them back while Redis was
+# unavailable: their keys have not paid for them when they are asked for again.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+
+# One key waits, and all of its tickets become void.
+sub begin {
+    my ($name) = @_;
+    $one->ask($name, 1, key => 'x');
+    $two->ask($name, $_, key => 'heavy') for 2 .. 11;
+    $two->hello;
+    $two->declared;
+}
+
+begin('api');
+$two->ask('api', $_, key => 'heavy') for 2 .. 5;
+$two->ask('api', $_, key => 'light') for 12 .. 15;
+my $epoch = $two->epoch;
+is join(' ', map { /^\S+ $epoch (\d+)/ ? $1 : () } $scripts->queue('api')),
+    '2 12 3 13 4 14 5 15', 'keys take turns from the start';
+is $state->waiting('api'), 8, 'all wait';
+$one->sync('api', release => 1, fair => 1);
+is join(' ', map { @{ $two->sync('api', release => 1, fair => 1)->{granted} } }
+    1 .. 7), '12 3 13 4 14 5 15', 'served in turns';
+
+# nothing is asked for again
+begin('web');
+$two->sync('web', fair => 1);
+is $scripts->redis->cmd('EXISTS', $state->fair_key('web')), 0, 'no tags left';
+
+$scripts->done;
