@@ -39,6 +39,7 @@
 #include "ngx_http_dsem_process.c"
 #include "ngx_http_dsem_rows.c"
 #include "ngx_http_dsem_top.c"
+#include "ngx_http_dsem_memo.c"
 #include "ngx_http_dsem_zone.c"
 #include "ngx_http_dsem_lease.c"
 #include "ngx_http_dsem_limits.c"
