@@ -16,7 +16,8 @@
 typedef struct {
     ngx_atomic_t         hash;        /* of the name; 0: free */
     ngx_atomic_t         found;       /* last; 0: none was found yet */
-    ngx_atomic_t         in_force;    /* if one was found */
+    ngx_atomic_t         probed;      /* in force for a moment; 0: no probe */
+    ngx_atomic_t         in_force;    /* without a probe, if one was found */
 } ngx_http_dsem_memo_limit_t;
 
 

@@ -260,8 +260,10 @@ ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record, ngx_int_t peak,
         record->peak = 0;
     }
 
-    record->peak = ngx_max(record->peak, peak);
-    record->peaked = ngx_current_msec;
+    if (peak >= record->peak) {
+        record->peak = peak;
+        record->peaked = ngx_current_msec;
+    }
 }
 
 
@@ -434,13 +436,7 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
     head[0] = record->session->generation;
     head[1] = literal->min;
     head[2] = literal->max;
-
-    /* what this state has it knows better */
-
-    head[3] = (literal->generation
-               && literal->generation != record->session->generation)
-              ? ngx_http_dsem_limits_last(literal)
-              : 0;
+    head[3] = ngx_http_dsem_limits_lost(literal, record->session->generation);
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
                       NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
@@ -538,9 +534,8 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
 
     if (reply->values[NGX_HTTP_DSEM_AUTO_KEPT] > 0) {
         ngx_http_dsem_limits_found(literal,
+                                   reply->values[NGX_HTTP_DSEM_AUTO_FOUND],
                                    reply->values[NGX_HTTP_DSEM_AUTO_KEPT],
-                                   reply->values[NGX_HTTP_DSEM_AUTO_FOUND]
-                                   == in_force,
                                    session->generation);
     }
 

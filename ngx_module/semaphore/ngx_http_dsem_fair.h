@@ -53,6 +53,8 @@ typedef struct {
     ngx_http_dsem_fair_key_t  *key;        /* NULL: none */
     int64_t                    cost;       /* expected, us of a permit, by
                                               its share */
+    ngx_int_t                  limit;      /* by which the cost became a place
+                                              in Redis; 0: unknown */
     uint64_t                   start;      /* tags in this worker */
     uint64_t                   finish;
 } ngx_http_dsem_fair_tag_t;

@@ -393,8 +393,7 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     values[n++] = ticket->fair.cost;
 
     if (nvalues == NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS) {
-        values[n++] = (ticket->state == NGX_HTTP_DSEM_TICKET_QUEUED)
-                      ? ticket->answer.limit : 0;
+        values[n++] = ticket->fair.limit;
     }
 
     ngx_http_dsem_fair_name(&ticket->fair, &key);

@@ -207,6 +207,7 @@ ngx_http_dsem_ticket_sent(ngx_http_dsem_ticket_t *ticket, uint64_t epoch)
 
     ticket->epoch = epoch;
     ticket->place = 0;
+    ticket->fair.limit = 0;
 
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_ASKED);
 }
@@ -225,6 +226,7 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
     ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
                                                          in_use);
     ticket->answer.limit = limit;
+    ticket->fair.limit = limit;
 
     if (ticket->early && ticket->handler) {
         ngx_http_dsem_notice_give(ticket);
@@ -244,6 +246,11 @@ ngx_http_dsem_ticket_placed(ngx_http_dsem_ticket_t *ticket, int64_t place,
 
     ticket->place = place;
     ticket->epoch = epoch;
+
+    if (ticket->account->session->recovery) {
+        /* Redis has lost what the key had paid */
+        ticket->fair.limit = 0;
+    }
 
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_QUEUED);
 }

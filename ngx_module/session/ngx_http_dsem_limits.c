@@ -34,6 +34,9 @@
 #define NGX_HTTP_DSEM_LIMITS_WARN_TIME     60000
 #define NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS  4
 
+/* ms; the state of the rule expires, as in lua/include/auto.lua */
+#define NGX_HTTP_DSEM_LIMITS_LEARNED  3600000
+
 /* arguments of every configure, and for each limit */
 #define NGX_HTTP_DSEM_LIMITS_ARGS       4
 #define NGX_HTTP_DSEM_LIMITS_PAIR_ARGS  2
@@ -358,7 +361,9 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 {
     /* siblings may have told the memo another one since */
 
-    literal->known->in_force = limit;
+    if ((ngx_atomic_uint_t) limit != literal->known->probed) {
+        literal->known->in_force = limit;
+    }
 
     if (literal->in_force == limit) {
         return;
@@ -388,22 +393,50 @@ ngx_http_dsem_limits_often(ngx_http_dsem_literal_t *literal)
 
 
 /*
- * A reply has shown the limit that was found, of "limit=auto".  While it is
- * probed a lower one is in force for a moment; in_force: it would be in force
- * without a probe.
+ * A reply has shown the limit that was found, of "limit=auto", and the limit
+ * in force, see above.  kept: the one found without a probe, which lowers it
+ * for a moment.
  */
 
 void
-ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t limit,
-    ngx_uint_t in_force, int64_t generation)
+ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
+    ngx_int_t kept, int64_t generation)
 {
-    literal->generation = generation;
+    ngx_http_dsem_memo_limit_t  *known;
 
-    if (in_force) {
-        literal->known->in_force = limit;
+    known = literal->known;
+
+    literal->generation = generation;
+    literal->found_at = ngx_current_msec;
+
+    known->probed = (found == kept) ? 0 : found;
+
+    if (literal->in_force == found) {
+        known->in_force = kept;
     }
 
-    literal->known->found = limit;
+    known->found = kept;
+}
+
+
+/*
+ * The limit that this worker was told in another generation, which may be lost
+ * in this one; 0: none, or longer ago than Redis keeps what it learns.
+ */
+
+ngx_int_t
+ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
+    int64_t generation)
+{
+    if (literal->generation == 0
+        || literal->generation == generation
+        || ngx_current_msec - literal->found_at
+           > NGX_HTTP_DSEM_LIMITS_LEARNED)
+    {
+        return 0;
+    }
+
+    return ngx_http_dsem_limits_last(literal);
 }
 
 

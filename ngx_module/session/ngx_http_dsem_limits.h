@@ -51,6 +51,7 @@ typedef struct {
     ngx_http_dsem_memo_limit_t    own;       /* where the memo has none */
     int64_t                       generation; /* in which this worker was
                                                 told that; 0: never */
+    ngx_msec_t                    found_at;  /* ms, time of that */
     ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
     ngx_msec_t                    asked;     /* ms, time of the question */
@@ -89,7 +90,9 @@ ngx_uint_t ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit);
 void ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal,
-    ngx_int_t limit, ngx_uint_t in_force, int64_t generation);
+    ngx_int_t found, ngx_int_t kept, int64_t generation);
+ngx_int_t ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
+    int64_t generation);
 ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);
 ngx_int_t ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A rejected request shows that all permits are in use. After a pause it shows
-# nothing any more: the next request has one permit. Where it is rejected
-# during that request it counts.
+# A rejected request shows that all permits are in use. After a pause, in which
+# clients leave early at most, it shows nothing any more: the next request has
+# one permit. Where it is rejected during that request it counts.
 
 use warnings;
 use strict;
@@ -56,6 +56,11 @@ sub reject {
     wait_for { !$t->state->held($name) } 15, 'all permits free';
 }
 
+wait_for { $t->state->session_count == 2 } 15, 'sessions';
+is $one->get('/before?t=500')->status, 200, 'a request of usual length';
+wait_for { $redis->cmd('EXISTS', $t->state->auto_key('before')) } 15,
+    'its sample';
+
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/OK/);
 my $seen = '';
@@ -74,9 +79,15 @@ sub peak {
     return $peak;
 }
 
-wait_for { $t->state->session_count == 2 } 15, 'sessions';
 reject('before');
 my $begun = now;
+for my $at (4, 8) {
+    wait_for { now - $begun > $at } 15, 'a pause';
+    my $left = $one->begin('/before?hang=1');
+    wait_for { $up->now == 1 } 15, 'a request';
+    $left->abort;
+    wait_for { $up->now == 0 } 15, 'its end';
+}
 wait_for { now - $begun > $PAUSE } 15, 'a pause';
 
 is $one->get('/before?t=1')->status, 200, 'a request';
