@@ -155,6 +155,11 @@ finds('limit', 'one too many after a failover', sub {
     fault($_[0], 'failover', 3, 4);
     request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
 });
+finds('', 'one too many after a second promotion', sub {
+    $_[0]{promotions} = [4, 3.5];
+    fault($_[0], 'failover', 3, 4);
+    request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
+});
 sub aborted {
     my ($log, $after) = @_;
     request($log, 'x', sem => 'one', sent => 5.1, from => 5.2, to => 5.201,

@@ -50,7 +50,7 @@ sub new {
         grace => GRACE * $conf->{factor}, lease => $conf->{lease} }, $class;
     # every recovery from trouble ends within a lease, a heartbeat and a grace
     my $after = $self->{lease} + 1 + $self->{grace};
-    my @unasked = grep { $self->unasked($_, $after) } @{ $logs->{promotions} };
+    my @unasked = $self->unasked($after, @{ $logs->{promotions} });
     $self->{faults} = [ @{ $logs->{faults} },
         map { { kind => 'two_masters', from => $_, to => $_ + $after } }
         @unasked ];
@@ -104,11 +104,22 @@ sub of_kind {
     return grep { $_->{kind} =~ $KINDS{$group} } @{ $self->{faults} };
 }
 
-# A master was taken for dead that was alive: a busy machine delayed it.
+# Promotions beyond the one that each fault asks for: a master was taken for
+# dead that was alive, as a busy machine delayed it.
 sub unasked {
-    my ($self, $at, $after) = @_;
-    return !grep { $_->{from} <= $at && $_->{to} + $after >= $at }
-        $self->of_kind('promotes');
+    my ($self, $after, @promotions) = @_;
+    my @faults = sort { $a->{to} <=> $b->{to} } $self->of_kind('promotes');
+    my @unasked;
+    for my $at (sort { $a <=> $b } @promotions) {
+        my ($i) = grep { $faults[$_]{from} <= $at
+            && $faults[$_]{to} + $after >= $at } 0 .. $#faults;
+        if (defined $i) {
+            splice @faults, $i, 1;
+        } else {
+            push @unasked, $at;
+        }
+    }
+    return @unasked;
 }
 
 sub merge {
