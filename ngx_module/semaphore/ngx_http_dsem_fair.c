@@ -35,8 +35,8 @@
 #define NGX_HTTP_DSEM_FAIR_MIN_COST  1000
 #define NGX_HTTP_DSEM_FAIR_MAX_COST  10000000000
 
-/* the weight of the last hold time in the mean */
-#define NGX_HTTP_DSEM_FAIR_PART      10
+/* hold times in the mean: from then on the last one is a part of so many */
+#define NGX_HTTP_DSEM_FAIR_MEASURED  10
 
 /* a class and a key */
 #define NGX_HTTP_DSEM_FAIR_NAME_LEN  (1 + NGX_HTTP_DSEM_MAX_NAME)
@@ -49,7 +49,7 @@ static ngx_http_dsem_fair_key_t *ngx_http_dsem_fair_add(
 static void ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair,
     ngx_uint_t left);
 static void ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
-    ngx_msec_t hold_time);
+    ngx_msec_t hold_time, ngx_msec_t mean);
 static ngx_uint_t ngx_http_dsem_fair_rank(ngx_http_dsem_top_key_t *keys,
     ngx_uint_t n, ngx_http_dsem_fair_key_t *key);
 static uint32_t ngx_http_dsem_fair_compose(u_char *buf, ngx_int_t class,
@@ -336,34 +336,42 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight)
 }
 
 
-/* its permits come free after so many ms */
+/* its permits come free after so many ms; mean is that of the semaphore */
 
 void
 ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
-    ngx_msec_t hold_time)
+    ngx_msec_t hold_time, ngx_msec_t mean)
 {
     if (tag->key) {
         tag->key->in_use -= weight;
-        ngx_http_dsem_fair_measure(tag->key, hold_time);
+        ngx_http_dsem_fair_measure(tag->key, hold_time, mean);
     }
 }
 
 
+/*
+ * The mean of the semaphore counts as the first hold time of a key: a key whose
+ * first request was an exception would pay for it ten times.
+ */
+
 static void
 ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
-    ngx_msec_t hold_time)
+    ngx_msec_t hold_time, ngx_msec_t mean)
 {
     int64_t  time;
 
     time = (int64_t) hold_time * 1000;
 
-    if (key->hold_time == 0) {
-        key->hold_time = time;
-
-    } else {
-        key->hold_time += (time - key->hold_time) / NGX_HTTP_DSEM_FAIR_PART;
+    if (key->measured == 0 && mean) {
+        key->hold_time = (int64_t) mean * 1000;
+        key->measured = 1;
     }
 
+    if (key->measured < NGX_HTTP_DSEM_FAIR_MEASURED) {
+        key->measured++;
+    }
+
+    key->hold_time += (time - key->hold_time) / key->measured;
     key->hold_time = ngx_max(key->hold_time, 1);
 }
 

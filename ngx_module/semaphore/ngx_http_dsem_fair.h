@@ -29,6 +29,7 @@ typedef struct {
     uint64_t                   finish;     /* tag of its last ticket */
     uint64_t                   credit;     /* us, of tickets that have left */
     int64_t                    hold_time;  /* mean, us; 0: unknown */
+    ngx_int_t                  measured;   /* hold times in the mean */
 } ngx_http_dsem_fair_key_t;
 
 
@@ -80,7 +81,7 @@ void ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
 void ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag,
     ngx_int_t weight);
 void ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag,
-    ngx_int_t weight, ngx_msec_t hold_time);
+    ngx_int_t weight, ngx_msec_t hold_time, ngx_msec_t mean);
 
 void ngx_http_dsem_fair_show(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
     uint32_t hash);

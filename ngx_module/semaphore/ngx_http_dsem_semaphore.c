@@ -308,7 +308,9 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
 
         ngx_http_dsem_counters_hold(&account->counted, hold_time);
 
-        ngx_http_dsem_fair_release(&ticket->fair, ticket->weight, hold_time);
+        ngx_http_dsem_fair_release(&ticket->fair, ticket->weight, hold_time,
+                                   account->hold_time
+                                   >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
 
         if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
             ngx_http_dsem_account_give_back(account, ticket->weight);

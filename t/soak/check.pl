@@ -23,7 +23,7 @@ exit main(@ARGV);
 
 sub main {
     my (@dirs) = @_;
-    my (%columns, %n);
+    my (%columns, %n, @violated);
     for my $dir (@dirs) {
         my $phase = $dir =~ s{.*/}{}r;
         my $logs = eval { Soak::Logs->new($dir) }
@@ -36,15 +36,16 @@ sub main {
             my @found = @{ $found->{$name} };
             $n{$name} += @found;
             next unless @found;
-            print "VIOLATED in $phase: $sentence (" . @found . ")\n";
-            print map { "    $_\n" } splice @found, 0, SHOWN;
+            push @violated, "VIOLATED in $phase: $sentence (" . @found . ")\n",
+                map { "    $_\n" } splice @found, 0, SHOWN;
         }
     }
     table(\%columns, map { s{.*/}{}r } @dirs);
     printf "%-45s %d\n", $_->[1], $n{ $_->[0] } // 0 for @Soak::Check::CHECKS;
     my $sum = 0;
     $sum += $_ for values %n;
-    print "$sum violations\n";
+    # last, as a log may show its end only
+    print "$sum violations\n", @violated;
     return $sum ? 1 : 0;
 }
 
