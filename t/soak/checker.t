@@ -233,12 +233,12 @@ finds('', 'one let in before the limit was raised, late', sub {
 });
 finds('limit', 'one more after the limit was lowered again', sub {
     auto($_[0], 'x', 5.2, 3, to => 5.22);
-    auto($_[0], 'y', 5.35, 2);
+    auto($_[0], 'y', 5.53, 2);
 });
 finds('', 'the same while workers reconnect', sub {
     fault($_[0], 'client_kill', 5, undef, sem => 'one');
     auto($_[0], 'x', 5.2, 3, to => 5.22);
-    auto($_[0], 'y', 5.35, 2);
+    auto($_[0], 'y', 5.53, 2);
 });
 finds('', 'requests of before drain', sub {
     auto($_[0], 'x', 5.2, 3, to => 8);

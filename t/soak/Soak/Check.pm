@@ -22,8 +22,10 @@ BEGIN {
 }
 
 # s: how old the limits may be that requests of limit=auto were told: a request
-# is let in before it is at the backend; where workers come, go or reconnect
-use constant { LET_IN => 0.1, LET_IN_LATE => 1.2 };
+# is let in before it is at the backend, and a worker to which Redis replies
+# late serves its own requests with its permits; where workers come, go or
+# reconnect
+use constant { LET_IN => 0.3, LET_IN_LATE => 1.2 };
 
 # keys of "fair" in Redis beside those of requests that wait
 use constant TAGS => 256;
