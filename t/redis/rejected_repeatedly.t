@@ -39,9 +39,9 @@ http {
 EOF_CONF
 
 is $node->get('/')->status, 200, 'served';
+$node->clear_logs;
 $redis->cmd(qw(ACL SETUSER), $redis->user, 'resetkeys', '~*{0}',
     '~*{0}:sessions', '~*{0}:census');
-$node->clear_logs;
 
 # attempts, as Redis counts them
 my $before = $redis->calls->{info} // 0;
