@@ -329,8 +329,12 @@ $(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
 	@output=$$(cd build/page && npm ci --no-audit --no-fund \
 	    --cache ../npm 2>&1) || { echo "$$output" >&2; exit 1; }
 
+# the soak takes a minute: beside tests that mostly wait, not alone at the end
+SUITE = $(wildcard t/[a-q]*/) t/soak/ $(filter-out t/soak/,$(wildcard t/[r-z]*/))
+
 test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
-	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib $(T)
+	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib \
+	    $(if $(filter t t/,$(T)),$(SUITE),$(T))
 
 # the source packages are known to apt in this directory only
 $(ASAN)/apt/updated:

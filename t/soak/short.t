@@ -19,7 +19,7 @@ my $RATE = 0.4;
 local $ENV{DSEM_TIME_FACTOR} = 2 * ($ENV{DSEM_TIME_FACTOR} || 1);
 
 my $root = "$FindBin::Bin/../..";
-my $dir = "$root/build/t/house/soak";
+my $dir = "$root/build/t/soak/short";
 
 remove_tree($dir);
 my @said = qx($^X -I$root/t/lib $root/t/soak/soak.pl --seconds=$SECONDS \\
