@@ -62,6 +62,8 @@ sub sum { my $n = 0; $n += $_ for @_; return $n }
 my %WORD = (PASSED => 'passed', QUEUED => 'queued', REJECTED => 'rejected',
     TIMEOUT => 'timeout', '' => 'aborted');
 
+# one that need not wait
+is $node->get('/load')->status, 200, 'served' for 1, 2;
 my $load = $t->load_start(clients => 19, requests => $REQUESTS,
     urls => [$node->url('/load')],
     abort => sub { rand() < 0.2 ? rand 0.012 : undef });

@@ -17,7 +17,9 @@ use Dsem::Cluster;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
-my $cluster = Dsem::Cluster->new($t, replicas => 0);
+# it freezes a master for a second, which is not to be taken for dead
+my $cluster = Dsem::Cluster->new($t, replicas => 0,
+    args => [qw(--cluster-node-timeout 10000)]);
 my $up = $t->upstream;
 
 my $node = $t->node('n', <<'EOF_CONF');
