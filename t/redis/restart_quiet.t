@@ -30,7 +30,7 @@ http {
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
-    dsem_reuse 3s;
+    dsem_reuse 10s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -77,4 +77,6 @@ my $load = $t->load(urls => \@urls, clients => 30, requests => 300);
 is_deeply [ keys %{ $load->{statuses} } ], [200], 'full load: all served';
 is $up->peak, $LIMIT, 'full load: limit reached, never exceeded';
 
+# idle permits go back
+$_->quit for @fleet;
 $t->done;
