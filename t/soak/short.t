@@ -10,13 +10,16 @@ use strict;
 use Test::More;
 
 use FindBin;
+use lib "$FindBin::Bin/../lib";
 
 use File::Path qw(remove_tree);
+
+use Dsem::Wait qw(time_factor);
 
 my ($SECONDS, $SEED) = $ENV{DSEM_LONG} ? (600, 2) : (60, 307);
 # other tests run beside it
 my $RATE = 0.4;
-local $ENV{DSEM_TIME_FACTOR} = 2 * ($ENV{DSEM_TIME_FACTOR} || 1);
+local $ENV{DSEM_TIME_FACTOR} = 2 * time_factor;
 
 my $root = "$FindBin::Bin/../..";
 my $dir = "$root/build/t/soak/short";
