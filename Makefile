@@ -333,8 +333,11 @@ $(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
 EARLY = $(wildcard t/[a-q]*/)
 SUITE = $(EARLY) t/soak/ $(filter-out $(EARLY) t/soak/,$(wildcard t/*/))
 
+# the harness class knows when the machine stalled
+PROVE = PERL5LIB=t/lib prove --harness Dsem::Suite -r --timer -j$(J) -It/lib
+
 test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
-	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) prove -r --timer -j$(J) -It/lib \
+	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) \
 	    $(if $(filter t t/,$(T)),$(SUITE),$(T))
 
 # the source packages are known to apt in this directory only
@@ -394,7 +397,7 @@ test-asan: test-files asan $(if $(BROWSER),$(BROWSER_MODULES))
 	    DSEM_MODULE=$(CURDIR)/$(ASAN)/nginx/objs/$(notdir $(MODULE)) \
 	    ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
-	    prove -r --timer -j$(J) -It/lib $(T)
+	    $(PROVE) $(T)
 
 lint: lint-needs module
 	@t/house/lint build/nginx
@@ -429,7 +432,7 @@ coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_CFLAGS='--coverage -O0' DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
-	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
+	    $(PROVE) $(T); status=$$?; \
 	    t/house/coverage ngx_module t/house/coverage.reasons \
 	        $(if $(filter t t/,$(T)),1,0) $(COUNTED) || status=1; \
 	    $(BRANCHES_LEFT); exit $$status
@@ -439,7 +442,7 @@ coverage-lua: test-files coverage-module
 	@DSEM_LUA=$(CURDIR)/$(BRANCHES) \
 	    DSEM_MODULE=$(CURDIR)/$(COVERAGE)/nginx/objs/$(notdir $(MODULE)) \
 	    DSEM_TIME_FACTOR=3 DSEM_LONG=$(LONG) \
-	    prove -r --timer -j$(J) -It/lib $(T); status=$$?; \
+	    $(PROVE) $(T); status=$$?; \
 	    $(BRANCHES_LEFT); exit $$status
 
 # hiredis 0.14 adds 2 to the length of a string before it looks at it

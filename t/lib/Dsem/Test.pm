@@ -4,7 +4,7 @@ package Dsem::Test;
 # build/t/<folder>/<name>/, every process started from it, and the teardown.
 #
 #   use Test::More;
-#   use Dsem::Test;                     # wait_for, eventually, now
+#   use Dsem::Test;                     # wait_for, eventually, now, took
 #
 #   my $t = Dsem::Test->new;
 #   my $redis = $t->redis;              # Dsem::Redis, private server
@@ -50,6 +50,9 @@ package Dsem::Test;
 # wait_for { cond } $timeout, 'what'    dies after the timeout (15 s)
 # eventually { cond } 'test name', $timeout     the same as an assertion
 # now                                   monotonic seconds, as in all logs
+# took($from, $to)      seconds between two times ($to: now), without those in
+#   which the machine stalled: for upper bounds. Lower bounds take all time:
+#   cmp_ok took($begun), '<', 2, 'in time'; cmp_ok now - $begun, '>', 1, 'late'
 #
 # Redis: cmd(@args) (a list reply is an array reference, errors die), client,
 #   address, port, unix, pid, stop start kill freeze thaw empty client_kill,
@@ -75,7 +78,8 @@ package Dsem::Test;
 #   dsem_limit dsem_in_use request_uri request_time pid ...), logged($request)
 #   (waits for its line of the access log), clear_logs.
 # Request: done, wait([timeout]), status, header($name), headers, body,
-#   latency, error, close (FIN), abort (RST), sock. Options among headers:
+#   latency, took (latency without stalls, for upper bounds), error, close
+#   (FIN), abort (RST), sock. Options among headers:
 #   -method -body -version.
 # Raw: send($bytes), read([timeout]) (available bytes), read_until(qr//),
 #   read_eof, shutdown, close, reset (RST), sock.
@@ -111,6 +115,7 @@ use File::Path qw(make_path remove_tree);
 use Dsem::Client;
 use Dsem::Dns;
 use Dsem::Load;
+use Dsem::Metronome;
 use Dsem::Node;
 use Dsem::Ports;
 use Dsem::Process;
@@ -120,7 +125,7 @@ use Dsem::Sentinel;
 use Dsem::State;
 use Dsem::Teardown;
 use Dsem::Upstream;
-use Dsem::Wait qw(wait_for eventually now);
+use Dsem::Wait qw(wait_for eventually now took);
 
 our $ROOT = abs_path(dirname(__FILE__) . '/../../..');
 
@@ -131,7 +136,7 @@ sub import {
     my $caller = caller;
     no strict 'refs';
     no warnings qw(redefine prototype);
-    *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now);
+    *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now took);
     # a test that ends with done_testing() runs the teardown before it
     *{"${caller}::done_testing"} = sub {
         $current ? $current->done : $builder->done_testing(@_);
@@ -155,11 +160,22 @@ sub new {
     $SIG{PIPE} = 'IGNORE';
     $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 
+    start_metronome("$dir/metronome") unless $ENV{DSEM_METRONOME};
+
     return $current = bless {
         dir => $dir, lease => 5, expected => [], expect_held => 0,
         owner_pid => $$, redis => [], upstreams => [], nodes => [],
         proxies => [], dns => [], loads => [], %opt,
     }, $class;
+}
+
+# For a file that runs alone; Dsem::Suite has one for all.
+sub start_metronome {
+    my ($path) = @_;
+    my $parent = $$;
+    $ENV{DSEM_METRONOME} = $path;
+    Dsem::Process->spawn(name => 'metronome', log => "$path.log",
+        code => sub { Dsem::Metronome::run($path, $parent) });
 }
 
 sub dir { $_[0]{dir} }

@@ -103,10 +103,9 @@ sub _chunked {
 
 sub wait {
     my ($self, $timeout) = @_;
-    my $end = now
-        + ($timeout // 30) * time_factor;
+    my $begin = now;
     until ($self->done) {
-        my $left = $end - now;
+        my $left = ($timeout // 30) * time_factor - Dsem::Wait::took($begin);
         croak "timed out waiting for the answer to $self->{nonce}"
             if $left <= 0;
         $self->{raw}->readable($left);
@@ -140,6 +139,13 @@ sub body {
 sub latency {
     my ($self) = @_;
     return defined $self->{ended} ? $self->{ended} - $self->{started} : undef;
+}
+
+# The same without the time in which the machine stalled.
+sub took {
+    my ($self) = @_;
+    return defined $self->{ended}
+        ? Dsem::Wait::took(@$self{qw(started ended)}) : undef;
 }
 
 sub close {

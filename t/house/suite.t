@@ -1,0 +1,135 @@
+#!/usr/bin/perl
+
+# How test files are run: a stall of the machine is measured, and not counted
+# by waits and bounds. A file that failed during a stall runs again once, alone,
+# and is named; one that failed without a stall has failed.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Test::More;
+
+use Dsem::Metronome;
+use Dsem::Process;
+use Dsem::Suite;
+use Dsem::Test;
+use Dsem::Wait;
+
+my $t = Dsem::Test->new;
+my $dir = $t->dir;
+
+# notes made by hand: a beat each 50 ms, one that is late by a second, then four
+# times slower
+
+my ($time, $stalled) = (100, 0);
+my @notes = [$time, 0, 0];
+push @notes, [$time += 0.05, $stalled, 0] for 1 .. 20;
+push @notes, [$time += 1.05, $stalled += 1, 1];
+push @notes, [$time += 0.05, $stalled += 0.0375, 0.003] for 1 .. 20;
+write_notes(@notes);
+my $notes = Dsem::Metronome->new("$dir/notes");
+
+sub write_notes {
+    open my $fh, '>', "$dir/notes" or die "notes: $!";
+    print $fh pack 'd3', @$_ for @_;
+    close $fh;
+}
+
+sub near {
+    my ($got, $expected, $name) = @_;
+    ok(abs($got - $expected) < 1e-6, $name) or diag "$got, not $expected";
+}
+
+near($notes->stalled(100, 101), 0, 'no stall');
+near($notes->stalled(100.5, 102.05), 1, 'all of a stall');
+near($notes->stalled(101, 101.525), 0.5, 'half of it');
+near($notes->stalled(102.05, 103.05), 0.75, 'slower');
+near($notes->stalled(102.05, 102.09), 0.03, 'less than a beat of it');
+near($notes->stalled(103.05, 103.09), 0, 'next beat not yet due');
+near($notes->stalled(103.05, 104.05), 1 - Dsem::Metronome::LATE,
+    'a beat that is overdue');
+near($notes->stalled(104.05, 105.05), 1, 'a stall that goes on');
+is($notes->longest(100, 100.9), 0, 'no late beat');
+is($notes->longest(100.5, 103), 1, 'the latest beat');
+is($notes->longest(102.06, 103), 0.003, 'not before that time');
+
+# a metronome that is stopped, as with the whole machine
+
+my $metronome = Dsem::Process->spawn(name => 'stalled', log => "$dir/log",
+    code => sub { Dsem::Metronome::run("$dir/real", getppid) });
+wait_for { ($notes = Dsem::Metronome->new("$dir/real")) && $notes->count > 2 }
+    15, 'beats';
+my $before = now;
+$metronome->signal('STOP');
+wait_for { now > $before + 1 } 15, 'a second';
+$metronome->signal('CONT');
+my $count = $notes->count;
+wait_for { $notes->count > $count + 1 } 15, 'beats again';
+cmp_ok($notes->stalled($before, now), '>', 0.9, 'stall noted');
+cmp_ok($notes->longest($before, now), '>', 0.9, 'as one');
+
+# how it is used
+
+is(ref $t, 'Dsem::Test', 'a test has one');
+cmp_ok(took(now - 1), '<=', 1, 'no more than the time itself');
+my $value = Dsem::Wait::poll(sub { 0 }, 0.1);
+ok(!$value, 'a wait ends');
+
+# files: the notes of a run are those made by hand, with the times of the run
+
+sub file {
+    my ($name, $text) = @_;
+    open my $fh, '>', "$dir/$name.t" or die "$name.t: $!";
+    print $fh "use Test::More;\n$text\ndone_testing;\n";
+    close $fh;
+    return "$dir/$name.t";
+}
+
+# Output, and exit status. A stall is one of the metronome, not of the file.
+sub run_files {
+    my ($stall, @files) = @_;
+    local $ENV{PERL5LIB} = "$FindBin::Bin/../lib";
+    local $ENV{HARNESS_ACTIVE};
+    local $ENV{STALL} = $stall;
+    my $said = qx(prove -j2 --harness Dsem::Suite @files 2>&1);
+    return ($said, $? >> 8);
+}
+
+# stops the metronome, which is a child of the harness, too
+my $stall = <<'EOF';
+my ($metronome) = $ENV{STALL} ? grep { $_ != $$ } split ' ', do {
+    open my $fh, '<', '/proc/' . getppid . '/task/' . getppid . '/children';
+    <$fh> } : ();
+sub stall {
+    kill 'STOP', $metronome if $metronome;
+    select undef, undef, undef, 0.5;
+    kill 'CONT', $metronome if $metronome;
+}
+EOF
+my $passes = file('passes', 'ok 1;');
+my $once = file('once', "$stall stall(); my \$flag = '$dir/flag';"
+    . 'ok -e $flag, "second time"; open my $fh, ">", $flag;');
+my $never = file('never', "$stall stall(); ok 0, 'never';");
+
+my ($said, $status) = run_files(1, $passes, $once);
+is($status, 0, 'stalled: passes when it runs again') or diag $said;
+like($said, qr/^1 file ran again:\n  \S+once\.t, .* stalled 0\.[4-9] s/m,
+    'named');
+like($said, qr/^Result: PASS\n\z/m, 'result last');
+like($said, qr/^Files=2, Tests=2,/m, 'counted once');
+unlike($said, qr/passes\.t,/, 'the others not');
+
+unlink "$dir/flag";
+($said, $status) = run_files(0, $passes, $once);
+is($status, 1, 'without a stall: failed') or diag $said;
+unlike($said, qr/again/, 'not run again');
+ok(-e "$dir/flag", 'was run');
+
+($said, $status) = run_files(1, $passes, $never);
+is($status, 1, 'stalled: failed twice') or diag $said;
+like($said, qr/^1 file ran again:\n  \S+never\.t,/m, 'named as well');
+is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
+
+$t->done;

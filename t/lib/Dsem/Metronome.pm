@@ -1,0 +1,136 @@
+package Dsem::Metronome;
+
+# How much of its time the machine gives to the tests. A process sleeps, does a
+# small piece of work, always the same, and notes how late it was; what it lacks
+# is a stall: of 10 s in which that work took four times as long as on a machine
+# with nothing else to do, 7.5 s. Waits and upper bounds of times do not count
+# stalls, so that a busy machine fails no test.
+#
+# The notes are a file of records: the monotonic time, the stall until then and
+# the longest delay of a beat until then, in seconds. They are for one machine
+# and one boot.
+#
+# Called by: Dsem::Suite, for all files of a run; Dsem::Wait, for a file that is
+# run alone.
+
+use strict;
+use warnings;
+
+use Carp qw(croak);
+use Time::HiRes qw(sleep clock_gettime CLOCK_MONOTONIC
+    CLOCK_PROCESS_CPUTIME_ID);
+
+# seconds
+use constant { PAUSE => 0.040, WORK => 0.001 };
+
+# longer than this after the last note, a beat is late
+use constant LATE => PAUSE + 0.010;
+
+use constant RECORD => length pack 'd3';
+
+sub now () { clock_gettime(CLOCK_MONOTONIC) }
+
+# Beats until the process with this number is no longer the parent.
+sub run {
+    my ($path, $parent) = @_;
+    open my $notes, '>', $path or croak "$path: $!";
+    my $rounds = calibrate();
+    my ($shortest, $stalled, $at) = (9, 0, now);
+    while (getppid == $parent) {
+        sleep PAUSE;
+        my $begin = now;
+        work($rounds);
+        my $end = now;
+        $shortest = $end - $begin if $end - $begin < $shortest;
+        my $late = $end - $at - PAUSE - $shortest;
+        $stalled += ($end - $at) * $late / ($late + $shortest);
+        $at = $end;
+        syswrite $notes, pack 'd3', $end, $stalled, $late;
+    }
+}
+
+sub work {
+    my ($rounds) = @_;
+    my $x = 0;
+    $x += $_ for 1 .. $rounds;
+    return $x;
+}
+
+# Rounds of work that take WORK seconds of a processor that is not shared.
+sub calibrate {
+    my ($rounds, $best) = (1000, 9);
+    for (1 .. 20) {
+        my $begin = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
+        work($rounds);
+        my $took = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin;
+        $best = $took if $took < $best;
+    }
+    return int $rounds * WORK / $best;
+}
+
+###########################################################################
+# reading
+
+# The notes of this run, or those of $path.
+sub new {
+    my ($class, $path) = @_;
+    open my $notes, '<', $path or return;
+    return bless { notes => $notes }, $class;
+}
+
+sub count { return int((-s $_[0]{notes}) / RECORD) }
+
+sub record {
+    my ($self, $n) = @_;
+    sysseek $self->{notes}, $n * RECORD, 0;
+    sysread $self->{notes}, my $record, RECORD;
+    return unpack 'd3', $record;
+}
+
+# Number of the first record that is not before this time.
+sub find {
+    my ($self, $time, $low, $high) = @_;
+    while ($low < $high) {
+        my $middle = int(($low + $high) / 2);
+        (($self->record($middle))[0] < $time) ? ($low = $middle + 1)
+            : ($high = $middle);
+    }
+    return $low;
+}
+
+# The stall from the beginning to this time.
+sub until_time {
+    my ($self, $time) = @_;
+    my $count = $self->count or return 0;
+    my ($last, $stalled) = $self->record($count - 1);
+    if ($time >= $last) {
+        my $late = $time - $last - LATE;
+        return $stalled + ($late > 0 ? $late : 0);
+    }
+    my $n = $self->find($time, 0, $count - 1);
+    ($last, $stalled) = $self->record($n);
+    my ($before, $least) = $n ? $self->record($n - 1) : ($last, $stalled);
+    return $last == $before ? $stalled : $least
+        + ($stalled - $least) * ($time - $before) / ($last - $before);
+}
+
+# Seconds between two times that the machine did not give.
+sub stalled {
+    my ($self, $from, $to) = @_;
+    return $self->until_time($to) - $self->until_time($from);
+}
+
+# The longest delay of a beat between two times.
+sub longest {
+    my ($self, $from, $to) = @_;
+    my $count = $self->count or return 0;
+    my $longest = 0;
+    for my $n ($self->find($from, 0, $count) .. $count - 1) {
+        my ($time, undef, $late) = $self->record($n);
+        $longest = $late if $late > $longest;
+        last if $time > $to;
+    }
+    return $longest;
+}
+
+1;

@@ -1,0 +1,106 @@
+package Dsem::Suite;
+
+# Runs test files for "make test", as the harness class of prove, with one
+# metronome for all of them. A file that failed while the machine stalled for
+# longer than it can stand runs again, alone and once, when all others have
+# ended: that result counts, and the file is named. A file that failed without
+# a stall has failed.
+#
+# Called by: prove --harness Dsem::Suite.
+
+use strict;
+use warnings;
+
+use parent 'TAP::Harness';
+
+use File::Temp ();
+use POSIX qw(_exit);
+use TAP::Parser::Aggregator;
+
+use Dsem::Metronome;
+use Dsem::Wait qw(now);
+
+# what a file can stand: a machine that is slower by this factor on average, and
+# a stall of so many seconds at once
+use constant { SLOWER => 2, AT_ONCE => 0.15 };
+
+sub aggregate_tests {
+    my ($self, $aggregate, @tests) = @_;
+    $self->start_metronome;
+    my %met;
+    $self->callback(made_parser => sub { $met{ $_[1][1] }{from} = now });
+    $self->callback(after_test => sub {
+        my ($job, $parser) = @_;
+        @{ $met{ $job->[1] } }{qw(to failed)} = (now, $parser->has_problems);
+    });
+    my $first = TAP::Parser::Aggregator->new;
+    $self->SUPER::aggregate_tests($first, @tests);
+    my %result = map { $_ => $first->parsers($_) } $first->descriptions;
+
+    my @again = grep { $met{$_}{failed} && $self->stalled($met{$_}) }
+        $first->descriptions;
+    $self->{again} = [ map { [$_, $self->stalled($met{$_})] } @again ];
+    if (@again) {
+        my $second = TAP::Parser::Aggregator->new;
+        $self->jobs(1);
+        print STDERR "Again, alone, as the machine stalled:\n";
+        $self->SUPER::aggregate_tests($second, @again);
+        ($result{$_}) = $second->parsers($_) for $second->descriptions;
+    }
+    $aggregate->add($_, $result{$_}) for $first->descriptions;
+    $self->{ran} = [ $self->{began}, now ];
+}
+
+sub summary {
+    my ($self, @args) = @_;
+    my @again = @{ $self->{again} // [] };
+    my $notes = $self->notes;
+    if ($notes && $self->{ran}) {
+        my ($from, $to) = @{ $self->{ran} };
+        printf "The machine stalled for %.0f %% of the time, for %.1f s at"
+            . " once.\n", 100 * $notes->stalled($from, $to) / ($to - $from),
+            $notes->longest($from, $to);
+    }
+    printf "%d file%s ran again:\n", scalar @again, @again == 1 ? '' : 's'
+        if @again;
+    printf "  %s, the machine %s\n", @$_ for @again;
+    return $self->SUPER::summary(@args);
+}
+
+# In words, whether the machine stalled more than a file can stand.
+sub stalled {
+    my ($self, $met) = @_;
+    my $notes = $self->notes or return;
+    my ($from, $to) = @$met{qw(from to)};
+    my $took = $to - $from;
+    my $longest = $notes->longest($from, $to);
+    my $slower = $took / ($took - $notes->stalled($from, $to));
+    return unless $slower > SLOWER || $longest > AT_ONCE;
+    return sprintf 'was %.1f times slower and stalled %.1f s at once', $slower,
+        $longest;
+}
+
+###########################################################################
+
+sub start_metronome {
+    my ($self) = @_;
+    $self->{began} = now;
+    $self->{directory} = File::Temp->newdir;
+    my $path = $ENV{DSEM_METRONOME} = "$self->{directory}/metronome";
+    my $parent = $$;
+    my $pid = fork // die "fork: $!\n";
+    if (!$pid) {
+        $SIG{INT} = 'IGNORE';
+        Dsem::Metronome::run($path, $parent);
+        _exit(0);
+    }
+    $self->{metronome} = $pid;
+}
+
+sub notes {
+    my ($self) = @_;
+    return $self->{notes} //=
+        Dsem::Metronome->new($ENV{DSEM_METRONOME} // return);
+}
+
+1;
