@@ -27,6 +27,8 @@ FORK_T =
 MATRIX = /var/tmp/dsem-matrix
 OPENRESTY_SRC =
 ANGIE_SRC =
+NGINX_TESTS =
+STAGES =
 PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
     's/.*--modules-path=\([^ ]*\).*/\1/p'),/usr/lib/nginx/modules)
 
@@ -133,6 +135,8 @@ help:
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
 	@echo '                     t/matrix/README.md'
+	@echo 'make proof           all that proves the module, for some hours; STAGES="asan"'
+	@echo '                     some of it, see t/proof/README.md'
 	@echo 'make coverage        the tests, then the lines of C and the branches of the'
 	@echo '                     scripts that none of them executed; T=... as above'
 	@echo 'make coverage-lua    the same for the scripts only; T=t/lua has all that'
@@ -336,6 +340,8 @@ SUITE = $(EARLY) t/soak/ $(filter-out $(EARLY) t/soak/,$(wildcard t/*/))
 # the harness class knows when the machine stalled
 PROVE = PERL5LIB=t/lib prove --harness Dsem::Suite -r --timer -j$(J) -It/lib
 
+test-page-needs: $(BROWSER_MODULES)
+
 test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) \
 	    $(if $(filter t t/,$(T)),$(SUITE),$(T))
@@ -503,6 +509,12 @@ test-matrix: test-files
 	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
 	    OPENRESTY_SRC='$(OPENRESTY_SRC)' t/matrix/matrix $(SYSTEMS)
 
+# some hours
+proof: test-needs
+	@MATRIX='$(MATRIX)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
+	    OPENRESTY_SRC='$(OPENRESTY_SRC)' NGINX_TESTS='$(NGINX_TESTS)' \
+	    J='$(J)' t/proof/proof $(STAGES)
+
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
 
@@ -547,6 +559,6 @@ FORCE:
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
-    model-needs model-limits mutants dist deb \
+    model-needs model-limits mutants proof test-page-needs dist deb \
     deb-needs run soak bench bench-scale bench-fair bench-auto \
     bench-instructions clean
