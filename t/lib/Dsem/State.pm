@@ -30,7 +30,9 @@ package Dsem::State;
 # Orders and limits: order($name, '<limit> <pause>'), ordered, drop_order,
 #   drop_orders, limits ([limit, ids ...] lowest first), lowest_limit,
 #   configurations ({session => id}), configs ({id => {sessions stated
-#   parts}}), limit_fields.
+#   parts}}), limit_fields. Of limit=auto: rule (a hash, see
+#   lua/include/auto_state.lua), set_rule($name, field => value ...),
+#   set_found($name, $number).
 #
 # Called by: the harness and tests.
 
@@ -43,6 +45,10 @@ use constant FIGURES => qw(held waiting limit seq seen touched active recalled
     parked tail);
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
 use constant ENTRY => qw(epoch declared lease ends configuration);
+use constant RULE => qw(found reason floor latency min max changes noted normal
+    mode base before changed confirmed rises ceiling blamed count sum errors
+    waited span peak paced paced_span sessions settle opened top top_latency
+    suspect knee seen);
 use constant MARKER => 'queue';
 use constant SHARDS => 4;
 
@@ -397,6 +403,29 @@ sub lowest_limit {
     my ($self, $name) = @_;
     my ($lowest) = $self->limits($name);
     return $lowest ? $lowest->[0] : 0;
+}
+
+# Empty: nothing was judged yet.
+sub rule {
+    my ($self, $name) = @_;
+    return words($self->cmd('HGET', $self->auto_key($name), '.') // '', RULE);
+}
+
+sub set_rule {
+    my ($self, $name, %value) = @_;
+    my %rule = (%{ $self->rule($name) }, %value);
+    return $self->cmd('HSET', $self->auto_key($name), '.',
+        join ' ', @rule{ (RULE) });
+}
+
+# As if limit=auto, in the only configuration, had found this number; the rule,
+# too, unless its first sample is still to come.
+sub set_found {
+    my ($self, $name, $number) = @_;
+    my $text = $self->shard("limit:$name") =~ s/^\d+=/$number=/r;
+    $self->set_shard("limit:$name", $text);
+    return $self->set_rule($name, found => $number)
+        if $self->cmd('EXISTS', $self->auto_key($name));
 }
 
 sub configurations {
