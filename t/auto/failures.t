@@ -22,26 +22,30 @@ my $up = $t->upstream;
 
 # how a response ends in its body
 my %broken = (
-    reset => 'stream=2&every=30&end=rst',
-    closed => 'stream=2&every=30&end=fin',
-    silent => 'stream=2&every=5000',
+    reset => 'stream=2&every=700&end=rst',
+    closed => 'stream=2&every=700&end=fin',
+    silent => 'stream=2&every=60000',
 );
 my @broken;
 for my $how (sort keys %broken) {
     for my $buffering (qw(on off)) {
-        push @broken, map { [$how, $buffering, $_] } qw(response log);
+        push @broken, map { "$how-$buffering-$_" } qw(response log);
     }
 }
-my $locations = join '', map { my ($how, $buffering, $release) = @$_; <<"EOF" }
-        location /$how-$buffering-$release {
-            dsem $how-$buffering-$release limit=auto;
+
+my $locations = join '', map {
+    my ($how, $buffering, $release) = split /-/;
+    my $timeout = $how eq 'silent' ? '1s' : '60s';
+    <<"EOF";
+        location /$_ {
+            dsem $_ limit=auto;
             dsem_release $release;
             proxy_buffering $buffering;
-            proxy_read_timeout 200ms;
+            proxy_read_timeout $timeout;
             proxy_pass http://%%UPSTREAM%%;
         }
 EOF
-    @broken;
+} @broken;
 
 my $node = $t->node('a', <<'EOF_CONF' =~ s/ *BROKEN\n/$locations/r,
 %%GLOBALS%%
@@ -51,12 +55,17 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    proxy_set_header X-Sem $dsem_name;
     upstream tries {
         server 127.0.0.1:%%PORT2%% max_fails=0;
         server %%UPSTREAM%% backup;
     }
     server {
         listen 127.0.0.1:%%PORT%%;
+        location /first {
+            dsem first limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /status {
             dsem status limit=auto;
             proxy_pass http://%%UPSTREAM%%;
@@ -68,11 +77,7 @@ http {
         }
         location /refused {
             dsem refused limit=auto;
-            set $to %%UPSTREAM%%;
-            if ($arg_dead) {
-                set $to %%DEAD%%;
-            }
-            proxy_pass http://$to;
+            proxy_pass http://%%DEAD%%;
         }
         location /tries {
             dsem tries limit=auto;
@@ -109,87 +114,88 @@ http {
 EOF_CONF
     DEAD => '127.0.0.1:' . $t->free_port);
 
-# Requests, errors, and the sum of the times in ms, that are to be judged.
-sub figures {
+# the first sample loads its script
+is $node->get('/first')->status, 200, 'a request';
+eventually { $redis->cmd('EXISTS', $t->state->auto_key('first')) }
+    'its sample';
+
+my $monitor = $t->client->raw('127.0.0.1', $redis->port);
+$monitor->send("MONITOR\r\n")->read_until(qr/OK/);
+my ($seen, %told) = ('');
+
+# Sums up the samples of all names: requests, errors, times in ms.
+sub told {
     my ($name) = @_;
-    my @field = split ' ', $redis->cmd('HGET', $t->state->auto_key($name), '.')
-        // '';
-    return @field ? (@field[17, 19], $field[18] / 1000) : (0, 0, 0);
+    $seen .= $monitor->read(0.02);
+    while ($seen =~ s/^.*?"(\S+)" "(\d+) (\d+) (\d+) \d+ \d+"\r\n//s) {
+        my ($told, @sample) = ($told{$1} //= [0, 0, 0], $2, $4, $3 / 1000);
+        $told->[$_] += $sample[$_] for 0 .. 2;
+    }
+    return @{ $told{$name} // [0, 0, 0] };
 }
 
-# The figures when all is sent: a worker sends a sample every 100 ms.
-sub settled {
-    my ($name) = @_;
-    my ($since, @last) = (now, -1);
-    wait_for {
-        my @figures = figures($name);
-        ($since, @last) = (now, @figures) if "@figures" ne "@last";
-        now - $since > 0.3;
-    } 15, "$name: all samples";
-    return @last;
+# The requests of each name, and how many requests and errors they are.
+my @cases = (
+    ['status', ['status=500', 'status=599', 'status=404', 'status=418'],
+        '4 2', '500 to 599 are errors'],
+    ['timeout', ['hang=1', 'hang=1'], '2 2', 'timeouts are errors'],
+    ['refused', ['', ''], '2 2', 'so are refused connections'],
+    ['tries', ['t=100'], '1 0', 'the last try decides'],
+    ['redirected', ['t=1500&status=503'], '1 0',
+        'the backend after a redirect decides'],
+    map({ [$_, [($broken{s/-.*//r}) x 2], '2 2', "$_: errors"] } @broken),
+    ['left', ['t=1500'], '1 0', 'a request of usual length'],
+    ['left_later', ['t=1'], '1 0', 'a short one'],
+);
+my %requests = map { my ($name, $arguments) = @$_;
+    $name => [ map { $node->begin("/$name?$_") } @$arguments ] } @cases;
+$_->wait for map { @$_ } values %requests;
+
+# Waits until these requests are in samples, and for others that must not be: a
+# worker sends a sample every 100 ms.
+sub settle {
+    my (%expected) = @_;
+    wait_for { !grep { (told($_))[0] < $expected{$_} } keys %expected } 15,
+        'all samples';
+    my $from = now;
+    wait_for { told('first'); now - $from > 0.3 } 15, 'no other ones';
 }
 
-# The first sample of a name is not judged, nor are eight requests.
-sub begin_at {
-    my ($name, $arguments) = @_;
-    wait_for { $node->get("/$name?$arguments"); (figures($name))[0] } 15,
-        "$name: samples";
-    return settled($name);
+settle(map { $_->[0] => $_->[2] =~ s/ .*//r } @cases);
+for (@cases) {
+    my ($name, undef, $expected, $what) = @$_;
+    my ($count, $errors) = told($name);
+    is "$count $errors", $expected, $what;
 }
-
-# Sends requests with these arguments one after the other. Tests how many
-# requests and errors they have added, returns their times.
-sub is_added {
-    my ($name, $arguments, $expected, $what) = @_;
-    my @before = begin_at($name, 't=1');
-    $node->get("/$name?$_") for @$arguments;
-    my @after = settled($name);
-    my @added = map { $after[$_] - $before[$_] } 0 .. 2;
-    is "$added[0] $added[1]", $expected, $what;
-    return $added[2];
-}
-
-is_added('status', ['status=500', 'status=599', 'status=404', 'status=418'],
-    '4 2', '500 to 599 are errors');
-is_added('timeout', ['hang=1', 'hang=1'], '2 2', 'timeouts are errors');
-is_added('refused', ['dead=1', 'dead=1'], '2 2', 'so are refused connections');
-
-cmp_ok is_added('tries', ['t=100'], '1 0', 'the last try decides'), '>=', 290,
-    'the times of all tries';
-cmp_ok is_added('redirected', ['t=300&status=503'], '1 0',
-    'the backend after a redirect decides'), '<', 250, 'its time alone';
-
-for (@broken) {
-    my ($how, $buffering, $release) = @$_;
-    my $name = join '-', @$_;
-    is is_added($name, [($broken{$how}) x 2], '2 2', "$name: errors"), 0,
-        'their times do not count';
-    my @access = grep { $_->{request_uri} eq "/$name?$broken{$how}" }
-        $node->access_log;
-    is "@{[ map { $_->{status} } @access ]}", '200 200', 'after the header';
+cmp_ok +(told('tries'))[2], '>=', 290, 'the times of all tries';
+cmp_ok +(told('redirected'))[2], '<', 1000,
+    'the time of the backend after a redirect alone';
+for my $name (@broken) {
+    is +(told($name))[2], 0, "$name: their times do not count";
+    is "@{[ map { $node->logged($_)->{status} } @{ $requests{$name} } ]}",
+        '200 200', 'after the header';
 }
 
 # shorter than usual
 
-my @before = begin_at('left', 't=500');
-my $left = $node->begin('/left?t=500');
-wait_for { $up->now == 1 } 15, 'a request';
+my $left = $node->begin('/left?hang=1');
+wait_for { $up->now('left') == 1 } 15, 'a request';
 $left->abort;
-wait_for { $up->now == 0 } 15, 'its end';
+wait_for { $up->now('left') == 0 } 15, 'its end';
 is $node->get('/left?t=1')->status, 200, 'one that stays';
-is +(settled('left'))[0] - $before[0], 1, 'none of the one that left';
 
 # in the body, longer than usual
 
-@before = begin_at('left_later', 't=1');
-$left = $node->begin('/left_later?stream=100&every=10');
-wait_for { $up->now == 1 } 15, 'a request';
+$left = $node->begin('/left_later?stream=1000&every=10');
+wait_for { $up->now('left_later') == 1 } 15, 'a request';
 my $begun = now;
 wait_for { now > $begun + 0.3 } 15, 'much of the response';
 $left->abort;
-wait_for { $up->now == 0 } 15, 'its end';
-my @after = settled('left_later');
-is $after[0] - $before[0], 1, 'counted';
-is $after[1] - $before[1], 0, 'not as an error';
+wait_for { $up->now('left_later') == 0 } 15, 'its end';
+
+settle(left => 2, left_later => 2);
+is +(told('left'))[0], 2, 'none of the one that left';
+is +(told('left_later'))[0], 2, 'counted';
+is +(told('left_later'))[1], 0, 'not as an error';
 
 $t->done;
