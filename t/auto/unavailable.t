@@ -14,6 +14,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+my $FOUND = 20;
+
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
@@ -27,50 +29,44 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_lease 1s;
+    dsem_redis_connect_timeout 500ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /local {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
+            dsem api limit=auto max=100 queue=200 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
 }
 EOF_CONF
 
-my $load = load();
-eventually { limit() >= 18 } 'found', 30;
-$load->stop->wait;
-my $found = limit();
+wait_for { $t->state->lowest_limit('api') } 15, 'the session';
+$t->state->set_found('api', $FOUND);
+is $node->get('/local')->status, 200, 'a request';
+eventually { ($t->state->rule('api')->{found} // 0) == $FOUND } 'its sample';
+$redis->beats(2, 'the reply to it');
 
 $redis->stop;
-$load = load();
-eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
-is peak(), $found, 'the limit found last, never exceeded';
-$load->stop->wait;
+is peak(), $FOUND, 'the limit found last, never exceeded';
+ok scalar($node->grep_log(qr/unavailable \(/)), 'redis unavailable';
 
 $node->reload;
 wait_for { !$node->draining } 15, 'the new worker alone';
-$load = load();
-is peak(), $found, 'a new worker: the same';
-$load->stop->wait;
+is peak(), $FOUND, 'a new worker: the same';
 $redis->start;
 
 $t->done;
 
-sub load {
-    return $t->load_start(clients => 60, seconds => 90,
-        urls => [ $node->url('/local?t=50&knee=30') ]);
-}
-
-# the most requests at once after the lease
+# The most requests at once, of many that begin as soon as others have ended.
 sub peak {
-    my $gone = now;
-    wait_for { now > $gone + 2 } 15, 'the lease to end';
-    wait_for { $up->now <= $found } 15, 'earlier requests to end';
     $up->reset;
-    my $served = $up->served;
-    wait_for { $up->served > $served + 200 } 30, 'the load without redis';
+    my @requests = map { $node->begin("/local?hang=1&n=$_") } 1 .. 3 * $FOUND;
+    for my $round (1 .. 3) {
+        eventually { $up->started == $round * $FOUND }
+            "round $round: as many as were found";
+        $up->release_all;
+    }
+    is_deeply [ grep { $_->wait->status ne 200 } @requests ], [],
+        'all served';
     return $up->peak;
 }
-
-sub limit { return $t->state->lowest_limit('api') }

@@ -13,6 +13,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+my ($FOUND, $PROBED) = (20, 15);
+
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
@@ -26,41 +28,48 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_lease 1s;
+    dsem_redis_timeout 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /probe {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
+            dsem api limit=auto max=100 queue=200 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
 }
 EOF_CONF
 
-# of the state of the rule: found, whether it probes, and the limit without
-sub rule {
-    my @field = split ' ', $redis->cmd('HGET', $t->state->auto_key('api'),
-        '.') // '';
-    return @field ? @field[0, 9, 10] : (0, 0, 0);
-}
+wait_for { $t->state->lowest_limit('api') } 15, 'the session';
+$t->state->set_found('api', $FOUND);
+is $node->get('/probe')->status, 200, 'a request';
+wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
 
-my $load = $t->load_start(clients => 60, seconds => 90,
-    urls => [ $node->url('/probe?t=50&knee=30') ]);
-my $base;
+# A probe, and requests during it, too few to end it. It ends, too, if there was
+# no sample for as long as a lease.
 wait_for {
-    (my ($found, $mode), $base) = rule();
-    $mode == 1 && $base >= 16 && $up->now <= $found;
-} 60, 'a probe';
+    $t->state->set_rule('api', mode => 1, base => $FOUND, changed => 0,
+        settle => 0, count => 0);
+    $t->state->set_found('api', $PROBED);
+    $node->get('/probe');
+    wait_for {
+        $t->state->rule('api')->{count} || !$t->state->rule('api')->{mode}
+    } 15, 'a sample';
+    $t->state->rule('api')->{mode};
+} 15, 'a probe';
+is $t->state->lowest_limit('api'), $PROBED, 'the limit of the probe in force';
+$redis->beats(2, 'the reply to the sample');
 $redis->freeze;
-eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable';
 
-my $gone = now;
-wait_for { now > $gone + 2 } 15, 'the lease to end';
-wait_for { $up->now <= $base } 15, 'earlier requests to end';
 $up->reset;
-my $served = $up->served;
-wait_for { $up->served > $served + 200 } 30, 'the load without redis';
-is $up->peak, $base, 'the limit without the probe, never exceeded';
-$load->stop->wait;
+my @requests = map { $node->begin("/probe?hang=1&n=$_") } 1 .. 3 * $FOUND;
+for my $round (1 .. 3) {
+    eventually { $up->started == $round * $FOUND }
+        "round $round: the limit without the probe";
+    $up->release_all;
+}
+is_deeply [ grep { $_->wait->status ne 200 } @requests ], [], 'all served';
+is $up->peak, $FOUND, 'never exceeded';
+ok scalar($node->grep_log(qr/unavailable \(/)), 'redis unavailable';
 $redis->thaw;
 
 $t->done;
