@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A raised limit with 100,000 tickets waiting: some hundreds are granted per call,
+# A raised limit with 20,000 tickets waiting: some hundreds are granted per call,
 # the rest by the next ones.
 
 use warnings;
@@ -17,7 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->enter;
 my @others = map { $scripts->session("other$_")->enter } 1 .. 9;
-my $many = 100_000;
+my $many = 20_000;
 
 $scripts->order('api', undef, 1);
 for (my $n = 1; $n <= $many; $n += 1000) {

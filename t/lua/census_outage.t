@@ -14,7 +14,6 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Scripts;
 use Dsem::Test;
 
-# a long lease: the clock does not stand still between two commands
 my $scripts = Dsem::Scripts->new(Dsem::Test->new, lease => 60_000);
 
 sub old {

@@ -32,7 +32,7 @@ for my $step (-$day, $day) {
     $state->step_wall($step);
     is $one->beat->{removed}, 0, "$name: none removed";
     is $two->beat->{removed}, 0, "$name: other one lives";
-    cmp_ok $scripts->meta('clock') - $clock, '<=', 1400,
+    cmp_ok $scripts->meta('clock') - $clock, '<=', 1250,
         "$name: a quarter of a lease at most";
     is $state->counts('api'), '1 1', "$name: counts kept";
     is $state->exists('api'), 2, "$name: keys kept";

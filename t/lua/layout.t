@@ -17,8 +17,7 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $redis = $scripts->redis;
 my $key = $scripts->state->key;
-
-sub wall { return $redis->cmd('TIME')->[0] * 1000 }
+my $wall = $scripts->wall;
 
 # a later layout, and the first one
 my %state = (
@@ -28,7 +27,7 @@ my %state = (
 for my $name (sort keys %state) {
     for my $age (-5000, 0, 5000) {
         $redis->cmd('FLUSHALL');
-        $redis->cmd('HSET', $key, $state{$name}->(wall() - $age), kept => 1);
+        $redis->cmd('HSET', $key, $state{$name}->($wall - $age), kept => 1);
         my $before = $scripts->dump;
         my $one = $scripts->session('one');
         is $one->hello->{status}, 'layout', "$name, $age ms: in use";
@@ -46,7 +45,7 @@ for my $name (sort keys %state) {
         is $scripts->dump, $before, "$name: nothing written";
     }
     $redis->cmd('FLUSHALL');
-    $redis->cmd('HSET', $key, $state{$name}->(wall() - 7500), kept => 1);
+    $redis->cmd('HSET', $key, $state{$name}->($wall - 7500), kept => 1);
     my $one = $scripts->session('one');
     is $one->hello(gen => 0)->{status}, 'ok', "$name: replaced";
     $one->declared;

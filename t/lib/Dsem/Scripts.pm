@@ -10,6 +10,10 @@ package Dsem::Scripts;
 #
 # Dies unless the reply begins with session, epoch and number.
 #
+# The wall clock of the scripts stands still, at wall (ms): only the test moves
+# the clock of the shard, with advance and pass. new($t, clock => 'redis'): it
+# is that of Redis. lease => ms: of the sessions.
+#
 # Shard: run($script, \@keys, @argv), all_keys, state (Dsem::State), t, redis,
 #   queue($name), meta($field), advance($ms), order($name, $limit, $paused) of
 #   this state, pass($ms, @sessions): advances the clock, with beats,
@@ -35,13 +39,14 @@ sub new {
     my ($class, $t, %arg) = @_;
     return bless {
         redis => $t->redis, t => $t, sha => {}, sessions => 0,
-        lease => 5000, %arg,
+        lease => 5000, wall => time * 1000, clock => 'still', %arg,
     }, $class;
 }
 
 sub redis { $_[0]{redis} }
 sub t { $_[0]{t} }
 sub lease { $_[0]{lease} }
+sub wall { $_[0]{wall} }
 sub state { $_[0]{state} //= Dsem::State->new($_[0]{redis}) }
 
 # KEYS of a script; @names: semaphores, for scripts that need them.
@@ -54,9 +59,17 @@ sub keys_of {
 sub run {
     my ($self, $script, $keys, @argv) = @_;
     $self->{sha}{$script} //= $self->{redis}->cmd('SCRIPT', 'LOAD',
-        $self->{t}->script($script));
+        $self->source($script));
     return $self->{redis}->cmd('EVALSHA', $self->{sha}{$script},
         scalar @$keys, @$keys, @argv);
+}
+
+sub source {
+    my ($self, $script) = @_;
+    my $text = $self->{t}->script($script);
+    my $time = sprintf '{ %d, 0 }', $self->{wall} / 1000;
+    $text =~ s/redis\.call\('TIME'\)/$time/g if $self->{clock} eq 'still';
+    return $text;
 }
 
 sub session {
