@@ -50,8 +50,8 @@ http {
 }
 EOF_CONF
 
-# No client leaves: a worker cancels a ticket only when it has served the request
-# without a reply of Redis. Such a round shows nothing.
+# No client leaves: a worker cancels a ticket only where it has served the
+# request without a reply of Redis. Such a round shows nothing.
 
 my $turn;
 for my $attempt (1 .. 8) {
