@@ -122,7 +122,7 @@ wait_for { $up->now == 1 };
 my $waits = $node->begin('/ab?to=bc');
 eventually { abc() eq '0 0, 1 0, 1 1' } 'queued for c without a';
 $waits->close;
-eventually { abc() eq '0 0, 0 0, 1 0' } 'all permits returned', 0.5;
+eventually { abc() eq '0 0, 0 0, 1 0' } 'all permits returned';
 $up->reset;
 my $refused = $node->begin('/ab?to=ac&hang=1');
 eventually { $up->now == 2 && ($up->log)[0]{uri} =~ /sorry/ }

@@ -23,8 +23,9 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_redis_connect_timeout 300ms;
     dsem_on_error reject;
-    dsem one limit=$http_limit queue=1 timeout=300ms;
+    dsem one limit=$http_limit queue=10 timeout=1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /error/ { # the default
@@ -51,12 +52,16 @@ http {
 }
 EOF_CONF
 
+wait_for { $t->state->session_count == 1 };
 my $holder = $node->begin('/error/?hang=1', Limit => 1);
 wait_for { $up->now == 1 };
 
 my @levels = qw(error warn notice info);
+$node->get("/$_/", Limit => 0) for @levels;
+# all wait at the same time; a limit of 0 would reject them
+my @late = map { $node->begin("/$_/", Limit => 1) } @levels;
+$_->wait for @late;
 for my $level (@levels) {
-    $node->get("/$level/", Limit => $_) for 0, 1;
     logged_once($_, $level) for qw(rejected timeout);
 }
 is($node->get('/quiet/', Limit => 0)->status, 503, 'quiet request rejected');
@@ -68,6 +73,7 @@ is($holder->wait->status, 200, 'holder served');
 
 # refused because Redis is away
 
+$node->clear_logs;
 $redis->stop;
 wait_for { $node->get('/error/', Limit => 1)->status == 503 };
 wait_for { $node->grep_log(qr/ unavailable \(/) };

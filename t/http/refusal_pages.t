@@ -39,7 +39,7 @@ http {
     log_format short '$status [$dsem_status] $told';
     access_log %%DIR%%/short.log short;
     access_log %%DIR%%/refused.log short if=$refused;
-    dsem one limit=$http_limit queue=1 timeout=300ms;
+    dsem one limit=$http_limit queue=10 timeout=1s;
     dsem_status 500 full=429 timeout=504 error=502;
     add_header X-Always "$dsem_status $dsem_name $dsem_limit $told" always;
     add_header X-Good "$dsem_status $told";
@@ -123,19 +123,26 @@ my %expected = (
     '/stale/' => ['203 REJECTED one 0 out, -',
         '203 TIMEOUT one 1 out, -', '203 ERROR one  out, -'],
 );
+my %got;
 for my $path (sort keys %expected) {
-    my @got = map { told($path, $_) } 0, 1, 'none';
+    $got{$path}{$_} = get($path, $_) for 0, 'none';
+}
+# all wait at the same time; a limit of 0 would reject them
+$got{$_}{1} = $node->begin($_, Limit => 1) for sort keys %expected;
+for my $path (sort keys %expected) {
+    my @got = map { answer($got{$path}{$_}->wait) } 0, 1, 'none';
     is_deeply(\@got, $expected{$path}, "answers of $path");
 }
 
-is(get('/page/', 0)->body, "a page\n", 'static page sent');
-like(get('/page/', 1)->body, qr/^later, one: 0\.\d{3}$/, 'page with variables');
-is(get('/page/', 'none')->body, "sorry\n", 'page chosen by if');
-is(get('/good/', 1)->body, '{"refused":"TIMEOUT"}', 'page with status 200');
-is(get('/elsewhere/', 0)->header('Location'), 'http://elsewhere/REJECTED',
+is($got{'/page/'}{0}->body, "a page\n", 'static page sent');
+like($got{'/page/'}{1}->body, qr/^later, one: [1-9]\d*\.\d{3}$/,
+    'page with variables');
+is($got{'/page/'}{none}->body, "sorry\n", 'page chosen by if');
+is($got{'/good/'}{1}->body, '{"refused":"TIMEOUT"}', 'page with status 200');
+is($got{'/elsewhere/'}{0}->header('Location'), 'http://elsewhere/REJECTED',
     'redirect with reason');
-my $other = get('/stale/', 1);
-like($other->body, qr{^\S+ /stale/$}, 'page from unlimited backend');
+like($got{'/stale/'}{1}->body, qr{^\S+ /stale/$},
+    'page from unlimited backend');
 is(state(), '1 0', 'no further permit requested');
 
 $up->release_all;
@@ -143,12 +150,12 @@ is($holder->wait->status, 200, 'holder served');
 
 # in logs
 
-wait_for { lines('short.log') == 25 };
+wait_for { lines('short.log') == 19 };
 is((lines('short.log'))[0], '200 [PASSED] in', 'request logged');
 is((lines('short.log'))[1], '200 [-] free', 'unlimited request logged');
-is(scalar lines('refused.log'), 21, 'refusal log complete');
+is(scalar lines('refused.log'), 15, 'refusal log complete');
 is(scalar(grep { /\[(?:REJECTED|TIMEOUT|ERROR)\] out$/ }
-    lines('refused.log')), 21, 'reasons logged');
+    lines('refused.log')), 15, 'reasons logged');
 
 done_testing();
 
@@ -157,8 +164,10 @@ sub get {
     return $node->get($path, Limit => $limit);
 }
 
-sub told {
-    my $request = get(@_);
+sub told { answer(get(@_)) }
+
+sub answer {
+    my ($request) = @_;
     return join ' ', $request->status, ($request->header('X-Always') // '-')
         . ', ' . ($request->header('X-Good') // '-');
 }

@@ -24,7 +24,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem one limit=$http_limit queue=1 timeout=300ms;
+    dsem one limit=$http_limit queue=10 timeout=1s;
     proxy_pass_request_headers off;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -66,8 +66,14 @@ my %expected = (
     '/each/inherited' => [429, 504, 502],
     '/odd/' => [599, 599, 599],
 );
+my %got;
 for my $path (sort keys %expected) {
-    my @got = map { $node->get($path, Limit => $_)->status } 0, 1, 'none';
+    $got{$path}{$_} = $node->get($path, Limit => $_) for 0, 'none';
+}
+# all wait at the same time; a limit of 0 would reject them
+$got{$_}{1} = $node->begin($_, Limit => 1) for sort keys %expected;
+for my $path (sort keys %expected) {
+    my @got = map { $got{$path}{$_}->wait->status } 0, 1, 'none';
     is_deeply(\@got, $expected{$path}, "statuses of $path");
 }
 wait_for { $node->access_log == 18 };

@@ -37,7 +37,7 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
         location /7s/late {
-            dsem one limit=1 queue=5 timeout=50ms;
+            dsem one limit=1 queue=5 timeout=1s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /7s/other_status {
@@ -138,10 +138,11 @@ close $page;
 
 my $holder = $node->begin('/7s?hang=1');
 wait_for { $up->now == 1 };
+my $late = $node->begin('/7s/late');
 
 sub told {
-    my ($path, $status, $verdict, $seconds) = @_;
-    my $answer = $node->get($path);
+    my ($path, $status, $verdict, $seconds, $request) = @_;
+    my $answer = $request ? $request->wait : $node->get($path);
     is($answer->status . ' ' . ($answer->header('X-Dsem') // ''),
         "$status $verdict", "$path: $verdict");
     is($answer->header('Retry-After'), $seconds,
@@ -150,7 +151,6 @@ sub told {
 }
 
 told('/7s', 503, 'REJECTED', 7);
-told('/7s/late', 503, 'TIMEOUT', 7);
 told('/7s/other_status', 429, 'REJECTED', 7);
 for my $path ('/7s/page', '/7s/named_page') {
     is(told($path, 503, 'REJECTED', 7)->body, "come back later\n",
@@ -168,12 +168,13 @@ told('/none/error?limit=x', 503, 'ERROR', undef);
 told('/none/heavy?weight=2', 503, 'REJECTED', undef);
 told('/none/other_errors?status=503', 503, 'PASSED', undef);
 told('/auto', 503, 'REJECTED', 1);
+told('/7s/late', 503, 'TIMEOUT', 7, $late);
 
 # as many wait as dsem_max_waiting allows
 
 my @waiting = map {
     my $request = $node->begin('/7s/queue?hang=1');
-    wait_for { waiting() == $_ };
+    wait_for { two() eq "1 $_" };
     $request;
 } 0 .. 2;
 told('/7s/crowded', 503, 'REJECTED', 7);
@@ -219,4 +220,4 @@ is($holder->wait->status, 200, 'holder served');
 
 done_testing();
 
-sub waiting { $t->state->waiting('two') }
+sub two { $t->state->counts('two') }

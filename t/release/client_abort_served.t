@@ -66,16 +66,21 @@ $up->release_all;
 is($next->wait->status, 200, 'other request served');
 eventually { held() == 0 } 'permit returned', 0.5;
 
-# at any moment
+# At any moment; a third stays, and a third stays long enough to be served on a
+# slow machine.
 
 $up->reset;
+my ($n, @longest) = (0, undef, 0.12, 0.6);
 my $result = $t->load(urls => [map { $_->url('/serves?t=10') } @fleet],
-    clients => 20, requests => 600, abort => sub { rand 0.12 });
-cmp_ok($result->{statuses}{200}, '>=', 10, 'some requests served');
+    clients => 20, requests => 600, abort => sub {
+        my $longest = $longest[ $n++ % 3 ];
+        return $longest && rand $longest;
+    });
+cmp_ok($result->{statuses}{200}, '>=', 200, 'requests of a third served');
 cmp_ok($result->{statuses}{aborted}, '>=', 50, 'many requests aborted');
 cmp_ok($up->aborted, '>=', 3, 'aborted requests at backend');
 is($up->peak, 3, 'peak is the limit');
-eventually { held() + waiting() == 0 } 'nothing left', 0.5;
+eventually { held() + waiting() == 0 } 'nothing left';
 
 my @all = map { $fleet[ $_ % 2 ]->begin('/serves?hang=1') } 1 .. 3;
 eventually { $up->now == 3 } 'all permits available';
