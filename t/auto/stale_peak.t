@@ -12,16 +12,18 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
-# s; a worker that has been silent for longer begins its sample anew
-my $PAUSE = 10.5;
+# s; a worker that has been silent for ten begins its sample anew
+my @PAUSES = (4, 4, 3);
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my ($one, $other) = $t->fleet(2, <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -29,6 +31,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 60s;
+    dsem_redis_timeout 30s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /before {
@@ -42,6 +46,16 @@ http {
     }
 }
 EOF_CONF
+
+# the pauses are steps of its clock
+my $one = do {
+    local $ENV{LD_PRELOAD} = $clock->{library};
+    local $ENV{DSEM_CLOCK} = $clock->{file};
+    local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
+        if $ENV{ASAN_OPTIONS};
+    $t->node('one', $conf);
+};
+my $other = $t->node('other', $conf);
 
 # All permits that are left go to the other node, so the first one is rejected.
 # The running requests end, those of the first node too.
@@ -57,7 +71,11 @@ sub reject {
 }
 
 wait_for { $t->state->session_count == 2 } 15, 'sessions';
-is $one->get('/before?t=500')->status, 200, 'a request of usual length';
+my $usual = $one->begin('/before?hang=1');
+wait_for { $up->now == 1 } 15, 'a request';
+$clock->step(3);
+$up->release_all;
+is $usual->wait->status, 200, 'a request of usual length';
 wait_for { $redis->cmd('EXISTS', $t->state->auto_key('before')) } 15,
     'its sample';
 
@@ -80,15 +98,14 @@ sub peak {
 }
 
 reject('before');
-my $begun = now;
-for my $at (4, 8) {
-    wait_for { now - $begun > $at } 15, 'a pause';
+for my $pause (@PAUSES[0, 1]) {
+    $clock->step($pause);
     my $left = $one->begin('/before?hang=1');
     wait_for { $up->now == 1 } 15, 'a request';
     $left->abort;
     wait_for { $up->now == 0 } 15, 'its end';
 }
-wait_for { now - $begun > $PAUSE } 15, 'a pause';
+$clock->step($PAUSES[2]);
 
 is $one->get('/before?t=1')->status, 200, 'a request';
 is peak('before'), 1, 'has one permit';
