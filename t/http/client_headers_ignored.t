@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -26,8 +26,6 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_redis_timeout 2s;
-    dsem_lease 2s;
     dsem_reuse off;
     add_header X-Told "$dsem_status $dsem_name $dsem_limit" always;
     server {
@@ -110,9 +108,11 @@ for my $name ("a'", '}:s:x', '{0}', '%00', '%0d%0aX-Told:%20x', '$dsem_name')
     like($request->header('X-Told'), qr/^PASSED name:[\w.:%-]+ 1$/,
         'single name in status');
 }
-my %shard = reverse $t->state->shard_keys;
+my $census = $t->state->census_key;
+my %shard = (reverse($t->state->shard_keys), $census => 1);
 eventually { !grep { !$shard{$_} } @{ $redis->cmd('KEYS', '*') } }
     'no key left, nor a foreign one';
+isnt($redis->cmd('PTTL', $census), -1, 'census not for ever');
 
 done_testing();
 

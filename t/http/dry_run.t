@@ -29,7 +29,11 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /tried {
-            dsem tried limit=1 queue=2 timeout=2s;
+            dsem tried limit=1 queue=2 timeout=30s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /impatient {
+            dsem tried limit=1 queue=2 timeout=500ms;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /patient {
@@ -47,7 +51,7 @@ EOF_CONF
 # the one that is served, one that waits, one that would be refused
 
 my $served = begin('/tried?hang=1', 1);
-my $waiting = begin('/tried?hang=1', 2);
+my $behind = begin('/tried?hang=1', 2);
 eventually { counts('tried') eq '1 1' } 'ticket queued, request served';
 my $other = begin('/tried?hang=1', 3);
 eventually { counts('tried') eq '1 2' } 'second ticket queued';
@@ -58,12 +62,19 @@ is($refused->header('X-Dsem'), 'REJECTED_DRY_RUN', 'rejection in header');
 is(scalar $node->grep_log(qr/\[error\].* dsem\ rejected,\ dry\ run:\ semaphore
     \ "tried"\ has\ 1\ of\ 1/x), 1, 'rejection in error log');
 
-# the tickets' time runs out while the requests are served
+# a request ends, with its ticket
 
 $up->release_nonce($other->nonce);
 is($other->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'wait in header');
 eventually { counts('tried') eq '1 1' } 'second ticket removed';
+
+# the ticket's time runs out while the request is served
+
+my $waiting = begin('/impatient?hang=1', 3);
 eventually { $node->grep_log(qr/dsem timeout, dry run/) } 'timeout logged';
+eventually { counts('tried') eq '1 1' } 'timed out ticket removed';
+$up->release_nonce($behind->nonce);
+is($behind->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'first ticket stayed');
 eventually { counts('tried') eq '1 0' } 'first ticket removed';
 $up->release_all;
 is($_->wait->status, 200, 'request served') for $served, $waiting;
