@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($NAMES, $PERIOD, $BURST, $RATE) = (160, 0.1, 50, 40);
+my ($NAMES, $PERIOD, $BURST, $RATE) = (96, 0.1, 50, 40);
 
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;

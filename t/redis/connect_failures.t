@@ -14,24 +14,24 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $SECONDS = $ENV{DSEM_LONG} ? 30 : 1.5;
+# attempts, and seconds of those that no proxy can count
+my ($ATTEMPTS, $SECONDS) = $ENV{DSEM_LONG} ? (150, 30) : (10, 1.5);
 # KB; sanitizers keep for a while what is freed
 my $FLAT = $ENV{DSEM_TIME_FACTOR} ? 2048 : 128;
 
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
-my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 100ms;
-    dsem_redis_timeout 100ms;
+    dsem_redis_connect_timeout 200ms;
+    dsem_redis_timeout 200ms;
     dsem_node %%NODE%%;
     dsem_lease 1s;
     server {
@@ -45,60 +45,81 @@ http {
 }
 EOF_CONF
 
-my ($worker) = $node->workers;
-eventually { $t->state->session_count == 1 } 'connected';
-is $node->get('/asks?t=1')->status, 200, 'request served';
-
-sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }
-
-sub kb { return $node->resident / 1024 }
-
-# once the connections of the first request are closed
-my ($files, $same) = (files(), 0);
-wait_for {
-    my $n = files();
-    $same = $n == $files ? $same + 1 : 0;
-    $files = $n;
-    $same > 50;
-} 15, 'connections of the first request to close';
 my $nobody = '127.0.0.1:' . $t->free_port;
+my %MANNER = (
+    closed => [ sub { $_[0]->retarget($nobody); $_[0]->reset },
+        sub { $_[0]->retarget($redis->address) } ],
+    silent => [ sub { $_[0]->reset; $_[0]->freeze }, sub { $_[0]->thaw } ],
+    refused => [ sub { $_[0]->refuse; $_[0]->reset },
+        sub { $_[0]->refuse(0) } ],
+);
 
-for (
-    [ 'closed', sub { $proxy->retarget($nobody); $proxy->reset },
-        sub { $proxy->retarget($redis->address) } ],
-    [ 'silent', sub { $proxy->reset; $proxy->freeze },
-        sub { $proxy->thaw } ],
-    [ 'refused', sub { $proxy->refuse; $proxy->reset },
-        sub { $proxy->refuse(0) } ],
-) {
-    my ($how, $go, $come) = @$_;
+sub files {
+    my ($of) = @_;
+    return scalar(my @fds = glob "/proc/$of->{worker}/fd/*");
+}
+
+sub kb { return $_[0]{node}->resident / 1024 }
+
+# a node with a proxy of its own for each, and all fail at the same time
+my @all;
+for my $how (sort keys %MANNER) {
+    my $proxy = $t->proxy($redis->address);
+    my $node = $t->node($how, $conf, REDIS => $proxy->address);
+    my ($worker) = $node->workers;
+    push @all, { how => $how, proxy => $proxy, node => $node,
+        worker => $worker };
+}
+eventually { $t->state->session_count == @all } 'connected';
+for my $of (@all) {
+    is $of->{node}->get('/asks?t=1')->status, 200, 'request served';
+    # once the connections of the first request are closed
+    my $same = 0;
+    $of->{files} = files($of);
+    wait_for {
+        my $n = files($of);
+        $same = $n == $of->{files} ? $same + 1 : 0;
+        $of->{files} = $n;
+        $same > 20;
+    } 15, 'connections of the first request to close';
+}
+
+for my $of (@all) {
+    my ($how, $proxy, $node) = @$of{qw(how proxy node)};
     $node->clear_logs;
-    my $accepted = $proxy->accepted;
-    $go->();
+    $of->{accepted} = $proxy->accepted;
+    $MANNER{$how}[0]->($proxy);
     wait_for { $node->grep_log(qr/unavailable \(/) == 1 } 15,
         'redis unavailable';
-    my ($began, $before, $most) = (now, kb(), 0);
-    wait_for {
-        my $n = files();
-        $most = $n if $n > $most;
-        now > $began + $SECONDS;
-    } 60, 'many attempts';
-    cmp_ok $most, '<=', $files, "$how: descriptors flat";
-    cmp_ok kb() - $before, '<', $FLAT, "$how: memory flat";
-    my $n = $proxy->accepted - $accepted;
-    cmp_ok $n, '>', 2 * $SECONDS, "$how: many attempts"
-        if $how ne 'refused';
-    cmp_ok $n, '<', 60 * $SECONDS, "$how: attempts bounded";
-    note "$how: $n attempts";
+    @$of{qw(began before most)} = (now, kb($of), 0);
+}
+wait_for {
+    for my $of (@all) {
+        my $n = files($of);
+        $of->{most} = $n if $n > $of->{most};
+    }
+    !grep { $_->{how} eq 'refused' ? now < $_->{began} + $SECONDS
+        : $_->{proxy}->accepted < $_->{accepted} + $ATTEMPTS } @all;
+} 60 + 2 * $SECONDS, 'many attempts';
+
+for my $of (@all) {
+    my ($how, $proxy, $node) = @$of{qw(how proxy node)};
+    cmp_ok $of->{most}, '<=', $of->{files}, "$how: descriptors flat";
+    cmp_ok kb($of) - $of->{before}, '<', $FLAT, "$how: memory flat";
+    my $n = $proxy->accepted - $of->{accepted};
+    my $seconds = now - $of->{began};
+    cmp_ok $n, '>=', $ATTEMPTS, "$how: many attempts" if $how ne 'refused';
+    cmp_ok $n, '<', 60 * $seconds, "$how: attempts bounded";
+    note sprintf '%s: %d attempts in %.1f s', $how, $n, $seconds;
     is scalar($node->grep_log(qr/\[(?:warn|error|crit)\]/)), 1,
         "$how: one line logged";
-    $come->();
+    $MANNER{$how}[1]->($proxy);
     eventually { $node->grep_log(qr/available again/) == 1 }
         "$how: available again";
     # the state may recover for a part of the lease
     eventually { $node->get('/asks?t=1')->status == 200 }
         "$how: request served";
-    eventually { files() <= $files } "$how: two connections again";
+    eventually { files($of) <= $of->{files} } "$how: two connections again";
 }
 
 $t->done;

@@ -17,11 +17,8 @@ use Dsem::Test;
 my ($LIMIT, $SHARE, $LEASE) = (4, 2, 2);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream;
-my $proxy = $t->proxy($redis->address);
 
-my ($new, $has) = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -29,7 +26,6 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 200ms;
-    dsem_redis_timeout 200ms;
     dsem_node %%NODE%%;
     dsem_lease 2s;
     server {
@@ -43,42 +39,79 @@ http {
 }
 EOF_CONF
 
-sub round {
+# two nodes with a Redis of their own: both ways at the same time
+sub pair {
     my ($how, $renew) = @_;
-    $up->reset;
-    $redis->beats(4, 'each to have seen the other');
-    my @long = map { $has->begin('/starts?t=1300') } 1 .. $LIMIT;
-    eventually { $up->now == $LIMIT } "$how: all permits out";
+    my $redis = $t->redis;
+    my $proxy = $t->proxy($redis->address);
+    my $up = $t->upstream;
+    my ($new, $has) = map { $t->node("$how-$_", $conf,
+        REDIS => $proxy->address, UPSTREAM => $up->address) } qw(new has);
+    return { how => $how, renew => $renew, redis => $redis, proxy => $proxy,
+        up => $up, new => $new, has => $has };
+}
 
+sub full {
+    my ($pair) = @_;
+    my ($how, $up) = @$pair{qw(how up)};
+    $pair->{redis}->beats(4, 'each to have seen the other');
+    $pair->{long} = [ map { $pair->{has}->begin('/starts?t=1300') }
+        1 .. $LIMIT ];
+    eventually { $up->now == $LIMIT } "$how: all permits out";
+}
+
+sub loses {
+    my ($pair) = @_;
+    my ($how, $proxy, $new) = @$pair{qw(how proxy new)};
+    $pair->{gone} = now;
     $proxy->refuse;
     $proxy->cut;
-    my $gone = now;
-    $renew->();
-    my $load = $t->load_start(urls => [ $new->url('/starts?t=100') ],
-        clients => 5, seconds => 20);
-    is $_->wait->status, 200, "$how: running requests served" for @long;
-    eventually { $up->now('n1') == $SHARE } "$how: share served in the end", 5;
+    $pair->{renew}->($new);
+    $pair->{load} = $t->load_start(urls => [ $new->url('/starts?t=100') ],
+        clients => 5, seconds => 60);
+}
+
+sub shares {
+    my ($pair) = @_;
+    my ($how, $up, $new) = @$pair{qw(how up new)};
+    is $_->wait->status, 200, "$how: running requests served"
+        for @{ $pair->{long} };
+    eventually { $up->now($new->name) == $SHARE }
+        "$how: share served in the end", 5;
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
-    my ($start) = map { $_->{start} } grep { $_->{sem} eq 'n1' } $up->log;
-    cmp_ok $start - $gone, '>', $LEASE - 0.5,
+    my ($start) = map { $_->{start} } grep { $_->{sem} eq $new->name } $up->log;
+    # the last reply to the node is a heartbeat older, or a little more
+    cmp_ok $start - $pair->{gone}, '>', $LEASE - 0.5,
         "$how: none admitted within lease";
     my $served = $up->served;
     wait_for { $up->served > $served + 10 } 15, 'the load to go on';
-    is $up->peak('n1'), $SHARE, "$how: share kept";
+    is $up->peak($new->name), $SHARE, "$how: share kept";
+    note sprintf '%s: after %.2f s', $how, $start - $pair->{gone};
+}
 
-    $proxy->refuse(0);
-    my $result = $load->stop->wait;
+sub returns {
+    my ($pair) = @_;
+    my $how = $pair->{how};
+    $pair->{proxy}->refuse(0);
+    my $result = $pair->{load}->stop->wait;
     is_deeply [ keys %{ $result->{statuses} } ], [200],
         "$how: all requests served"
         or diag explain $result->{statuses};
-    eventually { $t->state->session_count == 2 } "$how: only live sessions", 8;
-    note sprintf '%s: after %.2f s', $how, $start - $gone;
+    eventually { Dsem::State->new($pair->{redis})->session_count == 2 }
+        "$how: only live sessions", 8;
 }
 
-round('reload', sub { $new->reload });
-round('killed', sub {
-    my ($old) = $new->kill_worker;
-    wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
-});
+my @pairs = (
+    pair('reload', sub { $_[0]->reload }),
+    pair('killed', sub {
+        my ($new) = @_;
+        my ($old) = $new->kill_worker;
+        wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
+    }),
+);
+full($_) for @pairs;
+loses($_) for @pairs;
+shares($_) for @pairs;
+returns($_) for @pairs;
 
 $t->done;

@@ -2,8 +2,9 @@
 
 # Redis becomes unavailable under load, with all permits in one worker. During
 # its lease only that worker serves, because Redis counts the permits as its
-# own; after the fence no more than its share. Then each worker has its share. The upstream never sees more than the
-# limit. When Redis is available again, any worker may use the whole limit.
+# own; after the fence no more than its share. Then each worker has its share.
+# The upstream never sees more than the limit. When Redis is available again,
+# any worker may use the whole limit.
 
 use warnings;
 use strict;
@@ -15,29 +16,26 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($LIMIT, $SHARE, $LEASE, $HEARTBEAT) = (6, 2, 1, 0.2);
+my ($LIMIT, $SHARE, $LEASE, $HEARTBEAT) = (6, 2, 2, 0.4);
 
-# ms; nearly a quarter of the lease, so that those that begin right before the
-# fence end right before the others begin
-my @LONG = (200, 220, 160);
-my @SHORT = (300, 400);
+# ms; half of a quarter of the lease, so that those that begin right before the
+# fence end before the others begin, also where all takes longer
+my @LONG = (240, 260, 200);
+my @SHORT = (150, 200);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream;
-my $proxy = $t->proxy($redis->address);
 
-my @fleet = $t->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 300ms;
+    dsem_redis_connect_timeout 600ms;
+    dsem_redis_timeout 600ms;
     dsem_node %%NODE%%;
-    dsem_lease 1s;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /local {
@@ -48,7 +46,20 @@ http {
     }
 }
 EOF_CONF
-my ($all, @none) = @fleet;
+
+# A fleet with a Redis of its own for each way to lose it: all outages last at
+# the same time.
+sub fleet {
+    my ($how, $goes, $comes) = @_;
+    my $redis = $t->redis;
+    my $proxy = $t->proxy($redis->address);
+    my $up = $t->upstream;
+    my @nodes = map { $t->node("$how$_", $conf, REDIS => $proxy->address) }
+        1 .. 3;
+    return { how => $how, goes => $goes, comes => $comes, redis => $redis,
+        proxy => $proxy, up => $up, nodes => \@nodes, all => $nodes[0],
+        none => [ @nodes[1, 2] ] };
+}
 
 sub load_on {
     my ($node, @ms) = @_;
@@ -58,7 +69,7 @@ sub load_on {
 
 # the most concurrent requests of a node between two moments
 sub most {
-    my ($node, $from, $to) = @_;
+    my ($up, $node, $from, $to) = @_;
     my ($most, $before) = (0, 0);
     for ($up->levels($node)) {
         my ($time, $level) = @$_;
@@ -69,55 +80,98 @@ sub most {
     return $before > $most ? $before : $most;
 }
 
-sub outage {
-    my ($how, $goes, $comes) = @_;
-    $up->reset;
-    my $first = load_on($all, @LONG);
-    wait_for { $up->now('n1') == $LIMIT && $up->served > 2 } 15,
+sub full {
+    my ($fleet) = @_;
+    my ($up, $all) = @$fleet{qw(up all)};
+    $fleet->{first} = load_on($all, @LONG);
+    wait_for { $up->now($all->name) == $LIMIT && $up->served > 2 } 15,
         'all permits in one worker';
-    $redis->beats(2 * @fleet, 'each to have seen the others');
-    $goes->();
-    my $gone = now;
-    my $tried = $proxy->accepted;
-    # later requests see the share sooner after the lease
-    wait_for { now > $gone + 0.45 } 15, 'half a lease';
-    my @others = map { load_on($_, @SHORT) } @none;
+    $fleet->{redis}->beats(2 * 3, 'each to have seen the others');
+}
 
-    eventually { $up->now('n2') && $up->now('n3') }
-        "$how: all workers serve eventually", $LEASE + 4;
+sub loses {
+    my ($fleet) = @_;
+    $fleet->{goes}->($fleet);
+    $fleet->{gone} = now;
+    $fleet->{tried} = $fleet->{proxy}->accepted;
+}
+
+sub alone {
+    my ($fleet) = @_;
+    my ($how, $up, $gone, $all) = @$fleet{qw(how up gone all)};
+    my @none = map { $_->name } @{ $fleet->{none} };
+    eventually { 2 == grep { $up->now($_) } @none }
+        "$how: all workers serve eventually";
     my ($start) = sort { $a <=> $b } map { $_->{start} }
-        grep { $_->{sem} ne 'n1' } $up->log;
+        grep { $_->{sem} ne $all->name } $up->log;
     cmp_ok $start - $gone, '>', $LEASE - $HEARTBEAT - 0.1,
         "$how: others wait one lease";
-    cmp_ok $start - $gone, '<', 2 * $LEASE + 4,
+    cmp_ok took($gone, $start), '<', 2 * $LEASE + 4,
         "$how: others serve after lease";
-    ok scalar(grep { $_->{sem} eq 'n1' && $_->{start} > $gone + 0.5 }
+    ok scalar(grep { $_->{sem} eq $all->name && $_->{start} > $gone + 0.5 }
             grep { $_->{start} < $start } $up->log),
         "$how: holder keeps serving";
+    $fleet->{start} = $start;
+}
 
-    # requests running at the cut have ended
-    my $shared = $start + 1.4;
-    wait_for { now > $shared + 0.4 } 15, 'all workers to serve';
-    is most($_->name, $shared, now), $SHARE, "$how: equal shares"
-        for @fleet;
+# requests running at the cut have ended, and all workers serve
+sub share {
+    my (@fleets) = @_;
+    for my $fleet (@fleets) {
+        wait_for { $SHARE >= $fleet->{up}->now($fleet->{all}->name) } 15,
+            'the share';
+        @$fleet{qw(shared served)} = (now, $fleet->{up}->served);
+    }
+    for my $fleet (@fleets) {
+        wait_for { $fleet->{up}->served > $fleet->{served} + 5 * $LIMIT } 15,
+            'all workers to serve';
+        $fleet->{until} = now;
+    }
+}
+
+sub shared {
+    my ($fleet) = @_;
+    my ($how, $up, $gone, $proxy) = @$fleet{qw(how up gone proxy)};
+    my @nodes = @{ $fleet->{nodes} };
+    is most($up, $_->name, @$fleet{qw(shared until)}), $SHARE, "$how: equal shares"
+        for @nodes;
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     my $seconds = now - $gone;
-    my $tries = $proxy->accepted - $tried;
+    my $tries = $proxy->accepted - $fleet->{tried};
     # two connections, each after a pause of 7/48 of the lease on the average
-    cmp_ok $tries, '<', @fleet * 4 * 48 / 7 / $LEASE * $seconds + 20,
+    cmp_ok $tries, '<', @nodes * 4 * 48 / 7 / $LEASE * $seconds + 20,
         "$how: few reconnect attempts";
+    note sprintf '%s: others after %.2f s, %d attempts in %.1f s', $how,
+        $fleet->{start} - $gone, $tries, $seconds;
+}
 
-    $tried = $proxy->accepted;
-    $comes->();
-    my $back = now;
-    $_->stop for @others;
-    eventually { $up->now('n1') == $LIMIT } "$how: one worker uses all", 10;
-    my $took = now - $back;
+sub comes {
+    my ($fleet) = @_;
+    $fleet->{tried} = $fleet->{proxy}->accepted;
+    $fleet->{comes}->($fleet);
+    $fleet->{back} = now;
+    $_->stop for @{ $fleet->{others} };
+}
+
+sub returned {
+    my ($fleet) = @_;
+    my ($how, $up, $proxy) = @$fleet{qw(how up proxy)};
+    my @nodes = @{ $fleet->{nodes} };
+    eventually { $up->now($fleet->{all}->name) == $LIMIT }
+        "$how: one worker uses all", 10;
+    my $took = took($fleet->{back});
     cmp_ok $took, '<', 5, "$how: reconnected in time";
-    cmp_ok $proxy->accepted - $tried, '<', 8 * @fleet, "$how: no stampede";
+    cmp_ok $proxy->accepted - $fleet->{tried}, '<', 8 * @nodes, "$how: no stampede";
+    note sprintf '%s: back after %.2f s', $how, $took;
     is $up->peak, $LIMIT, "$how: limit kept on return";
+    $fleet->{first}->stop;
+}
 
-    my @ended = map { $_->stop->wait } $first, @others;
+sub ended {
+    my ($fleet) = @_;
+    my $how = $fleet->{how};
+    my @nodes = @{ $fleet->{nodes} };
+    my @ended = map { $_->wait } $fleet->{first}, @{ $fleet->{others} };
     my %status;
     for my $result (@ended) {
         my $of = $result->{statuses};
@@ -126,22 +180,35 @@ sub outage {
     is_deeply [ keys %status ], [200], "$how: all requests served"
         or diag explain \%status;
     my %said;
-    $said{ $_->{dsem_status} }++ for map { $_->access_log } @none;
+    $said{ $_->{dsem_status} }++
+        for map { $_->access_log } @{ $fleet->{none} };
     ok $said{DEGRADED}, "$how: status is DEGRADED";
-    is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 3,
+    is scalar(map { $_->grep_log(qr/unavailable \(/) } @nodes), 3,
         "$how: one outage line each";
-    is scalar(map { $_->grep_log(qr/available again/) } @fleet), 3,
+    is scalar(map { $_->grep_log(qr/available again/) } @nodes), 3,
         "$how: one recovery line each";
-    note sprintf '%s: others after %.2f s, back after %.2f s, %d attempts '
-        . 'in %.1f s', $how, $start - $gone, $took, $tries, $seconds;
-    $_->clear_logs for @fleet;
-    wait_for { !Dsem::Teardown::left_in($redis) } 15, 'the end';
 }
 
-outage('cut', sub { $proxy->refuse; $proxy->cut },
-    sub { $proxy->refuse(0) });
-outage('frozen', sub { $redis->freeze }, sub { $redis->thaw });
-outage('stopped', sub { $redis->kill }, sub { $redis->start })
-    if $ENV{DSEM_LONG};
+my @fleets = (
+    fleet('cut', sub { $_[0]{proxy}->refuse; $_[0]{proxy}->cut },
+        sub { $_[0]{proxy}->refuse(0) }),
+    fleet('frozen', sub { $_[0]{redis}->freeze }, sub { $_[0]{redis}->thaw }),
+    ($ENV{DSEM_LONG} ? fleet('stopped', sub { $_[0]{redis}->kill },
+        sub { $_[0]{redis}->start }) : ()),
+);
+full($_) for @fleets;
+loses($_) for @fleets;
+# later requests see the share sooner after the lease
+my $gone = now;
+wait_for { now > $gone + $LEASE / 2 } 15, 'half a lease';
+for my $fleet (@fleets) {
+    $fleet->{others} = [ map { load_on($_, @SHORT) } @{ $fleet->{none} } ];
+}
+alone($_) for @fleets;
+share(@fleets);
+shared($_) for @fleets;
+comes($_) for @fleets;
+returned($_) for @fleets;
+ended($_) for @fleets;
 
 $t->done;
