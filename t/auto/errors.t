@@ -39,14 +39,16 @@ http {
 }
 EOF_CONF
 
+wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
+$t->state->set_found('api', 20);
 my $load = $t->load_start(clients => 60, seconds => 60, records => 1,
     urls => [ $node->url('/failing?t=50&cliff=15') ]);
 
-eventually { $up->peak > 15 } 'limit found to be too high', 30;
+eventually { $up->peak > 15 } 'a limit that is too high';
 eventually { below() } 'lowered, and kept there', 30;
 my $from = now;
 my $served = $up->served;
-wait_for { $up->served > $served + 300 } 30, 'the load to go on';
+wait_for { $up->served > $served + 250 } 30, 'the load to go on';
 my $auto = decode_json($node->get('/dsem/semaphores/api')->body)
     ->{semaphore}{auto};
 ok +(grep { $_->{reason} eq 'errors' } @{ $auto->{history} }),
@@ -60,15 +62,14 @@ cmp_ok scalar(@failed), '<', @last / 2, 'most of them served';
 
 $t->done;
 
-# it does not move any more: a rise takes less than half a second
+# It does not move any more: a rise takes no more than a hundred requests.
 sub below {
-    my $limit = limit();
-    my $end = now + 2;
-    while (now < $end) {
-        return 0 if limit() != $limit;
-        select undef, undef, undef, 0.05;
-    }
-    return $limit <= 15;
+    my ($limit, $served, $moved) = (limit(), $up->served);
+    wait_for {
+        $moved = limit() != $limit;
+        $moved || $up->served > $served + 200;
+    } 30, 'the load to go on';
+    return !$moved && $limit <= 15;
 }
 
 sub limit { return $t->state->lowest_limit('api') }
