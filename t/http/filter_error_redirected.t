@@ -50,7 +50,7 @@ http {
         }
         location /kept {
             dsem kept limit=4 queue=10 timeout=5s;
-            dsem_reuse 2s;
+            dsem_reuse 30s;
             try_files /page =404;
         }
     }
@@ -81,8 +81,10 @@ $answer = $node->get('/page_kept', @if_match);
 is $answer->status, 412, 'served by an idle permit';
 is $answer->header('X-Dsem'), 'PASSED', 'status is PASSED';
 
+# the idle permit goes with its worker
+$node->reload;
 eventually { state('one') eq '0 0' && state('kept') eq '0 0' }
-    'no permit held', 5;
+    'no permit held';
 
 $t->done;
 

@@ -17,7 +17,7 @@ my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 events { }
 http {
@@ -25,7 +25,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_on_error reject;
-    dsem one limit=1 queue=10 timeout=30s;
+    dsem %%NODE%% limit=1 queue=10 timeout=30s;
+    proxy_set_header X-Sem %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -36,7 +37,7 @@ http {
 EOF_CONF
 
 sub upload {
-    my ($path) = @_;
+    my ($node, $path) = @_;
     my $upload = $node->begin($path, -method => 'POST',
         'Content-Length' => 10);
     $upload->raw->send('x' x 5);
@@ -45,24 +46,36 @@ sub upload {
 
 # others have a permit, or nobody has
 
-for my $held (0, 1) {
+my @old = map { uploading($t->node($_, $conf)) } qw(held free);
+# a worker that has nothing to do but to release permits exits after 2 s
+my $begun = now;
+wait_for { now > $begun + 2.5 };
+served(@$_) for @old;
+
+done_testing();
+
+# Uploads that are half there when their worker is told to exit.
+sub uploading {
+    my ($node) = @_;
     is($node->get('/?t=1')->status, 200, 'session open');
-    my @uploads = map { upload("/?t=1&upload$_") } 1, 2;
+    my @uploads = map { upload($node, "/?t=1&upload$_") } 1, 2;
     my $expects = $node->begin('/', -method => 'POST', 'Content-Length' => 1,
         Expect => '100-continue');
     $expects->raw->read_until(qr/100 Continue\r\n\r\n/);
-    my $holder;
-    $holder = $node->begin('/?hang=1') if $held;
-    wait_for { $up->now == $held };
+    my $holder = $node->name eq 'held' && $node->begin('/?hang=1');
+    wait_for { !$holder || $up->now('held') == 1 };
     $node->reload;
-    my $begun = now;
-    wait_for { now > $begun + 2.5 };
+    return [$node, $expects, $holder, @uploads];
+}
+
+sub served {
+    my ($node, $expects, $holder, @uploads) = @_;
     is(scalar($node->draining), 1, 'old worker stays for the uploads');
     $uploads[0]->raw->send('x' x 5);
     $expects->raw->send('x');
     my $next = $node->begin('/?t=1');
-    if ($held) {
-        eventually { waiting() == 3 } 'all uploads queued';
+    if ($holder) {
+        eventually { $t->state->waiting('held') == 3 } 'all uploads queued';
         $up->release_all;
         is($holder->wait->status, 200, 'holder served');
     }
@@ -71,9 +84,5 @@ for my $held (0, 1) {
     is($uploads[1]->wait->status, 200, 'last upload served');
     $_->close for @uploads, $expects;
     eventually { !$node->draining } 'old worker gone';
+    is($up->peak($node->name), 1, 'one at a time');
 }
-is($up->peak, 1, 'one at a time');
-
-done_testing();
-
-sub waiting { $t->state->waiting('one') }
