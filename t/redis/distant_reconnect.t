@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Redis is 300 ms away: to connect and to declare takes longer than
+# Redis is 300 ms away from two nodes: to connect and to declare takes longer than
 # dsem_redis_connect_timeout. A lost connection is no outage: no request is
 # refused, and nothing is logged as an error.
 
@@ -20,7 +20,7 @@ my $up = $t->upstream;
 my $far = $t->proxy($redis->address);
 $far->delay(0.150);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $far->address);
+my @nodes = $t->fleet(2, <<'EOF_CONF', REDIS => $far->address);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -44,17 +44,22 @@ http {
 EOF_CONF
 
 # it starts as well
-is $node->get('/?t=1')->status, 200, 'request served';
-for my $round (1 .. 3) {
+sub lost { return scalar $_[0]->grep_log(qr/lost \(/) }
+
+is $_->wait->status, 200, 'request served'
+    for map { $_->begin('/?t=1') } @nodes;
+for my $round (1 .. 2) {
     # the connection has been good for a heartbeat
     my $now = now;
-    wait_for { now > $now + 0.9 } 15, 'a heartbeat';
-    my ($lost) = scalar $node->grep_log(qr/lost \(/);
+    wait_for { now > $now + 0.7 } 15, 'a heartbeat';
+    my %lost = map { $_->name => lost($_) } @nodes;
     $far->reset;
-    my @asked = map { $node->begin('/?t=1') } 1 .. 4;
+    my @asked = map { my $node = $_; map { $node->begin('/?t=1') } 1 .. 4 }
+        @nodes;
     is $_->wait->status, 200, 'lost: request served' for @asked;
-    is scalar($node->grep_log(qr/lost \(/)), $lost + 1, 'loss noticed';
+    is lost($_), $lost{ $_->name } + 1, 'loss noticed' for @nodes;
 }
-is scalar($node->grep_log(qr/unavailable \(/)), 0, 'redis stays available';
+is scalar(map { $_->grep_log(qr/unavailable \(/) } @nodes), 0,
+    'redis stays available';
 
 $t->done;

@@ -10,14 +10,16 @@ use strict;
 use Test::More;
 
 use FindBin;
+use List::Util qw(sum0);
 use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($LIMIT, $LEASE) = (4, 1);
-my $SECONDS = $ENV{DSEM_LONG} ? 30 : 2;
+my $LIMIT = 4;
+# evicted keys of dsem
+my $EVICTED = $ENV{DSEM_LONG} ? 100 : 8;
 
-my $t = Dsem::Test->new(lease => $LEASE);
+my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis(args => [qw(--maxmemory-samples 64)]);
 # a Redis of 32 bits without a maxmemory begins with noeviction
 $redis->cmd(qw(CONFIG SET maxmemory-policy allkeys-random));
@@ -65,32 +67,41 @@ wait_for { $up->peak == $LIMIT } 15, 'load';
 
 my ($used) = $redis->cmd(qw(INFO memory)) =~ /used_memory:(\d+)/;
 $redis->cmd(qw(CONFIG SET maxmemory), $used + 200_000);
-my ($end, $n) = (now + $SECONDS, 0);
-while (now < $end) {
-    eval { $redis->cmd('SET', 'filler:' . $n++ % 100, 'x' x 10_000) };
+my ($n, %ours) = 0;
+
+# own evicted keys, of all messages until now
+sub ours {
+    $redis->cmd('PUBLISH', '__keyevent@0__:evicted', 'now');
+    while ((my $key = $listens->reply->[2]) ne 'now') {
+        $ours{$key}++ if $key =~ /^dsem:/;
+    }
+    return sum0 values %ours;
 }
+
+wait_for {
+    for (1 .. 50) {
+        eval { $redis->cmd('SET', 'filler:' . $n++ % 100, 'x' x 10_000) };
+    }
+    ours() >= $EVICTED;
+} 60, 'own keys to be evicted';
 $redis->cmd(qw(CONFIG SET maxmemory 0));
-$redis->cmd('PUBLISH', '__keyevent@0__:evicted', 'the end');
-my %ours;
-while (1) {
-    my $key = $listens->reply->[2];
-    last if $key eq 'the end';
-    $ours{$key}++ if $key =~ /^dsem:/;
-}
+ours();
 cmp_ok evicted(), '>', 10, 'keys evicted';
 cmp_ok scalar(keys %ours), '>', 0, 'own keys evicted';
 note join ', ', map { "$_ $ours{$_}" } sort keys %ours;
 
-# evictions have ended; a lease later all is declared
+# evictions have ended; each worker finds what is lost, and all is declared
 
-my $healed = now;
 my $served = $up->served;
 eventually { $up->served > $served + 50 } 'service continues', 5;
-wait_for { now > $healed + 2 * $LEASE } 10, 'two leases';
+wait_for { $t->state->session_count == 2 && !$redis->recovering } 15,
+    'any recovery to end';
+$redis->beats(2 * @fleet, 'heartbeats');
+wait_for { !$redis->recovering } 15, 'a recovery since';
 wait_for { $up->now <= $LIMIT } 15, 'the excess to end';
 $up->reset;
 $served = $up->served;
-wait_for { $up->served > $served + 100 } 10, 'load';
+wait_for { $up->served > $served + 60 } 15, 'load';
 is $up->peak, $LIMIT, 'limit reached, never exceeded again';
 is $up->release_all, 2, 'long requests still running';
 is $_->wait->status, 200, 'long requests served' for @long;

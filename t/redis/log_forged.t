@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
@@ -25,6 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /one {
@@ -37,10 +38,10 @@ EOF_CONF
 
 is $node->get('/one?t=1')->status, 200, 'redis available';
 
-# both connections are idle between two heartbeats
+# both connections are idle between two heartbeats, and have been good for one
 for my $round (1 .. 3) {
     my $clock = $t->state->shard('clock');
-    wait_for { $t->state->shard('clock') > $clock + 1500 } 15, 'a heartbeat';
+    wait_for { $t->state->shard('clock') > $clock + 600 } 15, 'a heartbeat';
     my $lost = () = $node->grep_log(qr/lost \(|unavailable \(/);
     $proxy->inject("-EVIL\n2026/01/01 00:00:00 [error] 1#1: forged \x1b[31m\r\n");
     eventually { scalar(() = $node->grep_log(qr/lost \(|unavailable \(/))
