@@ -48,13 +48,7 @@ http {
 EOF_CONF
 
 # the pauses are steps of its clock
-my $one = do {
-    local $ENV{LD_PRELOAD} = $clock->{library};
-    local $ENV{DSEM_CLOCK} = $clock->{file};
-    local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
-        if $ENV{ASAN_OPTIONS};
-    $t->node('one', $conf);
-};
+my $one = $clock->node('one', $conf);
 my $other = $t->node('other', $conf);
 
 # All permits that are left go to the other node, so the first one is rejected.

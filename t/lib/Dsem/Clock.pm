@@ -9,11 +9,13 @@ package Dsem::Clock;
 #   $clock->step(-3600);
 #
 # With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
-# is unchanged: for timers of nginx, which gets the library from the test.
+# is unchanged: for timers of nginx.
+#   my $node = $clock->node('a', $conf);    # same as $t->node
 # With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
-# CLOCK_BOOTTIME only, as after the machine was suspended.
+# CLOCK_BOOTTIME only, as after the machine was suspended. A test with two
+# clocks gives one of them a name.
 #
-# Called by: tests.
+# Called by: tests, Dsem::Cluster.
 
 use strict;
 use warnings;
@@ -23,8 +25,9 @@ use Carp qw(croak);
 sub new {
     my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
-    my $self = bless { t => $t, file => "$dir/clock", offset => 0,
-        library => "$dir/clock.so" }, $class;
+    my $path = "$dir/" . ($opt{name} // 'clock');
+    my $self = bless { t => $t, file => $path, offset => 0,
+        library => "$path.so" }, $class;
     $self->step(0);
     local $/;
     open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c),
@@ -40,6 +43,15 @@ sub redis {
     local $ENV{LD_PRELOAD} = $self->{library};
     local $ENV{DSEM_CLOCK} = $self->{file};
     return $self->{t}->redis(%opt);
+}
+
+sub node {
+    my ($self, @args) = @_;
+    local $ENV{LD_PRELOAD} = $self->{library};
+    local $ENV{DSEM_CLOCK} = $self->{file};
+    local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
+        if $ENV{ASAN_OPTIONS};
+    return $self->{t}->node(@args);
 }
 
 # Steps the clock, relative to its current time, in seconds.

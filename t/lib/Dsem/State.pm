@@ -23,7 +23,7 @@ package Dsem::State;
 #   one time), set_figure, set_account, delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
 #   entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
-#   (epochs), enter, forget, census_declared (number).
+#   (epochs), enter, forget, lapse, census_declared (number).
 # Shard: shard(@fields: gen clock wall recover_until ended created ...),
 #   set_shard, advance (clock), step_wall, recovering, drop_generation,
 #   delete_shard.
@@ -326,6 +326,17 @@ sub forget {
     return $self->_head('sessions', sub { $_[0] - 1 });
 }
 
+# The leases of these sessions, which are dead, expire now: no test has to wait
+# for them. The others keep theirs.
+sub lapse {
+    my ($self, @session) = @_;
+    my $end = $self->shard('clock') - 1;
+    for my $session (@session) {
+        $self->_set_word($self->key, $session, [ENTRY], 'ends', sub { $end });
+        $self->cmd('ZADD', $self->key('sessions'), $end, $session);
+    }
+}
+
 # Sessions that have declared since a loss of state.
 sub census_declared {
     my ($self) = @_;
@@ -418,13 +429,18 @@ sub set_rule {
         join ' ', @rule{ (RULE) });
 }
 
-# As if limit=auto, in the only configuration, had found this number; the rule,
-# too, unless its first sample is still to come.
+# As if limit=auto had found this number; the rule, too, unless its first sample
+# is still to come.
 sub set_found {
-    my ($self, $name, $number) = @_;
-    my $text = $self->shard("limit:$name") =~ s/^\d+=/$number=/r;
-    $self->set_shard("limit:$name", $text);
-    return $self->set_rule($name, found => $number)
+    my ($self, $name, $found) = @_;
+    my @groups = map {
+        /^\d+=((\d+)-(\d+) .*)/
+            ? [ $found < $2 ? $2 : $found > $3 ? $3 : $found, "=$1" ]
+            : /^(\d+)(.*)/ && [ $1, $2 ];
+    } split /;/, $self->shard("limit:$name");
+    $self->set_shard("limit:$name", join ';', map { join '', @$_ }
+        sort { $a->[0] <=> $b->[0] } @groups);
+    return $self->set_rule($name, found => $found)
         if $self->cmd('EXISTS', $self->auto_key($name));
 }
 
