@@ -14,6 +14,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+my $FOUND = 20;
+
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
@@ -39,31 +41,41 @@ EOF_CONF
 $conf =~ s{(    server \{\n.*\n)}{$1        location /dsem/ { dsem_api write=on; }\n};
 my $node = $t->node('a', $conf);
 
-my $load = load();
-eventually { found() >= 16 } 'found', 30;
+wait_for { $t->state->session_count == 2 && found() } 15, 'both sessions';
+$t->state->set_found('api', $FOUND);
+my @requests = hanging(30);
+eventually { $up->now == $FOUND } 'the limit that was found';
+
 patch('{"limit":3}');
-wait_for { $up->now <= 3 } 15, 'drained to the order';
-my $found = found();
+$up->release($FOUND - 2);
+eventually { $up->now == 3 } 'drained to the order';
+is found(), $FOUND, 'the limit found is kept';
 $up->reset;
-my $served = $up->served;
-wait_for { $up->served > $served + 200 } 30, 'the load to go on';
+my $load = $t->load_start(clients => 30, seconds => 90,
+    urls => [ $node->url('/ordered?t=10') ]);
+wait_for { $up->release_all; $up->served > 300 } 30, 'the load to go on';
 is $up->peak, 3, 'the order reached, never exceeded';
-is found(), $found, 'nothing learned meanwhile';
+is found(), $FOUND, 'nothing learned meanwhile';
+$load->stop->wait;
+$_->wait for @requests;
 
 # above what was found
 patch('{"limit":40}');
+@requests = hanging(60);
 eventually { $up->now == 40 } 'a higher order holds';
 
-$up->reset;
 patch('{"limit":null}');
-eventually { $up->now <= 30 && $up->now > 8 } 'the found limit again';
-$load->stop->wait;
+$up->release(30);
+eventually { $t->state->held('api') == $FOUND } 'the found limit again';
+is $up->now, $FOUND, 'not more at the backend';
+$up->release_all;
+wait_for { $up->release_all; !grep { !$_->done } @requests } 15, 'all served';
 
 $t->done;
 
-sub load {
-    return $t->load_start(clients => 60, seconds => 90,
-        urls => [ $node->url('/ordered?t=50&knee=20') ]);
+sub hanging {
+    my ($n) = @_;
+    return map { $node->begin("/ordered?hang=1&n=$_") } 1 .. $n;
 }
 
 sub patch {
