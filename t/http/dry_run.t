@@ -56,8 +56,10 @@ eventually { counts('tried') eq '1 1' } 'ticket queued, request served';
 my $other = begin('/tried?hang=1', 3);
 eventually { counts('tried') eq '1 2' } 'second ticket queued';
 
-my $refused = $node->get('/tried?t=200');
-is($refused->status, 200, 'rejected request passes');
+my $refused = begin('/tried?hang=1', 4);
+wait_for { $node->grep_log(qr/dsem rejected, dry run/) };
+$up->release_nonce($refused->nonce);
+is($refused->wait->status, 200, 'rejected request passes');
 is($refused->header('X-Dsem'), 'REJECTED_DRY_RUN', 'rejection in header');
 is(scalar $node->grep_log(qr/\[error\].* dsem\ rejected,\ dry\ run:\ semaphore
     \ "tried"\ has\ 1\ of\ 1/x), 1, 'rejection in error log');
@@ -94,8 +96,10 @@ eventually { counts('patient') eq '1 1' } 'ticket queued';
 $up->release_nonce($before->nonce);
 is($before->wait->status, 200, 'holder served');
 eventually { counts('patient') eq '1 0' } 'permit handed over';
-is($node->get('/patient?t=200')->header('X-Dsem'), 'QUEUED_DRY_RUN',
-    'next ticket queued');
+my $last = begin('/patient?hang=1', 2);
+wait_for { counts('patient') eq '1 1' };
+$up->release_nonce($last->nonce);
+is($last->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'next ticket queued');
 $up->release_all;
 is($after->wait->status, 200, 'queued request served');
 is(status_of($after), 'QUEUED_DRY_RUN', 'status is QUEUED_DRY_RUN');

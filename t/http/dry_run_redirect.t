@@ -77,15 +77,20 @@ eventually { state() eq '0 0' } 'nothing left';
 # a rejection of the dry run remains one after a redirect without limits, and
 # leaves nothing for one with other limits
 
-my $request = $node->begin('/rejected?t=200');
+my $request = $node->begin('/rejected?hang=1');
+wait_for { rejected() == 1 && $up->release_all };
 is($request->wait->status, 200, 'rejected request passes');
 is($node->logged($request)->{dsem_status}, 'REJECTED_DRY_RUN',
     'rejection logged as dry run');
-$request = $node->begin('/full?t=200');
+$request = $node->begin('/full?hang=1');
+wait_for { $t->state->counts('three') eq '1 0' && $up->now == 1 };
+$up->release_all;
 is($request->wait->status, 200, 'rejected request passes elsewhere');
 is($node->logged($request)->{dsem_status}, 'PASSED', 'status is PASSED');
 
 done_testing();
+
+sub rejected { scalar $node->grep_log(qr/dsem rejected, dry run/) }
 
 # permits held and tickets waiting
 sub state { return $t->state->counts('one') }

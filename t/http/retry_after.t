@@ -161,8 +161,16 @@ told('/7s/page_of_its_own_mind', 503, 'REJECTED', 99);
 told('/1h', 503, 'REJECTED', 3600);
 told('/1500ms', 503, 'REJECTED', 2);
 told('/off', 503, 'REJECTED', undef);
-told('/none/dry_run?t=1', 200, 'REJECTED_DRY_RUN', undef);
-told('/none/dry_run?t=1&status=503', 503, 'REJECTED_DRY_RUN', undef);
+for my $case (['/none/dry_run?hang=1', 200],
+    ['/none/dry_run?hang=1&status=503', 503])
+{
+    my ($path, $status) = @$case;
+    my $before = dry_runs();
+    my $request = $node->begin($path);
+    wait_for { dry_runs() > $before };
+    wait_for { $up->release_nonce($request->nonce) };
+    told($path, $status, 'REJECTED_DRY_RUN', undef, $request);
+}
 told('/none/fallback', 200, 'REJECTED', undef);
 told('/none/error?limit=x', 503, 'ERROR', undef);
 told('/none/heavy?weight=2', 503, 'REJECTED', undef);
@@ -220,4 +228,5 @@ is($holder->wait->status, 200, 'holder served');
 
 done_testing();
 
+sub dry_runs { scalar $node->grep_log(qr/dsem rejected, dry run/) }
 sub two { $t->state->counts('two') }

@@ -33,7 +33,7 @@ http {
         listen 127.0.0.1:%%PORT%%;
         listen 127.0.0.1:%%PORT2%% http2;
         location /waits {
-            dsem api limit=1 queue=10 timeout=20s;
+            dsem api limit=1 queue=10 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /large {

@@ -28,7 +28,6 @@ http {
     dsem_node %%NODE%%;
     dsem one limit=1 queue=10 timeout=30s;
     client_max_body_size 1000;
-    client_body_timeout 300ms;
     lingering_close off;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -37,7 +36,10 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
         location /patient {
-            client_body_timeout 10s;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location /impatient {
+            client_body_timeout 300ms;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -60,10 +62,10 @@ for my $case (
     ['reset', 400, sub { $_[0]->raw->send('x'); $_[0]->abort }],
     ['closed without a byte', 400, sub { $_[0]->close }],
     ['half closed', 400, sub { $_[0]->raw->send('x')->shutdown }],
-    ['too slow', 408, sub { $_[0]->raw->send('x') }],
+    ['too slow', 408, sub { $_[0]->raw->send('x') }, '/impatient'],
 ) {
-    my ($name, $status, $end) = @$case;
-    my $post = post('/', 100);
+    my ($name, $status, $end, $path) = @$case;
+    my $post = post($path // '/', 100);
     $end->($post);
     my $line = $node->logged($post);
     is($line->{status}, $status, "$name: status of nginx");
