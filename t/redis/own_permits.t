@@ -14,28 +14,28 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $LEASE = 8;
+my $LEASE = 4;
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
+    dsem_redis_connect_timeout 500ms;
     dsem_node %%NODE%%;
-    dsem_lease 8s;
+    dsem_lease %%LEASE%%;
     dsem_reuse off;
     dsem_status 503 error=500;
     server {
         listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
+        proxy_set_header X-Sem %%NODE%%-$dsem_name;
         location /reject {
             dsem reject limit=100 queue=10 timeout=20s;
             dsem_on_error reject;
@@ -55,18 +55,32 @@ http {
 EOF_CONF
 my @modes = qw(reject pass local);
 
-sub said { join ' ', @{ $node->logged($_[0]) }{qw(status dsem_status)} }
+# the fence of one is far away, that of the other is waited for
+my ($node, $fenced) = map {
+    my ($name, $lease) = @$_;
+    $t->node($name, $conf, REDIS => $proxy->address, LEASE => $lease);
+} [ far => '60s' ], [ near => "${LEASE}s" ];
+
+sub said {
+    my ($on, $request) = @_;
+    return join ' ', @{ $on->logged($request) }{qw(status dsem_status)};
+}
 
 my %runs;
 for my $mode (@modes) {
     $runs{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
-    wait_for { $up->now($mode) == 2 } 15, 'two requests running';
+    wait_for { $up->now("far-$mode") == 2 } 15, 'two requests running';
 }
+my $held = $fenced->begin('/reject?hang=1');
+wait_for { $up->now('near-reject') == 1 } 15, 'one request of the other';
 
+# the fence is three quarters of the lease after a heartbeat
+$redis->beats(3, 'heartbeats of both');
 my $lost = now;
 $proxy->refuse;
 $proxy->cut;
-eventually { $node->grep_log(qr/unavailable \(/) } 'redis unavailable', 5;
+eventually { $_->grep_log(qr/unavailable \(/) } $_->name
+    . ': redis unavailable' for $node, $fenced;
 
 # the account empties, and its two permits serve the next two requests
 
@@ -77,29 +91,35 @@ is $_->wait->status, 200, 'running request served'
 my %next;
 for my $mode (@modes) {
     $next{$mode} = [ map { $node->begin("/$mode?hang=1") } 1, 2 ];
-    eventually { $up->now($mode) == 2 } "$mode: two own permits in use";
+    eventually { $up->now("far-$mode") == 2 }
+        "$mode: two own permits in use";
 }
-is said($node->get('/reject')), '500 ERROR', 'reject: no third';
-is said($node->get('/pass')), '200 DEGRADED', 'pass: third passes';
+is said($node, $node->get('/reject')), '500 ERROR', 'reject: no third';
+is said($node, $node->get('/pass')), '200 DEGRADED', 'pass: third passes';
 my $third = $node->begin('/local');
-cmp_ok now - $lost, '<', $LEASE * 3 / 4, 'before the fence';
-is $up->now('local'), 2, 'local: no third';
+# a later request of the same worker has its answer
+is $node->get('/reject')->status, 500, 'reject: no fourth';
+is $up->now('far-local'), 2, 'local: no third';
 
 $up->release_all;
-is said($_->wait), '200 PASSED', 'on own permits: PASSED'
+is said($node, $_->wait), '200 PASSED', 'on own permits: PASSED'
     for map { @$_ } values %next;
-is said($third->wait), '200 PASSED', 'local: third waited for an own permit';
+is said($node, $third->wait), '200 PASSED',
+    'local: third waited for an own permit';
 
 # after the fence nothing is certain
 
-eventually { said($node->get('/reject')) eq '500 ERROR' }
-    'reject: no own permit after the fence', $LEASE;
+eventually { said($fenced, $fenced->get('/reject')) eq '500 ERROR' }
+    'reject: no own permit after the fence';
 cmp_ok now - $lost, '>', $LEASE / 2, 'own permits until the fence';
-is said($node->get('/pass')), '200 DEGRADED', 'pass: DEGRADED after the fence';
-is said($node->get('/local')), '200 DEGRADED', 'local: local permits then';
+is $held->wait->status, 200, 'request of before served';
+is said($fenced, $fenced->get('/pass')), '200 DEGRADED',
+    'pass: DEGRADED after the fence';
+is said($fenced, $fenced->get('/local')), '200 DEGRADED',
+    'local: local permits then';
 
 $proxy->refuse(0);
-eventually { said($node->get('/reject')) eq '200 PASSED' }
-    'granted again', 15;
+eventually { said($_, $_->get('/reject')) eq '200 PASSED' }
+    $_->name . ': granted again' for $node, $fenced;
 
 $t->done;
