@@ -30,6 +30,9 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
+# seconds before the freeze, and after it: a pause of a quarter of the lease
+my ($BEFORE, $AFTER) = (1, 1.6);
+
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 2;
@@ -58,21 +61,22 @@ for my $n (1 .. $ROUNDS) {
         clients => 80, seconds => 3600, timeout => 20, keepalive => 1);
     wait_for { $up->served > 100 } 15, 'load';
     my $begun = now;
-    wait_for { now - $begun > 2 } 5, 'the level before';
+    wait_for { now - $begun > $BEFORE } 5, 'the level before';
 
     my $frozen = now;
     $redis->freeze;
     wait_for { now - $frozen > $SECONDS } 5, 'the freeze';
     $redis->thaw;
-    wait_for { now - $frozen > $SECONDS + 2 } 5, 'service after it';
+    wait_for { now - $frozen > $SECONDS + $AFTER } 5, 'service after it';
 
     my $statuses = $load->stop->wait->{statuses};
     is $up->peak, $LIMIT, "$n: limit reached, never exceeded";
     is_deeply [ keys %$statuses ], [200], "$n: every request served"
         or diag explain $statuses;
 
-    my $before = $up->goodput($LIMIT, $frozen - 2, $frozen);
-    my $worst = $up->worst($LIMIT, $frozen, $frozen + $SECONDS + 2) / $before;
+    my $before = $up->goodput($LIMIT, $frozen - $BEFORE, $frozen);
+    my $worst = $up->worst($LIMIT, $frozen, $frozen + $SECONDS + $AFTER)
+        / $before;
     cmp_ok $worst, '>=', $SOMETIMES, "$n: permits stay in use";
     $reached++ if $worst >= $BOUND;
     note sprintf '%d: %.3f of %.3f in use, %d served', $n,

@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -25,7 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_lease 2s;
+    dsem_lease 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -38,10 +38,10 @@ EOF_CONF
 
 sub clock { return $t->state->shard('clock') // 0 }
 
-# heartbeats move the clock
+# heartbeats move the clock, by a quarter of the lease at most
 sub heartbeats {
     my $clock = clock();
-    wait_for { clock() > $clock + 1500 } 30, 'some heartbeats';
+    wait_for { clock() > $clock + 500 } 30, 'some heartbeats';
 }
 
 is $node->get('/?t=1')->status, 200, 'request served';
