@@ -43,15 +43,15 @@ wait_for { limit() } 15, 'the first session';
 eventually { limit() == 12 } 'raised to max', 30;
 wait_for { $up->peak >= 12 } 15, 'max at the backend';
 my $served = $up->served;
-wait_for { limit(); $up->served > $served + 300 } 30, 'the load to go on';
+wait_for { limit(); $up->served > $served + 150 } 30, 'the load to go on';
 $load->stop->wait;
 is $up->peak, 12, 'max reached, never exceeded';
 
 # twice as slow with each request more
-$load = load('t=30&knee=1');
+$load = load('t=15&knee=1');
 eventually { limit() == 4 } 'lowered to min', 30;
 $served = $up->served;
-wait_for { limit(); $up->served > $served + 60 } 30, 'the load to go on';
+wait_for { limit(); $up->served > $served + 40 } 30, 'the load to go on';
 my $result = $load->stop->wait;
 is_deeply [ grep { $_ < 4 || $_ > 12 } keys %seen ], [],
     'never outside the bounds';

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A backend gets slower by the number of its requests at once: the limit that
-# was found is lowered to what the backend bears, and holds there.
+# was found, with another latency, is lowered to what the backend bears, and
+# holds there.
 
 use warnings;
 use strict;
@@ -36,23 +37,24 @@ http {
 EOF_CONF
 
 my $most = 0;
-my $load = load(25);
-eventually { limit() >= 20 } 'found', 30;
-$load->stop->wait;
+wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
+is $node->get('/slower?t=50')->status, 200, 'a request';
+wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
+$t->state->set_rule('api', floor => 50_000, latency => 50_000,
+    confirmed => $t->state->shard('clock'));
+$t->state->set_found('api', 25);
 
 # the same service time, but only for a third of the requests
-$load = load(8);
+my $load = $t->load_start(clients => 60, seconds => 90,
+    urls => [ $node->url('/slower?t=50&knee=8') ]);
+wait_for { $up->peak > 20 } 15, 'the limit found before';
 eventually { limit() <= 13 } 'lowered', 20;
 # requests of before the cut run to their end
 $most = 0;
 wait_for { $up->now <= limit() } 15, 'the limit at the backend';
 $node->clear_logs;
 $up->reset;
-my $end = now + 2;
-while (now < $end) {
-    limit();
-    select undef, undef, undef, 0.02;
-}
+wait_for { limit(); $up->served > 250 } 30, 'the load to go on';
 my $result = $load->stop->wait;
 cmp_ok $most, '<=', 18, 'not raised again';
 # the limit may have been higher between two looks at it
@@ -63,12 +65,6 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
     or diag explain $result->{statuses};
 
 $t->done;
-
-sub load {
-    my ($knee) = @_;
-    return $t->load_start(clients => 60, seconds => 60,
-        urls => [ $node->url("/slower?t=50&knee=$knee") ]);
-}
 
 sub limit {
     my $limit = $t->state->lowest_limit('api');
