@@ -25,17 +25,24 @@ use Carp qw(croak);
 sub new {
     my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
-    my $path = "$dir/" . ($opt{name} // 'clock');
-    my $self = bless { t => $t, file => $path, offset => 0,
-        library => "$path.so" }, $class;
+    my $which = $opt{monotonic} ? 'monotonic' : 'wall';
+    my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
+        offset => 0, library => "$dir/$which.so" }, $class;
     $self->step(0);
-    local $/;
-    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c),
-        ($opt{monotonic} ? '-DMONOTONIC' : ()), '-o',
-        $self->{library}, '-' or croak "cc: $!";
-    print $cc scalar <DATA>;
-    close $cc or croak 'the clock cannot be compiled';
+    $self->_compile($opt{monotonic} ? '-DMONOTONIC' : ())
+        unless -e $self->{library};
     return $self;
+}
+
+my $source;
+
+sub _compile {
+    my ($self, @args) = @_;
+    $source //= do { local $/; <DATA> };
+    open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c), @args,
+        '-o', $self->{library}, '-' or croak "cc: $!";
+    print $cc $source;
+    close $cc or croak 'the clock cannot be compiled';
 }
 
 sub redis {

@@ -5,13 +5,19 @@ package Dsem::Cluster;
 # that has one shard, that of the semaphore "api" unless told otherwise; its
 # address is that of all nodes.
 #
+# No node takes another one for dead, unless the test sets a shorter timeout: a
+# test that kills a master promotes its replica itself (take_over), and a busy
+# machine does not.
+#
 #   my $cluster = Dsem::Cluster->new($t, replicas => 0);
 #   $cluster->at('other')           # the same, with the shard of that name
 #   $cluster->owner                 # Dsem::Redis: the master of the slot
-#   $cluster->replica               # one of its replicas
+#   $cluster->replica               # one of its replicas, or of a master's
 #   $cluster->nodes                 # all of them, masters first
 #   $cluster->failover              # planned, returns the new master
+#   $cluster->take_over($replica)   # its master is dead
 #   $cluster->move($to)             # moves the slot with its keys
+#   $cluster->start($master)        # that was killed; sooner than by itself
 #
 # Called by: tests of a Cluster.
 
@@ -20,29 +26,59 @@ use warnings;
 
 use Carp qw(croak);
 
+use Dsem::Clock;
 use Dsem::Redis;
 use Dsem::State;
 use Dsem::Wait qw(wait_for);
 
 use constant SLOTS => 16384;
 
-# args => [...]: of each redis-server
+# s; more than masters wait
+use constant DELAY => 3;
+
+# args => [...]: of each redis-server; timeout: of a node, in ms
 sub new {
     my ($class, $t, %opt) = @_;
     my $self = bless { masters => 3, replicas => 1, args => [], name => 'api',
-        t => $t, %opt, node => [] }, $class;
+        timeout => 60_000, t => $t, %opt, node => [] }, $class;
     my $n = $self->{masters} * (1 + $self->{replicas});
     my @bus = map { $t->free_port } 1 .. $n;
     for my $i (0 .. $n - 1) {
-        push @{ $self->{node} }, Dsem::Redis->new($t, "cluster$i",
-            args => [qw(--cluster-enabled yes --cluster-node-timeout 1000
-                --repl-diskless-sync-delay 0 --repl-ping-replica-period 1
-                --cluster-config-file nodes.conf --cluster-port), $bus[$i],
-                @{ $self->{args} }]);
+        push @{ $self->{node} }, Dsem::Redis->new($t, "cluster$i", later => 1,
+            args => [qw(--cluster-enabled yes --repl-diskless-sync-delay 0
+                --repl-ping-replica-period 1 --cluster-config-file nodes.conf
+                --cluster-node-timeout), $self->{timeout}, '--cluster-port',
+                $bus[$i], @{ $self->{args} }]);
     }
-    $self->_join(@bus);
+    $self->_launch($self->nodes, sub { $self->_join(@bus) });
     push @{ $t->{redis} }, $self;
     return $self;
+}
+
+# A master that was stopped. The Cluster is whole again.
+sub start {
+    my ($self, $node) = @_;
+    return $self->_launch($node, sub {
+        # it has connected to others, and looked at its own state
+        wait_for { $node->cmd(qw(CLUSTER INFO)) =~ /messages_sent:[1-9]/ } 20,
+            $node->name . ' to begin';
+    });
+}
+
+# Masters grant nothing for two seconds after their start, by their clock: it is
+# moved on when they have begun.
+sub _launch {
+    my ($self, @node) = @_;
+    my $begun = pop @node;
+    my $clock = Dsem::Clock->new($self->{t}, name => "clock-$node[0]{name}");
+    local $ENV{LD_PRELOAD} = $clock->{library};
+    local $ENV{DSEM_CLOCK} = $clock->{file};
+    $clock->step(-DELAY);
+    $_->launch for @node;
+    $_->ready for @node;
+    $begun->();
+    $clock->step(DELAY);
+    return $self->whole;
 }
 
 # name => ...: the semaphore whose shard it stands for
@@ -65,16 +101,23 @@ sub _join {
         $masters[$i]->cmd(qw(CLUSTER ADDSLOTSRANGE), $from, $to - 1);
         $masters[$i]->cmd(qw(CLUSTER SET-CONFIG-EPOCH), $i + 1);
     }
-    $node[0]->cmd(qw(CLUSTER MEET), split(/:/, $node[$_]->address), $bus[$_])
-        for 1 .. $#node;
-    for my $node (@node) {
-        wait_for { @node == grep { !/handshake/ } lines($node) } 20,
-            'the nodes to meet';
-    }
+    wait_for {
+        # a message to meet tells the slots, too: sooner than the next ping
+        for my $i (0 .. $#node) {
+            my @to = (split(/:/, $node[$i]->address), $bus[$i]);
+            $_->cmd(qw(CLUSTER MEET), @to) for grep { $_ != $node[$i] } @node;
+        }
+        @node == grep { $self->_knows_all($_) } @node;
+    } 20, 'the nodes to meet';
     for my $i (@masters .. $#node) {
         $node[$i]->cmd(qw(CLUSTER REPLICATE), id($masters[$i % @masters]));
     }
-    $self->whole;
+}
+
+sub _knows_all {
+    my ($self, $node) = @_;
+    return $self->nodes == grep({ !/handshake/ } lines($node))
+        && $node->cmd(qw(CLUSTER INFO)) =~ /slots_assigned:${\ SLOTS}\b/;
 }
 
 # All nodes are part of it, and every replica has the data of its master.
@@ -132,8 +175,8 @@ sub owner {
 }
 
 sub replica {
-    my ($self) = @_;
-    my $id = id($self->owner);
+    my ($self, $master) = @_;
+    my $id = id($master // $self->owner);
     my ($replica) = grep { $_->running && !$_->{frozen}
         && myself($_) =~ /slave \Q$id\E/ } $self->nodes;
     return $replica // croak 'no replica';
@@ -145,6 +188,14 @@ sub failover {
     my $replica = $self->replica;
     $replica->cmd(qw(CLUSTER FAILOVER));
     wait_for { $self->owns($replica) } 10, 'the failover';
+    return $replica;
+}
+
+# Without its master, and without asking the others.
+sub take_over {
+    my ($self, $replica) = @_;
+    $replica->cmd(qw(CLUSTER FAILOVER TAKEOVER));
+    wait_for { $self->owns($replica) } 10, 'the promotion';
     return $replica;
 }
 

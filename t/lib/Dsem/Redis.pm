@@ -4,7 +4,10 @@ package Dsem::Redis;
 # directory. The test stops, kills, freezes or empties it. With DSEM_ACL=1
 # nginx is the user of the README, for any prefix, and the test the default one.
 #
-# Called by: Dsem::Test, Dsem::Sentinel.
+# With the option later => 1 it is not started by new: start does, or, for
+# several at a time, launch and then ready.
+#
+# Called by: Dsem::Test, Dsem::Sentinel, Dsem::Cluster.
 
 use strict;
 use warnings;
@@ -27,7 +30,7 @@ sub new {
         args => [], %opt,
     }, $class;
     $self->{tls}{port} = $t->free_port if $self->{tls};
-    return $self->start;
+    return $self->{later} ? $self : $self->start;
 }
 
 sub name { $_[0]{name} }
@@ -66,6 +69,11 @@ sub running {
 sub start {
     my ($self) = @_;
     return $self if $self->running;
+    return $self->launch->ready;
+}
+
+sub launch {
+    my ($self) = @_;
     delete $self->{client};
     $self->{process} = Dsem::Process->spawn(
         name => $self->{name}, log => $self->log,
@@ -81,6 +89,11 @@ sub start {
                 %{ $self->{tls} // {} }),
             @{ $self->{args} },
         ]);
+    return $self;
+}
+
+sub ready {
+    my ($self) = @_;
     wait_for {
         croak "$self->{name} did not start, see " . $self->log
             unless $self->running;

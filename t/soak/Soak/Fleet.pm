@@ -123,7 +123,8 @@ sub start_sentinel {
 
 sub start_cluster {
     my ($self) = @_;
-    my $cluster = $self->{cluster} = Dsem::Cluster->new($self);
+    my $cluster = $self->{cluster} = Dsem::Cluster->new($self,
+        timeout => 1000);
     for my $sem (keys %SEMAPHORE) {
         $self->{shard}{$sem} = $cluster->at($sem);
         # while no server is stopped
