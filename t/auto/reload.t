@@ -13,6 +13,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+my $FOUND = 20;
+
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
@@ -38,33 +40,37 @@ EOF_CONF
 my $node = $t->node('a', $conf);
 my %seen;
 
-my $load = load();
-eventually { limit() >= 18 } 'found', 30;
-$load->stop->wait;
-
-# without requests nothing but the new configuration can move it; until the last
-# sample has been sent
-my ($since, $last) = (now, '');
+wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
+$t->state->set_found('api', $FOUND);
+# a worker sends its next sample when it has had the reply to the last one
+my %samples;
 wait_for {
-    my $text = $redis->cmd('HGET', $t->state->auto_key('api'), '.');
-    ($since, $last) = (now, $text) if $text ne $last;
-    now - $since > 1.5;
-} 15, 'no samples';
-my $found = limit();
+    $node->get('/reloaded?t=1');
+    my $sample = $t->state->rule('api')->{seen};
+    $samples{$sample}++ if $sample;
+    keys %samples == 3;
+} 15, 'samples';
+is $t->state->rule('api')->{found}, $FOUND, 'the limit that was found';
+
 $node->reload($conf =~ s/max=100/max=95/r);
 wait_for { !$node->draining } 15, 'old workers to exit';
-is limit(), $found, 'kept with other bounds';
+is limit(), $FOUND, 'kept with other bounds';
 
-$load = load();
-wait_for { $up->now > 5 } 15, 'the load again';
+# far fewer requests than permits: the rule does not move it
+my $load = load(3);
+wait_for { $up->served > 10 } 15, 'a load';
 %seen = ();
 $node->reload($conf =~ s/max=100/max=90/r);
+wait_for { !$node->draining } 15, 'old workers to exit';
 my $served = $up->served;
-wait_for { limit(); $up->served > $served + 300 } 30, 'the load to go on';
-my ($lowest) = sort { $a <=> $b } keys %seen;
-cmp_ok $lowest, '>=', 9, 'does not begin anew';
-eventually { limit() >= 16 } 'found again', 15;
+wait_for { limit(); $up->served > $served + 50 } 30, 'the load to go on';
+is_deeply [ keys %seen ], [$FOUND], 'does not begin anew';
+is found(), $FOUND, 'nor does the rule';
+$load->stop->wait;
 
+# all of them are used
+$load = load(60);
+wait_for { $up->now > 5 } 15, 'the load again';
 $node->reload($conf =~ s/max=100/max=8/r);
 eventually { limit() <= 8 } 'a lower max';
 eventually { found() <= 8 } 'nothing above it is found';
@@ -80,15 +86,12 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
 $t->done;
 
 sub load {
-    return $t->load_start(clients => 60, seconds => 90,
+    my ($clients) = @_;
+    return $t->load_start(clients => $clients, seconds => 90,
         urls => [ $node->url('/reloaded?t=40&knee=20') ]);
 }
 
-# the first field of what the rule keeps
-sub found {
-    return (split ' ',
-        $redis->cmd('HGET', $t->state->auto_key('api'), '.') // '999')[0];
-}
+sub found { return $t->state->rule('api')->{found} // 999 }
 
 sub limit {
     my $limit = $t->state->lowest_limit('api');

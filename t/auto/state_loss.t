@@ -13,6 +13,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
+my $FOUND = 20;
+
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
@@ -35,23 +37,33 @@ http {
 }
 EOF_CONF
 
-my $load = $t->load_start(clients => 60, seconds => 90,
-    urls => [ $node->url('/lost?t=50&knee=30') ]);
-eventually { limit() >= 24 } 'found', 30;
+wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
+$t->state->set_found('api', $FOUND);
+# a worker sends its next sample when it has had the reply to the last one
+my %samples;
+wait_for {
+    $node->get('/lost');
+    my $sample = $t->state->rule('api')->{seen};
+    $samples{$sample}++ if $sample;
+    keys %samples == 3;
+} 15, 'samples';
+is $t->state->rule('api')->{found}, $FOUND, 'the limit that was found';
+my @requests = map { $node->begin("/lost?hang=1&n=$_") } 1 .. 40;
+wait_for { $up->now == $FOUND } 15, 'the limit that was found';
 
 my $gen = $t->state->shard('gen');
 $redis->cmd('FLUSHALL');
-# before the first sample, which the rule may judge in its way
 my $first;
 wait_for { $first = limit() } 15, 'the first session';
-cmp_ok $first, '>=', 15, 'the limit known before';
+is $first, $FOUND, 'the limit known before';
 wait_for { ($t->state->shard('gen') // $gen) ne $gen && !$redis->recovering }
     15, 'recovery';
-my $served = $up->served;
-wait_for { $up->served > $served + 300 } 30, 'the load to go on';
-my $result = $load->stop->wait;
-is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
-    or diag explain $result->{statuses};
+eventually { $t->state->counts('api') eq "$FOUND $FOUND" } 'all declared';
+wait_for { $up->release_all; !grep { !$_->done } @requests } 15,
+    'the end of all requests';
+is_deeply [ grep { $_->status ne 200 } @requests ], [],
+    'all requests served';
+is $up->peak, $FOUND, 'limit never exceeded';
 
 $t->done;
 
