@@ -19,9 +19,26 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 $t->upstream;
-my $key = $t->state->auto_key('api');
 
-my $node = $t->node('a', <<'EOF_CONF');
+# the history of each name, and the limits that are shown
+my @cases = (
+    ['two', ' 1 20 2 2 21 3', [20, 21], 'two changes'],
+    ['reason', ' 1 22 2 2 23', [22], 'one without a reason'],
+    ['word', ' 1 24 2 mine 3 25 2', [24], 'a word'],
+    ['sign', ' 1 26 2 3 - 2 4 27 2', [26], 'a sign'],
+    ['clock', ' 99999999999999999999999 28 2', [], 'a clock that is none'],
+    ['many', ' 1 29 2' x 300, [(29) x 256], 'very many'],
+    ['later', ' 9000000000000000 30 6 1 31 5', [30, 31],
+        'a later clock, a later reason'],
+);
+my $locations = join '', map { <<"EOF" } map { $_->[0] } @cases;
+        location /$_ {
+            dsem $_ limit=auto;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+EOF
+
+my $node = $t->node('a', <<'EOF_CONF' =~ s/ *LOCATIONS\n/$locations/r);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -31,44 +48,39 @@ http {
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
-        location /shown {
-            dsem api limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+        LOCATIONS
         location /dsem/ { dsem_api; }
     }
 }
 EOF_CONF
 
-is $node->get('/shown')->status, 200, 'a request';
-eventually { $redis->cmd('EXISTS', $key) } 'its sample';
-
 sub history {
-    my $answer = $node->get('/dsem/semaphores/api');
+    my ($name) = @_;
+    my $answer = $node->get("/dsem/semaphores/$name");
     return decode_json($answer->body)->{semaphore}{auto}{history};
 }
 
-sub is_shown {
-    my ($text, $limits, $what) = @_;
+for (@cases) {
+    my ($name, $text) = @$_;
+    my $key = $t->state->auto_key($name);
+    is $node->get("/$name")->status, 200, 'a request';
+    wait_for { $redis->cmd('EXISTS', $key) } 15, 'its sample';
     $redis->cmd('HSET', $key, 'history', $text);
-    eventually { "@{[ map { $_->{limit} } @{ history() } ]}" eq "@$limits" }
-        $what or diag explain history();
-    return history();
+}
+# the changes are five seconds old
+$t->state->advance(5000);
+for (@cases) {
+    my ($name, undef, $limits, $what) = @$_;
+    eventually {
+        "@$limits" eq join ' ', map { $_->{limit} } @{ history($name) };
+    } $what or diag explain history($name);
 }
 
-is_shown(' 1 20 2 2 21 3', [20, 21], 'two changes');
-is_shown(' 1 22 2 2 23', [22], 'one without a reason');
-is_shown(' 1 24 2 mine 3 25 2', [24], 'a word');
-is_shown(' 1 26 2 3 - 2 4 27 2', [26], 'a sign');
-is_shown(' 99999999999999999999999 28 2', [], 'a clock that is none');
-is_shown(' 1 29 2' x 300, [(29) x 256], 'very many');
-
-my ($later, $named) = @{ is_shown(' 9000000000000000 30 6 1 31 5', [30, 31],
-    'a later clock, a later reason') };
+my ($later, $named) = @{ history('later') };
 is "@$later{qw(age reason)}", '0 unknown', 'as of now, unknown';
 is $named->{reason}, 'bound', 'the next one as usual';
-cmp_ok $named->{age}, '>', 0, 'with its age';
+cmp_ok $named->{age}, '>', 4, 'with its age';
 
-is $node->get('/shown')->status, 200, 'requests are served';
+is $node->get('/two')->status, 200, 'requests are served';
 
 $t->done;

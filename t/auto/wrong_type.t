@@ -11,15 +11,17 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $key = 'dsem:{0}:a:api';
 
 $redis->cmd('SET', $key, 'mine');
-my $node = $t->node('a', <<'EOF_CONF');
+my $node = $clock->node('a', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -27,6 +29,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 60s;
+    dsem_redis_timeout 30s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /kept {
@@ -37,18 +41,25 @@ http {
 }
 EOF_CONF
 
+# Samples have found a key of another type.
+sub samples { return $redis->calls->{hget} // 0 }
+
 sub told { $node->grep_log(qr/\[error\].*limit of semaphore "api" stays/) }
 
-my $load = $t->load_start(clients => 30, seconds => 60,
+my $load = $t->load_start(clients => 30, seconds => 90,
     urls => [ $node->url('/kept?t=20') ]);
 eventually { told() } 'logged';
-# as long as two samples
-my $told = now;
-wait_for { now - $told > 5 } 15, 'the load to go on';
+# two more samples, of which the worker sends one in two seconds
+for my $n (1, 2) {
+    my $samples = samples();
+    $clock->step(2);
+    wait_for { samples() > $samples } 15, "sample $n";
+}
 is $redis->cmd('GET', $key), 'mine', 'key not touched';
 is $t->state->lowest_limit('api'), 10, 'limit as at the start';
 
 $redis->cmd('DEL', $key);
+$clock->step(2);
 eventually { $t->state->lowest_limit('api') > 10 } 'key gone: limit moves', 30;
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'
