@@ -46,22 +46,26 @@ EOF_CONF
 my @fleet = ($t->node('near', $conf),
     $t->node('far', $conf, REDIS => $far->address));
 
-my $seconds = (4, 20, 300)[ $ENV{DSEM_LONG} || 0 ];
-my $load = $t->load_start(urls => [ map { $_->url('/killed') } @fleet ],
-    clients => 40, seconds => $seconds, keepalive => 1);
+my $KILLS = (8, 50, 750)[ $ENV{DSEM_LONG} || 0 ];
+my $workers = 4;
 
-my ($killed, $kills) = (0, 0);
-my $end = now + $seconds;
-while (now < $end) {
-    my $next = now + 0.4;
-    wait_for { now >= $next } 1, 'the next kill';
-    $killed += $redis->client_kill;
-    $kills++;
+sub connections {
+    return scalar(() = $redis->cmd(qw(CLIENT LIST)) =~ /name=dsem/g);
 }
 
-my $result = $load->wait;
-my $workers = 4;
-cmp_ok $killed, '>', $kills * $workers, 'most connections killed';
+my $load = $t->load_start(urls => [ map { $_->url('/killed') } @fleet ],
+    clients => 40, seconds => 3600, keepalive => 1);
+wait_for { $up->peak == 5 } 15, 'load';
+
+my $killed = 0;
+for (1 .. $KILLS) {
+    my $next = now + 0.3;
+    wait_for { now >= $next && connections() > $workers } 15, 'the next kill';
+    $killed += $redis->client_kill;
+}
+
+my $result = $load->stop->wait;
+cmp_ok $killed, '>', $KILLS * $workers, 'most connections killed';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
     or diag explain $result->{statuses};
 is $result->{mismatched}, 0, 'each response complete';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Redis is 300 ms away from two nodes: to connect and to declare takes longer than
-# dsem_redis_connect_timeout. A lost connection is no outage: no request is
+# Redis is 300 ms away from two nodes: to connect and to declare takes longer
+# than dsem_redis_connect_timeout. A lost connection is no outage: no request is
 # refused, and nothing is logged as an error.
 
 use warnings;

@@ -45,7 +45,7 @@ sub run {
         open STDOUT, '>', "$dir/out" or die "out: $!";
         open STDERR, '>', "$dir/err" or die "err: $!";
         # a fuzzer that hangs has failed
-        alarm($ENV{DSEM_LONG} ? 600 : 60);
+        alarm($ENV{DSEM_LONG} ? 600 : 300);
         exec @command or die "$command[0]: $!";
     }
     waitpid $pid, 0;

@@ -38,7 +38,9 @@ EOF_CONF
 
 is $node->get('/')->status, 200, 'served';
 my $idle = $t->connect;
-$redis->beats(4, 'some seconds without a request');
+$idle->cmd(qw(CLIENT SETNAME idle));
+wait_for { $redis->cmd(qw(CLIENT LIST)) !~ /name=idle/ } 15, 'a closed one';
+$redis->beats(1, 'the connections of nginx are used');
 ok !eval { $idle->cmd('PING') }, 'an idle connection is closed';
 is scalar($node->grep_log(qr/connected to redis/)), 1, 'connected once';
 is scalar($node->grep_log(qr/reconnecting/)), 0, 'and never lost';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# While Redis is unavailable the share of a worker is one of the limit in force, as
-# far as it knows it: another node asks for a lower limit.
+# While Redis is unavailable the share of a worker is one of the limit in force,
+# as far as the worker knows it: another node asks for a lower limit.
 
 use warnings;
 use strict;
@@ -25,7 +25,6 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 300ms;
     dsem_node %%NODE%%;
     dsem_lease 1s;
     server {
@@ -41,7 +40,7 @@ EOF_CONF
 my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
 my $high = $t->node('high', $conf);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
-$redis->beats(8, 'each to have seen the other');
+$redis->beats(4, 'each to have seen the other');
 
 my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 40,
     seconds => 60);
@@ -49,7 +48,8 @@ wait_for { $up->now == 6 && $up->served > 20 } 15, 'load at the lower limit';
 $redis->stop;
 eventually { $high->grep_log(qr/unavailable \(/) } 'redis unavailable';
 my $gone = now;
-wait_for { now > $gone + 2 } 15, 'the lease to end';
+# with a heartbeat, from the last reply before it was gone
+wait_for { now > $gone + 1.3 } 15, 'the lease to end';
 wait_for { $up->now <= 6 } 15, 'earlier requests to end';
 $up->reset;
 wait_for { $up->served > 40 } 30, 'the load to go on';

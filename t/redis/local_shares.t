@@ -133,8 +133,8 @@ sub shared {
     my ($fleet) = @_;
     my ($how, $up, $gone, $proxy) = @$fleet{qw(how up gone proxy)};
     my @nodes = @{ $fleet->{nodes} };
-    is most($up, $_->name, @$fleet{qw(shared until)}), $SHARE, "$how: equal shares"
-        for @nodes;
+    is most($up, $_->name, @$fleet{qw(shared until)}), $SHARE,
+        "$how: equal shares" for @nodes;
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     my $seconds = now - $gone;
     my $tries = $proxy->accepted - $fleet->{tried};
@@ -161,7 +161,8 @@ sub returned {
         "$how: one worker uses all", 10;
     my $took = took($fleet->{back});
     cmp_ok $took, '<', 5, "$how: reconnected in time";
-    cmp_ok $proxy->accepted - $fleet->{tried}, '<', 8 * @nodes, "$how: no stampede";
+    cmp_ok $proxy->accepted - $fleet->{tried}, '<', 8 * @nodes,
+        "$how: no stampede";
     note sprintf '%s: back after %.2f s', $how, $took;
     is $up->peak, $LIMIT, "$how: limit kept on return";
     $fleet->{first}->stop;
