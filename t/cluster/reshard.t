@@ -1,13 +1,14 @@
 #!/usr/bin/perl
 
-# The slot of the keys is moved to another master and back, again and again,
-# under load. Workers follow; while keys are on their way Redis replies ASK or
-# TRYAGAIN, and no request is refused. The limit holds, and no permit is lost.
-# DSEM_LONG=1: for a minute.
+# The slot of the keys is moved to another master and back, under load. Workers
+# follow; while keys are on their way Redis replies ASK or TRYAGAIN, and no
+# request is refused. The limit holds, and no permit is lost. DSEM_LONG=1: again
+# and again, for a minute.
 
 use warnings;
 use strict;
 
+use List::Util qw(sum0);
 use Test::More;
 
 use FindBin;
@@ -17,7 +18,7 @@ use Dsem::Cluster;
 use Dsem::Test;
 
 my $LIMIT = 6;
-my $SECONDS = $ENV{DSEM_LONG} ? 60 : 3;
+my $TIMES = $ENV{DSEM_LONG} ? 50 : 2;
 
 my $t = Dsem::Test->new;
 my $cluster = Dsem::Cluster->new($t, replicas => 0);
@@ -30,8 +31,6 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -49,11 +48,18 @@ http {
 }
 EOF_CONF
 
+# Replies of a master by which workers were sent elsewhere.
+sub redirected {
+    my ($from) = @_;
+    return sum0 $from->cmd('INFO', 'errorstats')
+        =~ /^errorstat_(?:ASK|TRYAGAIN):count=(\d+)/mg;
+}
+
 # $between: called while the keys are on their way
 my ($n, $moves) = (0, 0);
 
 sub moved {
-    my ($name, $seconds, $pause, $between) = @_;
+    my ($name, $times, $pause, $between) = @_;
     $up->reset;
     my $load = $t->load_start(clients => 24, seconds => 600,
         urls => [ map { $_->url('/limited') } @fleet ]);
@@ -62,11 +68,10 @@ sub moved {
             $fleet[ $_[0] % 2 ]->url('/other?t=1&n=' . $n++ % 50) });
     wait_for { $up->served > 100 } 15, 'load';
 
-    my $began = now;
-    while (now < $began + $seconds) {
+    for (1 .. $times) {
         my $from = $cluster->owner;
         my ($to) = grep { $_ != $from } $cluster->nodes;
-        $cluster->move($to, $between);
+        $cluster->move($to, $between && sub { $between->($from) });
         my $moved = now;
         wait_for { now > $moved + $pause } 5, 'the next one';
         $moves++;
@@ -84,12 +89,13 @@ sub moved {
 }
 
 # a worker that is moved in each heartbeat would begin to pause
-moved('quickly', $SECONDS, 1.2);
+moved('quickly', $TIMES, 1.2);
 
 # half of the keys at each master
 moved('slowly', 1, 0, sub {
-    my $began = now;
-    wait_for { now > $began + 1 } 5, 'a second';
+    my ($from) = @_;
+    my $enough = redirected($from) + 8;
+    wait_for { redirected($from) >= $enough } 15, 'requests meanwhile';
 });
 diag "$moves moves" if $ENV{DSEM_LONG};
 

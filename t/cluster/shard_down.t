@@ -29,8 +29,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 500ms;
+    dsem_redis_connect_timeout 1s;
     dsem_lease 2s;
     dsem_reuse off;
     dsem_node %%NODE%%;
@@ -84,17 +83,18 @@ is $waiting->wait->status, 200, 'kept: granted while the other shard is lost';
 $_->wait for $running[3];
 
 my @latency;
-while (now < $killed + 2) {
+wait_for {
     for my $node (@fleet) {
         my $response = $node->get('/kept?t=1');
         is $response->status, 200, 'kept: served' if $response->status != 200;
-        push @latency, $response->latency;
+        push @latency, $response->took;
     }
-}
-cmp_ok scalar(@latency), '>', 50, 'kept: many requests';
+    @latency > 100 && @fleet == grep { $_->grep_log(qr/unavailable \(/) }
+        @fleet;
+} 15, 'many requests, also when the loss was noticed';
 # one may be, by other load of the machine
 @latency = sort { $b <=> $a } @latency;
-cmp_ok $latency[ @latency / 50 ], '<', 0.25, 'kept: none delayed';
+cmp_ok $latency[ @latency / 50 ], '<', 0.5, 'kept: none delayed';
 note sprintf '%d requests, longest %.3f s', scalar @latency, $latency[0];
 is scalar(grep { $_->{dsem_name} eq 'a' && $_->{dsem_status} !~ /^[PQ]/ }
     map { $_->access_log } @fleet), 0, 'kept: Redis never unavailable';
@@ -102,7 +102,6 @@ is scalar(grep { $_->{dsem_name} eq 'a' && $_->{dsem_status} !~ /^[PQ]/ }
 my $address = $master->address;
 for my $node (@fleet) {
     my $name = $node->name;
-    eventually { $node->grep_log(qr/unavailable \(/) } "$name: unavailable";
     like +($node->grep_log(qr/unavailable \(/))[0], qr/\Qredis $address \E/,
         "$name: that master is named";
     is $node->get('/rejected?t=1')->status, 500, "$name: lost: rejected";
@@ -119,17 +118,16 @@ ok $figures->{fleet}{partial}, 'a shard is missing';
 # after the lease each worker has its share, 2 of 4; one is in use
 wait_for { now > $killed + 2.6 } 5, 'the end of the lease';
 my @local = map { $_->begin('/lost?hang=1') } @fleet;
-eventually { $up->now('one') == 4 } 'lost: local shares', 3;
+eventually { $up->now('one') == 4 } 'lost: local shares';
 is $fleet[0]->get('/late?t=1&n=d')->status, 200, 'another shard begins';
 is $up->peak('one'), 4, 'lost: limit never exceeded';
 
-$master->start;
-$cluster->whole;
+$cluster->start($master);
 for my $node (@fleet) {
     eventually { $node->grep_log(qr/available again/) }
-        $node->name . ': available again', 5;
+        $node->name . ': available again';
 }
-eventually { Dsem::State->new($lost)->held('one') == 4 } 'declared', 5;
+eventually { Dsem::State->new($lost)->held('one') == 4 } 'declared';
 $up->release_all;
 is $_->wait->status, 200, 'request served' for @running[0 .. 2], @local;
 eventually { $fleet[0]->get('/lost?t=1')->status == 200 } 'granted again';

@@ -58,14 +58,14 @@ for (1 .. 40) {
     for my $node (@fleet) {
         for my $name (qw(one a)) {
             my $response = $node->get("/?t=1&n=$name");
-            push @latency, $response->latency if $response->status == 200;
+            push @latency, $response->took if $response->status == 200;
         }
     }
 }
 is scalar(@latency), 160, 'others: every request served';
 # one may be, by other load of the machine
 @latency = sort { $b <=> $a } @latency;
-cmp_ok $latency[3], '<', 0.25, 'others: none delayed';
+cmp_ok $latency[3], '<', 0.5, 'others: none delayed';
 
 for my $name (qw(c d)) {
     eventually { $state{$name}->held($name) == 2 } "$name: permits declared", 5;

@@ -8,31 +8,42 @@
 use warnings;
 use strict;
 
+use List::Util qw(sum0);
 use Test::More;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
-# it freezes a master for a second, which is not to be taken for dead
-my $cluster = Dsem::Cluster->new($t, replicas => 0,
-    args => [qw(--cluster-node-timeout 10000)]);
+# seconds
+my ($LEASE, $STEP) = (10, 4);
+
+my $t = Dsem::Test->new(lease => $LEASE);
+my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream;
 
-my $node = $t->node('n', <<'EOF_CONF');
+# of the worker; so many leases pass in a moment
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+
+my $node = $clock->node('n', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%% mode=cluster;
-    dsem_lease 1s;
+    dsem_redis_timeout 1m;
+    dsem_lease 10s;
     dsem_node %%NODE%%;
+    proxy_read_timeout 1h;
     server {
         listen 127.0.0.1:%%PORT%%;
+        location /time {
+            return 204;
+        }
         location /literal {
             dsem c limit=3;
             proxy_pass http://%%UPSTREAM%%;
@@ -56,32 +67,47 @@ sub connections {
         split /\n/, $unused->owner->cmd(qw(CLIENT LIST));
 }
 
+# A part of a lease passes for the worker, and all its sessions send a beat.
+sub pass_time {
+    my $beats = beats();
+    $clock->step($STEP);
+    wait_for { $node->get('/time'); beats() >= $beats + 4 } 15, 'heartbeats';
+}
+
+# Each heartbeat publishes one message.
+sub beats {
+    return sum0 map { $_->calls->{publish} // 0 } $cluster->nodes;
+}
+
 eventually { counts() eq '1 0 0' } 'registered for a literal limit';
 # a connection that asks for the slots ends with the answer
 eventually { connections() == 0 } 'no connection yet', 3;
 
 my $held = $node->begin('/named?hang=1&n=one');
+is $node->get('/named?t=1&n=d')->status, 200, 'served in another shard';
+my ($late_session) = $late_state->sessions;
 is $node->get('/named?t=1&n=a')->status, 200, 'served';
-my $last = now;
 eventually { counts() eq '1 1 1' } 'registered where used';
 eventually { connections() == 2 } 'connected';
 my ($session) = $state[2]->sessions;
-is $node->get('/named?t=1&n=d')->status, 200, 'served in another shard';
-my ($late_session) = $late_state->sessions;
 
-wait_for { now > $last + 9 } 15, 'nine leases';
+wait_for { !$state[2]->names && !$late_state->names } 15, 'no idle permit';
+pass_time() for 1 .. 22;
 is counts(), '1 1 1', 'not left before';
+is $late_state->session_count, 1, 'nor the other one';
+pass_time() for 1, 2;
 my $master = $late->owner;
-wait_for { now > $last + 9.8 } 5, 'almost ten';
 $master->freeze;
-wait_for { now > $last + 11 } 5, 'the bye';
+$clock->step($STEP);
+# the same beat says bye to both shards; only one of them replies
+wait_for { $node->get('/time'); $state[2]->session_count == 0 } 15, 'the byes';
 my $arrived = $node->begin('/named?t=1&n=d');
 $master->thaw;
 is $arrived->wait->status, 200, 'request between bye and reply served';
 is $late_state->session_count, 1, 'registered again';
 isnt +($late_state->sessions)[0], $late_session, 'under a new name';
 
-eventually { counts() eq '1 1 0' } 'unused shard left', 20;
+eventually { counts() eq '1 1 0' } 'unused shard left';
 eventually { connections() == 0 } 'connections closed';
 is $held->done, 0, 'request runs';
 is $state[1]->held('one'), 1, 'permit held';

@@ -18,6 +18,7 @@ package Dsem::Cluster;
 #   $cluster->take_over($replica)   # its master is dead
 #   $cluster->move($to)             # moves the slot with its keys
 #   $cluster->start($master)        # that was killed; sooner than by itself
+#   $cluster->meet                  # all nodes know all slots
 #
 # Called by: tests of a Cluster.
 
@@ -42,7 +43,7 @@ sub new {
     my $self = bless { masters => 3, replicas => 1, args => [], name => 'api',
         timeout => 60_000, t => $t, %opt, node => [] }, $class;
     my $n = $self->{masters} * (1 + $self->{replicas});
-    my @bus = map { $t->free_port } 1 .. $n;
+    my @bus = @{ $self->{bus} } = map { $t->free_port } 1 .. $n;
     for my $i (0 .. $n - 1) {
         push @{ $self->{node} }, Dsem::Redis->new($t, "cluster$i", later => 1,
             args => [qw(--cluster-enabled yes --repl-diskless-sync-delay 0
@@ -50,7 +51,7 @@ sub new {
                 --cluster-node-timeout), $self->{timeout}, '--cluster-port',
                 $bus[$i], @{ $self->{args} }]);
     }
-    $self->_launch($self->nodes, sub { $self->_join(@bus) });
+    $self->_launch($self->nodes, sub { $self->_join });
     push @{ $t->{redis} }, $self;
     return $self;
 }
@@ -93,7 +94,7 @@ sub nodes { @{ $_[0]{node} } }
 sub address { join ' ', map { $_->address } $_[0]->nodes }
 
 sub _join {
-    my ($self, @bus) = @_;
+    my ($self) = @_;
     my @node = $self->nodes;
     my @masters = @node[0 .. $self->{masters} - 1];
     for my $i (0 .. $#masters) {
@@ -101,17 +102,25 @@ sub _join {
         $masters[$i]->cmd(qw(CLUSTER ADDSLOTSRANGE), $from, $to - 1);
         $masters[$i]->cmd(qw(CLUSTER SET-CONFIG-EPOCH), $i + 1);
     }
+    $self->meet;
+    for my $i (@masters .. $#node) {
+        $node[$i]->cmd(qw(CLUSTER REPLICATE), id($masters[$i % @masters]));
+    }
+}
+
+# Each node knows the others and their slots: a message to meet tells them, too,
+# sooner than the next ping.
+sub meet {
+    my ($self) = @_;
+    my @node = $self->nodes;
     wait_for {
-        # a message to meet tells the slots, too: sooner than the next ping
         for my $i (0 .. $#node) {
-            my @to = (split(/:/, $node[$i]->address), $bus[$i]);
+            my @to = (split(/:/, $node[$i]->address), $self->{bus}[$i]);
             $_->cmd(qw(CLUSTER MEET), @to) for grep { $_ != $node[$i] } @node;
         }
         @node == grep { $self->_knows_all($_) } @node;
     } 20, 'the nodes to meet';
-    for my $i (@masters .. $#node) {
-        $node[$i]->cmd(qw(CLUSTER REPLICATE), id($masters[$i % @masters]));
-    }
+    return $self;
 }
 
 sub _knows_all {
