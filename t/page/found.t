@@ -32,7 +32,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /found {
-            dsem found limit=auto min=4 max=14 queue=200 timeout=30s;
+            dsem found limit=auto min=4 max=6 queue=200 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /plain {
@@ -46,31 +46,32 @@ http {
 }
 EOF_CONF
 
-my $load = $t->load_start(clients => 30, seconds => 120,
-    urls => [ $node->url('/found?t=30') ]);
+# long requests: what a busy machine adds to their times is little
+my $load = $t->load_start(clients => 12, seconds => 300,
+    urls => [ $node->url('/found?t=200') ]);
 is $node->get('/plain')->status, 200, 'a plain limit';
 $browser->open($node->url('/dsem/'));
 $browser->evaluate('settings.poll = 250');
 
-eventually { row('found') =~ /^14\s+auto \(bound\)$/ } 'limit and reason', 30;
+eventually { row('found') =~ /^6\s+auto \(bound\)$/ } 'limit and reason', 60;
 like row('plain'), qr/^3\s*$/, 'a plain limit has none';
 
 $browser->click('text=found');
 eventually { $browser->text('tr.details')
-    =~ /found: 14 \([\w ]+\), between 4 and 14\./ } 'bounds in the details';
+    =~ /found: 6 \([\w ]+\), between 4 and 6\./ } 'bounds in the details';
 like $browser->text('tr.details'), qr/In force: \d+, configured: auto, no /,
     'no configured number';
 like $browser->evaluate(
     'document.querySelector("tr.details .course")?.getAttribute("d")') // '',
     qr/^M[\d.]+ [\d.]+(?:H[\d.]+V[\d.]+)+$/, 'a line of its changes';
 $browser->screenshot('found-1400');
-$browser->fill('.control input', 6);
+$browser->fill('.control input', 5);
 $browser->press('Enter');
-eventually { row('found') =~ /^6\s+conf\. auto$/ } 'an order in the table';
+eventually { row('found') =~ /^5\s+conf\. auto$/ } 'an order in the table';
 eventually { $browser->text('tr.details')
-    =~ /In force: 6, configured: auto, ordered: 6, found: 14 / } 'its details';
+    =~ /In force: 5, configured: auto, ordered: 5, found: 6 / } 'its details';
 $browser->click('text=Back to configured (auto)');
-eventually { row('found') =~ /^14\s+auto \([\w ]+\)$/ } 'back to the one found';
+eventually { row('found') =~ /^6\s+auto \([\w ]+\)$/ } 'back to the one found';
 is_deeply [ $browser->problems ], [], 'no error on the console';
 is_deeply [ $browser->findings ], [], 'nothing serious for axe-core';
 $load->stop->wait;

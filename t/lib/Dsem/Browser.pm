@@ -11,9 +11,9 @@ package Dsem::Browser;
 #
 # size($width, $height) scheme($scheme) fill($selector, $text) press($key),
 # evaluate($js): its value, text($selector): of the first such element,
-# count($selector), screenshot($name): a file in build/screenshots,
-# problems: errors of the console since the last call, findings: what axe-core
-# calls serious, one line each.
+# count($selector), screenshot($name): a file in build/screenshots, with
+# DSEM_SCREENSHOTS=1, problems: errors of the console since the last call,
+# findings: what axe-core calls serious, one line each.
 #
 # Called by: tests in t/page.
 
@@ -103,6 +103,7 @@ sub count {
 
 sub screenshot {
     my ($self, $name) = @_;
+    return if !$ENV{DSEM_SCREENSHOTS};
     my $dir = "$Dsem::Test::ROOT/build/screenshots";
     make_path($dir);
     return $self->_do('screenshot', "$dir/$name.png");
