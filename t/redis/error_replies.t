@@ -17,12 +17,8 @@ use Dsem::Test;
 my $HEARTBEAT = 0.6;
 
 my $t = Dsem::Test->new(lease => 3);
-my $redis = $t->redis(args => [
-    qw(--enable-debug-command yes --loading-process-events-interval-bytes 1024
-        --busy-reply-threshold 50) ]);
-my $up = $t->upstream;
 
-my $node = $t->node('a', <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -55,6 +51,30 @@ http {
 }
 EOF_CONF
 
+# Redis, upstream and node of the cause at hand; some causes last at the same
+# time, each in a lane of its own
+my ($redis, $up, $node, $state);
+
+sub lane {
+    my ($n) = @_;
+    my $lane = {
+        redis => $t->redis(args => [
+            qw(--enable-debug-command yes --busy-reply-threshold 50
+                --loading-process-events-interval-bytes 1024) ]),
+        up => $t->upstream,
+        available => now,
+    };
+    $lane->{node} = $t->node("n$n", $conf);
+    $lane->{state} = Dsem::State->new($lane->{redis});
+    return $lane;
+}
+
+sub enter {
+    my ($lane) = @_;
+    ($redis, $up, $node, $state) = @$lane{qw(redis up node state)};
+    return $lane;
+}
+
 sub config { $redis->cmd(qw(CONFIG SET), @_) }
 
 # A separate connection for commands that do not return at once.
@@ -67,13 +87,7 @@ sub begin_redis {
     wait_for { !eval { $redis->cmd('DBSIZE') } && $@ =~ $error } 15, $error;
 }
 
-my @causes = (
-    # another user than that of the test needs no password of the default one
-    ($redis->user eq 'default' ? [ 'NOAUTH',
-        sub { config(requirepass => 'x'); $redis->client_kill },
-        sub { config(requirepass => '') } ] : ()),
-    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '-evalsha') },
-        sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '+evalsha') } ],
+my @rounds = ([
     [ 'LOADING', sub {
             $redis->cmd(qw(DEBUG POPULATE 2000 filler));
             config('key-load-delay' => 5000);
@@ -91,35 +105,46 @@ my @causes = (
             $redis->cmd('REPLICAOF', '127.0.0.1', $t->free_port);
         },
         sub { $redis->cmd(qw(REPLICAOF NO ONE)) } ],
-    [ 'OOM', sub { config(maxmemory => 1) },
-        sub { config(maxmemory => 0) } ],
     [ 'NOREPLICAS', sub { config('min-replicas-to-write' => 1) },
         sub { config('min-replicas-to-write' => 0) } ],
-    [ 'BUSY',
-        sub { begin_redis('EVAL "while true do end" 0', qr/BUSY/) },
-        sub { $redis->cmd(qw(SCRIPT KILL)) } ],
+], [
+    # another user than that of the test needs no password of the default one
+    ($ENV{DSEM_ACL} ? () : [ 'NOAUTH',
+        sub { config(requirepass => 'x'); $redis->client_kill },
+        sub { config(requirepass => '') } ]),
+    [ 'NOPERM', sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '-evalsha') },
+        sub { $redis->cmd(qw(ACL SETUSER), $redis->user, '+evalsha') } ],
+    [ 'OOM', sub { config(maxmemory => 1) },
+        sub { config(maxmemory => 0) } ],
     [ 'ERR max number of clients',
         sub { config(maxclients => 1); $redis->client_kill },
         sub { config(maxclients => 1000) } ],
-);
+], [
+    [ 'BUSY',
+        sub { begin_redis('EVAL "while true do end" 0', qr/BUSY/) },
+        sub { $redis->cmd(qw(SCRIPT KILL)) } ],
+]);
 
-my @running = map { $node->begin('/reject?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'all permits out';
-my $available = now;
-
-for (@causes) {
-    my ($error, $cause, $cure) = @$_;
-    my ($name) = $error =~ /^(\w+)/;
-    $name = 'maxclients' if $name eq 'ERR';
+sub queues {
+    my ($lane) = @_;
+    my $name = $lane->{name};
     # a connection that fails within a heartbeat is not opened again at once
-    wait_for { now > $available + $HEARTBEAT + 0.1 } 15, 'a heartbeat';
-    my $waiting = $node->begin('/reject?hang=1');
-    eventually { $t->state->waiting('api') == 1 } "$name: one request queued";
+    wait_for { now > $lane->{available} + $HEARTBEAT + 0.1 } 15, 'a heartbeat';
+    $lane->{waiting} = $node->begin('/reject?hang=1');
+    eventually { $state->waiting('api') == 1 } "$name: one request queued";
     $node->clear_logs;
+}
 
-    $cause->();
-    my $asked = $node->get('/reject');
-    is $asked->status, 500, "$name: request refused";
+sub fails {
+    my ($lane) = @_;
+    $lane->{cause}->();
+    $lane->{asked} = $node->begin('/reject');
+}
+
+sub failed {
+    my ($lane) = @_;
+    my ($name, $error, $waiting, $asked) = @$lane{qw(name error waiting asked)};
+    is $asked->wait->status, 500, "$name: request refused";
     cmp_ok $asked->took, '<', 2, "$name: refused in time";
     is $waiting->wait->status, 500, "$name: waiting request refused";
     is $node->get('/pass?t=1')->status, 200, "$name: pass mode passes";
@@ -129,49 +154,80 @@ for (@causes) {
     cmp_ok $asked->took, '<', 0.25, "$name: refused at once";
     is $up->now, 2, "$name: running requests kept";
 
-    is scalar($node->grep_log(
-        qr/\[error\].*dsem.*unavailable \(.*(?:\Q$error\E|no reply in time)/)), 1,
+    is scalar($node->grep_log(qr/\[error\].*dsem.*unavailable\ \(.*
+            (?:\Q$error\E|no\ reply\ in\ time)/x)), 1,
         "$name: unavailable once, with the cause";
     is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem: /)), 1,
         "$name: no other line";
+}
 
-    $cure->();
+sub continues {
+    my ($lane) = @_;
+    my $name = $lane->{name};
     eventually { $node->grep_log(qr/\[notice\].*available again/) == 1 }
         "$name: available again", 5;
-    $available = now;
-    eventually { $t->state->held('api') == 2 } "$name: permits still held";
+    $lane->{available} = now;
+    eventually { $state->held('api') == 2 } "$name: permits still held";
     my %said = map { $_->{dsem_status} => 1 } $node->access_log;
     is_deeply [ sort keys %said ], [qw(DEGRADED ERROR)],
         "$name: statuses logged";
 }
 
+my @lanes = map { lane($_) } 1 .. 4;
+for my $lane (@lanes) {
+    enter($lane);
+    $lane->{running} = [ map { $node->begin('/reject?hang=1') } 1, 2 ];
+    eventually { $up->now == 2 } 'all permits out';
+}
+
+for my $round (@rounds) {
+    my @used = @lanes[ 0 .. $#$round ];
+    for my $n (0 .. $#$round) {
+        @{ $lanes[$n] }{qw(error cause cure)} = @{ $round->[$n] };
+        my ($name) = $round->[$n][0] =~ /^(\w+)/;
+        $lanes[$n]{name} = $name eq 'ERR' ? 'maxclients' : $name;
+    }
+    queues(enter($_)) for @used;
+    fails(enter($_)) for @used;
+    failed(enter($_)) for @used;
+    enter($_)->{cure}->() for @used;
+    continues(enter($_)) for @used;
+}
+
 # one semaphore's key is of another type: other semaphores work
+
+enter($lanes[0]);
 
 sub status { return $node->get('/pass?t=1')->header('X-Status') }
 
 $node->clear_logs;
-my $key = $t->state->semaphore_key('other');
+my $key = $state->semaphore_key('other');
 $redis->cmd('SET', $key, 'mine');
 is status(), 'DEGRADED', 'WRONGTYPE: pass mode passes' for 1 .. 3;
-is $t->state->held('api'), 2, 'WRONGTYPE: other permits held';
+is $state->held('api'), 2, 'WRONGTYPE: other permits held';
 my $third = $node->begin('/reject?hang=1');
-eventually { $t->state->waiting('api') == 1 } 'WRONGTYPE: other queue used';
+eventually { $state->waiting('api') == 1 } 'WRONGTYPE: other queue used';
 is scalar($node->grep_log(
     qr/\[error\].*dsem: .*"other" unusable .*of another type/)), 1,
     'WRONGTYPE: cause logged once';
 is scalar($node->grep_log(qr/unavailable \(/)), 0,
     'WRONGTYPE: redis stays available';
 is $redis->cmd('GET', $key), 'mine', 'WRONGTYPE: key not touched';
-$t->state->delete_semaphore('other');
+$state->delete_semaphore('other');
 is status(), 'PASSED', 'WRONGTYPE: request served again';
 
 # to the end
 
+my @running = @{ $lanes[0]{running} };
 $up->release_nonce($running[0]->nonce);
 is $running[0]->wait->status, 200, 'first request served';
 eventually { $up->now('api') == 2 && $up->started > 2 } 'handed over';
-$up->release_all;
+$_->{up}->release_all for @lanes;
 is $_->wait->status, 200, 'request served' for $running[1], $third;
-is $up->peak('api'), 2, 'limit reached, never exceeded';
+for my $lane (@lanes) {
+    is $_->wait->status, 200, 'running request served'
+        for $lane == $lanes[0] ? () : @{ $lane->{running} };
+    is $lane->{up}->peak('api'), 2, 'limit reached, never exceeded';
+}
 
 $t->done;
