@@ -32,7 +32,7 @@ http {
         add_header X-Status $dsem_status always;
         add_header X-Limit $dsem_limit always;
         location /ordered {
-            dsem api limit=4 queue=100 timeout=10s;
+            dsem api limit=4 queue=100 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /at-once {
@@ -55,10 +55,13 @@ sub is_limit {
     my ($limit, $name) = @_;
     wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
     $up->reset;
-    my $load = $t->load(urls => [ $node->url('/ordered') ], clients => 10,
-        requests => 60);
+    my @requests = map { $node->begin('/ordered?hang=1') } 1 .. 10;
+    wait_for { $up->now == $limit && waiting() == 10 - $limit } 15,
+        "$limit of ten served";
+    wait_for { $up->release_all; !grep { !$_->done } @requests } 15,
+        'all served';
     is $up->peak, $limit, $name;
-    is_deeply $load->{statuses}, { 200 => 60 }, "$name, all served";
+    is scalar(grep { $_->status == 200 } @requests), 10, "$name, all served";
 }
 
 is_limit(4, 'as configured');
@@ -88,8 +91,8 @@ for my $step (3600, -7200, 3600) {
 
 order(6, 0);
 $up->reset;
-my $load = $t->load_start(urls => [ $node->url('/ordered') ], clients => 12,
-    seconds => 60);
+my $load = $t->load_start(urls => [ $node->url('/ordered?t=50') ],
+    clients => 12, seconds => 600);
 wait_for { $up->peak == 6 } 15, 'six at a time';
 order(2, 0);
 wait_for { $up->now <= 2 } 15, 'the others to end';
