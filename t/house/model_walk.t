@@ -90,9 +90,9 @@ for (
         4 ],
     # parked tickets: places not restored, a list lost, a place forgotten
     [ 'L2', 'stop', 'sync', qr/while account\.chunks > 0(?= and view\.steps > 0 do
-        local members = queue_unlist\(sem, view, sem)/, 'while false', undef, 4 ],
+        local members = queue_unlist\(sem, view, sem)/, 'while false', undef, 6 ],
     [ '(?:L2|C1)', 'stop', 'sync', qr/sem\.set\[#sem\.set \+ 1\] = 'parked:'/,
-        "sem.set[#sem.set + 1] = 'lost:'", undef, 4 ],
+        "sem.set[#sem.set + 1] = 'lost:'", undef, 6 ],
     [ 'C2', 'order', 'sync', qr/then account_park\(sem, account, -1\) end/,
         'then return end', undef, 91 ],
     # limit=auto: above the limit of another node
@@ -140,10 +140,10 @@ for (
 
 # and with workers that do not keep a rule about their own permits
 for (
-    [ 'S1', 'away', 'fence', undef, 13 ],
+    [ 'S1', 'away', 'fence', undef, 41 ],
     [ 'S1', 'break', 'sent', undef, 3 ],
-    [ 'S1', 'away', 'expired', 200, 5 ],
-    [ 'S1', 'away', 'counted', 200, 5 ],
+    [ 'S1', 'away', 'expired', 200, 19 ],
+    [ 'S1', 'away', 'counted', 200, 19 ],
 ) {
     my ($what, $faults, $rule, $length, $hint) = @$_;
     my $seed = first {

@@ -93,6 +93,7 @@ sub new {
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     $self->{limit} = 6 if $self->{can}{auto};
     srand $self->{seed};
+    $self->{redis}->forget;
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
     $self->{redis}->pushed;
@@ -123,6 +124,8 @@ sub load {
         # the quiet path has a clock of its own
         $body =~ s/local t = redis\.call\('TIME'\)\n(.*?)t\[1\].*?1000\)/$1$value{wall_now}/s;
         die "$script: reads the time\n" if $body =~ /'TIME'/;
+        # keys expire in real time, of which a walk has none
+        $body =~ s/'PEXPIRE', [^\s,]+, \K/1000 * /g;
         if ($small) {
             my $bounds = $body =~ s/(STEPS = )\d+/${1}4/
                 + $body =~ s/(LIST_LENGTH = )\d+/${1}2/
@@ -150,7 +153,7 @@ sub worker {
 
 sub clock {
     my ($self) = @_;
-    $self->{redis}->cmd('MSET', 'model:now', $self->wall,
+    $self->{redis}->later('MSET', 'model:now', $self->wall,
         'model:run', sprintf '%040x', $self->{run});
 }
 
@@ -876,6 +879,18 @@ sub run {
         : $@ =~ s/\n\z//r;
 }
 
+# Nothing but heartbeats goes on: all workers are ready and have neither
+# requests nor unsent changes, all commands and messages have arrived, and no
+# other session is registered.
+sub settled {
+    my ($self) = @_;
+    my @workers = @{ $self->{workers} };
+    return 0 if @{ $self->{messages} } || @{ $self->{late} };
+    return 0 if grep { !$_->settled } @workers;
+    my $live = join ' ', sort map { $_->{name} } @workers;
+    return $live eq join ' ', sort $self->state->sessions;
+}
+
 sub walk {
     my ($self, $steps, $quiet) = @_;
     $self->step for 1 .. $steps;
@@ -888,6 +903,7 @@ sub walk {
     for my $n (1 .. $quiet) {
         $self->auto_raise if $self->{can}{auto} && $n == 20;
         $self->step;
+        last if $n > 20 && $self->settled;
     }
     for my $worker (@{ $self->{workers} }) {
         for my $name (@{ $self->{names} }) {

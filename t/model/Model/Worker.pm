@@ -74,6 +74,24 @@ sub new {
     return $self;
 }
 
+# It is ready, and only heartbeats are to come.
+sub settled {
+    my ($self) = @_;
+    my $conn = $self->{conn} or return 0;
+    return 0 if !$self->{ready} || $self->{stopped} > $self->{walk}{now}
+        || $self->{recovery} || @{ $self->{byes} }
+        || @{ $conn->{commands} } || @{ $conn->{replies} };
+    for my $name (@{ $self->{walk}{names} }) {
+        my $todo = $self->{todo}{$name};
+        return 0 if %{ $self->{wait}{$name} } || %{ $self->{used}{$name} }
+            || %{ $self->{gone}{$name} } || @{ $todo->{cancel} }
+            || @{ $todo->{ask} } || $self->{idle}{$name}
+            || $self->releasable($name) || $self->{sent}{$name}
+            || $self->{flying}{$name} || $self->{over}{$name};
+    }
+    return 1;
+}
+
 # Resets the state that ends with an epoch or a connection.
 sub forget {
     my ($self) = @_;
