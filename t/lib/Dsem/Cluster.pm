@@ -129,12 +129,17 @@ sub _knows_all {
         && $node->cmd(qw(CLUSTER INFO)) =~ /slots_assigned:${\ SLOTS}\b/;
 }
 
-# All nodes are part of it, and every replica has the data of its master.
+# All nodes are part of it and connected to each other, and every replica has the
+# data of its master.
 sub whole {
     my ($self) = @_;
-    for my $node (grep { $_->running && !$_->{frozen} } $self->nodes) {
+    my @there = grep { $_->running && !$_->{frozen} } $self->nodes;
+    my $ports = join '|', map { $_->port } @there;
+    for my $node (@there) {
         wait_for {
             $node->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/
+                && @there == grep({ /:(?:$ports)\@.* connected\b/ }
+                    lines($node))
                 && $node->cmd('INFO', 'replication')
                     =~ /role:master|master_link_status:up/
         } 20, $node->name . ' in the cluster';
