@@ -15,8 +15,8 @@ use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
-$t->redis;
+my $t = Dsem::Test->new(lease => 60);
+my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
@@ -27,6 +27,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 60s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /shown {
@@ -58,28 +59,32 @@ is_deeply [ @$auto{qw(min max found reason)} ], [4, 14, 10, 'starting'],
 is_deeply [ @$auto{qw(floor latency)} ], [undef, undef], 'no latency yet';
 is semaphore('plain')->{auto}, undef, 'a plain limit has nothing of it';
 
-my $load = $t->load_start(clients => 40, seconds => 60,
-    urls => [ $node->url('/shown?t=30') ]);
+# as the rule writes it: clock, limit, reason of each change
+$t->state->advance(10_000);
+my $clock = $t->state->shard('clock');
+my @moves = ([$clock - 5000, 12, 2], [$clock - 3000, 7, 3],
+    [$clock - 2000, 7, 1], [$clock - 1000, 14, 5]);
+$t->state->set_found('shown', 14);
+$t->state->set_rule('shown', reason => 5, floor => 30_000, latency => 31_000);
+$redis->cmd('HSET', $t->state->auto_key('shown'), 'history',
+    join '', map { " @$_" } @moves);
 eventually {
     $auto = semaphore('shown')->{auto};
-    ($auto->{reason} // '') eq 'bound' && $auto->{history}[-1]{limit} == 14
-} 'at max', 30;
+    ($auto->{reason} // '') eq 'bound' && @{ $auto->{history} } == @moves
+} 'at max';
 is $auto->{found}, 14, 'max found';
-cmp_ok abs($auto->{floor} - 0.03), '<', 0.02, 'floor in seconds';
-cmp_ok abs($auto->{latency} - 0.03), '<', 0.03, 'latency in seconds';
+is $auto->{floor}, 0.030, 'floor in seconds';
+is $auto->{latency}, 0.031, 'latency in seconds';
 my @history = @{ $auto->{history} };
-cmp_ok scalar(@history), '>=', 1, 'changes';
-is $history[-1]{limit}, 14, 'the last one';
-my $age = $history[0]{age};
-ok $age > 0.02 && $age < 60, 'age in seconds' or diag $age;
-is scalar(grep { $_->{limit} < 4 || $_->{limit} > 14 } @history), 0,
-    'all within the bounds';
-is_deeply [ map { $_->{age} } @history ],
-    [ sort { $b <=> $a } map { $_->{age} } @history ], 'the oldest first';
-is scalar(grep { $_->{reason} !~ /^(?:probing|latency|bound|not used)$/ }
-    @history), 0, 'reasons';
+is "@{[ map { $_->{limit} } @history ]}", '12 7 7 14', 'changes in order';
+is join(', ', map { $_->{reason} } @history),
+    'probing, latency, not used, bound', 'reasons';
+my @age = map { $_->{age} } @history;
+cmp_ok $age[0], '>=', 5, 'age in seconds';
+cmp_ok $age[0], '<', 60, 'not in other ones';
+is_deeply [ map { sprintf '%.1f', $_ - $age[3] } @age ],
+    [qw(4.0 2.0 1.0 0.0)], 'ages of the others';
 
-# the limit is lowered for a moment now and then
 my $metrics;
 eventually {
     $metrics = $node->get('/dsem/metrics')->body;
@@ -89,10 +94,9 @@ eventually {
 like $metrics, qr/^dsem_auto_reason\{semaphore="shown",reason="errors"\} 0$/m,
     'no other one';
 unlike $metrics, qr/^dsem_auto_\w+\{semaphore="plain"/m, 'nothing of the other';
-$load->stop->wait;
 eventually {
     $node->logged($node->get('/shown?t=1'))->{dsem_limit} == 14
-} 'the number found in the log', 5;
+} 'the number found in the log';
 
 $t->done;
 

@@ -16,7 +16,7 @@ use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
 $t->upstream;
 
@@ -46,6 +46,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 60s;
     server {
         listen 127.0.0.1:%%PORT%%;
         LOCATIONS

@@ -35,8 +35,8 @@ http {
 }
 EOF_CONF
 
-my $load = $t->load_start(clients => 3, seconds => 60,
-    urls => [ $node->url('/unused?t=20') ]);
+my $load = $t->load_start(clients => 4, seconds => 60,
+    urls => [ $node->url('/unused?t=10') ]);
 
 wait_for { $up->served > 20 } 15, 'the load';
 my %seen;

@@ -41,7 +41,7 @@ my $other = $t->node('b', $conf =~ s/limit=auto max=100/limit=7/r);
 wait_for { $t->state->session_count == 2 && lowest() == 7 } 15, 'both nodes';
 
 my $load = load();
-wait_for { $up->served > 300 && $up->peak >= 7 } 30, 'the load';
+wait_for { $up->served > 200 && $up->peak >= 7 } 30, 'the load';
 is $up->peak, 7, 'the number of the other node, never exceeded';
 cmp_ok lowest(), '<=', 7, 'nothing above it is found';
 
@@ -57,7 +57,7 @@ wait_for { lowest() == 7 } 15, 'the lower number again';
 wait_for { $t->state->held('api') == 0 } 15, 'nothing in use';
 $up->reset;
 $load = load();
-wait_for { $up->served > 150 && $up->peak >= 7 } 30, 'the load';
+wait_for { $up->served > 80 && $up->peak >= 7 } 30, 'the load';
 $load->stop->wait;
 is $up->peak, 7, 'lower again';
 

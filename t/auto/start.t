@@ -49,7 +49,7 @@ my @requests = map { my $name = $_; map { $node->begin("/$name?hang=1&n=$_") }
     1 .. 25 } sort keys %start;
 for my $name (sort keys %start) {
     eventually { $t->state->waiting($name) == 25 - $start{$name} }
-        "$name: the others wait", 5;
+        "$name: the others wait";
     eventually { $up->now($name) == $start{$name} }
         "$name: requests at the backend";
 }
