@@ -74,7 +74,9 @@ for my $i (1 .. 200) {
     $i % 2 ? $leaver->close : $leaver->abort;
 }
 $proxy->delay(0);
-wait_for { $node->access_log == 1 + 4 * 3 + 200 };
+wait_for {
+    1 + 4 * 3 + 200 == grep { $_->{request_uri} =~ /asks/ } $node->access_log;
+};
 eventually { state() eq '0 0' } 'no ticket of 200 left';
 is($node->get('/asks')->status, 200, 'permit free');
 is($up->started, 1 + 4 + 1, 'no aborted request at backend');

@@ -7,6 +7,7 @@
 use warnings;
 use strict;
 
+use List::Util qw(max sum0);
 use Test::More;
 
 use FindBin;
@@ -31,12 +32,12 @@ http {
         listen 127.0.0.1:%%PORT%%;
         error_log error.log warn;
         location /by_tenant {
-            dsem "tenant:$arg_x" limit=2 queue=5 timeout=5s;
-            dsem api limit=4 queue=50 timeout=5s;
+            dsem "tenant:$arg_x" limit=2 queue=5 timeout=60s;
+            dsem api limit=4 queue=50 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /for_all {
-            dsem api limit=4 queue=50 timeout=5s;
+            dsem api limit=4 queue=50 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -49,13 +50,18 @@ sub crowd {
     $up->reset;
     my @greedy = map {
         $t->load_start(urls => [$_->url("$path?x=greedy")], clients => 40,
-            seconds => 20, keepalive => 1);
+            seconds => 600, keepalive => 1);
     } $one, $two;
     wait_for { $up->served > 20 };
     my @urls = map { $_->url("$path?x=polite") } $one, $two;
     my $polite = $t->load(urls => [
         map { ($one->url("$path?x=$_"), $two->url("$path?x=$_")) } qw(a b c)
-    ], clients => 3, requests => 90, keepalive => 1);
+    ], clients => 3, requests => 90, keepalive => 1, records => 1);
+    # the others were served 90 times at most
+    wait_for { $up->served > 20 + 90 + 60 } 60, 'greedy tenant served';
+    my @took = map { took($_->{start}, $_->{start} + $_->{latency}) }
+        grep { $_->{status} eq '200' } @{ $polite->{records} };
+    @$polite{qw(mean max)} = (sum0(@took) / (@took || 1), max(0, @took));
     my %greedy;
     for my $load (map { $_->stop->wait } @greedy) {
         $greedy{$_} += $load->{statuses}{$_} for keys %{ $load->{statuses} };
