@@ -54,7 +54,7 @@ sub goes_on {
     # of several lengths: permits that are on their way back are lost, too
     my @urls = map { $has->url("/local?t=$_") } 31, 47, 61, 83;
     my $load = $t->load_start(urls => \@urls,
-        clients => 6, seconds => $LEASE + 0.8);
+        clients => 6, seconds => 3600);
     wait_for { $up->now == 4 && $up->served > 4 } 15, 'all permits out';
 
     my $generation = generation();
@@ -69,7 +69,7 @@ sub goes_on {
 
     $proxy->cut;
     $proxy->thaw;
-    my $statuses = $load->wait->{statuses};
+    my $statuses = $load->stop->wait->{statuses};
     my @between = grep { $_->{start} > $lost + 0.2 && $_->{start} < $back }
         $up->log;
     my @own = grep { $_->{node} eq 'n1' } @between;

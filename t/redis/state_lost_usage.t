@@ -31,6 +31,10 @@ http {
             dsem api limit=5 queue=10 timeout=3s;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location /soon {
+            dsem api limit=5 queue=10 timeout=500ms;
+            proxy_pass http://%%UPSTREAM%%;
+        }
     }
 }
 EOF_CONF
@@ -43,7 +47,7 @@ wait_for { $up->now == 5 } 15, 'all permits out';
 
 # while Redis has its state
 
-my $waiting = $node->begin('/');
+my $waiting = $node->begin('/soon');
 is $waiting->wait->status, 503, 'timed out';
 is $node->logged($waiting)->{dsem_in_use}, 5, 'in use when queued';
 eventually { $node->grep_log(qr/dsem timeout: .* 5 of 5 in use when queued/)
