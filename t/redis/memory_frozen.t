@@ -58,7 +58,8 @@ EOF_CONF
 sub loaded {
     my ($seconds) = @_;
     my $url = $node->url('/');
-    return $t->load_start(rate => $RATE, seconds => $seconds, timeout => 15,
+    return $t->load_start(rate => $RATE, timeout => 60,
+        requests => $RATE * $seconds,
         keepalive => 1, request => sub {
             my $i = shift;
             my $path = (qw(local reject pass))[ $i % 3 ];
@@ -81,7 +82,7 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
         my $rss = $node->resident;
         $largest = $rss if $rss > $largest;
         !$load->running;
-    } $SECONDS + 20, 'the load to end';
+    } $SECONDS + 60, 'the load to end';
     my $result = $load->wait;
     is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ],
         [], "$n: every request answered" or diag explain $result->{statuses};

@@ -78,7 +78,7 @@ is $up->now, 2, 'running requests kept';
 # the closed connections are enough for Redis
 
 eventually { $node->grep_log(qr/available again/) == 1 }
-    'redis available again', 3;
+    'redis available again';
 eventually { state('held') == 2 } 'permits declared';
 is scalar($node->grep_log(qr/unavailable \(/)), 1, 'unavailable once';
 $_->close for @slow;

@@ -25,7 +25,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
+    dsem_redis_connect_timeout 500ms;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;

@@ -92,7 +92,7 @@ for my $case (
     is $asked->status, 500, "$name: refused";
     eventually { $node->grep_log(qr/\[error\].*unavailable \($error/) }
         "$name: cause in the log";
-    cmp_ok $node->get('/')->latency, '<', 0.5, "$name: no wait";
+    cmp_ok $node->get('/')->took, '<', 0.5, "$name: no wait";
     is scalar($node->grep_log(qr/\[error\].*dsem: /)), 1,
         "$name: one line of the log";
     $node->stop;

@@ -28,7 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 300ms;
+    dsem_redis_timeout %%TIMEOUT%%;
     dsem_node %%NODE%%;
     dsem_reuse off;
     dsem_on_error reject;
@@ -43,8 +43,10 @@ http {
 }
 EOF_CONF
 
-my $node = $t->node('a', $conf, REDIS => $front->address);
-my $other = $t->node('b', $conf);
+# only one of them has to do without replies
+my $node = $t->node('a', $conf, REDIS => $front->address,
+    TIMEOUT => '600ms');
+my $other = $t->node('b', $conf, TIMEOUT => '10s');
 
 # the semaphore's state in Redis, and the epochs of live sessions
 sub state {
@@ -73,8 +75,10 @@ is held(), 2, 'no command executed';
 
 wait_for { $back->accepted > $accepted + 2 } 15, 'more connections';
 $front->retarget($redis->address);
-# the subscription may be heard again through the back
+# no subscription through the back: neither the old one, nor one on its way
 $redis->cmd(qw(CLIENT KILL TYPE pubsub SKIPME yes));
+wait_for { @{ $redis->cmd(qw(PUBSUB CHANNELS), '*') } == 2 } 15,
+    'both subscribed';
 eventually { $node->get('/late?t=1')->status == 200 } 'service continues';
 my @now = map { $_->begin('/late?hang=1') } $node, $other;
 eventually { $up->now == 3 && held() == 3 } 'all permits out';

@@ -27,7 +27,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 600ms;
+    dsem_redis_timeout 2s;
     dsem_node %%NODE%%;
     dsem_lease 1s;
     server {
@@ -52,11 +52,11 @@ my @waits = map { $stands->begin('/waits?hang=1') } 1, 2;
 eventually { waiting() == 2 } 'two requests queued';
 
 # a reply is on its way when the worker is stopped
-$proxy->delay(0.3, 's2c');
+$proxy->freeze('s2c');
 push @waits, $stands->begin('/waits?hang=1');
 eventually { waiting() == 3 } 'asking request stopped';
 $stands->freeze;
-$proxy->delay(0);
+$proxy->thaw('s2c');
 my $stopped = now;
 wait_for { now > $stopped + 2.5 } 15, 'two leases';
 $stands->thaw;
