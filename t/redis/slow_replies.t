@@ -26,8 +26,8 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 2s;
-    dsem_redis_timeout 2s;
+    dsem_redis_connect_timeout 5s;
+    dsem_redis_timeout 5s;
     dsem_node %%NODE%%;
     dsem_status 503 error=500;
     server {
@@ -50,14 +50,18 @@ sub not_away {
     my ($name, $what) = @_;
     $up->reset;
     $_->clear_logs for @fleet;
-    my $load = $t->load_start(clients => 20, seconds => 1,
+    my $load = $t->load_start(clients => 20, seconds => 3600,
         urls => [ map { $_->url('/rejected') } @fleet ]);
-    for (1 .. 3) {
+    my $goes_on = sub {
         my $served = $up->served;
-        wait_for { $up->served > $served + 10 || !$load->running } 15, 'load';
+        wait_for { $up->served > $served + 10 } 15, 'load';
+    };
+    for (1 .. 3) {
+        $goes_on->();
         $what->();
     }
-    my $statuses = $load->wait->{statuses};
+    $goes_on->();
+    my $statuses = $load->stop->wait->{statuses};
     is_deeply [ keys %$statuses ], [200], "$name: no request refused"
         or diag explain $statuses;
     is $up->peak, 3, "$name: limit reached, never exceeded";

@@ -31,13 +31,13 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 2s;
-    dsem_redis_timeout 2s;
+    dsem_redis_connect_timeout 1s;
+    dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
     init_worker_by_lua_block {
         local function turn()
             ngx.update_time()
-            local ends = ngx.now() + 0.4
+            local ends = ngx.now() + 0.2
             while ngx.now() < ends do ngx.update_time() end
             -- later than now: else nginx runs it in the same turn
             ngx.timer.at(0.02, turn)
