@@ -72,7 +72,7 @@ is $result->{mismatched}, 0, 'each response complete';
 note join ', ', map { "$_ $status{$_}" } sort keys %status;
 
 eventually { !$t->state->exists('api') } 'nothing held, none waiting';
-eventually { $t->state->session_count == 4 } 'only live sessions', 3;
+eventually { $t->state->session_count == 4 } 'only live sessions';
 is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
     $KILLS, 'one removal per killed worker';
 

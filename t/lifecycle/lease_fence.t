@@ -14,15 +14,19 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
-my $LEASE = 1;
+my $LEASE = 5;
 
 my $t = Dsem::Test->new(lease => $LEASE);
 $t->redis;
 my $up = $t->upstream;
 
-my ($stands, $goes) = $t->fleet(2, <<'EOF_CONF');
+# of the worker that is stopped
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -30,24 +34,26 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     # a shorter timeout would drop the connections before the grants are read
-    dsem_redis_timeout 10s;
+    dsem_redis_timeout 1m;
     dsem_node %%NODE%%;
-    dsem_lease 1s;
+    dsem_lease 5s;
     server {
         listen 127.0.0.1:%%PORT%%;
         proxy_set_header X-Sem $dsem_name;
         proxy_set_header X-Node %%NODE%%;
         location /granted {
-            dsem granted limit=2 queue=10 timeout=20s;
+            dsem granted limit=2 queue=10 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /running {
-            dsem running limit=2 queue=10 timeout=20s;
+            dsem running limit=2 queue=10 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
 }
 EOF_CONF
+my $stands = $clock->node('n1', $conf);
+my $goes = $t->node('n2', $conf);
 
 sub of {
     my ($name, $field) = @_;
@@ -61,6 +67,12 @@ sub from {
 
 sub sessions { $t->state->session_count }
 
+# The lease of the stopped worker passes, in Redis and for the worker.
+sub expire {
+    $t->state->lapse(grep { /^n1:/ } $t->state->sessions);
+    $clock->step($LEASE + 1);
+}
+
 # granted while the worker is stopped, and expired
 
 my @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
@@ -73,8 +85,9 @@ $up->release_all;
 $_->wait for @holds;
 eventually { of('granted', 'held') == 2 && of('granted', 'waiting') == 0 }
     'permits granted to stopped worker';
+expire();
 @holds = map { $goes->begin('/granted?hang=1') } 1, 2;
-eventually { $up->now == 2 } 'permits granted to other node', 5;
+eventually { $up->now == 2 } 'permits granted to other node';
 is sessions(), 1, 'session of stopped worker expired';
 
 $stands->thaw;
@@ -92,8 +105,9 @@ is scalar(map { $_->grep_log(qr/overage/) } $stands, $goes), 0, 'no overage';
 my @own = map { $stands->begin('/running?hang=1') } 1, 2;
 eventually { $up->now == 2 } 'all permits at stopped worker';
 $stands->freeze;
+expire();
 my @more = map { $goes->begin('/running?hang=1') } 1, 2;
-eventually { $up->now == 4 } 'permits granted to other node', 5;
+eventually { $up->now == 4 } 'permits granted to other node';
 $stands->thaw;
 eventually { of('running', 'held') == 4 } 'running requests declared';
 eventually { $stands->grep_log(qr/\[warn\].*overage of 2 .*"running"/) }

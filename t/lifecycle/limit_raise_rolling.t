@@ -15,7 +15,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
-my $up = $t->upstream(service => 0.050);
+my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%

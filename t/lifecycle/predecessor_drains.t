@@ -62,8 +62,8 @@ eventually { $t->state->waiting('api') == 1 } 'one request queued';
 # the killed worker's permit, and no other, goes to the waiting request
 
 $node->kill_worker;
-eventually { $up->started == 3 } "killed worker's permit returned", 3;
-is farewells(), 1, 'one session removed';
+eventually { $up->started == 3 } "killed worker's permit returned", 5;
+eventually { farewells() == 1 } 'one session removed';
 eventually { sessions('n1') == 2 } "successor's session open";
 ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
 
@@ -71,7 +71,7 @@ ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";
 
 my $after = $other->begin('/drains?hang=1');
 $node->kill_worker;
-eventually { farewells() == 2 } 'second session removed', 3;
+eventually { farewells() == 2 } 'second session removed', 5;
 eventually { sessions('n1') == 2 } "successor's session open";
 $redis->beats(6, 'two heartbeats');
 ok scalar(grep { $_ eq $old } sessions('n1')), "old worker's session kept";

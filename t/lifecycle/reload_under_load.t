@@ -37,12 +37,11 @@ http {
 EOF_CONF
 
 my $reloads = $ENV{DSEM_LONG} ? 100 : 6;
-my @urls = map { ($_->url('/reloaded')) x 9, $_->url('/reloaded?t=300') }
-    $node, $other;
+my @urls = map { $_->url('/reloaded') } $node, $other;
 my $load = $t->load_start(urls => \@urls, clients => 40, seconds => 600);
 wait_for { $up->peak == 5 } 15, 'load';
 
-my ($waited, $drained) = (0, 0);
+my ($waited, $drained, $long_served) = (0, 0, 0);
 for (1 .. $reloads) {
     my $served = $up->served;
     wait_for { $up->served > $served + 30 } 10, 'the load to go on';
@@ -50,11 +49,16 @@ for (1 .. $reloads) {
         my $of = $t->state->figures('api');
         $of->{waiting} && $of->{held};
     } 15, 'requests in flight and waiting';
+    my $long = $node->begin('/reloaded?hang=1');
+    wait_for { grep { $_ eq $long->nonce } $up->order } 15, 'a long request';
     $node->reload;
     $drained++ if $node->draining;
+    $up->release_nonce($long->nonce);
+    $long_served++ if $long->wait->status == 200;
 }
 is $waited, $reloads, 'requests running and waiting';
-cmp_ok $drained, '>=', $reloads / 2, 'old workers still running';
+is $drained, $reloads, 'old workers still running';
+is $long_served, $reloads, 'long requests served';
 eventually { !$node->draining } 'old workers gone';
 
 my $result = $load->stop->wait;
@@ -62,7 +66,7 @@ is_deeply [ keys %{ $result->{statuses} } ], [200], 'no request lost'
     or diag explain $result->{statuses};
 is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, 5, 'limit reached, never exceeded';
-is $up->served, $result->{count}, 'each request served once';
+is $up->served, $result->{count} + $reloads, 'each request served once';
 eventually { $t->state->exists('api') == 0 } 'nothing held, none waiting';
 is $t->state->session_count, 4, 'only live sessions';
 is scalar(map { $_->grep_log(qr/\[warn\]/) } $node, $other), 0,

@@ -65,7 +65,7 @@ $node->reload;
 eventually { sessions('workers') == 3 && connections() == 6 }
     'reload: only live sessions';
 $node->quit;
-eventually { sessions('workers') == 0 } 'quit: no session', 3;
+eventually { sessions('workers') == 0 } 'quit: no session';
 eventually { connections() == 0 } 'quit: connections gone';
 
 my $without = $t->node('without', $conf =~ s/ dsem api.*?;//r);
@@ -94,6 +94,6 @@ is $_->wait->status, 200, 'single process: request served' for @running;
 eventually { !$t->state->exists('api') } 'single process: permits returned';
 is $up->peak, 2, 'single process: never exceeded';
 $single->quit;
-eventually { sessions('single') == 0 } 'single process: gone', 3;
+eventually { sessions('single') == 0 } 'single process: gone';
 
 $t->done;

@@ -20,7 +20,7 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
-worker_shutdown_timeout 1500ms;
+worker_shutdown_timeout 1s;
 events { }
 http {
     %%HTTP%%
@@ -50,15 +50,17 @@ for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
 
     my $reloaded = now;
     $node->reload;
-    ok !$requests[0]->done, 'requests still running';
-    is scalar($node->draining), 1, 'worker exiting';
+    is scalar($node->grep_log(qr/gracefully shutting down/)), $round,
+        'worker exiting';
 
     wait_for { $_->done } 15, 'the end' for @requests;
-    my $ended = now - $reloaded;
-    cmp_ok $ended, '>', 1, 'requests ended at timeout';
+    my $ended = took($reloaded);
     cmp_ok $ended, '<', 5, 'ended in time';
-    eventually { counts() eq '0 0' } 'nothing left', 3;
-    eventually { !$node->draining } 'old worker gone', 3;
+    wait_for { $up->now == 0 } 15, 'the end at the upstream';
+    is scalar(grep { $_->{end} < $reloaded + 0.95 } $up->log), 0,
+        'requests ended at timeout';
+    eventually { counts() eq '0 0' } 'nothing left';
+    eventually { !$node->draining } 'old worker gone';
     is $t->state->lease_end($old), undef, 'session removed';
     is $up->peak, 10, 'limit reached, never exceeded';
     is $node->get('/ended?t=1')->status, 200, 'new worker serves';

@@ -69,7 +69,7 @@ $node->freeze($stands);
 my $killed = now;
 $node->kill_worker($dies);
 is $asks->wait->status, 200, "killed worker's permit returned";
-my $freed = now - $killed;
+my $freed = took($killed);
 cmp_ok $freed, '<', $HEARTBEAT + 4, 'returned by next heartbeat';
 note sprintf 'after %.3f s', $freed;
 eventually { $node->grep_log(qr/of a dead worker/) == 1 }

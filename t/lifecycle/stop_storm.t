@@ -50,7 +50,7 @@ EOF_CONF
 
 my $load = $t->load_start(clients => 24, seconds => 600,
     urls => [ map { my $t = $_; map { $_->url("/storm?t=$t") } @fleet }
-        60, 140, 100 ]);
+        30, 70, 50 ]);
 wait_for { $up->now == $LIMIT } 15, 'load';
 
 # The most concurrent requests above the limit at the upstream.
@@ -79,9 +79,10 @@ sub let_in_before {
     } $node->access_log;
 }
 
-# The sum of all overages that a worker has logged.
+# The sum of all overages that a worker has logged, or all workers.
 sub overage {
     my ($pid) = @_;
+    $pid //= qr/\d+/;
     return sum0 map { /overage of (\d+)/ }
         map { $_->grep_log(qr/ $pid#.*the lease of this worker expired/) }
         @fleet;
@@ -99,8 +100,13 @@ for my $seconds (@STOPS) {
         "worker, $seconds s: limit kept but for earlier requests";
     cmp_ok $above, '<=', overage($pid) - $before, 'overage logged';
     note "$above above the limit" if $above;
-    is stands_still($seconds, sub { $redis->freeze }, sub { $redis->thaw }),
-        0, "redis, $seconds s: limit kept";
+    # a busy machine may stop a worker, too
+    $before = overage();
+    $above = stands_still($seconds, sub { $redis->freeze },
+        sub { $redis->thaw });
+    cmp_ok $above, '<=', overage() - $before,
+        "redis, $seconds s: limit kept but for logged overage";
+    note overage() - $before, " logged";
 }
 
 my $result = $load->stop->wait;
@@ -113,6 +119,6 @@ eventually { $up->now == $LIMIT } 'all permits available';
 $up->release_all;
 is $_->wait->status, 200, 'request served' for @all;
 eventually { !$t->state->exists('api') } 'nothing held, none waiting';
-eventually { $t->state->session_count == 4 } 'only live sessions', 3;
+eventually { $t->state->session_count == 4 } 'only live sessions';
 
 $t->done;
