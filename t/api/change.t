@@ -34,8 +34,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_reuse 2s;
-    dsem_redis_timeout 500ms;
+    dsem_reuse 60s;
+    dsem_redis_timeout 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -115,9 +115,9 @@ wait_for {
     $t->state->held('a') > 1;
 } 15, 'permits idle';
 patch($other, limit => 1);
-eventually { $t->state->held('a') <= 1 } 'idle permits recalled', 5;
+eventually { $t->state->held('a') <= 1 } 'idle permits recalled';
 patch($other, limit => 0);
-eventually { $t->state->held('a') == 0 } 'all of them', 5;
+eventually { $t->state->held('a') == 0 } 'all of them';
 my $none = $node->begin('/');
 is($none->wait->status, 503, 'limit 0');
 patch($other, limit => undef);
@@ -191,6 +191,8 @@ $redis->thaw;
 wait_for { $node->get('/dsem/health')->status == 200 } 15, 'available';
 is(patch($node, limit => undef)->{order}, undef, 'order ended');
 $frozen->close;
+# idle permits are released
+patch($other, limit => 0);
 
 done_testing();
 
@@ -214,9 +216,12 @@ sub patch_of {
 
 sub remove {
     my ($on, $session, $body) = @_;
-    return $on->get("/dsem/sessions/$session", -method => 'DELETE',
+    my $r = $on->get("/dsem/sessions/$session", -method => 'DELETE',
         defined $body ? (-body => $body,
             'Content-Type' => 'application/json') : ());
+    # else nginx waits for the client
+    $r->close;
+    return $r;
 }
 
 sub one {

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 1);
+my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -26,8 +26,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_reuse off;
-    dsem_redis_connect_timeout 300ms;
-    dsem_lease 1s;
+    # a lost Redis is awaited for so long
+    dsem_redis_connect_timeout 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         root %%DIR%%;
@@ -152,10 +152,10 @@ is $served->wait->status, 200, 'first request served';
 eventually { $up->now == 1 } 'queued request served';
 is results(of('one')), 'passed 1 queued 1 rejected 1', 'one queued';
 
-my $aborted = $node->begin('/timeout?hang=1');
-eventually { state('one') eq '1 1' } 'next request queued';
-is $aborted->wait->status, 503, 'its time is over';
-$aborted = $node->begin('/one');
+my $late = $node->get('/timeout?hang=1');
+is $late->status, 503, 'next request refused';
+is $node->logged($late)->{dsem_status}, 'TIMEOUT', 'its time is over';
+my $aborted = $node->begin('/one');
 eventually { state('one') eq '1 1' } 'next request queued';
 $aborted->close;
 eventually { of('one')->{aborted} } 'its client has left';

@@ -17,7 +17,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -28,10 +28,9 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 500ms;
+    dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
-    dsem_lease 2s;
-    dsem_reuse 3s;
+    dsem_reuse 60s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /reports {
@@ -84,7 +83,7 @@ $redis->cmd(qw(CONFIG SET slowlog-max-len 100000));
 my @running;
 for my $node ($one, $one, $two) {
     push @running, $node->begin('/reports?hang=1');
-    wait_for { $up->now == @running } 5, 'request running';
+    wait_for { $up->now == @running } 15, 'request running';
 }
 push @running, $two->begin('/reports?hang=1');
 eventually { $t->state->waiting('reports') == 1 } 'one request waits';
@@ -119,7 +118,7 @@ is_deeply [ map { "@$_{qw(node worker held waiting)} $_->{heard}" }
     [ 'n1 0 2 0 1', 'n2 0 1 1 1' ], 'sessions of one';
 is_deeply [ sort map { $_->{session} } @{ $named->{sessions} } ],
     [ sort $t->state->sessions ], 'sessions named';
-is scalar(grep { $_->{lease} < 1 || $_->{lease} > 2 }
+is scalar(grep { $_->{lease} < 1 || $_->{lease} > 5 }
     @{ $named->{sessions} }), 0, 'leases left';
 is $one->get('/dsem/semaphores/unknown')->status, 404, 'unknown name';
 
@@ -138,40 +137,35 @@ my $sha = sha1_hex($t->script('names'));
 $redis->cmd(qw(CONFIG SET slowlog-log-slower-than 0));
 $redis->cmd(qw(SLOWLOG RESET));
 my ($began, $asked) = (now, 0);
-while (now - $began < 1.5) {
+while (now - $began < 1.1 || $asked < 60) {
     $_->wait for map { $one->begin('/dsem/semaphores') } 1 .. 20;
     $asked += 20;
 }
+my $lasted = now - $began;
 $redis->cmd(qw(CONFIG SET slowlog-log-slower-than -1));
 my $read = grep { $_->[3][0] eq 'EVALSHA' && $_->[3][1] eq $sha }
     @{ $redis->cmd(qw(SLOWLOG GET -1)) };
-cmp_ok $asked, '>=', 60, 'asked often';
 cmp_ok $read, '>=', 1, 'read from redis';
-cmp_ok $read, '<=', 2, 'once a second';
+cmp_ok $read, '<=', 1 + $lasted, 'once a second';
 
 # redis is down: the last figures, and their age
 
 my $before = figures($one);
 is $before->{redis}{state}, 'available', 'redis available';
 is $before->{redis}{reason}, undef, 'no reason';
+$began = now;
 $redis->freeze;
 eventually { figures($one)->{redis}{state} eq 'unavailable' }
     'redis unavailable';
 my $down = figures($one);
 like $down->{redis}{reason}, qr/no reply in time|connect/, 'reason shown';
 is $down->{redis}{address}, $redis->address, 'address shown';
-cmp_ok $down->{redis}{since}, '<', 5, 'state for a while';
+cmp_ok $down->{redis}{since}, '<=', now - $began, 'state for a while';
 is_deeply by_node($down->{semaphores}[-1]), by_node($before->{semaphores}[-1]),
     'last figures shown';
 my $age = $down->{fleet}{age};
 cmp_ok $age, '>', 0.3, 'age shown';
-my $took;
-# unless the machine has something else to do
-for (1 .. 5) {
-    $took = $one->get('/dsem/semaphores')->latency;
-    last if $took < 0.3;
-}
-cmp_ok $took, '<', 0.3, 'answered at once';
+cmp_ok $one->get('/dsem/semaphores')->took, '<', 0.5, 'answered at once';
 eventually { figures($one)->{fleet}{age} > $age } 'age grows';
 $redis->thaw;
 eventually { figures($one)->{fleet}{age} <= 1 } 'read again';
@@ -183,5 +177,8 @@ $up->release_all;
 eventually { $up->now == 1 } 'queue served';
 $up->release_all;
 is $_->wait->status, 200, 'request served' for @running;
+
+# with their idle permits
+$_->quit for $one, $two;
 
 $t->done;

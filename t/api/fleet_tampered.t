@@ -28,7 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 400ms;
+    dsem_redis_timeout 2s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -44,7 +44,7 @@ http {
 EOF_CONF
 
 my $holder = $node->begin('/reports?hang=1');
-wait_for { $up->now == 1 } 5, 'permit out';
+wait_for { $up->now == 1 } 15, 'permit out';
 
 sub fleet { decode_json($node->get('/dsem/semaphores')->body)->{fleet} }
 sub epoch { join ' ', values %{ $t->state->epochs } }
@@ -76,18 +76,19 @@ $proxy->rewrite(undef, undef);
 eventually { $node->get('/reports')->status == 200 } 'request served again';
 eventually { fleet()->{age} < 0.9 } 'figures read by the new connection';
 
-# a distant redis: the figures need longer than their first reader waits
+# a distant redis: each reply comes in time, but the figures need several, and
+# longer than their first reader waits
 
-$proxy->delay(0.17);
+$proxy->delay(0.55);
 my $asked = now;
 my $latency = 0;
 eventually {
     my $begun = now;
     my $age = fleet()->{age};
-    $latency = now - $begun if now - $begun > $latency;
+    $latency = took($begun) if took($begun) > $latency;
     $begun - $age > $asked;
 } 'figures of a distant redis';
-cmp_ok $latency, '<', 0.7, 'no reader waits for long';
+cmp_ok $latency, '<', 3, 'no reader waits for long';
 $proxy->delay(0);
 
 $up->release_all;

@@ -25,7 +25,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_timeout 2s;
+    dsem_redis_timeout 20s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -70,8 +70,8 @@ available();
 $left->abort;
 my $began = now;
 $node->reload;
-eventually { !kill 0, $worker } 'worker exits', 3;
-cmp_ok now - $began, '<', 1.5, 'at once';
+eventually { !kill 0, $worker } 'worker exits';
+cmp_ok took($began), '<', 5, 'at once';
 $redis->thaw;
 
 # clients that wait, for all that asks Redis
@@ -87,7 +87,7 @@ my %waits = (
 );
 available();
 $node->reload;
-wait_for { 2 == $node->grep_log(qr/gracefully shutting down/) } 5, 'exit';
+wait_for { 2 == $node->grep_log(qr/gracefully shutting down/) } 15, 'exit';
 $redis->thaw;
 is $waits{$_}->wait->status, { removal => 404 }->{$_} // 200,
     "answered at exit: $_" for sort keys %waits;
@@ -99,7 +99,7 @@ eventually { $node->grep_log(qr/order for semaphore "some": limit none -> 7/) }
 # a worker that has no session yet: nothing was sent
 
 $redis->freeze;
-my $new = $t->node('n2', $conf =~ s/2s/300ms/r);
+my $new = $t->node('n2', $conf =~ s/20s/300ms/r);
 my $early = $new->get('/dsem/semaphores/some', -method => 'PATCH', @type,
     -body => '{"limit":8}');
 is $early->status, 503, 'no session yet';

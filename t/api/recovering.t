@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 5);
+my $t = Dsem::Test->new(lease => 30);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -24,7 +24,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_lease 5s;
+    dsem_lease 30s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -52,7 +52,7 @@ is decode_json(health()->body)->{status}, 'ok', 'status';
 is metric('dsem_redis_recovering'), 0, 'metric';
 
 my $running = $silent->begin('/?hang=1');
-wait_for { $up->now == 1 } 5, 'request of the other node';
+wait_for { $up->now == 1 } 15, 'request of the other node';
 # both know the size of the fleet from a heartbeat
 $redis->beats(2, 'both nodes');
 $silent->freeze;

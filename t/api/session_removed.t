@@ -16,7 +16,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 1);
+my $t = Dsem::Test->new(lease => 4);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -27,7 +27,8 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_lease 1s;
+    # two heartbeats: 1.6 s without any are a lost node
+    dsem_lease 4s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -57,9 +58,9 @@ sub remove {
 }
 
 my $running = $one->begin('/reports?hang=1');
-wait_for { $up->now == 1 } 5, 'request running';
+wait_for { $up->now == 1 } 15, 'request running';
 my $first = session_of($one);
-wait_for { $two->get('/dsem/health')->status == 200 } 5, 'both connected';
+wait_for { $two->get('/dsem/health')->status == 200 } 15, 'both connected';
 
 my ($status, $answer) = remove($two, $first);
 is $status, 409, 'session that is heard from stays';
@@ -93,10 +94,10 @@ sub epoch_of { $t->state->epochs->{ session_of($_[0]) } // 0 }
 
 for my $epoch (2, 3) {
     $redis->client_kill;
-    wait_for { epoch_of($one) == $epoch } 5, "epoch $epoch";
+    wait_for { epoch_of($one) == $epoch } 15, "epoch $epoch";
 }
 my $full = $two->begin('/reports?hang=1');
-wait_for { $up->now == 2 } 5, 'limit reached';
+wait_for { $up->now == 2 } 15, 'limit reached';
 my $waits = $one->begin('/reports');
 eventually { $t->state->waiting('reports') == 1 } 'a request waits';
 my $before = session_of($one);
@@ -109,10 +110,10 @@ is scalar($one->grep_log(qr/ERR DSEM/)), 0, 'nothing was in its way';
 $up->release;
 is $waits->wait->status, 200, 'request that waited is served';
 $up->release;
-wait_for { $up->now == 0 } 5, 'none running';
+wait_for { $up->now == 0 } 15, 'none running';
 $_->wait for $running, $full;
 $running = $one->begin('/reports?hang=1');
-wait_for { $up->now == 1 } 5, 'request running';
+wait_for { $up->now == 1 } 15, 'request running';
 
 # the session of a node that is gone, before its lease ends: its permit is free
 
@@ -122,7 +123,7 @@ sub reclaimed {
 }
 
 my $lost = $two->begin('/reports?hang=1');
-wait_for { $up->now == 2 } 5, 'permit of the other node';
+wait_for { $up->now == 2 } 15, 'permit of the other node';
 my $gone = session_of($two);
 my $reclaimed = reclaimed();
 $two->kill;
