@@ -72,11 +72,11 @@ eventually { held() == 0 } 'permit returned', 0.5;
 $up->reset;
 my ($n, @longest) = (0, undef, 0.12, 0.6);
 my $result = $t->load(urls => [map { $_->url('/serves?t=10') } @fleet],
-    clients => 20, requests => 600, abort => sub {
+    clients => 20, requests => 450, abort => sub {
         my $longest = $longest[ $n++ % 3 ];
         return $longest && rand $longest;
     });
-cmp_ok($result->{statuses}{200}, '>=', 200, 'requests of a third served');
+cmp_ok($result->{statuses}{200}, '>=', 150, 'requests of a third served');
 cmp_ok($result->{statuses}{aborted}, '>=', 50, 'many requests aborted');
 cmp_ok($up->aborted, '>=', 3, 'aborted requests at backend');
 is($up->peak, 3, 'peak is the limit');

@@ -52,13 +52,14 @@ http {
 }
 EOF_CONF
 
-my $path = '/sliced?size=409600&t=50';
+my $path = '/sliced?size=409600&hang=1';
 my $first = $node->begin($path, 'X-Nonce' => 'first');
 wait_for { $up->now == 1 };
 my @next = map { $node->begin($_, 'X-Nonce' => 'next') } '/whole', $path;
 eventually { state() eq '1 2' } 'two requests queued';
 
-is($_->wait->status, 200, 'request served') for $first, @next;
+wait_for { $up->release_all; !grep { !$_->done } $first, @next };
+is($_->status, 200, 'request served') for $first, @next;
 is(length $first->body, 409_600, 'first response complete');
 is(length $next[1]->body, 409_600, 'second response complete');
 is(join(' ', $up->order), join(' ', ('first') x 4, 'next', ('next') x 4),

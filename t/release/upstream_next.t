@@ -27,7 +27,6 @@ http {
     dsem_node %%NODE%%;
     dsem one limit=2 queue=100 timeout=30s;
     proxy_next_upstream error timeout http_500 invalid_header;
-    proxy_read_timeout 200ms;
     add_header X-Tries $upstream_addr always;
     add_header X-Dsem $dsem_status always;
     server {
@@ -36,6 +35,10 @@ http {
             proxy_pass http://refused;
         }
         location /tries {
+            proxy_pass http://tries;
+        }
+        location /tries/late {
+            proxy_read_timeout 200ms;
             proxy_pass http://tries;
         }
     }
@@ -53,11 +56,11 @@ EOF_CONF
 # both tries fail in the same way, so that each is seen
 
 for my $case (['close=1', 502], ['rst=1', 502], ['status=500', 500],
-    ['cut=20', 502], ['hang=1', 504])
+    ['cut=20', 502], ['hang=1', 504, '/late'])
 {
-    my ($args, $status) = @$case;
+    my ($args, $status, $path) = (@$case, '');
     $up->reset;
-    my $request = $node->get("/tries?$args");
+    my $request = $node->get("/tries$path?$args");
     is($request->status, $status, "$args: both servers fail");
     is($up->started, 2, 'both servers tried');
     is($request->header('X-Dsem'), 'PASSED', 'one permit requested');
@@ -67,8 +70,8 @@ for my $case (['close=1', 502], ['rst=1', 502], ['status=500', 500],
 # one permit during the first try, and the same one during the second
 
 $up->reset;
-my $request = $node->begin('/tries?hang=1');
-eventually { $up->started == 1 } 'first server tried';
+my $request = $node->begin('/tries/late?hang=1');
+eventually { $up->started >= 1 } 'first server tried';
 is(state(), '1 0', 'one permit held');
 eventually { $up->started == 2 } 'second server tried';
 is(state(), '1 0', 'same permit held');
