@@ -26,7 +26,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 1s;
+    dsem_redis_connect_timeout 2s;
     resolver %%DNS%%;
     dsem_node %%NODE%%;
     server {
@@ -57,11 +57,11 @@ sub lost {
     my ($before, $began, $slowest) = (client(), now, 0);
     $redis->client_kill;
     wait_for {
-        my $latency = $node->get('/plain?t=1')->latency;
+        my $latency = $node->get('/plain?t=1')->took;
         $slowest = $latency if $latency > $slowest;
         client() ne '' && client() ne $before;
     } 15, 'new connection';
-    return (now - $began, $slowest);
+    return (took($began), $slowest);
 }
 
 sub warned {
@@ -85,7 +85,7 @@ for (
     wait_for { now > $asked + 1.1 } 15, 'answer out of date';
     for my $time ('first', 'second') {
         my ($took, $slowest) = lost();
-        cmp_ok $took, '<', 0.9, "$how, $time time: connected in time";
+        cmp_ok $took, '<', 1.8, "$how, $time time: connected in time";
         cmp_ok $slowest, '<', 0.5, "$how, $time time: other requests served";
         note sprintf '%s: connected in %.3f s, requests in %.3f s', $how,
             $took, $slowest;

@@ -41,7 +41,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%HOST%%:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 1500ms;
+    dsem_redis_connect_timeout 2s;
     resolver %%DNS%%;
     dsem_node %%NODE%%;
     server {

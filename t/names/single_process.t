@@ -13,7 +13,8 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+# what it has at the old server stays there for a lease
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $port = $redis->port;
 my $moved = $t->redis(args => [ '--bind', '127.0.0.2', '--port', $port ]);
@@ -31,6 +32,8 @@ http {
     dsem_redis redis.dsem.test:%%REDIS_PORT%%;
     resolver %%ASKED%%;
     dsem_node %%NODE%%;
+    dsem_redis_timeout 2s;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
