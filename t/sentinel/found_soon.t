@@ -63,7 +63,7 @@ for my $n (1 .. $ROUNDS) {
     $set->name_master($guide, 'mymaster', $next->address);
     my $named = now;
     wait_for { here($n) == 1 } 15, 'session at the next master';
-    push @took, now - $named;
+    push @took, took($named);
 }
 my @sorted = sort { $a <=> $b } @took;
 note join ' ', map { sprintf '%.3f', $_ } @sorted;
