@@ -62,7 +62,7 @@ sub running {
 sub gone {
     my ($name, $node, $waits, $began) = @_;
     is $waits->wait->status, 200, "$name: permits returned";
-    cmp_ok now - $began, '<', $LEASE / 4, "$name: not by the lease";
+    cmp_ok took($began), '<', $LEASE / 4, "$name: not by the lease";
     eventually { !$node->alive } "$name: worker gone";
     eventually { !grep { /^$name:/ } $t->state->sessions }
         "$name: session removed";
