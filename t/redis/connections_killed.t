@@ -59,8 +59,10 @@ wait_for { $up->peak == 5 } 15, 'load';
 
 my $killed = 0;
 for (1 .. $KILLS) {
-    my $next = now + 0.3;
-    wait_for { now >= $next && connections() > $workers } 15, 'the next kill';
+    my ($next, $served) = (now + 0.3, $up->served);
+    wait_for {
+        now >= $next && connections() > $workers && $up->served > $served + 25;
+    } 15, 'the next kill';
     $killed += $redis->client_kill;
 }
 
