@@ -26,7 +26,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
+    dsem s$arg_s limit=1 queue=10 timeout=30s;
+    proxy_set_header X-Sem s$arg_s;
     proxy_set_header X-Nonce $http_x_nonce$arg_nonce;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -41,11 +42,12 @@ http {
         location /kept {
             proxy_http_version 1.1;
             proxy_set_header Connection '';
+            proxy_set_header X-Sem s$arg_s;
             proxy_buffering off;
             proxy_pass http://kept;
         }
         location /impatient {
-            dsem one limit=1;
+            dsem s$arg_s limit=1;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -56,35 +58,45 @@ http {
 }
 EOF_CONF
 
+# all at the same time, each with a semaphore of its own
+
+my ($n, @all) = (0);
 for my $path (qw(/buffered /unbuffered /kept)) {
     for my $version (qw(1.0 1.1)) {
-        $up->reset;
-        my $stream = $node->begin("$path?stream=30&every=20",
+        my $name = 's' . ++$n;
+        my $stream = $node->begin("$path?stream=30&every=50&s=$n",
             'X-Nonce' => 'stream', -version => $version);
-        wait_for { $up->now == 1 };
-        my $next = $node->begin("$path?t=1", 'X-Nonce' => 'next');
+        wait_for { $up->now($name) == 1 };
+        my $next = $node->begin("$path?t=1&s=$n", 'X-Nonce' => 'next');
         if ($path ne '/buffered') {
             eventually { $stream->done; $stream->{in} =~ /x{10}/ }
                 "$path: first piece is there";
         }
-        is($node->get('/impatient')->status, 503, 'other request rejected');
-        is($next->wait->status, 200, 'next request served');
-        is($stream->wait->body, 'x' x 300, 'whole stream received');
-        ordered('stream', 'next');
+        is($node->get("/impatient?s=$n")->status, 503,
+            'other request rejected');
+        push @all, [$name, $path, $stream, $next];
     }
+}
+for my $case (@all) {
+    my ($name, $path, $stream, $next) = @$case;
+    is($next->wait->status, 200, "$path: next request served");
+    is($stream->wait->body, 'x' x 300, 'whole stream received');
+    ordered($name, 'stream', 'next');
+}
 
-    # ended by the client, or by the backend
+# ended by the client, or by the backend
 
+for my $path (qw(/buffered /unbuffered /kept)) {
     for my $end (qw(close abort)) {
         $up->reset;
         my $stream = $node->begin("$path?stream=10000&every=20",
             'X-Nonce' => 'stream');
         wait_for { $up->now == 1 };
         my $next = $node->begin("$path?t=1", 'X-Nonce' => 'next');
-        wait_for { state() eq '1 1' };
+        wait_for { state('s') eq '1 1' };
         $stream->$end;
         is($next->wait->status, 200, "$path: served after $end");
-        ordered('stream', 'next');
+        ordered('s', 'stream', 'next');
     }
 }
 
@@ -97,25 +109,26 @@ wait_for { $up->now == 1 };
 my $next = $h2->get('/unbuffered?t=1&nonce=next');
 is($h2->status($next), 200, 'http/2: next one served');
 is($h2->status($stream), 200, 'http/2: whole stream received');
-ordered('stream', 'next');
+ordered('s', 'stream', 'next');
 $up->reset;
 $stream = $h2->get('/unbuffered?stream=10000&every=20&nonce=stream');
 wait_for { $up->now == 1 };
 $next = $h2->get('/unbuffered?t=1&nonce=next');
-wait_for { state() eq '1 1' };
+wait_for { state('s') eq '1 1' };
 $h2->rst($stream);
 is($h2->status($next), 200, 'http/2: served after a reset');
-ordered('stream', 'next');
+ordered('s', 'stream', 'next');
 $h2->close;
 
 done_testing();
 
 sub ordered {
-    my @nonces = @_;
-    is_deeply([$up->order], \@nonces, 'served in order');
-    is($up->peak, 1, 'one at a time');
-    eventually { state() eq '0 0' } 'nothing left';
+    my ($name, @nonces) = @_;
+    is_deeply([map { $_->{nonce} } grep { $_->{sem} eq $name } $up->log],
+        \@nonces, 'served in order');
+    is($up->peak($name), 1, 'one at a time');
+    eventually { state($name) eq '0 0' } 'nothing left';
 }
 
 # permits held and tickets waiting
-sub state { return $t->state->counts('one') }
+sub state { return $t->state->counts($_[0]) }
