@@ -29,7 +29,6 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 200ms;
-    dsem_redis_timeout 200ms;
     dsem_node %%NODE%%;
     dsem_reuse off;
     dsem_lease 1s;

@@ -18,9 +18,11 @@ my $LIMIT = 6;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
+# one for each semaphore
+my %up = map { $_ => $t->upstream } qw(fair plain);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my %address = map { uc $_ => $up{$_}->address } keys %up;
+my @fleet = $t->fleet(2, <<'EOF_CONF', %address);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -33,52 +35,40 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /fair {
             dsem shared limit=6 queue=100 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
+            proxy_pass http://%%FAIR%%;
         }
         location /plain {
             dsem plain limit=6 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
+            proxy_pass http://%%PLAIN%%;
         }
     }
 }
 EOF_CONF
 
-# permits that each has in use, in the mean of some time
-sub used {
-    my ($path) = @_;
-    $up->reset;
-    my @load = map {
+# 16 clients of each tenant, of both at one time
+my %load;
+for my $path (sort keys %up) {
+    $load{$path} = [ map {
         my ($who, $time) = @$_;
         $t->load_start(clients => 16, seconds => 600,
-            urls => [map { $_->url("$path?k=$who&t=$time") } @fleet]);
-    } ['slow', 400], ['quick', 40];
-    wait_for { $up->served > 60 } 15, 'hold times';
-    $up->reset;
-    my $from = now;
-    wait_for { now - $from > 1.5 } 15, 'some time';
-    my $to = now;
-    my %used = (slow => 0, quick => 0);
-    for my $request ($up->log) {
-        my ($start, $end) = @$request{qw(start end)};
-        $end = $to if !defined $end || $end > $to;
-        $used{ $request->{sem} } += $end - $start if $end > $start;
-    }
-    is $up->peak, $LIMIT, "$path: limit reached, never exceeded";
-    is_deeply [keys %{ $_->stop->wait->{statuses} }], [200],
-        "$path: all served" for @load;
-    $used{$_} /= $to - $from for keys %used;
-    note sprintf '%s: slow %.2f, quick %.2f', $path, @used{qw(slow quick)};
-    return \%used;
+            urls => [map { $_->url("/$path?k=$who&t=$time") } @fleet]);
+    } ['slow', 400], ['quick', 40] ];
 }
 
-# a round that the machine has not disturbed will do
-my ($fair, $plain);
-for my $round (1 .. 3) {
-    ($fair, $plain) = map { used($_) } '/fair', '/plain';
-    last if $fair->{slow} < 0.7 * $LIMIT
-        && $plain->{slow} > 1.25 * $fair->{slow}
-        && $fair->{quick} > 2 * $plain->{quick};
+wait_for { $up{plain}->served > 40 && $up{fair}->served > 100 } 30,
+    'hold times';
+my $from = now;
+$_->reset for values %up;
+wait_for { $up{plain}->served > 60 && $up{fair}->served > 100 } 30,
+    'many requests';
+my ($fair, $plain) = map { used($_) } qw(fair plain);
+$_->stop for map { @$_ } values %load;
+for my $path (sort keys %up) {
+    is_deeply [keys %{ $_->wait->{statuses} }], [200],
+        "$path: all served" for @{ $load{$path} };
+    is $up{$path}->peak, $LIMIT, "$path: limit reached, never exceeded";
 }
+
 cmp_ok $fair->{slow}, '<', 0.7 * $LIMIT, 'fair: slow tenant keeps its share';
 cmp_ok $plain->{slow}, '>', 1.25 * $fair->{slow},
     'plain: slow tenant has more';
@@ -86,3 +76,18 @@ cmp_ok $fair->{quick}, '>', 2 * $plain->{quick},
     'fair: quick tenant has its own';
 
 $t->done;
+
+# Permits that each tenant has in use, in the mean of the time until now.
+sub used {
+    my ($path) = @_;
+    my $to = now;
+    my %used = (slow => 0, quick => 0);
+    for my $request ($up{$path}->log) {
+        my ($start, $end) = @$request{qw(start end)};
+        $end = $to if !defined $end || $end > $to;
+        $used{ $request->{sem} } += $end - $start if $end > $start;
+    }
+    $used{$_} /= $to - $from for keys %used;
+    note sprintf '%s: slow %.2f, quick %.2f', $path, @used{qw(slow quick)};
+    return \%used;
+}
