@@ -45,7 +45,7 @@ $proxy->delay(0.003);
 for my $round (1 .. 2) {
     my $before = $redis->calls->{evalsha};
     my $result = $t->load(urls => [$node->url('/')], rate => 300,
-        seconds => 2);
+        requests => 400);
     my $served = $result->{statuses}{200};
     my $calls = $redis->calls->{evalsha} - $before;
     cmp_ok $served, '>', 300, "round $round: requests served";

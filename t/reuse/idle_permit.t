@@ -12,13 +12,15 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('a', <<'EOF_CONF');
+my $node = $clock->node('a', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -26,6 +28,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 60s;
+    dsem_redis_timeout 30s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /kept {
@@ -69,6 +73,20 @@ sub cost {
     return calls() - $before;
 }
 
+# Seconds of the worker's clock until it has released an idle permit. A request
+# of another name is its occasion to look at the clock.
+sub idle_for {
+    my ($name) = @_;
+    my $seconds = 0;
+    wait_for {
+        $clock->step(1);
+        $seconds++;
+        $node->get('/off');
+        !held($name);
+    } 15, "$name: no idle permit";
+    return $seconds;
+}
+
 my $cost = cost('/kept');
 cmp_ok($cost, '<', 12, 'kept: few commands');
 is(held('kept'), 1, 'kept: permit stays idle');
@@ -78,11 +96,13 @@ cmp_ok(cost('/none'), '>=', 39, 'no queue: two commands each');
 is($up->served, 60, 'all requests at upstream');
 
 is($node->get('/heavy')->status, 200, 'heavy request acquires more');
-eventually { !held('kept') } 'unused permit released', 15;
+cmp_ok(idle_for('kept'), '<=', 6, 'unused permit released');
 
 cost('/short');
 is(held('short'), 1, 'default: permit stays idle');
-eventually { !held('short') } 'default: for some seconds', 15;
+my $idle = idle_for('short');
+cmp_ok($idle, '>=', 5, 'default: for some seconds');
+cmp_ok($idle, '<=', 13, 'not longer');
 
 my ($line) = grep { $_->{request_uri} eq '/kept' }
     reverse $node->access_log;

@@ -26,6 +26,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_reuse 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -60,5 +61,8 @@ for my $round (1 .. 5) {
 is($up->peak, $LIMIT, 'limit reached, never exceeded');
 cmp_ok(scalar(grep { $_->{dsem_status} eq 'QUEUED' }
     map { $_->access_log } @node), '>', 100, 'many requests queued');
+
+# idle permits stay for two seconds
+$_->quit for @node;
 
 $t->done;
