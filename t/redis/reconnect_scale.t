@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# A fleet with 5000 accounts and 20000 tickets loses its connections to Redis,
+# A fleet with 1000 accounts and 12000 tickets loses its connections to Redis,
 # and then the state in Redis. All is declared within one lease, every ticket
-# keeps its place, and no command blocks Redis for long.
+# keeps its place, and no command blocks Redis for long. DSEM_LONG=1: 5000
+# accounts and 20000 tickets.
 
 use warnings;
 use strict;
@@ -19,7 +20,10 @@ plan skip_all => 'scripts that count their branches take too long'
     if $ENV{DSEM_LUA};
 
 my ($LEASE, $WORST) = (5, 0.005);
-my ($ACCOUNTS, $PER_ACCOUNT, $LONGEST) = (1250, 2, 2500);   # of each worker
+# of each worker; it compares each of its accounts with Redis once a second,
+# which is more than a busy machine can do for many
+my ($ACCOUNTS, $PER_ACCOUNT, $LONGEST)
+    = ($ENV{DSEM_LONG} ? 1250 : 250, 2, 2500);
 my $TICKETS = $ACCOUNTS * $PER_ACCOUNT + $LONGEST;
 
 my $t = Dsem::Test->new;
@@ -125,7 +129,7 @@ sub converges {
     my $began = now;
     $lose->();
     wait_for { declared() > $epoch } 30, 'all to declare';
-    my $took = now - $began;
+    my $took = took($began);
     cmp_ok $took, '<', $LEASE, "$name: declared within one lease";
     note sprintf '%s: %.2f s', $name, $took;
     # a worker disconnected again declares again
