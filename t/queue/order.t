@@ -8,7 +8,6 @@
 use warnings;
 use strict;
 
-use List::Util qw(sum0);
 use Test::More;
 
 use FindBin;
@@ -124,7 +123,7 @@ sub in_turn {
         statuses => $result->{statuses}, peak => $up->peak, seen => $seen,
         error => $monitor->error, tickets => scalar @tickets,
         holder => $first, order => \@order, expected => \@expected,
-        cancels => cancels($seen),
+        cancels => $t->state->canceled('in_turn', $seen),
     };
 }
 
@@ -160,15 +159,6 @@ sub seen {
     my ($monitor) = @_;
     $redis->cmd('ECHO', 'the end');
     return $monitor->read_until(qr/the end/);
-}
-
-# Tickets that the workers canceled: the seventh of the numbers of "sync".
-sub cancels {
-    my ($seen) = @_;
-    my $key = $t->state->semaphore_key('in_turn');
-    my $string = qr/"[^"]+"/;
-    return sum0($seen =~ /"EVALSHA"\ $string\ "3"\ $string\ "\Q$key\E"
-        \ $string\ $string\ "(?:\d+\ ){6}(\d+)\ /gx);
 }
 
 sub inversions {

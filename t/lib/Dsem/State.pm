@@ -20,7 +20,7 @@ package Dsem::State;
 #   ({session => {epoch held waiting reuse}}), semaphore (both at one time),
 #   account($name, $session), exists, queue (its tickets in order), marked,
 #   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
-#   one time), set_figure, set_account, delete_semaphore, delete_queue.
+#   one time), canceled, set_figure, set_account, delete_semaphore, delete_queue.
 # Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
 #   entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
 #   (epochs), enter, forget, lapse, census_declared (number).
@@ -38,6 +38,8 @@ package Dsem::State;
 
 use strict;
 use warnings;
+
+use List::Util qw(sum0);
 
 use constant HEAD => qw(layout gen clock wall recover_until ended sessions
     first_bar last_bar);
@@ -268,6 +270,16 @@ sub tags {
     my ($virtual) = $head =~ / \Q$class\E:(\d+)/;
     return { map({ /^\Q$class\E (.*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
         keys %of) }, $virtual;
+}
+
+# Tickets that "sync" commands cancel, in what MONITOR has shown. Where no client
+# leaves, their workers have served them without a reply of Redis.
+sub canceled {
+    my ($self, $name, $seen) = @_;
+    my $key = $self->semaphore_key($name);
+    my $string = qr/"[^"]+"/;
+    return sum0($seen =~ /"EVALSHA"\ $string\ "3"\ $string\ "\Q$key\E"
+        \ $string\ $string\ "(?:\d+\ ){6}(\d+)\ /gx);
 }
 
 sub delete_tags { $_[0]->cmd('DEL', $_[0]->fair_key($_[1])) }
