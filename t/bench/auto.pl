@@ -30,8 +30,8 @@ $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 END { local $?; $stage->end if $stage }
 
 my $seconds = $ENV{SECONDS} || 30;
-$seconds =~ /^\d*\.?\d+$/ && $seconds >= 3
-    or die "SECONDS is not a number of 3 at least\n";
+$seconds =~ /^\d*\.?\d+$/ && $seconds >= 2
+    or die "SECONDS is not a number of 2 at least\n";
 
 my %TEXT = (
     fixed => 'knee as a fixed limit', low => 'auto, from 5',

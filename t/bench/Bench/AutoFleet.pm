@@ -17,7 +17,7 @@ use Dsem::Load;
 use Dsem::Node;
 use Dsem::State;
 use Dsem::Upstream;
-use Dsem::Wait qw(now wait_for);
+use Dsem::Wait qw(now took wait_for time_factor);
 
 use constant {
     KNEE => 20, MS => 50,   # of the backend; service time up to its knee
@@ -139,19 +139,21 @@ sub run {
         limits => [ map { [$_->[0] - $from, @$_[1 .. $#$_]] } @limits ],
         requests => [ map { [$_->{start} - $from, $_->{end} - $from,
             $_->{limit}] } @log ],
-        statuses => $result->{statuses},
+        statuses => $result->{statuses}, begin => $from,
     };
 }
 
 # Requests with which more ran than any limit at which one of them was let in:
 # the last one that got its permit did so while no more than its limit were out.
 # One that has ended shortly before may have handed on its permit: a worker whose
-# reply is late does so while a lowered limit drains.
+# reply is late does so while a lowered limit drains. Stalls of the machine do
+# not count.
 sub exceeded {
     my ($seen) = @_;
     my @events = sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } map {
         ([$_->[0], 1, $_], [$_->[1], 0, $_])
     } @{ $seen->{requests} };
+    my ($begin, $handed_on) = ($seen->{begin}, HANDED_ON * time_factor);
     my (%running, @ended, $exceeded);
     for my $event (@events) {
         my ($now, $starts, $request) = @$event;
@@ -161,7 +163,8 @@ sub exceeded {
         }
         $running{$request} = $request->[2];
         next if keys %running <= $request->[2];
-        shift @ended while @ended && $ended[0][0] < $now - HANDED_ON;
+        shift @ended while @ended && $ended[0][0] < $now - $handed_on
+            && took($begin + $ended[0][0], $begin + $now) > $handed_on;
         $exceeded++
             if keys %running > max(values %running, map { $_->[1] } @ended);
     }
