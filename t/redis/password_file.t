@@ -45,6 +45,8 @@ http {
         location / {
             dsem api limit=1 queue=10;
             dsem_on_error reject;
+            # else own permits serve until the fence
+            dsem_reuse off;
             proxy_pass http://%%UPSTREAM%%;
         }
     }

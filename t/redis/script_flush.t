@@ -11,6 +11,8 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use List::Util qw(max);
+
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -28,58 +30,58 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /forgotten {
-            dsem api limit=5 queue=100 timeout=5s;
+            dsem api limit=5 queue=100 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
 }
 EOF_CONF
 
-my $seconds = $ENV{DSEM_LONG} ? 20 : 3;
+my $seconds = $ENV{DSEM_LONG} ? 20 : 1.2;
 # four workers, two connections each
 wait_for { @{ $redis->cmd('PUBSUB', 'CHANNELS', '*') } == 4 } 15, 'connections';
 my $connected = $redis->cmd('INFO', 'stats') =~ /connections_received:(\d+)/
     && $1;
 
+# $flush: forgets them ten times a second
 sub round {
+    my ($flush) = @_;
     $up->reset;
     my $load = $t->load_start(urls => [ map { $_->url('/forgotten') } @fleet ],
-        clients => 40, seconds => $seconds, keepalive => 1);
+        clients => 40, seconds => $seconds, keepalive => 1, records => 1,
+        timeout => 70);
     my $end = now + $seconds;
     my $flushed = 0;
-    while (now < $end) {
+    while ($flush && now < $end) {
         my $next = now + 0.1;
-        wait_for { now >= $next } 1, 'the next flush';
+        wait_for { now >= $next } 15, 'the next flush';
         $redis->cmd(qw(SCRIPT FLUSH));
         $flushed++;
     }
 
     my $result = $load->wait;
     my $info = $redis->cmd('INFO', 'stats') . $redis->cmd('INFO', 'errorstats');
-    my ($noscript) = $info =~ /errorstat_NOSCRIPT:count=(\d+)/;
+    my $noscript = $info =~ /errorstat_NOSCRIPT:count=(\d+)/ ? $1 : 0;
     my ($now_connected) = $info =~ /connections_received:(\d+)/;
 
-    cmp_ok $noscript, '>=', $flushed / 2, 'scripts really missing';
+    cmp_ok $noscript, '>=', $flushed / 2, 'scripts really missing' if $flush;
     is $now_connected, $connected, 'connections kept';
     is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
         or diag explain $result->{statuses};
     is $up->peak, 5, 'limit reached, never exceeded';
     my ($first, @log) = $up->log;
     my $used = $up->goodput(5, $first->{start}, $log[-1]{start});
+    my $longest = max map { took($_->{start}, $_->{start} + $_->{latency}) }
+        @{ $result->{records} };
     note sprintf 'permits used %.1f %%, longest wait %.2f s', 100 * $used,
-        $result->{max};
-    return ($used, $result->{max});
+        $longest;
+    return ($used, $longest);
 }
 
-# a machine that is busy with others lowers the result
-my ($used, $longest);
-for (1 .. 4) {
-    ($used, $longest) = round();
-    last if $used > 0.5 && $longest < 2;
-    $redis->cmd(qw(CONFIG RESETSTAT));
-    $connected = 0;
-}
-cmp_ok $used, '>', 0.5, 'service continues';
+# a call that waited for its next poll would cost nearly all
+my ($before) = round(0);
+my ($used, $longest) = round(1);
+cmp_ok $used, '>', $before / 3, 'service continues';
 cmp_ok $longest, '<', 2, 'waits bounded';
 is scalar(map { $_->grep_log(qr/\[(?:warn|error)\]/) } @fleet), 0,
     'nothing logged';
