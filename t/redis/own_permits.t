@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $LEASE = 4;
+my $LEASE = 5;
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
@@ -112,6 +112,7 @@ is said($node, $third->wait), '200 PASSED',
 eventually { said($fenced, $fenced->get('/reject')) eq '500 ERROR' }
     'reject: no own permit after the fence';
 cmp_ok now - $lost, '>', $LEASE / 2, 'own permits until the fence';
+cmp_ok took($lost), '<', $LEASE, 'not until the end of the lease';
 is $held->wait->status, 200, 'request of before served';
 is said($fenced, $fenced->get('/pass')), '200 DEGRADED',
     'pass: DEGRADED after the fence';
