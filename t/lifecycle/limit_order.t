@@ -57,7 +57,7 @@ sub peak {
     wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
     $up->reset;
     $t->load(urls => [ map { $_->url('/ordered') } @nodes ], clients => 50,
-        requests => 150);
+        requests => 100);
     return $up->peak;
 }
 
