@@ -16,7 +16,9 @@ use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;
 
-my $recipe = recipe('Protect a database');
+# a busy machine needs longer to send all requests
+my $recipe = recipe('Protect a database', 'timeout=2s' => 'timeout=60s',
+    'timeout=10s' => 'timeout=60s');
 my $line = Fleet::Conf::semaphore($recipe, 'database');
 my $limit = $line->{limit};
 my ($exports, $weight) = $recipe =~ /queue=(\d+) \S+ weight=(\d+)/;

@@ -41,11 +41,15 @@ my $node = $t->node('n1', $conf);
 
 # more than it lets through in a second, and more than dsem does
 
-my @requests = map { $node->begin('/api/?hang=1') } 1 .. $burst + 30;
+my @requests = map { $node->begin('/api/?hang=1') } 1 .. $burst + 60;
 eventually { $up->now == $line->{limit} } 'limit reached';
-eventually { @requests == refused(429) + held() + waiting() }
-    'all refused, served or queued';
-cmp_ok(waiting(), '>', 0, 'some requests queued');
+my $queued;
+eventually {
+    # timed out: were queued
+    $queued = waiting() + refused(503);
+    @requests == refused(429) + held() + $queued;
+} 'all refused, served or queued';
+cmp_ok($queued, '>', 0, 'some requests queued');
 cmp_ok(refused(429), '>', 10, 'some limited by limit_req');
 is(scalar(grep { $_->{dsem_status} ne '' } $node->access_log), 0,
     'limit_req refusals take nothing');
@@ -53,7 +57,7 @@ eventually { refused(503) } 'some requests timed out';
 my ($timeout) = grep { $_->done && $_->status == 503 } @requests;
 is($node->logged($timeout)->{dsem_status}, 'TIMEOUT', 'refused by dsem');
 is($up->now, $line->{limit}, 'limit never exceeded');
-wait_for { $up->release_all; !grep { !$_->done } @requests } 5, 'the rest';
+wait_for { $up->release_all; !grep { !$_->done } @requests } 15, 'the rest';
 is($up->peak, $line->{limit}, 'peak is the limit');
 
 # without nodelay the same number comes at its rate
@@ -61,9 +65,11 @@ is($up->peak, $line->{limit}, 'peak is the limit');
 wait_for { held() == 0 };
 $up->reset;
 my $slow = $t->node('n2', $conf =~ s/ nodelay//r);
+my $begun = now;
 @requests = map { $slow->begin('/api/?hang=1') } 1 .. $burst;
 eventually { $up->now } 'first request served';
-cmp_ok(held() + waiting(), '<', $burst / 2, 'delayed requests hold nothing');
+cmp_ok(held() + waiting(), '<=', 2 + 10 * (now - $begun),
+    'delayed requests hold nothing');
 eventually { $up->now > 3 } 'requests served one by one';
 $_->close for @requests;
 

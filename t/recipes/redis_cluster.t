@@ -21,7 +21,7 @@ my $cluster = Dsem::Cluster->new($t, name => 'reports');
 my $up = $t->upstream;
 
 my @named = ($cluster->nodes)[0 .. 2];
-my $recipe = recipe('With Redis Cluster',
+my $recipe = recipe('With Redis Cluster', 'timeout=10s' => 'timeout=60s',
     map { '10.0.0.' . (5 + $_) . ':6379' => $named[$_]->address } 0 .. 2);
 my $limit = Fleet::Conf::semaphore($recipe, 'reports')->{limit};
 
@@ -48,7 +48,7 @@ ok !(grep { $_ == $replica } @named), 'replica not named';
 $cluster->failover;
 is $cluster->owner, $replica, 'replica promoted';
 $up->release(1);
-eventually { $up->started == $limit + 1 } 'next request served', 5;
+eventually { $up->started == $limit + 1 } 'next request served';
 $up->release_all;
 is $_->wait->status, 200, 'request served' for @served, $waiting;
 is $up->peak, $limit, 'limit never exceeded';

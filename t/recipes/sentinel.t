@@ -22,6 +22,7 @@ delete $ENV{DSEM_ACL};
 my $t = Dsem::Test->new;
 
 my ($recipe, $redis, $sentinel) = recipe('With Redis Sentinel',
+    'timeout=10s' => 'timeout=60s',
     '10.0.0.5:26379 10.0.0.6:26379 10.0.0.7:26379' => '%%SENTINELS%%',
     '10.0.0.5 6379' => '%%MASTER%%',
     '/etc/nginx/' => $t->dir . '/');

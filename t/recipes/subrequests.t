@@ -15,7 +15,9 @@ use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;
 
+# a busy machine adds to the times
 my $recipe = recipe('With auth_request and mirror',
+    'timeout=2s' => 'timeout=60s',
     '/run/nginx-limited.sock' => '%%DIR%%/limited.sock');
 my $limit = Fleet::Conf::semaphore($recipe, 'authorize')->{limit};
 

@@ -8,7 +8,7 @@ package Dsem::Monitoring;
 #   alerts: name => text; expressions: those of the dashboard, for all values
 #   of the variables; metrics: names in rules and dashboard;
 #   start($rules, @targets): a server; its first scrape comes after five
-#   seconds, then five come in a second;
+#   seconds, in which the test goes on, then five come in a second;
 #   query($path): the "data" of its API.
 #
 # Called by: t/monitoring/*.t.
@@ -120,17 +120,24 @@ EOF
     $self->{process} = Dsem::Process->spawn(name => 'prometheus',
         log => "$dir/prometheus.log", argv => ['prometheus',
             "--config.file=$conf", "--storage.tsdb.path=$dir/prometheus",
-            "--web.listen-address=127.0.0.1:$port"]);
+            "--web.listen-address=127.0.0.1:$port",
+            # else the first scrape may come after ten seconds
+            '--scrape.discovery-reload-interval=100ms']);
     $self->{url} = "http://127.0.0.1:$port";
-    wait_for {
+    return $self;
+}
+
+sub _ready {
+    my ($self) = @_;
+    return wait_for {
         my $ready = eval { $self->{t}->client->get("$self->{url}/-/ready") };
         $ready && $ready->status == 200;
     } 30, 'Prometheus to start';
-    return $self;
 }
 
 sub query {
     my ($self, $path) = @_;
+    $self->{ready} //= $self->_ready;
     my $answer = $self->{t}->client->get("$self->{url}/api/v1/$path");
     return decode_json($answer->body)->{data};
 }
