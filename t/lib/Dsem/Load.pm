@@ -11,6 +11,7 @@ use warnings;
 use Carp qw(croak);
 use Cpanel::JSON::XS ();
 use IO::Handle;
+use IO::Select;
 
 use Dsem::Process;
 
@@ -46,6 +47,9 @@ sub stop {
     $self->{process}->signal('TERM');
     return $self;
 }
+
+# True when the last request has ended, within so many seconds.
+sub ready { IO::Select->new($_[0]{from})->can_read($_[1]) }
 
 sub wait {
     my ($self) = @_;
