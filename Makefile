@@ -169,6 +169,9 @@ help:
 	@echo 'make clean           remove build/'
 
 
+# what is silent for long, with its last line of output meanwhile
+PROGRESS = t/run/progress
+
 # Root installs the missing packages, other users see their names.  The
 # variables keep the packages from starting their services.
 define need
@@ -184,8 +187,8 @@ define need
 	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1; \
 	echo "make: installing packages: $$missing"; \
 	install="apt-get install -qy --no-install-recommends $$missing"; \
-	output=$$({ $$install || { apt-get update -q && $$install; }; } 2>&1) \
-	    || { echo "$$output" >&2; exit 1; }
+	$(PROGRESS) 'make: installing packages' \
+	    sh -c "$$install || { apt-get update -q && $$install; }"
 endef
 
 build-needs:
@@ -256,12 +259,13 @@ build/nginx/objs/Makefile: config build/settings
 	    else NGX_CONF_FLAGS=(--with-compat); fi; \
 	    configure=./configure; \
 	    [ -f $$configure ] || configure=auto/configure; \
-	    $$configure "$${NGX_CONF_FLAGS[@]}" $(CONFIGURE) \
+	    PROGRESS_LOG=configure.log $(CURDIR)/$(PROGRESS) "make: configuring" \
+	        $$configure "$${NGX_CONF_FLAGS[@]}" $(CONFIGURE) \
 	        --with-cc="$(CC)" \
 	        --with-cc-opt="$(CFLAGS) -fPIC $(CPPFLAGS) $(WARNINGS)" \
 	        --with-ld-opt="$(LDFLAGS) -fPIC" \
 	        --builddir=objs --add-dynamic-module=$(CURDIR)' \
-	    > configure.log 2>&1 || { tail -n 20 configure.log; exit 1; }
+	    || { tail -n 20 configure.log; exit 1; }
 	@grep -A 2 "warning: the dsem module" build/nginx/configure.log >&2 || :
 	@touch $@
 
@@ -277,7 +281,8 @@ $(PAGE): build/nginx/objs/Makefile ngx_module/http/page.awk \
 	@mv $@.new $@
 
 module: $(TABLE) $(PAGE)
-	@$(MAKE) -s -C build/nginx -f objs/Makefile modules
+	@$(PROGRESS) 'make: compiling' \
+	    $(MAKE) -s -C build/nginx -f objs/Makefile modules
 	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) || { \
 	    cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) \
 	        $(MODULE) && echo "make: built $(MODULE)"; }
@@ -311,9 +316,10 @@ deb: deb-needs dist
 	@mkdir -p build/deb
 	@tar -xzf build/$(DIST).tar.gz -C build/deb
 	@sed -i '1s/)/$(DEB_SUFFIX))/' build/deb/$(DIST)/debian/changelog
-	@cd build/deb/$(DIST) && env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS \
-	    dpkg-buildpackage -us -uc > ../log 2>&1 \
-	    || { tail -n 20 ../log; exit 1; }
+	@cd build/deb/$(DIST) && PROGRESS_LOG=../log $(CURDIR)/$(PROGRESS) \
+	    'make: building the package' \
+	    env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS -u PROGRESS_LOG \
+	    dpkg-buildpackage -us -uc || { tail -n 20 ../log; exit 1; }
 	@rm -r build/deb/$(DIST)
 	@echo "make: built $$(ls build/deb/*.deb | grep -v dbgsym)"
 

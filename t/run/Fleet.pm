@@ -23,11 +23,16 @@ use Dsem::Process;
 use Dsem::Redis;
 use Dsem::State;
 use Dsem::Upstream;
+use Dsem::Wait qw(now took time_factor wait_for);
 
 use Fleet::Conf;
 use Fleet::Second;
 
 use constant WORKERS => 2;
+
+# seconds after the last response until no permit is held: an idle one stays in
+# its worker for dsem_reuse, 5 s by default
+use constant SETTLED => 15;
 
 # node a at port, node b at port + 1, the backend at port + 10
 sub new {
@@ -50,11 +55,21 @@ sub start {
     my ($self) = @_;
     remove_tree($self->{dir});
     make_path($self->{dir});
+    $self->start_metronome;
     $self->{redis} = Dsem::Redis->new($self, 'redis', port => 0);
     $self->{backend} = Dsem::Upstream->new($self, 'backend',
         service => $self->{service});
     $self->{node}{$_} = $self->start_node($_) for $self->names;
     return $self;
+}
+
+# Before all others, whose deadlines do not count the stalls that it notes. A
+# test has one.
+sub start_metronome {
+    my ($self) = @_;
+    Dsem::Test::start_metronome("$self->{dir}/metronome")
+        unless $ENV{DSEM_METRONOME};
+    wait_for { -s $ENV{DSEM_METRONOME} } 10, 'the metronome';
 }
 
 sub start_node {
@@ -138,10 +153,26 @@ sub waiting {
     return;
 }
 
-# True when no permit is held and no ticket waits: the key is deleted then.
-sub settled {
-    my ($self, $name) = @_;
-    return !$self->state->exists($name);
+# From now on these semaphores must settle: no permit is held and no ticket
+# waits, the key is deleted then.
+sub expect_settled {
+    my ($self, @names) = @_;
+    $self->{unsettled}{$_} = now for @names;
+}
+
+# Those that have not yet settled, and those that did not in time.
+sub unsettled { sort keys %{ $_[0]{unsettled} } }
+sub leaked { sort keys %{ $_[0]{leaked} } }
+
+sub look {
+    my ($self) = @_;
+    for my $name ($self->unsettled) {
+        if ($self->state->exists($name)) {
+            next if took($self->{unsettled}{$name}) <= SETTLED * time_factor;
+            $self->{leaked}{$name} = 1;
+        }
+        delete $self->{unsettled}{$name};
+    }
 }
 
 # The limit in force, as the API shows it.

@@ -9,22 +9,21 @@ package Fleet::Demo;
 use strict;
 use warnings;
 
-use List::Util qw(sum0);
+use List::Util qw(min sum0);
 
 use Dsem::Load;
-use Dsem::Wait qw(now poll);
+use Dsem::Wait qw(now);
 
+use Fleet::Judge;
+use Fleet::Machine;
 use Fleet::Watch;
 
 # offered load / what the limit allows
 use constant OVERLOAD => 1.3;
 
-# seconds until the queue is full; goodput is measured from then on
+# seconds until the queue is full, half of the load at most; goodput is measured
+# from then on
 use constant WARM_UP => 1;
-
-# seconds of the measurement without a limit; the first part is not counted
-use constant UNLIMITED => 0.6;
-use constant UNLIMITED_WARM_UP => 0.1;
 
 sub new {
     my ($class, $fleet, %opt) = @_;
@@ -38,34 +37,22 @@ sub rate { $_[0]{rate} }
 sub ideal { $_[0]{ideal} }
 sub seconds { $_[0]{seconds} }
 
-# Answers of the backend per second without a limit, with as many requests
-# at a time as the limit: a machine that is slow or busy is so for both.
-sub measure_unlimited {
-    my ($self) = @_;
-    my $fleet = $self->{fleet};
-    my $begin = now;
-    Dsem::Load->new($fleet, clients => $fleet->semaphore->{limit},
-        seconds => UNLIMITED, keepalive => 1,
-        urls => [map { $fleet->url($_) . '/unlimited/' } $fleet->names],
-    )->wait;
-    return $self->{unlimited} = $self->answered($begin + UNLIMITED_WARM_UP,
-        $begin + UNLIMITED);
-}
-
-# Calls $progress with the current state four times a second.
+# Calls what $progress returns, for each part, with the current state four times
+# a second.
 sub run {
     my ($self, $progress) = @_;
     my $fleet = $self->{fleet};
-    $self->measure_unlimited;
+    $self->{machine} = Fleet::Machine->measure($fleet, $progress->());
     $fleet->backend->reset;
     $self->{begin} = now;
     my $load = Dsem::Load->new($fleet, rate => $self->{rate},
         seconds => $self->{seconds}, keepalive => 1, records => 1,
+        timeout => 60,
         urls => [map { $fleet->url($_) . '/reports/' } $fleet->names]);
-    Fleet::Watch::run($fleet, $self->{seconds}, 'reports', $progress);
+    Fleet::Watch::run($fleet, $load, 'reports', $progress->());
     $self->{load} = $load->wait;
-    # idle permits stay for dsem_reuse, 5 s
-    $self->{settled} = poll(sub { $fleet->settled('reports') }, 15);
+    $self->{machine}->end;
+    $fleet->expect_settled('reports');
     return $self->result;
 }
 
@@ -79,10 +66,10 @@ sub result {
     my $result = {
         node => \%node, fleet => together(values %node),
         peak => $self->{fleet}->backend->peak, limit => $limit,
-        goodput => $self->goodput, unlimited => $self->{unlimited},
-        settled => $self->{settled},
+        goodput => $self->goodput, machine => $self->{machine},
     };
-    $result->{wrong} = [wrong($result)];
+    $result->{verdict} = Fleet::Judge::first({ %$result,
+        status => $result->{fleet}{status} });
     return $result;
 }
 
@@ -121,31 +108,9 @@ sub together {
 # Responses of the backend per second, under full load.
 sub goodput {
     my ($self) = @_;
-    return $self->answered($self->{begin} + WARM_UP,
-        $self->{begin} + $self->{seconds});
-}
-
-# Per second, in this time.
-sub answered {
-    my ($self, $from, $to) = @_;
-    my @answered = grep {
-        $_->{how} eq 'answered' && $_->{end} >= $from && $_->{end} < $to
-    } $self->{fleet}->backend->log;
-    return @answered / ($to - $from);
-}
-
-# Failures of the demonstration; none: the limit was reached and held.
-sub wrong {
-    my ($result) = @_;
-    my ($peak, $limit) = @$result{qw(peak limit)};
-    my @other = grep { !/^(?:200|503)$/ }
-        sort keys %{ $result->{fleet}{status} };
-    return (
-        $peak > $limit ? "the backend served $peak at once" : (),
-        $peak < $limit ? "the limit was not reached, the peak was $peak" : (),
-        @other ? 'some requests ended with ' . join ', ', @other : (),
-        $result->{settled} ? () : 'permits are held after the last response',
-    );
+    my ($begin, $seconds) = @$self{qw(begin seconds)};
+    return Fleet::Watch::answered($self->{fleet},
+        $begin + min(WARM_UP, $seconds / 2), $begin + $seconds);
 }
 
 1;

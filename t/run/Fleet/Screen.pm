@@ -2,14 +2,22 @@ package Fleet::Screen;
 
 # The output: plain text, 80 columns. On a terminal the progress line is
 # overwritten and the verdict has a colour (unless NO_COLOR is set); elsewhere
-# progress is one line a second.
+# progress is one line a second. While something blocks this process, another
+# one prints a dot each second.
 #
-# Called by: fleet.pl. Knows nothing of processes.
+# Called by: fleet.pl. Knows nothing of the fleet's processes.
 
 use strict;
 use warnings;
 
+use Carp qw(croak);
 use IO::Handle;
+use POSIX ();
+use Text::Wrap ();
+
+use Dsem::Wait qw(now);
+
+use Fleet::Judge;
 
 sub new {
     my ($class) = @_;
@@ -43,7 +51,43 @@ sub colour {
     return "\e[${code}m$text\e[0m";
 }
 
+sub wrapped {
+    my ($self, $code, $text) = @_;
+    local $Text::Wrap::columns = 81;
+    $self->say(map { $self->colour($code, $_) }
+        split /\n/, Text::Wrap::wrap('', '  ', $text));
+}
+
+# Does $work after these words, with a dot each second until it is done.
+sub during {
+    my ($self, $words, $work) = @_;
+    $self->end_live;
+    print $words;
+    my $parent = $$;
+    my $pid = fork // croak "fork: $!";
+    if (!$pid) {
+        $SIG{$_} = 'DEFAULT' for qw(INT TERM HUP);
+        while (1) {
+            select undef, undef, undef, 1;
+            getppid == $parent or POSIX::_exit(0);
+            syswrite STDOUT, '.';
+        }
+    }
+    my $done = eval { $work->(); 1 };
+    my $error = $@;
+    kill 'KILL', $pid;
+    waitpid $pid, 0;
+    print "\n";
+    die $error unless $done;
+}
+
 ###########################################################################
+
+sub takes {
+    my ($self, $seconds) = @_;
+    $self->say(sprintf 'A demonstration of a limit over two nginx nodes. It '
+        . 'takes about %d s.', $seconds);
+}
 
 sub welcome {
     my ($self, $fleet, $demo) = @_;
@@ -78,6 +122,14 @@ sub progress {
         $state->{seconds}, $state->{rate}, bar($state->{now}, $limit),
         $state->{now}, $state->{limit} ? "limit now $limit"
             : "peak $state->{peak} of $limit", $state->{waiting});
+}
+
+# While permits are still held; asked more often than it is shown.
+sub settling {
+    my ($self, @names) = @_;
+    return if now < ($self->{next} // 0);
+    $self->{next} = now + ($self->{tty} ? 0.5 : 2);
+    $self->live('  idle permits return to Redis: ' . join ', ', @names);
 }
 
 # The progress of the next part; without a limit it is that of the state.
@@ -125,7 +177,8 @@ sub table {
 
 sub backend_rows {
     my ($self, $result) = @_;
-    my ($goodput, $unlimited) = @$result{qw(goodput unlimited)};
+    my ($goodput, $unlimited) = ($result->{goodput},
+        $result->{machine}{baseline});
     return (
         sprintf('  %-46s%12d   of %d', 'peak at the backend',
             $result->{peak}, $result->{limit}),
@@ -148,11 +201,22 @@ sub at {
 
 sub verdict {
     my ($self, $result) = @_;
-    return $self->failed('The limit', @{ $result->{wrong} })
-        if @{ $result->{wrong} };
+    my ($verdict, $peak, $limit) = @$result{qw(verdict peak limit)};
+    return if $self->judged('The limit', '', $verdict,
+        "the limit held: $peak of $limit");
     return $self->say($self->colour('1;32', 'The limit held: '
-        . "never more than $result->{limit} requests at once "
-        . 'over both nodes.'));
+        . "never more than $limit requests at once over both nodes."));
+}
+
+# The failures of an act, or that they could not be judged; false when neither.
+sub judged {
+    my ($self, $act, $what, $verdict, $held) = @_;
+    return $self->failed($act, @{ $verdict->{wrong} }) || 1
+        if @{ $verdict->{wrong} };
+    return unless $verdict->{busy};
+    $self->wrapped('1;33', $_)
+        for Fleet::Judge::too_busy($verdict, $what, $held);
+    return 1;
 }
 
 sub failed {

@@ -12,8 +12,10 @@ use warnings;
 use List::Util qw(max sum0);
 
 use Dsem::Load;
-use Dsem::Wait qw(now poll);
+use Dsem::Wait qw(now);
 
+use Fleet::Judge;
+use Fleet::Machine;
 use Fleet::Watch;
 
 use constant {
@@ -39,7 +41,9 @@ use constant {
 sub locations {
     my $dsem = sub {
         my ($name, $words) = @_;
-        return ["/$name/", "dsem $name $words;", 'proxy_pass http://backend;'];
+        # shorter than the default: permits are back soon
+        return ["/$name/", "dsem $name $words;", 'dsem_reuse 1s;',
+            'proxy_pass http://backend;'];
     };
     my $shared = sprintf 'limit=%d queue=%d timeout=2s', LIMIT, QUEUE;
     my $queue = 'queue=' . 2 * CLIENTS . ' timeout=30s';
@@ -61,7 +65,15 @@ sub new {
 sub capacity { LIMIT / SERVICE }
 sub quiet_rate { QUIET * capacity() / @{ TENANTS() } }
 sub rates { (TIMES * quiet_rate(), (quiet_rate()) x 3) }
+# of all loads together
+sub seconds {
+    my ($self) = @_;
+    return 2 * $self->fair_seconds + $self->auto_seconds
+        + $self->fixed_limits * $self->fixed_seconds;
+}
+
 sub fair_seconds { $_[0]{seconds} * FAIR_SECONDS }
+sub fixed_seconds { max(1, $_[0]{seconds} * FIXED_SECONDS) }
 sub auto_seconds { $_[0]{seconds} * AUTO_SECONDS }
 
 sub urls {
@@ -78,21 +90,29 @@ sub play {
     my $begin = now;
     my $load = Dsem::Load->new($fleet, seconds => $seconds, keepalive => 1,
         records => 1, timeout => 60, %load);
-    Fleet::Watch::run($fleet, $seconds, $name, $progress);
+    Fleet::Watch::run($fleet, $load, $name, $progress);
     my $result = $load->wait;
     return {
         name => $name, begin => $begin, end => $begin + $seconds,
         peak => $backend->peak, served => [$backend->log],
-        records => $result->{records},
+        records => $result->{records}, status => $result->{statuses},
     };
 }
 
 ###########################################################################
 # a noisy tenant
 
+# Both parts.
+sub fairness {
+    my ($self, $progress) = @_;
+    my $machine = Fleet::Machine->measure($self->{fleet}, $progress->());
+    return map { $self->fair($_, $machine->again, $progress->()) }
+        qw(shared fair);
+}
+
 # $name: "shared" or "fair".
 sub fair {
-    my ($self, $name, $progress) = @_;
+    my ($self, $name, $machine, $progress) = @_;
     my $seconds = $self->fair_seconds;
     my ($at, $urls) = $self->arrivals($seconds, $name);
     my $seen = $self->play($name, $seconds, $progress, at => $at,
@@ -102,7 +122,8 @@ sub fair {
         $_ => $self->tenant($seen, $_, $from)
     } @{ TENANTS() } };
     delete @$seen{qw(served records)};
-    return $seen;
+    return { %$seen, limit => LIMIT, machine => $machine->end,
+        rejected => rejected_of_quiet($seen) };
 }
 
 # Random arrivals, the same ones in each run: seconds, and URLs.
@@ -158,9 +179,8 @@ sub fixed_limits { @{ FIXED() } }
 
 sub fixed {
     my ($self, $limit, $progress) = @_;
-    my $seconds = max(1, $self->{seconds} * FIXED_SECONDS);
-    return $self->knee("fixed$limit", $seconds, WARM_UP, $progress,
-        sub { $limit });
+    return $self->knee("fixed$limit", $self->fixed_seconds, WARM_UP,
+        $progress, sub { $limit });
 }
 
 sub auto {
@@ -169,9 +189,10 @@ sub auto {
     my ($last, @history) = 0;
     return $self->knee('auto', $self->auto_seconds, AUTO_WARM_UP, sub {
         my ($state) = @_;
-        $state->{limit} = $last = $fleet->limit('auto') // $last;
-        push @history, [$state->{seconds}, $last];
-        $progress->($state);
+        my $limit = $fleet->limit('auto') // $last;
+        $progress->({ %$state, limit => $limit });
+        return if $state->{seconds} > $self->auto_seconds;
+        push @history, [$state->{seconds}, $last = $limit];
     }, sub { $last }, \@history);
 }
 
@@ -186,7 +207,8 @@ sub knee {
         && $_->{end} < $seen->{end} } @{ $seen->{served} };
     return {
         name => $name, peak => $seen->{peak}, limit => $limit->(),
-        history => $history, rate => @served / ($seen->{end} - $from),
+        history => $history, status => $seen->{status},
+        rate => @served / ($seen->{end} - $from),
         service => [ map { $_->{end} - $_->{start} } @served ],
         response => [ map { $_->{latency} } grep { $_->{status} eq '200'
             && $_->{start} >= $from } @{ $seen->{records} } ],
@@ -196,31 +218,10 @@ sub knee {
 ###########################################################################
 # the result
 
-sub settled {
-    my ($self) = @_;
-    return poll(sub {
-        !grep { !$self->{fleet}->settled($_) } names();
-    }, 15);
-}
-
-# Failures of the act.
-sub wrong {
-    my ($self, $fair, $knee, $settled) = @_;
-    my ($shared, $by_key) = @$fair;
-    return (
-        map({ $_->{peak} > LIMIT
-            ? "the backend served $_->{peak} requests of $_->{name} at once"
-            : () } @$fair),
-        $shared->{peak} < LIMIT ? 'the limit was not reached' : (),
-        rejected_of_quiet($shared) ? ()
-            : 'without "fair=" no request of a quiet tenant was rejected',
-        rejected_of_quiet($by_key)
-            ? 'with "fair=" requests of quiet tenants were rejected' : (),
-        map({ $_->{peak} > ($_->{name} eq 'auto' ? MAX : $_->{limit})
-            ? "the backend served $_->{peak} requests of $_->{name} at once"
-            : () } @$knee),
-        $settled ? () : 'permits are held after the last response',
-    );
+sub verdict {
+    my ($fair, $knee) = @_;
+    return Fleet::Judge::second(@$fair,
+        map { $_->{history} ? { %$_, limit => MAX } : $_ } @$knee);
 }
 
 sub rejected_of_quiet {

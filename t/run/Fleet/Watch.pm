@@ -2,7 +2,7 @@ package Fleet::Watch;
 
 # The state of the fleet while a load runs, four times a second.
 #
-# Called by: Fleet::Demo, Fleet::Second.
+# Called by: Fleet::Demo, Fleet::Second, Fleet::Machine.
 
 use strict;
 use warnings;
@@ -11,22 +11,32 @@ use Dsem::Wait qw(now);
 
 use constant STEP => 0.25;
 
-# Calls $progress for so many seconds; waiting is that of this semaphore.
+# Calls $progress until the load has ended, with its last response; waiting is
+# that of this semaphore, if there is one.
 sub run {
-    my ($fleet, $seconds, $name, $progress) = @_;
+    my ($fleet, $load, $name, $progress) = @_;
     my $backend = $fleet->backend;
     my $begin = now;
-    my ($before, $served, $left) = ($begin, $backend->served, 0);
-    while (($left = $begin + $seconds - now) > 0) {
-        select undef, undef, undef, $left < STEP ? $left : STEP;
+    my ($before, $served) = ($begin, $backend->served);
+    until ($load->ready(STEP)) {
         my ($at, $all) = (now, $backend->served);
         $progress->({
             seconds => $at - $begin, now => $backend->now,
-            peak => $backend->peak, waiting => $fleet->waiting($name) // 0,
-            rate => ($all - $served) / ($at - $before),
+            peak => $backend->peak, rate => ($all - $served) / ($at - $before),
+            waiting => $name && $fleet->waiting($name) || 0,
         });
         ($before, $served) = ($at, $all);
+        $fleet->look;
     }
+}
+
+# Responses of the backend per second, in this time.
+sub answered {
+    my ($fleet, $from, $to) = @_;
+    my @answered = grep {
+        $_->{how} eq 'answered' && $_->{end} >= $from && $_->{end} < $to
+    } $fleet->backend->log;
+    return @answered / ($to - $from);
 }
 
 1;
