@@ -16,8 +16,12 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
+# a worker serves its own requests while a reply takes four times as long as
+# usual
+my $proxy = $t->proxy($redis->address);
+$proxy->delay(0.02, 's2c');
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
 %%GLOBALS%%
 worker_processes 1;
 events { }
