@@ -89,8 +89,8 @@ sub state { return $t->state->counts('asks') }
 # handed out so far
 sub places { $redis->calls->{zadd} // 0 }
 
-# A client leaves while the command of its request is held, or its reply. Returns
-# when Redis has executed the command, and the reply can arrive.
+# A client leaves while the command of its request is held, or its reply.
+# Returns when Redis has executed the command, and the reply can arrive.
 sub leaves {
     my ($direction, $way, $executed) = @_;
     $proxy->freeze($direction);

@@ -47,7 +47,8 @@ my ($node, $other) = map { $t->node($_, $conf) } qw(node other);
 wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 
 # The code runs while the worker is stopped: all that it causes is one turn.
-# Returns keys and first name of each sync, until the condition is true.
+# Returns keys and first name of each sync, until the condition is true, without
+# those that only check, as they do each second, what waits.
 sub turn {
     my ($code, $condition) = @_;
     my $monitor = $t->client->raw('127.0.0.1', $redis->port);
@@ -62,8 +63,9 @@ sub turn {
     wait_for { $condition->() } 15, 'end of the turn';
     $redis->cmd('ECHO', 'end of turn');
     my $key = $t->state->semaphore_key('');
+    my $check = qr/ "[^"]+" "[^"]+" "(?:\d+ ){5}0 0 0 /;
     my @seen = $monitor->read_until(qr/end of turn/)
-        =~ /\[\d+ [^l]\S+\] "EVALSHA" "\w+" "(\d+)" "[^"]+" "\Q$key\E(\w+)"/g;
+        =~ /\[\d+ [^l]\S+\] "EVALSHA" "\w+" "(\d+)" "[^"]+" "\Q$key\E(\w+)"(?!$check)/g;
     $monitor->close;
     return join ', ', map { "$seen[2 * $_] $seen[2 * $_ + 1]" }
         0 .. @seen / 2 - 1;
