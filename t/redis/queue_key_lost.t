@@ -34,7 +34,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /waits {
-            dsem api limit=1 queue=100 timeout=20s;
+            dsem api limit=1 queue=100 timeout=60s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -72,17 +72,17 @@ is $up->peak, 1, 'one at a time';
 # repeatedly under load
 
 $up->reset;
-my $seconds = $ENV{DSEM_LONG} ? 30 : 3;
-my $load = $t->load_start(clients => 10, seconds => $seconds,
+my $times = $ENV{DSEM_LONG} ? 30 : 3;
+my $load = $t->load_start(clients => 10, seconds => 3600,
     urls => [ map { $_->url('/waits') } $one, $two ]);
 my $deleted = 0;
-while ($load->running) {
-    wait_for { !$load->running || of('waiting') > 4 } 15, 'some waiting';
+while ($deleted < $times) {
+    wait_for { of('waiting') > 4 } 15, 'some waiting';
     my $before = $up->served;
     $deleted += $t->state->delete_queue('api');
-    wait_for { !$load->running || $up->served > $before + 5 } 15, 'service';
+    wait_for { $up->served > $before + 10 } 15, 'service';
 }
-my $result = $load->wait;
+my $result = $load->stop->wait;
 cmp_ok $deleted, '>', 1, 'keys deleted under load';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request served'
     or diag explain $result->{statuses};

@@ -50,7 +50,7 @@ sub comes_back {
     $up->reset;
     my @long = map { $_->begin('/kept?hang=1') } @node;
     wait_for { $up->now == 2 } 15, 'long requests';
-    my $load = $t->load_start(clients => 10, seconds => 60,
+    my $load = $t->load_start(clients => 10, seconds => 3600,
         urls => [ map { $_->url('/kept') } @node ]);
     wait_for { $up->peak == $LIMIT && $up->served > 5 } 15, 'load';
 
