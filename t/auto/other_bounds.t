@@ -60,6 +60,7 @@ is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
 
 # it may have begun with the number that the other node states
 $load = load(40, 't=20&knee=1');
+served(20);
 eventually { limit() > 0 && limit() <= 8 } 'below it again', 45;
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'all requests served';

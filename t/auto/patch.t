@@ -66,9 +66,9 @@ eventually { $up->now == 40 } 'a higher order holds';
 
 patch('{"limit":null}');
 $up->release(30);
-eventually { $t->state->held('api') == $FOUND } 'the found limit again';
-is $up->now, $FOUND, 'not more at the backend';
-$up->release_all;
+eventually { $t->state->held('api') == $FOUND && $up->now == $FOUND }
+    'the found limit again';
+is $t->state->waiting('api'), 10, 'the others wait';
 wait_for { $up->release_all; !grep { !$_->done } @requests } 15, 'all served';
 
 $t->done;

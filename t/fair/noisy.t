@@ -2,8 +2,8 @@
 
 # One tenant has more requests than there are permits and places, three others
 # have one each at a time. With "fair" the others are never rejected and wait
-# for a shorter time. Without it the noisy tenant fills the queue, and the others
-# are rejected.
+# for a shorter time. Without it the noisy tenant fills the queue, and the
+# others are rejected.
 
 use warnings;
 use strict;
