@@ -33,7 +33,7 @@ use Fleet::Second;
 use Fleet::Tables;
 
 # seconds beside the loads: the fleet's start, last responses, idle permits
-use constant OTHER => 8;
+use constant OTHER => 6;
 
 my ($fleet, $screen);
 
