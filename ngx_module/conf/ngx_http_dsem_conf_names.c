@@ -19,6 +19,17 @@
 #include "ngx_http_dsem_host.h"
 
 
+/* servers that the resolver asks: an array in nginx, a list in Angie */
+
+#if (NGX_HTTP_DSEM_RESOLVER_LIST)
+#define ngx_http_dsem_conf_has_servers(resolver)                              \
+    ((resolver)->connections != NULL)
+#else
+#define ngx_http_dsem_conf_has_servers(resolver)                              \
+    ((resolver)->connections.nelts != 0)
+#endif
+
+
 static ngx_int_t ngx_http_dsem_conf_resolver(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 static ngx_int_t ngx_http_dsem_conf_name(ngx_conf_t *cf,
@@ -71,7 +82,9 @@ ngx_http_dsem_conf_resolver(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
     /* without the directive nginx has a resolver that asks nothing */
 
-    if (clcf->resolver == NULL || clcf->resolver->connections.nelts == 0) {
+    if (clcf->resolver == NULL
+        || !ngx_http_dsem_conf_has_servers(clcf->resolver))
+    {
         return NGX_OK;
     }
 
