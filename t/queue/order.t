@@ -71,11 +71,13 @@ note inversions($turn->{order}, [0 .. $REQUESTS - 1]),
     ' inversions by sending';
 
 # An ask in the same turn of the event loop as the release: only a late reply
-# may let it pass, and that is not seen each time.
+# may let it pass, on a machine that stalls.
 
-for my $attempt (1 .. 4) {
+for my $attempt (1 .. 8) {
+    my $begun = now;
     $turn = same_turn();
-    last if $turn->{order}[1] eq 'second';
+    last if $turn->{order}[1] eq 'second'
+        || took($begun) > (now - $begun) / 2;
     note "attempt $attempt: own worker first";
 }
 like($turn->{third}, qr/^HTTP\S+ 200 /, 'holder served');
