@@ -80,7 +80,8 @@ sub round {
     is $up->peak, $LIMIT, "$n: limit reached, never exceeded";
     is scalar(grep { $_->grep_log(qr/ unavailable \(connect failed: Conn/) }
         @fleet), @fleet, "$n: loss logged with its cause";
-    is scalar(grep { $_->grep_log(qr/ available again /) } @fleet), @fleet,
+    # once it has lasted for a heartbeat
+    eventually { @fleet == grep { $_->grep_log(qr/ available again /) } @fleet }
         "$n: return logged";
     # which is up to a second after the promotion
     cmp_ok took(@$at{qw(named granting)}), '<', 0.6,
