@@ -96,8 +96,13 @@ sub levels {
 # The used part of limit * time between $from and $to.
 sub goodput {
     my ($self, $limit, $from, $to, $sem) = @_;
+    return used([ $self->levels($sem) ], $limit, $from, $to);
+}
+
+sub used {
+    my ($levels, $limit, $from, $to) = @_;
     my ($used, $at, $running) = (0, $from, 0);
-    for ($self->levels($sem), [$to, 0]) {
+    for (@$levels, [$to, 0]) {
         my ($time, $level) = @$_;
         last if $time > $to;
         if ($time > $from) {
@@ -112,8 +117,9 @@ sub goodput {
 # Goodput of the worst second of a span, in steps of a tenth of a second.
 sub worst {
     my ($self, $limit, $from, $to, $sem) = @_;
+    my @levels = $self->levels($sem);
     return (sort { $a <=> $b } map {
-        $self->goodput($limit, $from + $_ / 10, $from + $_ / 10 + 1, $sem)
+        used(\@levels, $limit, $from + $_ / 10, $from + $_ / 10 + 1)
     } 0 .. 10 * ($to - $from - 1))[0];
 }
 
