@@ -19,10 +19,8 @@ my ($LIMIT, $RATE) = (8, 20);
 my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 1;
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.050);
 
-my @fleet = $t->fleet(3, <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 2;
 events { }
@@ -42,27 +40,51 @@ http {
     }
 }
 EOF_CONF
-my @urls = map { $_->url('/') } @fleet;
 
-sub restarted {
-    my ($down, $name) = @_;
-    $up->reset;
-    my $load = $t->load_start(urls => \@urls, rate => $RATE, seconds => 3600,
-        records => 1);
+# with a Redis of its own, so that both outages last at the same time
+sub lane {
+    my ($name, $down) = @_;
+    my $lane = { name => $name, down => $down, redis => $t->redis,
+        up => $t->upstream(service => 0.050) };
+    $lane->{state} = Dsem::State->new($lane->{redis});
+    $lane->{fleet} = [ map { $t->node("$name$_", $conf) } 1 .. 3 ];
+    $lane->{urls} = [ map { $_->url('/') } @{ $lane->{fleet} } ];
+    return $lane;
+}
+
+sub load {
+    my ($lane) = @_;
+    $lane->{up}->reset;
+    $lane->{load} = $t->load_start(urls => $lane->{urls}, rate => $RATE,
+        seconds => 3600, records => 1);
+}
+
+sub loses {
+    my ($lane) = @_;
     # one that has none waits for Redis
-    wait_for { (grep { $_->{held} } values %{ $t->state->accounts('api') })
-        == 6 } 15, 'a permit in each worker';
+    wait_for { (grep { $_->{held} }
+        values %{ $lane->{state}->accounts('api') }) == 6 } 15,
+        'a permit in each worker';
+    $lane->{lost} = now;
+    $lane->{redis}->kill;
+}
 
-    my $lost = now;
-    $redis->kill;
-    wait_for { now - $lost > $down } 15, 'the outage';
-    $redis->start;
-    wait_for { $t->state->shard('gen') && !$redis->recovering } 15,
+sub returns {
+    my ($lane) = @_;
+    wait_for { now - $lane->{lost} > $lane->{down} } 15, 'the outage';
+    $lane->{redis}->start;
+}
+
+sub followed {
+    my ($lane, $n) = @_;
+    my ($up, $state) = @$lane{qw(up state)};
+    my $name = "$n: $lane->{name} outage";
+    wait_for { $state->shard('gen') && !$state->recovering } 15,
         'the recovery';
     my $served = $up->served;
     wait_for { $up->served > $served + 10 } 15, 'service after it';
 
-    my $result = $load->stop->wait;
+    my $result = $lane->{load}->stop->wait;
     is_deeply [ keys %{ $result->{statuses} } ], [200],
         "$name: every request served"
         or diag explain $result->{statuses};
@@ -74,16 +96,21 @@ sub restarted {
         $longest;
 }
 
+my @lanes = (lane(short => 0.3), lane(longer => 1.5));
 for my $n (1 .. $ROUNDS) {
-    restarted(0.3, "$n: short outage");
-    restarted(1.5, "$n: longer outage");
+    load($_) for @lanes;
+    loses($_) for @lanes;
+    returns($_) for @lanes;
+    followed($_, $n) for @lanes;
 }
 
 # the limit is one that counts
-my $load = $t->load(urls => \@urls, clients => 30, requests => 300);
+my ($urls, $up) = @{ $lanes[0] }{qw(urls up)};
+my $load = $t->load(urls => $urls, clients => 30, requests => 100);
 is_deeply [ keys %{ $load->{statuses} } ], [200], 'full load: all served';
 is $up->peak, $LIMIT, 'full load: limit reached, never exceeded';
 
 # idle permits go back
-$_->quit for @fleet;
+$_->signal('QUIT') for map { @{ $_->{fleet} } } @lanes;
+$_->quit for map { @{ $_->{fleet} } } @lanes;
 $t->done;

@@ -24,10 +24,8 @@ my $BOUND = $ENV{DSEM_LONG} ? 0.9 : 0.5;
 my $AFTER = $ENV{DSEM_LONG} ? 3 : 1.4;
 
 my $t = Dsem::Test->new(lease => 20);
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.050);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 2;
 events { }
@@ -52,25 +50,45 @@ http {
 }
 EOF_CONF
 
-sub restarted {
-    my ($paths, $down, $name) = @_;
-    $up->reset;
-    my @urls = map { my $node = $_; map { $node->url($_) } @$paths } @fleet;
-    my $load = $t->load_start(urls => \@urls, clients => 40,
-        seconds => 3600, timeout => 40, keepalive => 1);
-    wait_for { $up->served > 100 } 15, 'load';
-    my $begun = now;
-    wait_for { now - $begun > 1 } 15, 'the level before';
+# with a Redis of its own, so that both outages last at the same time
+sub lane {
+    my ($name, $down, @paths) = @_;
+    my $lane = { name => $name, down => $down, redis => $t->redis,
+        up => $t->upstream(service => 0.050) };
+    $lane->{fleet} = [ map { $t->node("$name$_", $conf) } 1, 2 ];
+    $lane->{urls} = [ map { my $node = $_; map { $node->url($_) } @paths }
+        @{ $lane->{fleet} } ];
+    return $lane;
+}
 
-    my $lost = now;
-    $redis->kill;
-    wait_for { now - $lost > $down } 15, 'the outage';
-    $redis->start;
-    my $back = now;
+sub load {
+    my ($lane) = @_;
+    $lane->{up}->reset;
+    $lane->{load} = $t->load_start(urls => $lane->{urls}, clients => 40,
+        seconds => 3600, timeout => 40, keepalive => 1);
+}
+
+sub loses {
+    my ($lane) = @_;
+    $lane->{lost} = now;
+    $lane->{redis}->kill;
+}
+
+sub returns {
+    my ($lane) = @_;
+    wait_for { now - $lane->{lost} > $lane->{down} } 15, 'the outage';
+    $lane->{redis}->start;
+    $lane->{back} = now;
+}
+
+sub followed {
+    my ($lane, $n) = @_;
+    my ($up, $lost, $back) = @$lane{qw(up lost back)};
+    my $name = "$n: $lane->{name} outage";
     wait_for { now - $back > $AFTER } 10, 'what follows';
 
     # those that began in the outage wait on, until they are served
-    my $statuses = $load->stop->wait->{statuses};
+    my $statuses = $lane->{load}->stop->wait->{statuses};
     is $up->peak, $LIMIT, "$name: limit reached, never exceeded";
     is_deeply [ keys %$statuses ], [200], "$name: every request served"
         or diag explain $statuses;
@@ -81,9 +99,20 @@ sub restarted {
         $statuses->{200};
 }
 
+# the one that returns first comes first
+my @lanes = (lane('short', 0.3, qw(/patient /hasty)),
+    lane('longer', 1.5, qw(/patient)));
 for my $n (1 .. $ROUNDS) {
-    restarted([qw(/patient /hasty)], 0.3, "$n: short outage");
-    restarted([qw(/patient)], 1.5, "$n: longer outage");
+    load($_) for @lanes;
+    for my $lane (@lanes) {
+        wait_for { $lane->{up}->served > 30 && $lane->{up}->now == $LIMIT } 15,
+            'load';
+    }
+    my $begun = now;
+    wait_for { now - $begun > 1 } 15, 'the level before';
+    loses($_) for @lanes;
+    returns($_) for @lanes;
+    followed($_, $n) for @lanes;
 }
 
 $t->done;
