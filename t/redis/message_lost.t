@@ -18,11 +18,8 @@ my $SECONDS = $ENV{DSEM_LONG} ? 20 : 1;
 my $GRANT = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\ngrant ';
 
 my $t = Dsem::Test->new;
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
-my $proxy = $t->proxy($redis->address);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 2;
 events { }
@@ -40,12 +37,23 @@ http {
 }
 EOF_CONF
 
+# with a Redis of its own, so that the faults last at the same time
+sub lane {
+    my ($name) = @_;
+    my $redis = $t->redis;
+    my $lane = { redis => $redis, up => $t->upstream(service => 0.020),
+        proxy => $t->proxy($redis->address) };
+    $lane->{fleet} = [ map { $t->node("$name$_", $conf,
+        REDIS => $lane->{proxy}->address) } 1, 2 ];
+    return $lane;
+}
+
 # The longest time with a request waiting beside a free permit: as the
 # clients and the upstream saw it, with no word from Redis or nginx. There is
 # only one permit, for of two each may be free in its turn. The machine's own
 # pauses do not count.
 sub idle_while_waiting {
-    my ($load) = @_;
+    my ($load, $up) = @_;
     my %served = map { $_->{nonce} => $_ } $up->log;
     my @change;
     for my $asked (@{ $load->{records} }) {
@@ -65,58 +73,81 @@ sub idle_while_waiting {
     return $longest;
 }
 
+# $enough: it lasts until then
+sub load {
+    my ($lane, $name, $enough) = @_;
+    $lane->{up}->reset;
+    $lane->{load} = $t->load_start(clients => 5, seconds => 3600, records => 1,
+        urls => [ map { $_->url('/waiting') } @{ $lane->{fleet} } ]);
+    @$lane{qw(name end enough)} = ($name, now + $SECONDS, $enough);
+}
+
+# $while: ten times a second
 sub loaded {
-    my ($name, $while, $enough) = @_;
-    $up->reset;
-    my $load = $t->load_start(urls => [ map { $_->url('/waiting') } @fleet ],
-        clients => 5, seconds => 3600, records => 1);
-    my $end = now + $SECONDS;
-    $while->() while now < $end || $enough && !$enough->();
-    my $result = $load->stop->wait;
+    my ($while, @lanes) = @_;
+    my $next = now;
+    wait_for {
+        if (now >= $next) {
+            $while->();
+            $next = now + 0.1;
+        }
+        # the one that has had enough does not go on
+        for (grep { !$_->{ended} } @lanes) {
+            next if now < $_->{end} || $_->{enough} && !$_->{enough}->();
+            $_->{ended} = $_->{load}->stop;
+        }
+        !grep { !$_->{ended} } @lanes;
+    } $SECONDS + 30, 'the load';
+    delete $_->{ended} for @lanes;
+    return map { waits_bounded($_) } @lanes;
+}
+
+sub waits_bounded {
+    my ($lane) = @_;
+    my ($name, $up) = @$lane{qw(name up)};
+    my $result = $lane->{load}->wait;
     is_deeply [ keys %{ $result->{statuses} } ], [200], "$name: all served"
         or diag explain $result->{statuses};
     is $up->peak, 1, "$name: limit reached";
-    my $longest = idle_while_waiting($result);
+    my $longest = idle_while_waiting($result, $up);
     cmp_ok $longest, '<', 1.5, "$name: waits bounded";
     note sprintf '%s: %.3f s, %d served', $name, $longest, $up->served;
     return $longest;
 }
 
-sub meanwhile {
-    my $next = now + 0.1;
-    wait_for { now >= $next } 1, 'a while';
-}
+my ($one, $two) = map { lane($_) } qw(one two);
+
+$two->{proxy}->swallow(match => $GRANT, every => 2);
+load($two, 'half lost', sub { $two->{proxy}->swallowed > 2 });
 
 # Without a message a request is served by the poll, a second after it asked.
+my ($up, $proxy) = @$one{qw(up proxy)};
 $proxy->swallow(match => $GRANT);
-my $holder = $fleet[0]->begin('/waiting?hang=1');
+my $holder = $one->{fleet}[0]->begin('/waiting?hang=1');
 wait_for { $up->now == 1 } 15, 'permit out';
-my $waiting = $fleet[1]->begin('/waiting');
+my $waiting = $one->{fleet}[1]->begin('/waiting');
 wait_for { $t->state->waiting('api') == 1 } 15, 'one request queued';
 $up->release(1);
 is $_->wait->status, 200, 'one by one: served' for $holder, $waiting;
 cmp_ok $waiting->latency, '>', 0.5, 'served by poll only';
 
-loaded('all lost', \&meanwhile);
-
-my $lost = $proxy->swallowed;
-$proxy->swallow(match => $GRANT, every => 2);
-loaded('half lost', \&meanwhile, sub { $proxy->swallowed > $lost + 2 });
-cmp_ok $proxy->swallowed, '>', $lost + 2, 'messages really lost';
-
-$proxy->swallow;
-cmp_ok loaded('none lost', \&meanwhile), '<', 0.5, 'served by messages';
+load($one, 'all lost');
+loaded(sub { }, $one, $two);
+cmp_ok $two->{proxy}->swallowed, '>', 2, 'messages really lost';
+$_->{proxy}->swallow for $one, $two;
 
 # a subscription without heartbeats is opened anew
 if ($ENV{DSEM_LONG}) {
     $proxy->swallow(every => 1);
-    loaded('beats lost', \&meanwhile);
+    load($one, 'beats lost');
+    loaded(sub { }, $one);
+    $proxy->swallow;
 }
-$proxy->swallow;
 
-loaded('cut', sub {
-    $redis->cmd(qw(CLIENT KILL TYPE pubsub));
-    meanwhile();
-});
+load($one, 'none lost');
+load($two, 'cut');
+my ($none) = loaded(sub { $two->{redis}->cmd(qw(CLIENT KILL TYPE pubsub)) },
+    $one, $two);
+cmp_ok $none, '<', 0.5, 'served by messages';
 
 $t->done;
