@@ -18,7 +18,7 @@ use Dsem::Test;
 my ($LIMIT, $TIMEOUT) = (4, 0.4);
 my $TIMES = $ENV{DSEM_LONG} ? 50 : 2;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 3);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
@@ -31,6 +31,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_timeout %%TIMEOUT%%;
     dsem_node %%NODE%%;
+    dsem_lease 3s;
     dsem_status 503 error=500;
     server {
         listen 127.0.0.1:%%PORT%%;

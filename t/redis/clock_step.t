@@ -21,9 +21,6 @@ my $HEARTBEAT = $LEASE / 5;
 my @STEPS = (60, -60, 3600, -3600);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $clock = Dsem::Clock->new($t);
-my $redis = $clock->redis;
-my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -49,11 +46,32 @@ http {
 }
 EOF_CONF
 
-my ($one, $two) = $t->fleet(2, $conf);
+# with a Redis and a clock of its own: both sizes of steps at the same time
+sub lane {
+    my (@steps) = @_;
+    my $size = $steps[0];
+    my $clock = Dsem::Clock->new($t, name => "clock$size");
+    my $redis = $clock->redis;
+    my $lane = { steps => \@steps, clock => $clock, redis => $redis,
+        state => Dsem::State->new($redis),
+        up => $t->upstream(service => 0.020) };
+    my ($one, $two) = map { $t->node("by$size-$_", $conf) } 1, 2;
+    # a node that is killed, with all permits of a semaphore, right after a step
+    $lane->{dies} = { map { $_ => $t->node("dies$_", $conf) }
+        grep { abs $_ > 60 } @steps };
+    @$lane{qw(one two)} = ($one, $two);
+    $lane->{nodes} = [ $one, $two, values %{ $lane->{dies} } ];
+    # half of the limit with requests that hold their permits all the time
+    $lane->{long} = [ map { $_->begin('/steady?hang=1') } $one, $two, $one ];
+    wait_for { $lane->{up}->now('steady') == 3 } 15, 'long requests';
+    $lane->{load} = $t->load_start(clients => 12, seconds => 3600,
+        urls => [ map { $_->url('/steady') } $one, $two ]);
+    wait_for { $lane->{state}->session_count == @{ $lane->{nodes} } } 15,
+        'all sessions';
+    return $lane;
+}
 
-sub logical { return $t->state->shard('clock') }
-sub sessions { return $t->state->session_count }
-sub held { return $t->state->held($_[0]) }
+sub logical { return $_[0]{state}->shard('clock') }
 
 # a lease expires after its real time
 sub killed {
@@ -68,32 +86,21 @@ sub killed {
     note sprintf 'killed at %s s: %.2f s', $step, $took;
 }
 
-# half of the limit with requests that hold their permits all the time
-
-my @long = map { $_->begin('/steady?hang=1') } $one, $two, $one;
-wait_for { $up->now('steady') == 3 } 15, 'long requests';
-my $load = $t->load_start(clients => 12, seconds => 3600,
-    urls => [ map { $_->url('/steady') } $one, $two ]);
-
-# a node that is killed, with all permits of a semaphore, right after a step
-my %dies = map { $_ => $t->node("dies$_", $conf) } grep { abs $_ > 60 } @STEPS;
-my @nodes = ($one, $two, values %dies);
-wait_for { sessions() == @nodes } 15, 'all sessions';
-
-for my $step (@STEPS) {
-    my $dies = delete $dies{$step};
-    my (@lost, $waits, $killed);
+sub steps {
+    my ($lane, $step) = @_;
+    my ($clock, $redis, $state, $up) = @$lane{qw(clock redis state up)};
+    my $dies = delete $lane->{dies}{$step};
+    my ($waits, $killed);
     if ($dies) {
-        @lost = map { $dies->begin('/killed?hang=1') } 1, 2;
+        $lane->{lost} = [ map { $dies->begin('/killed?hang=1') } 1, 2 ];
         wait_for { $up->now('killed') == 2 } 15, 'all permits out';
-        $waits = $one->begin('/killed?t=1');
-        wait_for { $t->state->waiting('killed') == 1 } 15, 'one that waits';
+        $waits = $lane->{one}->begin('/killed?t=1');
+        wait_for { $state->waiting('killed') == 1 } 15, 'one that waits';
         # the step is not in the log of a node that ends
         $dies->freeze;
     }
     $up->reset;
-    my $real = now;
-    my $before = logical();
+    @$lane{qw(real before)} = (now, logical($lane));
     my $shown = $redis->cmd('TIME')->[0];
     $clock->step($step);
     my $stepped = $redis->cmd('TIME')->[0] - $shown;
@@ -103,23 +110,38 @@ for my $step (@STEPS) {
     }
     cmp_ok abs($stepped - $step), '<', 2, "$step s: clock set";
     killed($step, $waits, $killed) if $dies;
+}
+
+sub stepped {
+    my ($lane, $step) = @_;
+    my ($state, $up, $real, $before) = @$lane{qw(state up real before)};
     wait_for { now > $real + 1.3 * $LEASE } 15, 'more than a lease';
-    my ($passed, $waited) = (logical() - $before, now - $real);
+    my ($passed, $waited) = (logical($lane) - $before, now - $real);
     cmp_ok $passed / 1000, '<', $waited + $LEASE / 2,
         "$step s: logical time not advanced";
     cmp_ok $passed / 1000, '>', $waited - $LEASE,
         "$step s: logical time not lost";
-    is sessions(), 2 + keys %dies, "$step s: all sessions live";
+    is $state->session_count, 2 + keys %{ $lane->{dies} },
+        "$step s: all sessions live";
     is $up->peak('steady'), $LIMIT, "$step s: limit reached, never exceeded";
-    cmp_ok held('steady'), '>=', 3, "$step s: no permit lost";
+    cmp_ok $state->held('steady'), '>=', 3, "$step s: no permit lost";
     note sprintf '%s s: %.2f s passed in %.2f s, %d served', $step,
         $passed / 1000, $waited, $up->served;
 }
 
-is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
-    'every request served';
-is $up->release_all, 3, 'long requests still running';
-is $_->wait->status, 200, 'long requests served' for @long;
+my @lanes = (lane(@STEPS[0, 1]), lane(@STEPS[2, 3]));
+for my $n (0, 1) {
+    steps($_, $_->{steps}[$n]) for @lanes;
+    stepped($_, $_->{steps}[$n]) for @lanes;
+}
+
+for my $lane (@lanes) {
+    is_deeply [ keys %{ $lane->{load}->stop->wait->{statuses} } ], [200],
+        'every request served';
+    is $lane->{up}->release_all, 3, 'long requests still running';
+    is $_->wait->status, 200, 'long requests served' for @{ $lane->{long} };
+}
+my @nodes = map { @{ $_->{nodes} } } @lanes;
 is_deeply [ map { /lease of (\d+) sessions expired/ ? $1 : $_ }
     map { $_->grep_log(
         qr/lease of|resynchronizing|\[warn\].*dsem: (?!clock)/) } @nodes ],

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Redis is 300 ms away from two nodes: to connect and to declare takes longer
+# Redis is 200 ms away from two nodes: to connect and to declare takes longer
 # than dsem_redis_connect_timeout. A lost connection is no outage: no request is
 # refused, and nothing is logged as an error.
 
@@ -14,11 +14,11 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 3);
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $far = $t->proxy($redis->address);
-$far->delay(0.150);
+$far->delay(0.100);
 
 my @nodes = $t->fleet(2, <<'EOF_CONF', REDIS => $far->address);
 %%GLOBALS%%
@@ -29,7 +29,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 400ms;
     dsem_redis_timeout 3s;
-    dsem_lease 3s;
+    dsem_lease 2s;
     dsem_node %%NODE%%;
     dsem_reuse off;
     dsem_on_error reject;
@@ -51,7 +51,7 @@ is $_->wait->status, 200, 'request served'
 for my $round (1 .. 2) {
     # the connection has been good for a heartbeat
     my $now = now;
-    wait_for { now > $now + 0.7 } 15, 'a heartbeat';
+    wait_for { now > $now + 0.5 } 15, 'a heartbeat';
     my %lost = map { $_->name => lost($_) } @nodes;
     $far->reset;
     my @asked = map { my $node = $_; map { $node->begin('/?t=1') } 1 .. 4 }

@@ -86,7 +86,6 @@ sub full {
     $fleet->{first} = load_on($all, @LONG);
     wait_for { $up->now($all->name) == $LIMIT && $up->served > 2 } 15,
         'all permits in one worker';
-    $fleet->{redis}->beats(2 * 3, 'each to have seen the others');
 }
 
 sub loses {
@@ -198,6 +197,7 @@ my @fleets = (
         sub { $_[0]{redis}->start }) : ()),
 );
 full($_) for @fleets;
+$_->{redis}->beats(2 * 3, 'each to have seen the others') for @fleets;
 loses($_) for @fleets;
 # later requests see the share sooner after the lease
 my $gone = now;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($RATE, $SECONDS) = $ENV{DSEM_LONG} ? (5000, 60) : (1000, 2);
+my ($RATE, $SECONDS) = $ENV{DSEM_LONG} ? (5000, 60) : (2000, 1);
 my $MB = 2**20;
 # as many requests as may wait, with all that nginx needs for each; sanitizers
 # need more
@@ -56,10 +56,10 @@ http {
 EOF_CONF
 
 sub loaded {
-    my ($seconds) = @_;
+    my ($rate, $seconds) = @_;
     my $url = $node->url('/');
-    return $t->load_start(rate => $RATE, timeout => 60,
-        requests => $RATE * $seconds,
+    return $t->load_start(rate => $rate, timeout => 60,
+        requests => $rate * $seconds,
         keepalive => 1, request => sub {
             my $i = shift;
             my $path = (qw(local reject pass))[ $i % 3 ];
@@ -67,7 +67,8 @@ sub loaded {
         });
 }
 
-my $load = loaded(1);
+# a third of it is of one name: not more than its limit lets pass
+my $load = loaded(1000, 0.5);
 $load->wait;
 my $base = $node->resident;
 
@@ -76,7 +77,7 @@ while ($spread >= $BOUND / 8 && $rounds < 5) {
     my $n = ++$rounds;
     $redis->freeze;
     my $frozen = now;
-    $load = loaded($SECONDS);
+    $load = loaded($RATE, $SECONDS);
     my $largest = 0;
     wait_for {
         my $rss = $node->resident;

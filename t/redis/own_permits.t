@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $LEASE = 4;
+my $LEASE = 3;
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;

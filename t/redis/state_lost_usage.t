@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 3);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -25,10 +25,11 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 3s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
-            dsem api limit=5 queue=10 timeout=3s;
+            dsem api limit=5 queue=10 timeout=2s;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /soon {
@@ -42,6 +43,7 @@ EOF_CONF
 sub state { return $t->state->figure('api', $_[0]) }
 
 wait_for { $t->state->session_count == 2 } 15, 'two sessions';
+$redis->beats(2 * 2, 'each to have seen the other');
 my @running = map { $node->begin('/?hang=1') } 1 .. 5;
 wait_for { $up->now == 5 } 15, 'all permits out';
 
