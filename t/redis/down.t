@@ -17,7 +17,7 @@ use Dsem::Test;
 
 my $CONNECT = 0.3;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.010);
 my $proxy = $t->proxy($redis->address);
@@ -31,6 +31,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 300ms;
     dsem_redis_timeout 1s;
+    # pauses between attempts are an eighth of it
+    dsem_lease 2s;
     dsem_node %%NODE%%;
     dsem_status 503 error=500;
     server {

@@ -54,7 +54,6 @@ sub pair {
 sub full {
     my ($pair) = @_;
     my ($how, $up) = @$pair{qw(how up)};
-    $pair->{redis}->beats(4, 'each to have seen the other');
     $pair->{long} = [ map { $pair->{has}->begin('/starts?t=1300') }
         1 .. $LIMIT ];
     eventually { $up->now == $LIMIT } "$how: all permits out";
@@ -83,17 +82,27 @@ sub shares {
     # the last reply to the node is a heartbeat older, or a little more
     cmp_ok $start - $pair->{gone}, '>', $LEASE - 0.5,
         "$how: none admitted within lease";
-    my $served = $up->served;
-    wait_for { $up->served > $served + 10 } 15, 'the load to go on';
-    is $up->peak($new->name), $SHARE, "$how: share kept";
     note sprintf '%s: after %.2f s', $how, $start - $pair->{gone};
+    $pair->{served} = $up->served;
 }
 
-sub returns {
+sub shared {
+    my ($pair) = @_;
+    my ($how, $up, $new) = @$pair{qw(how up new)};
+    wait_for { $up->served > $pair->{served} + 10 } 15, 'the load to go on';
+    is $up->peak($new->name), $SHARE, "$how: share kept";
+}
+
+sub comes {
+    my ($pair) = @_;
+    $pair->{proxy}->refuse(0);
+    $pair->{load}->stop;
+}
+
+sub returned {
     my ($pair) = @_;
     my $how = $pair->{how};
-    $pair->{proxy}->refuse(0);
-    my $result = $pair->{load}->stop->wait;
+    my $result = $pair->{load}->wait;
     is_deeply [ keys %{ $result->{statuses} } ], [200],
         "$how: all requests served"
         or diag explain $result->{statuses};
@@ -109,9 +118,12 @@ my @pairs = (
         wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
     }),
 );
+$_->{redis}->beats(4, 'each to have seen the other') for @pairs;
 full($_) for @pairs;
 loses($_) for @pairs;
 shares($_) for @pairs;
-returns($_) for @pairs;
+shared($_) for @pairs;
+comes($_) for @pairs;
+returned($_) for @pairs;
 
 $t->done;

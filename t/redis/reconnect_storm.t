@@ -83,7 +83,7 @@ my $gone = now;
 wait_for { $node->grep_log(qr/unavailable \(/) == $WORKERS } 15,
     'all workers unavailable';
 is $node->get('/storm')->status, 503, 'unavailable: handled by dsem_on_error';
-wait_for { now > $gone + 2.5 } 15, 'pauses to grow';
+wait_for { now > $gone + 1.5 } 15, 'pauses to grow';
 
 # arrivals at the reopened port: attempts of commands and of
 # subscriptions, with pauses of up to 750 ms

@@ -14,12 +14,9 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($LIMIT, $LEASE) = (4, 3);
+my ($LIMIT, $LEASE) = (4, 2);
 
-my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream;
-my $proxy = $t->proxy($redis->address);
+my $t = Dsem::Test->new(lease => 60);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -40,20 +37,27 @@ http {
 }
 EOF_CONF
 
-sub of { return $t->state->shard($_[0]) // 0 }
-sub api { return $t->state->figure('api', $_[0]) }
+# each with a Redis of its own, as the other one's recovery is waited for
+my ($redis, $other) = map { $t->redis } 1, 2;
+my ($state, $others) = map { Dsem::State->new($_) } $redis, $other;
 
-sub sessions {
-    my ($n) = @_;
-    # all know of each other two heartbeats later
-    wait_for { $t->state->session_count == $n } 30, 'all sessions';
-    $redis->beats(2 * $n, 'heartbeats', 30);
+sub left {
+    my ($until, $clock) = $_[0]->shard(qw(recover_until clock));
+    return ($until // 0) - ($clock // 0);
 }
 
-my %token = (LEASE => "${LEASE}s");
-my $stays = $t->node('stays', $conf, %token);
-my $dies = $t->node('dies', $conf, %token);
-sessions(2);
+# two nodes that know of each other, two heartbeats later
+sub pair {
+    my ($on, @node) = @_;
+    wait_for { Dsem::State->new($on)->session_count == @node } 30,
+        'all sessions';
+    $on->beats(2 * @node, 'heartbeats', 30);
+    return @node;
+}
+
+my $up = $t->upstream;
+my ($stays, $dies) = pair($redis, map { $t->node($_, $conf,
+    LEASE => "${LEASE}s", REDIS => $redis->address) } qw(stays dies));
 
 my @long = map { $stays->begin('/missing?hang=1') } 1 .. 2;
 my @dead = map { $dies->begin('/missing?hang=1') } 1 .. 2;
@@ -63,40 +67,43 @@ $dies->kill;
 $redis->empty;
 my $back = now;
 my @asked = map { $stays->begin('/missing?hang=1') } 1 .. 2;
-eventually { api('held') == 2 } 'survivor declares';
-cmp_ok of('recover_until') - of('clock'), '>', 0, 'recovery goes on';
-eventually { api('held') == $LIMIT } 'granted in the end', $LEASE + 15;
-my $granted = now - $back;
+eventually { ($state->figure('api', 'held') // 0) == 2 } 'survivor declares';
+cmp_ok left($state), '>', 0, 'recovery goes on';
+
+# cut off, with all permits, and back long before the end of the lease
+
+my $up_late = $t->upstream;
+my $proxy = $t->proxy($other->address);
+my %address = (first => $other->address, late => $proxy->address);
+my ($first, $late) = pair($other, map { $t->node($_, $conf, LEASE => '60s',
+    REDIS => $address{$_}) } qw(first late));
+my @cut = map { $late->begin('/missing?hang=1') } 1 .. $LIMIT;
+wait_for { $up_late->now == $LIMIT } 15, 'all permits out';
+
+$proxy->freeze;
+$other->empty;
+my @queued = map { $first->begin('/missing?hang=1') } 1 .. $LIMIT;
+eventually { $others->census_declared == 1 } 'first node declares';
+cmp_ok left($others), '>', 10000, 'late one missing';
+$proxy->cut;
+$proxy->thaw;
+eventually { ($others->figure('api', 'held') // 0) == $LIMIT }
+    'late node declares';
+eventually { left($others) <= 0 } 'recovery ends';
+eventually { $others->figure('api', 'waiting') == $LIMIT } 'asked ones queued';
+is $up_late->peak, $LIMIT, 'limit reached, never exceeded';
+wait_for { $up_late->release_all; $_->done } 15, 'the end' for @queued, @cut;
+
+# the lease of the killed one
+
+eventually { $state->figure('api', 'held') == $LIMIT && $up->started == 6 }
+    'granted in the end', $LEASE + 15;
+my $granted = (sort { $a <=> $b } map { $_->{start} } $up->log)[4] - $back;
 cmp_ok $granted, '>', $LEASE / 2, 'not before the lease has passed';
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 note sprintf 'granted after %.2f s', $granted;
 wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
 is_deeply [ map { $_->status } @asked, @long ], [ (200) x 4 ],
     'every request served';
-$stays->quit;
-wait_for { $t->state->session_count == 0 } 15, 'bye';
-
-# cut off, with all permits, and back long before the end of the lease
-
-($LEASE, $token{LEASE}) = (60, '60s');
-my $first = $t->node('first', $conf, %token);
-my $late = $t->node('late', $conf, %token, REDIS => $proxy->address);
-sessions(2);
-$up->reset;
-@long = map { $late->begin('/missing?hang=1') } 1 .. $LIMIT;
-wait_for { $up->now == $LIMIT } 15, 'all permits out';
-
-$proxy->freeze;
-$redis->empty;
-@asked = map { $first->begin('/missing?hang=1') } 1 .. $LIMIT;
-eventually { $t->state->census_declared == 1 } 'first node declares';
-cmp_ok of('recover_until') - of('clock'), '>', 10000, 'late one missing';
-$proxy->cut;
-$proxy->thaw;
-eventually { api('held') == $LIMIT } 'late node declares';
-eventually { of('recover_until') <= of('clock') } 'recovery ends';
-eventually { api('waiting') == $LIMIT } 'asked ones queued';
-is $up->peak, $LIMIT, 'limit reached, never exceeded';
-wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
 
 $t->done;

@@ -18,7 +18,7 @@ use IO::Socket::UNIX;
 use Dsem::Node::Conf;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
@@ -34,6 +34,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_redis_connect_timeout 1s;
     dsem_redis_timeout 1s;
+    # a heartbeat is a fifth of it
+    dsem_lease 2s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
