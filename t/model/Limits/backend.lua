@@ -7,12 +7,14 @@
 -- request, limiter:tick(now) at limiter.next. Times are in ms.
 
 local backend = {}
+local floor, huge, max, min = math.floor, math.huge, math.max, math.min
+local log, random, remove = math.log, math.random, table.remove
 
 -- A binary heap of { key, ... }, the lowest key first.
 local function push(heap, item)
     local i = #heap + 1
     while i > 1 do
-        local up = math.floor(i / 2)
+        local up = floor(i / 2)
         if heap[up][1] <= item[1] then break end
         heap[i] = heap[up]
         i = up
@@ -21,7 +23,7 @@ local function push(heap, item)
 end
 
 local function pop(heap)
-    local top, last = heap[1], table.remove(heap)
+    local top, last = heap[1], remove(heap)
     local size, i = #heap, 1
     if size == 0 then return top end
     while 2 * i <= size do
@@ -41,28 +43,29 @@ end
 -- of two sizes, one in ten eight times as long.
 local function work(noise)
     if noise == 'exponential' then
-        return -math.log(1 - math.random())
+        return -log(1 - random())
     elseif noise == 'mixed' then
-        return math.random() < 0.1 and 4.706 or 0.588
+        return random() < 0.1 and 4.706 or 0.588
     end
-    return 0.95 + 0.1 * math.random()
+    return 0.95 + 0.1 * random()
 end
 
 -- of: knee(now), service(now) in ms (functions), cliff (requests beyond it fail
--- in a fifth of the time), noise, rate (requests per second that arrive, nil: more than can be
--- served), workers, seconds. Returns lists of times, latencies (of requests
--- that did not fail) and limits, and the number of failed ones.
+-- in a fifth of the time), noise, rate (requests per second that arrive, nil:
+-- more than can be served), workers, seconds, over(trace) (true: it ends before
+-- that). Returns lists of times, latencies (of requests that did not fail) and
+-- limits, and the number of failed ones.
 function backend.run(of, limiter)
     local now, virtual, running, waiting = 0, 0, {}, 0
     local ends = of.seconds * 1000
     local seen = { at = {}, latency = {}, trace = {}, failed = 0, sent = 0 }
-    local arrival = of.rate and 0 or math.huge
+    local arrival = of.rate and 0 or huge
     local traced, turn = 0, 0
-    local demand = of.demand or function() return math.huge end
+    local demand = of.demand or function() return huge end
 
     local function speed()
-        local knee = of.knee and of.knee(now) or math.huge
-        return math.min(1, knee / math.max(#running, 1)) / of.service(now)
+        local knee = of.knee and of.knee(now) or huge
+        return min(1, knee / max(#running, 1)) / of.service(now)
     end
     local function start()
         turn = turn % of.workers + 1
@@ -72,7 +75,7 @@ function backend.run(of, limiter)
             turn, failing })
     end
     local function fill()
-        local most = math.min(limiter.limit, demand(now))
+        local most = min(limiter.limit, demand(now))
         while #running < most and (not of.rate or waiting > 0) do
             if of.rate then waiting = waiting - 1 end
             start()
@@ -83,23 +86,24 @@ function backend.run(of, limiter)
         fill()
         local rate = speed()
         local finish = #running > 0 and now + (running[1][1] - virtual) / rate
-            or math.huge
-        local step = math.min(finish, limiter.next or math.huge, arrival,
+            or huge
+        local step = min(finish, limiter.next or huge, arrival,
             traced, now + 50)
         virtual = virtual + (step - now) * rate
         now = step
         if now >= traced then
             seen.trace[#seen.trace + 1] = limiter.limit
             traced = traced + 100
+            if of.over and of.over(seen.trace) then break end
         elseif now >= arrival then
-            waiting = math.min(waiting + 1, 200)
-            arrival = now - math.log(1 - math.random()) * 1000 / of.rate
+            waiting = min(waiting + 1, 200)
+            arrival = now - log(1 - random()) * 1000 / of.rate
         elseif limiter.next and now >= limiter.next then
             limiter:tick(now, not of.rate and demand(now) > limiter.limit
                 or waiting > 0)
         elseif now >= finish then
             local request = pop(running)
-            local latency = math.max(now - request[2], 0.01)
+            local latency = max(now - request[2], 0.01)
             if request[4] then
                 seen.failed = seen.failed + 1
             else
