@@ -36,7 +36,7 @@ my $limit = Fleet::Conf::semaphore(
 # to the end, without a terminal
 
 my ($begin, $said, $silent) = (now, '', 0);
-my ($pid, $out) = without_terminal($port, 2);
+my ($pid, $out) = without_terminal($port, 1);
 for (my $last = $begin; sysread $out, $said, 4096, length $said; $last = now) {
     $silent = took($last) if took($last) > $silent;
 }

@@ -32,7 +32,7 @@ my $progress = "$root/t/run/progress";
 program('slow', "echo first; echo '  Unpacking nginx (1.26)  '", wait_for_go(),
     'exit 3');
 
-sub wait_for_go { "while [ ! -e $dir/go ]; do sleep 0.05; done" }
+sub wait_for_go { 'while [ ! -e "$GO" ]; do sleep 0.05; done' }
 
 sub program {
     my ($name, @lines) = @_;
@@ -43,17 +43,13 @@ sub program {
     chmod 0755, "$dir/bin/$name";
 }
 
-# Tells them.
-sub go {
-    open my $fh, '>', "$dir/go" or die "go: $!";
-}
+my $started = 0;
 
-# Output and exit status of a command, without a terminal or on one. So many of
-# such lines are awaited before go().
-sub run {
+# Starts a command, without a terminal or on one. It is told to end after so
+# many of such lines.
+sub start {
     my ($tty, $n, $line, @argv) = @_;
-    unlink "$dir/go";
-    go() unless $n;
+    my $go = "$dir/go" . ++$started;
     my ($from, $to) = $tty ? (IO::Pty->new) x 2 : ();
     pipe $from, $to or die "pipe: $!" if !$tty;
     my $pid = fork // die "fork: $!";
@@ -61,46 +57,40 @@ sub run {
         my $out = $tty ? $from->slave : $to;
         POSIX::dup2(fileno $out, $_) for 1, 2;
         close $from;
+        $ENV{GO} = $go;
         exec @argv or POSIX::_exit(127);
     }
     $tty ? $from->close_slave : close $to;
-    my ($ready, $said, $ended) = (IO::Select->new($from), '');
-    wait_for {
-        while (!$ended && $ready->can_read(0)) {
-            sysread $from, $said, 4096, length $said or $ended = 1;
-        }
-        go() if $n && $n <= (() = $said =~ /$line/g);
-        $ended;
-    } 60, 'the command to end';
-    waitpid $pid, 0;
-    return ($said, $? >> 8);
+    return { pid => $pid, from => $from, go => $go, n => $n, line => $line,
+        ready => IO::Select->new($from), said => '' };
 }
 
-# anywhere else
+# Reads what they print until all of them have ended. Returns the output and
+# the exit status of each.
+sub ended {
+    my (@runs) = @_;
+    wait_for {
+        read_from($_) for grep { !$_->{ended} } @runs;
+        !grep { !$_->{ended} } @runs;
+    } 60, 'the commands to end';
+    return map {
+        waitpid $_->{pid}, 0;
+        [$_->{said}, $? >> 8];
+    } @runs;
+}
 
-my $line = qr/packages, \d+ s: Unpacking nginx \(1\.26\)/;
-my ($said, $status) = run(0, 2, $line, $progress, 'packages',
-    "$dir/bin/slow");
-is($status, 3, 'exit status of the command');
-like($said, qr/\Apackages,\ 3\ s:\ Unpacking\ nginx\ \(1\.26\)\n
-    packages,\ 6\ s:\ Unpacking\ nginx\ \(1\.26\)\n/x, 'a line every 3 s');
-like($said, qr/\nfirst\n  Unpacking nginx \(1\.26\)  \n\z/,
-    'a failure shows its output');
-unlike($said, qr/[^ -~\n]/, 'plain text');
+sub read_from {
+    my ($run) = @_;
+    while (!$run->{ended} && $run->{ready}->can_read(0)) {
+        sysread $run->{from}, $run->{said}, 4096, length $run->{said}
+            or $run->{ended} = 1;
+    }
+    return if $run->{n} > (() = $run->{said} =~ /$run->{line}/g);
+    open my $fh, '>', $run->{go} or die "go: $!";
+}
 
-($said, $status) = run(0, 0, undef, $progress, 'packages', 'echo', 'done');
-is_deeply([$said, $status], ['', 0], 'silent when it is quick');
-
-# on a terminal
-
-($said, $status) = run(1, 2, $line, $progress, 'packages',
-    "$dir/bin/slow");
-is($status, 3, 'terminal: exit status');
-like($said, qr/\A\r$line\e\[K\r$line\e\[K[^\n]*\r\e\[Kfirst\r\n/,
-    'terminal: one line, overwritten and cleared');
-like($said, qr/packages, 2 s/, 'terminal: each second');
-
-# packages: a machine that has none of them, and an apt-get of our own
+# all that takes long, at one time: anywhere, on a terminal, and the packages of
+# a machine that has none of them, with an apt-get of our own
 
 program('dpkg-query');
 program('id', 'echo 0');
@@ -108,15 +98,45 @@ program('apt-get', 'echo "apt-get $*"', "echo 'Unpacking redis-server'",
     wait_for_go(), "! [ -e $dir/broken ]");
 my @make = ('env', '-u', 'MAKEFLAGS', "PATH=$dir/bin:$ENV{PATH}", 'make',
     '--no-print-directory', '-C', $root, 'run-needs');
-$line = qr/make: installing packages, \d+ s: Unpacking redis-server\n/;
-($said, $status) = run(0, 1, $line, @make);
+my $line = qr/packages, \d+ s: Unpacking nginx \(1\.26\)/;
+my $installing = qr/make: installing packages, \d+ s: Unpacking redis-server\n/;
+my @slow = ($progress, 'packages', "$dir/bin/slow");
+my ($anywhere, $quick, $terminal, $packages) = ended(
+    start(0, 2, $line, @slow),
+    start(0, 0, qr//, $progress, 'packages', 'echo', 'done'),
+    start(1, 2, $line, @slow), start(0, 1, $installing, @make));
+
+# anywhere else
+
+my ($said, $status) = @$anywhere;
+is($status, 3, 'exit status of the command');
+like($said, qr/\Apackages,\ 3\ s:\ Unpacking\ nginx\ \(1\.26\)\n
+    packages,\ 6\ s:\ Unpacking\ nginx\ \(1\.26\)\n/x, 'a line every 3 s');
+like($said, qr/\nfirst\n  Unpacking nginx \(1\.26\)  \n\z/,
+    'a failure shows its output');
+unlike($said, qr/[^ -~\n]/, 'plain text');
+
+is_deeply($quick, ['', 0], 'silent when it is quick');
+
+# on a terminal
+
+($said, $status) = @$terminal;
+is($status, 3, 'terminal: exit status');
+like($said, qr/\A\r$line\e\[K\r$line\e\[K[^\n]*\r\e\[Kfirst\r\n/,
+    'terminal: one line, overwritten and cleared');
+like($said, qr/packages, 2 s/, 'terminal: each second');
+
+# packages
+
+($said, $status) = @$packages;
 is($status, 0, 'packages installed') or diag $said;
-like($said, qr/\Amake: installing packages: .*\bredis-server\b.*\n$line/,
+like($said,
+    qr/\Amake: installing packages: .*\bredis-server\b.*\n$installing/,
     'packages named, then progress');
 unlike($said, qr/apt-get/, 'success: no output of apt-get');
 
 open my $broken, '>', "$dir/broken" or die "broken: $!";
-($said, $status) = run(0, 0, $line, @make);
+($said, $status) = @{ (ended(start(0, 0, qr//, @make)))[0] };
 isnt($status, 0, 'packages not installed');
 like($said, qr/^apt-get install .*\n(?:.*\n)*apt-get update /m,
     'failure: output of apt-get');
