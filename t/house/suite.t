@@ -77,7 +77,7 @@ cmp_ok(took(now - 1), '<=', 1, 'no more than the time itself');
 my $value = Dsem::Wait::poll(sub { 0 }, 0.1);
 ok(!$value, 'a wait ends');
 
-# files: the notes of a run are those made by hand, with the times of the run
+# files, on a machine of which the test has the notes
 
 sub file {
     my ($name, $text) = @_;
@@ -87,49 +87,62 @@ sub file {
     return "$dir/$name.t";
 }
 
-# Output, and exit status. A stall is one of the metronome, not of the file.
+# Output, and exit status. The notes say that the machine is so many times
+# slower from now on, with beats as late as that.
 sub run_files {
-    my ($stall, @files) = @_;
+    my ($slower, $late, @files) = @_;
+    write_notes([now - 1, 0, 0], [now + 1000, 1001 * (1 - 1 / $slower), $late]);
+    local $ENV{DSEM_METRONOME} = "$dir/notes";
+    return prove(@files);
+}
+
+sub prove {
     local $ENV{PERL5LIB} = "$FindBin::Bin/../lib";
     local $ENV{HARNESS_ACTIVE};
-    local $ENV{STALL} = $stall;
-    my $said = qx(prove -j2 --harness Dsem::Suite @files 2>&1);
+    my $said = qx(prove -j2 --harness Dsem::Suite @_ 2>&1);
     return ($said, $? >> 8);
 }
 
-# stops the metronome, which is a child of the harness, too
-my $stall = <<'EOF';
-my ($metronome) = $ENV{STALL} ? grep { $_ != $$ } split ' ', do {
-    open my $fh, '<', '/proc/' . getppid . '/task/' . getppid . '/children';
-    <$fh> } : ();
-sub stall {
-    kill 'STOP', $metronome if $metronome;
-    select undef, undef, undef, 0.5;
-    kill 'CONT', $metronome if $metronome;
-}
-EOF
+my @quiet = (Dsem::Suite::SLOWER * 0.9, Dsem::Suite::AT_ONCE * 0.9);
 my $passes = file('passes', 'ok 1;');
-my $once = file('once', "$stall stall(); my \$flag = '$dir/flag';"
+my $once = file('once', "my \$flag = '$dir/flag';"
     . 'ok -e $flag, "second time"; open my $fh, ">", $flag;');
-my $never = file('never', "$stall stall(); ok 0, 'never';");
+my $never = file('never', "ok 0, 'never';");
 
-my ($said, $status) = run_files(1, $passes, $once);
-is($status, 0, 'stalled: passes when it runs again') or diag $said;
-like($said, qr/^1 file ran again:\n  \S+once\.t, .* stalled 0\.[4-9] s/m,
-    'named');
-like($said, qr/^Result: PASS\n\z/m, 'result last');
-like($said, qr/^Files=2, Tests=2,/m, 'counted once');
-unlike($said, qr/passes\.t,/, 'the others not');
+my ($said, $status);
+for ([slower => 10, 0.1], ['late once' => 1.1, 0.5]) {
+    my ($how, @stall) = @$_;
+    ($said, $status) = run_files(@stall, $passes, $once);
+    is($status, 0, "$how: passes when it runs again") or diag $said;
+    like($said, qr/^1 file ran again:\n  \S+once\.t, the machine was \Q$stall[0]\E/m,
+        "$how: named");
+    like($said, qr/ times slower and stalled $stall[1] s at once$/m,
+        "$how: with the stall");
+    like($said, qr/^Result: PASS\n\z/m, "$how: result last");
+    like($said, qr/^Files=2, Tests=2,/m, "$how: counted once");
+    unlike($said, qr/passes\.t,/, "$how: the others not");
+    unlink "$dir/flag";
+}
 
-unlink "$dir/flag";
-($said, $status) = run_files(0, $passes, $once);
+($said, $status) = run_files(@quiet, $passes, $once);
 is($status, 1, 'without a stall: failed') or diag $said;
 unlike($said, qr/again/, 'not run again');
 ok(-e "$dir/flag", 'was run');
 
-($said, $status) = run_files(1, $passes, $never);
+($said, $status) = run_files(10, 0.1, $passes, $never);
 is($status, 1, 'stalled: failed twice') or diag $said;
 like($said, qr/^1 file ran again:\n  \S+never\.t,/m, 'named as well');
 is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
+
+# with a metronome of its own
+
+{
+    local $ENV{DSEM_METRONOME};
+    delete $ENV{DSEM_METRONOME};
+    ($said, $status) = prove($passes);
+}
+is($status, 0, 'passes by itself') or diag $said;
+like($said, qr/^The machine stalled for \d+ % of the time, for \d/m,
+    'stalls measured');
 
 $t->done;

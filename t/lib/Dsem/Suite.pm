@@ -82,9 +82,11 @@ sub stalled {
 
 ###########################################################################
 
+# Unless there is one already.
 sub start_metronome {
     my ($self) = @_;
     $self->{began} = now;
+    return if $ENV{DSEM_METRONOME};
     $self->{directory} = File::Temp->newdir;
     my $path = $ENV{DSEM_METRONOME} = "$self->{directory}/metronome";
     my $parent = $$;
