@@ -22,9 +22,19 @@ delete $ENV{DSEM_LUA};
 
 my $t = Dsem::Test->new;
 my $client = Model::Client->new($t->redis->unix);
+my %text;
 my ($scripts, $small) =
-    map { Model::Walk->load($client, sub { $t->script($_[0]) }, $_) } 0, 1;
-my ($seeds, $steps) = $ENV{DSEM_LONG} ? (400, 600) : (3, 120);
+    map { Model::Walk->load($client, \&text, $_) } 0, 1;
+my $long = $ENV{DSEM_LONG};
+my $steps = $long ? 600 : 120;
+my @seeds = $long ? 1 .. 400 : 1 .. 2;
+my @small_seeds = $long ? 1 .. 400 : 3;
+
+# of a script, which is assembled once
+sub text {
+    my ($name) = @_;
+    return $text{$name} //= $t->script($name);
+}
 
 # what goes wrong in one walk, with the command that shows it
 sub walk {
@@ -37,9 +47,9 @@ sub walk {
 }
 
 for my $faults (sort keys %Model::Walk::FAULTS) {
-    my @bad = map { walk($faults, $scripts, $_) } 1 .. $seeds;
-    is @bad, 0, "$faults: $seeds walks" or diag join "\n", @bad;
-    @bad = map { walk($faults, $small, $_) } 1 .. $seeds;
+    my @bad = map { walk($faults, $scripts, $_) } @seeds;
+    is @bad, 0, "$faults: walks" or diag join "\n", @bad;
+    @bad = map { walk($faults, $small, $_) } @small_seeds;
     is @bad, 0, "$faults: walks in small steps"
         or diag join "\n", @bad;
 }
@@ -47,7 +57,7 @@ for my $faults (sort keys %Model::Walk::FAULTS) {
 # changes of both names in one command
 my @together = (together => 1, limit => 6);
 for my $faults (qw/none break stop loss order/) {
-    my @bad = map { walk($faults, $scripts, $_, undef, @together) } 1 .. $seeds;
+    my @bad = map { walk($faults, $scripts, $_, undef, @together) } @seeds;
     is @bad, 0, "$faults: walks with names together"
         or diag join "\n", @bad;
 }
@@ -56,12 +66,12 @@ for my $faults (qw/none break stop loss order/) {
 for my $fair (1, 2) {
     for my $faults (sort keys %Model::Walk::FAULTS) {
         # all of them in the long profile
-        my @of = $ENV{DSEM_LONG} ? ($scripts, $small)
+        my @of = $long ? ($scripts, $small)
             : $fair == 1 ? $scripts : $small;
         my @bad = map {
             my $of = $_;
             map { walk($faults, $of, $_, undef, fair => $fair) }
-                1 .. ($ENV{DSEM_LONG} ? $seeds : 1)
+                $long ? @seeds : 1
         } @of;
         is @bad, 0, "$faults: fair walks, $fair" or diag join "\n", @bad;
     }
@@ -105,7 +115,7 @@ for (
     my %which = map { $_ => 1 } split / /, $which;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
-        my $text = $t->script($_[0]);
+        my $text = text($_[0]);
         $found += $text =~ s/$from/$to/g > 0 if $which{ $_[0] };
         return $text;
     });
@@ -127,7 +137,7 @@ for (
     my ($what, $from, $to) = @$_;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
-        my $text = $t->script($_[0]);
+        my $text = text($_[0]);
         $found += $text =~ s/$from/$to/ if $_[0] eq 'sync';
         return $text;
     });
@@ -163,7 +173,7 @@ for ([ 'S1', qr/ or total > most/ ], [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/,
     my ($what, $from, $to) = @$_;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
-        my $text = $t->script($_[0]);
+        my $text = text($_[0]);
         $found += $text =~ s/$from/$to \/\/ ''/e if $_[0] eq 'syncs';
         return $text;
     });

@@ -40,6 +40,14 @@ sub cmd {
     return $self->{known}{"@word"} //= $self->ask(\@word);
 }
 
+# Reads that are known to follow, in one round trip.
+sub read_together {
+    my ($self, @commands) = @_;
+    my $known = $self->{known};
+    @commands = grep { !exists $known->{"@$_"} } @commands or return;
+    @$known{ map { "@$_" } @commands } = $self->ask(@commands);
+}
+
 # A write of a key that is never read here: it goes with the next command, and
 # its reply is not looked at.
 sub later {

@@ -590,6 +590,8 @@ sub step {
         && $_->{fence} + $self->{lease} / 4 <= $self->{now}
         && $self->except($_) for @{ $self->{workers} };
 
+    my @look = map { $self->happens(0.3) } @{ $self->{names} }, '';
+    $self->read_together(@look);
     for my $name (@{ $self->{names} }) {
         my $used = 0;
         for my $worker (@{ $self->{workers} }) {
@@ -600,9 +602,24 @@ sub step {
         }
         $self->bad("S1 $name: $used of $self->{limit}")
             if $used > $self->{limit};
-        $self->consistent($name) if $self->happens(0.3);
+        $self->consistent($name) if shift @look;
     }
-    $self->configurations if $self->happens(0.3);
+    $self->configurations if $look[0];
+}
+
+# What the checks of a step read: those of each name, and of configurations.
+sub read_together {
+    my ($self, @look) = @_;
+    my ($state, @names) = ($self->state, @{ $self->{names} });
+    my %shard = $state->shard_keys;
+    my @reads;
+    for my $n (grep { $look[$_] } 0 .. $#names) {
+        my ($semaphore, $queue) = $state->semaphore_keys($names[$n]);
+        push @reads, [ 'HGETALL', $semaphore ], [ 'ZRANGE', $queue, 0, -1 ];
+    }
+    push @reads, [ 'HGETALL', $shard{shard} ],
+        [ 'ZRANGE', $shard{sessions}, 0, -1 ] if $look[-1];
+    $self->{redis}->read_together(@reads);
 }
 
 sub timers {
