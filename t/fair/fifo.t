@@ -20,7 +20,7 @@ my $up = $t->upstream;
 # a worker serves its own requests while a reply takes four times as long as
 # usual
 my $proxy = $t->proxy($redis->address);
-$proxy->delay(0.02, 's2c');
+$proxy->delay(0.05, 's2c');
 
 my @fleet = $t->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
 %%GLOBALS%%

@@ -26,6 +26,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
+    dsem_redis_timeout 30s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
