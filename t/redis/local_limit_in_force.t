@@ -42,7 +42,7 @@ my $high = $t->node('high', $conf);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
 $redis->beats(4, 'each to have seen the other');
 
-my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 40,
+my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 20,
     seconds => 60);
 wait_for { $up->now == 6 && $up->served > 20 } 15, 'load at the lower limit';
 $redis->stop;
@@ -52,7 +52,7 @@ my $gone = now;
 wait_for { now > $gone + 1.3 } 15, 'the lease to end';
 wait_for { $up->now <= 6 } 15, 'earlier requests to end';
 $up->reset;
-wait_for { $up->served > 40 } 30, 'the load to go on';
+wait_for { $up->served > 20 } 30, 'the load to go on';
 is $up->peak, 3, 'half of the lower limit';
 $load->stop->wait;
 $redis->start;

@@ -41,7 +41,7 @@ sub clock { return $t->state->shard('clock') // 0 }
 # heartbeats move the clock, by a quarter of the lease at most
 sub heartbeats {
     my $clock = clock();
-    wait_for { clock() > $clock + 500 } 30, 'some heartbeats';
+    wait_for { clock() > $clock + 300 } 30, 'two heartbeats';
 }
 
 is $node->get('/?t=1')->status, 200, 'request served';

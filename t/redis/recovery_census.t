@@ -19,10 +19,8 @@ use Dsem::Test;
 my ($LIMIT, $LEASE) = (6, 10);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my $conf = <<'EOF_CONF';
 %%GLOBALS%%
 worker_processes 2;
 events { }
@@ -45,48 +43,73 @@ http {
 }
 EOF_CONF
 
-sub of { return $t->state->shard($_[0]) // 0 }
+# with a Redis of its own: outages of different lengths at the same time
+sub lane {
+    my ($name) = @_;
+    my $redis = $t->redis;
+    my $lane = { redis => $redis, state => Dsem::State->new($redis),
+        up => $t->upstream(service => 0.020) };
+    $lane->{fleet} = [ map { $t->node("$name$_", $conf) } 1, 2 ];
+    return $lane;
+}
 
-sub recovered { return of('gen') && of('recover_until') <= of('clock') }
+sub recovered {
+    my ($lane) = @_;
+    my ($gen, $until, $clock)
+        = $lane->{state}->shard(qw(gen recover_until clock));
+    return $gen && ($until // 0) <= ($clock // 0);
+}
+
+sub full {
+    my ($lane) = @_;
+    my ($up, $state, $fleet) = @$lane{qw(up state fleet)};
+    $up->reset;
+    $lane->{long} = [ map { $_->begin('/loaded?hang=1') } @$fleet ];
+    wait_for { $up->now == 2 } 15, 'long requests';
+    $lane->{load} = $t->load_start(clients => 20, seconds => 3600,
+        urls => [ map { $_->url('/loaded') } @$fleet ]);
+    wait_for { $up->peak == $LIMIT && $up->served > 20 } 15, 'load';
+    wait_for { $state->session_count == 4 } 15, 'all sessions';
+    $lane->{redis}->kill;
+    $lane->{killed} = now;
+}
 
 # the time from Redis back until permits are granted
 sub resumes {
-    my ($how, $down) = @_;
-    $up->reset;
-    my @long = map { $_->begin('/loaded?hang=1') } @fleet;
-    wait_for { $up->now == 2 } 15, 'long requests';
-    my $load = $t->load_start(clients => 20, seconds => 3600,
-        urls => [ map { $_->url('/loaded') } @fleet ]);
-    wait_for { $up->peak == $LIMIT && $up->served > 20 } 15, 'load';
-    wait_for { $t->state->session_count == 4 } 15, 'all sessions';
-
-    my $killed = now;
-    $redis->kill;
-    wait_for { now > $killed + $down } 15, 'downtime';
+    my ($lane, $how, $down) = @_;
+    my ($redis, $up, $fleet) = @$lane{qw(redis up fleet)};
+    wait_for { now > $lane->{killed} + $down } 15, 'downtime';
     $redis->start;
     my $back = now;
     # of a semaphore without permits
-    my $first = $fleet[0]->begin('/idle?t=1');
-    eventually { recovered() } "$how: recovered before the lease", $LEASE / 2;
+    my $first = $fleet->[0]->begin('/idle?t=1');
+    eventually { recovered($lane) } "$how: recovered before the lease",
+        $LEASE / 2;
     is $first->wait->status, 200, "$how: new request served";
     my $granted = took($back);
 
     $up->reset;
     wait_for { $up->served > 50 } 15, 'service';
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
-    is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
+    is_deeply [ keys %{ $lane->{load}->stop->wait->{statuses} } ], [200],
         "$how: every request served";
     $up->release_all;
-    is $_->wait->status, 200, "$how: long requests served" for @long;
+    is $_->wait->status, 200, "$how: long requests served"
+        for @{ $lane->{long} };
     note sprintf '%s: first grant after %.2f s', $how, $granted;
     return $granted;
 }
 
-my @time = map { resumes("restart $_", 0.1) } 1 .. 2;
-push @time, resumes('1.5 s down', 1.5);
+my ($twice, $longer) = map { lane($_) } qw(twice longer);
+full($_) for $longer, $twice;
+my @time = resumes($twice, 'restart 1', 0.1);
+full($twice);
+push @time, resumes($twice, 'restart 2', 0.1),
+    resumes($longer, '1.5 s down', 1.5);
 cmp_ok min(@time), '<=', 1, 'within a second';
 
-is $fleet[0]->logged($fleet[0]->get('/idle?t=1'))->{dsem_status}, 'PASSED',
+my $node = $twice->{fleet}[0];
+is $node->logged($node->get('/idle?t=1'))->{dsem_status}, 'PASSED',
     'granted by Redis';
 
 $t->done;

@@ -17,7 +17,6 @@ use Dsem::Test;
 my ($LIMIT, $LEASE) = (4, 1);
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -39,11 +38,12 @@ http {
 }
 EOF_CONF
 
-# before: what is written down is that nothing is held, then permits go out
-sub comes_back {
+# before: what is written down is that nothing is held, then permits go out;
+# each way has servers of its own, and both last at the same time
+sub lane {
     my ($how, $args, $before) = @_;
     my $redis = $t->redis(args => $args);
-    my $state = Dsem::State->new($redis);
+    my $up = $t->upstream(service => 0.020);
     my @node = map { $t->node("$how$_", $conf) } 1, 2;
     $_->get('/kept?t=1') for @node;
     $before->($redis);
@@ -53,30 +53,44 @@ sub comes_back {
     my $load = $t->load_start(clients => 10, seconds => 3600,
         urls => [ map { $_->url('/kept') } @node ]);
     wait_for { $up->peak == $LIMIT && $up->served > 5 } 15, 'load';
+    return { how => $how, redis => $redis, up => $up, long => \@long,
+        load => $load, state => Dsem::State->new($redis) };
+}
 
+sub restarts {
+    my ($lane) = @_;
+    my ($how, $redis, $state) = @$lane{qw(how redis state)};
     my $generation = $state->shard('gen');
-    my $killed = now;
+    $lane->{killed} = now;
     $redis->kill->start;
     is $state->shard('gen'), $generation, "$how: state restored";
     # the end of the last recovery: there was none before
     eventually { $state->shard('recover_until') > 0 }
         "$how: and not believed";
+}
+
+sub comes_back {
+    my ($lane) = @_;
+    my ($how, $up, $killed, $state) = @$lane{qw(how up killed state)};
     eventually {
         10 < grep { $_->{start} > $killed + $LEASE + 0.8 } $up->log;
     } "$how: service resumes";
-    my $statuses = $load->stop->wait->{statuses};
+    my $statuses = $lane->{load}->stop->wait->{statuses};
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     eventually { $state->held('api') == 2 }
         "$how: running requests declared";
     is_deeply [ grep { !/^(?:200|500)$/ } keys %$statuses ], [],
         "$how: every request ended" or diag explain $statuses;
     $up->release_all;
-    is $_->wait->status, 200, "$how: long requests served" for @long;
-    $_->quit for @node;
+    is $_->wait->status, 200, "$how: long requests served"
+        for @{ $lane->{long} };
 }
 
-comes_back('aof', [qw(--appendonly yes --appendfsync always)], sub { });
-comes_back('rdb', [qw(--dbfilename dump.rdb)],
-    sub { $_[0]->cmd('SAVE') });
+my @lanes = (
+    lane('aof', [qw(--appendonly yes --appendfsync always)], sub { }),
+    lane('rdb', [qw(--dbfilename dump.rdb)], sub { $_[0]->cmd('SAVE') }),
+);
+restarts($_) for @lanes;
+comes_back($_) for @lanes;
 
 $t->done;

@@ -17,10 +17,6 @@ use Dsem::Test;
 my $LEASE = 1.5;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream;
-
-my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -42,37 +38,56 @@ http {
 }
 EOF_CONF
 
-my ($has, $none) = $t->fleet(2, $conf);
-$t->node('cut_off', $conf, REDIS => $proxy->address);
-
-sub generation { return $t->state->shard('gen') // 0 }
-
-sub goes_on {
+# a fleet with a Redis of its own for each way: both at the same time
+sub fleet {
     my ($how, $lose) = @_;
-    $up->reset;
-    wait_for { $t->state->session_count == 3 } 15, 'all sessions';
+    my $redis = $t->redis;
+    my $proxy = $t->proxy($redis->address);
+    my $up = $t->upstream;
+    my ($has, $none) = map { $t->node("$_-$how", $conf) } qw(has none);
+    $t->node("cut_off-$how", $conf, REDIS => $proxy->address);
+    return { how => $how, lose => $lose, redis => $redis, proxy => $proxy,
+        state => Dsem::State->new($redis), up => $up, has => $has,
+        none => $none };
+}
+
+sub full {
+    my ($fleet) = @_;
+    my ($up, $state, $has) = @$fleet{qw(up state has)};
+    wait_for { $state->session_count == 3 } 15, 'all sessions';
     # of several lengths: permits that are on their way back are lost, too
     my @urls = map { $has->url("/local?t=$_") } 31, 47, 61, 83;
-    my $load = $t->load_start(urls => \@urls,
+    $fleet->{load} = $t->load_start(urls => \@urls,
         clients => 6, seconds => 3600);
     wait_for { $up->now == 4 && $up->served > 4 } 15, 'all permits out';
+}
 
-    my $generation = generation();
-    my $lost = now;
-    $proxy->freeze;
-    $lose->();
-    wait_for { generation() && generation() != $generation } 15, 'the loss';
-    my $other = $none->begin('/local?t=50');
-    is $other->wait->status, 200, "$how: no permit: served later";
-    my ($back) = map { $_->{start} } grep { $_->{node} eq 'n2' } $up->log;
+sub loses {
+    my ($fleet) = @_;
+    my ($state, $redis) = @$fleet{qw(state redis)};
+    my $generation = $state->shard('gen') // 0;
+    $fleet->{lost} = now;
+    $fleet->{proxy}->freeze;
+    $fleet->{lose}->($redis);
+    wait_for { ($state->shard('gen') || $generation) != $generation } 15,
+        'the loss';
+    $fleet->{other} = $fleet->{none}->begin('/local?t=50');
+}
+
+sub goes_on {
+    my ($fleet) = @_;
+    my ($how, $up, $lost, $has) = @$fleet{qw(how up lost has)};
+    is $fleet->{other}->wait->status, 200, "$how: no permit: served later";
+    my $none = $fleet->{none}->name;
+    my ($back) = map { $_->{start} } grep { $_->{node} eq $none } $up->log;
     cmp_ok $back - $lost, '>', $LEASE / 2, "$how: no new grant";
 
-    $proxy->cut;
-    $proxy->thaw;
-    my $statuses = $load->stop->wait->{statuses};
+    $fleet->{proxy}->cut;
+    $fleet->{proxy}->thaw;
+    my $statuses = $fleet->{load}->stop->wait->{statuses};
     my @between = grep { $_->{start} > $lost + 0.2 && $_->{start} < $back }
         $up->log;
-    my @own = grep { $_->{node} eq 'n1' } @between;
+    my @own = grep { $_->{node} eq $has->name } @between;
     cmp_ok scalar(@own), '>', 4, "$how: holder serves";
     is scalar(@between), scalar(@own), "$how: other worker waits";
     is_deeply [ keys %$statuses ], [200], "$how: every request served";
@@ -80,13 +95,17 @@ sub goes_on {
     my %said = map { $_->{dsem_status} => 1 } $has->access_log;
     ok !$said{DEGRADED}, "$how: its permits are counted";
     note sprintf '%s: %d served in %.2f s', $how, scalar(@own), $back - $lost;
-    $_->clear_logs for $has, $none;
 }
 
-goes_on('open', sub { $redis->cmd('FLUSHALL') });
-goes_on('cut', sub {
-    $redis->cmd('FLUSHALL');
-    $redis->client_kill;
-});
+my @fleets = (
+    fleet('open', sub { $_[0]->cmd('FLUSHALL') }),
+    fleet('cut', sub {
+        $_[0]->cmd('FLUSHALL');
+        $_[0]->client_kill;
+    }),
+);
+full($_) for @fleets;
+loses($_) for @fleets;
+goes_on($_) for @fleets;
 
 $t->done;
