@@ -20,7 +20,7 @@ use Dsem::Test;
 my $LIMIT = 6;
 my $TIMES = $ENV{DSEM_LONG} ? 50 : 2;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 3);
 my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream(service => 0.020);
 
@@ -31,6 +31,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%% mode=cluster;
+    dsem_lease 3s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -89,7 +90,7 @@ sub moved {
 }
 
 # a worker that is moved in each heartbeat would begin to pause
-moved('quickly', $TIMES, 1.2);
+moved('quickly', $TIMES, 0.8);
 
 # half of the keys at each master
 moved('slowly', 1, 0, sub {

@@ -104,7 +104,10 @@ note sprintf 'redis frozen: %.3f s', $frozen;
 # Redis is known to be unavailable: no wait
 
 my $proxy = $t->proxy($redis->address);
-$node = $t->node('c', $conf, REDIS => $proxy->address);
+# a lost Redis is awaited for so long
+$node = $t->node('c',
+    $conf =~ s/(dsem_lease)/dsem_redis_connect_timeout 1s; $1/r,
+    REDIS => $proxy->address);
 $end = stop($node);
 $proxy->refuse;
 $proxy->cut;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($LEASE, $HEARTBEAT) = (4, 0.8);
+my ($LEASE, $HEARTBEAT) = (3, 0.6);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 $t->redis;
@@ -28,7 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_lease 4s;
+    dsem_lease 3s;
     server {
         listen 127.0.0.1:%%PORT%%;
         proxy_set_header X-Sem $dsem_name;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -26,6 +26,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /lowered {
@@ -50,7 +51,7 @@ push @requests, map { $node->begin('/lowered?hang=1') } 1 .. 10;
 eventually { $t->state->waiting('api') == 20 && $t->state->limit('api') == 10 }
     'and at new ones, with the new limit';
 
-# permits come back; all four workers ask again, once a second
+# permits come back; all four workers ask again, with their heartbeats
 for my $above (15, 10) {
     $up->release(5);
     eventually { $up->now == $above && $t->state->held('api') == $above }

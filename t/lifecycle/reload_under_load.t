@@ -36,7 +36,7 @@ http {
 }
 EOF_CONF
 
-my $reloads = $ENV{DSEM_LONG} ? 100 : 6;
+my $reloads = $ENV{DSEM_LONG} ? 100 : 4;
 my @urls = map { $_->url('/reloaded') } $node, $other;
 my $load = $t->load_start(urls => \@urls, clients => 40, seconds => 600);
 wait_for { $up->peak == 5 } 15, 'load';

@@ -42,6 +42,7 @@ EOF_CONF
 my ($dies, $lives) = $t->fleet(2, $conf);
 
 sub sessions { return $t->state->sessions }
+sub published { return $redis->calls->{publish} // 0 }
 
 eventually { sessions() == 2 } 'two sessions';
 is scalar(grep { /^same:0:[0-9a-f]{16}$/ } sessions()), 2, 'same node name';
@@ -57,14 +58,16 @@ my @running = map { $lives->begin('/cloned?hang=1') } 1, 2;
 my @lost = map { $dies->begin('/cloned?hang=1') } 1, 2;
 eventually { $up->now == 4 } 'all permits out';
 my @before = sessions();
+# by a worker or two, five in a lease
+my $later = published() + 12;
 $dies->kill;
 $dies->start;
 my @next = map { $_->begin('/cloned?hang=1') } $dies, $lives, $dies;
 eventually { $up->now == 4 } "killed node's permits returned";
 is scalar(grep { my $one = $_; grep { $_ eq $one } @before } sessions()), 1,
     'one of the old sessions lives';
-# by two workers, five in a lease
-$redis->beats(12, 'more than a lease');
+wait_for { published() >= $later } 15, 'more than a lease';
+$redis->beats(4, 'two heartbeats');
 is $up->now, 4, 'other permits still held';
 is $up->peak, $LIMIT, 'limit never exceeded';
 is scalar(grep { $_->done } @running), 0, 'surviving requests served';

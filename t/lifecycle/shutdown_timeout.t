@@ -20,7 +20,7 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
-worker_shutdown_timeout 1s;
+worker_shutdown_timeout 500ms;
 events { }
 http {
     %%HTTP%%
@@ -57,7 +57,7 @@ for my $round (1 .. ($ENV{DSEM_LONG} ? 20 : 3)) {
     my $ended = took($reloaded);
     cmp_ok $ended, '<', 5, 'ended in time';
     wait_for { $up->now == 0 } 15, 'the end at the upstream';
-    is scalar(grep { $_->{end} < $reloaded + 0.95 } $up->log), 0,
+    is scalar(grep { $_->{end} < $reloaded + 0.45 } $up->log), 0,
         'requests ended at timeout';
     eventually { counts() eq '0 0' } 'nothing left';
     eventually { !$node->draining } 'old worker gone';

@@ -17,7 +17,7 @@ use Cpanel::JSON::XS qw(decode_json);
 use List::Util qw(max);
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
@@ -37,7 +37,7 @@ http {
 }
 EOF_CONF
 my $limited = $conf
-    =~ s/(server \{)/dsem_redis %%REDIS%%; dsem_node %%NODE%%;\n    $1/r
+    =~ s/(server \{)/dsem_redis %%REDIS%%; dsem_node %%NODE%%;\n    dsem_lease 2s; $1/r
     =~ s/(proxy_pass)/dsem api limit=3 queue=100 timeout=10s;\n$1/r
     =~ s{(location)}{location /dsem/ { dsem_api; }\n$1}r;
 

@@ -76,13 +76,13 @@ for my $step (@STEPS) {
     $clock->step($step);
     my $shows = $stepped->logged($stepped->get('/steady'))->{msec};
     cmp_ok abs($shows - $shown - $step), '<', 2, "$step s: clock set";
+    my %end = %{ $t->state->lease_ends };
     for (@waiting) {
         is $_->wait->status, 503, "$step s: request timed out";
         cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not too early";
         cmp_ok $_->took, '<', $TIMEOUT + 2, "$step s: not too late";
     }
-    # of each worker, two at least
-    my %end = %{ $t->state->lease_ends };
+    # of each worker since the step, two at least
     for (1, 2) {
         wait_for {
             my $new = $t->state->lease_ends;

@@ -28,7 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 900ms;
+    dsem_redis_connect_timeout 500ms;
     resolver %%DNS%%;
     dsem_node %%NODE%%;
     server {
@@ -80,6 +80,8 @@ $node->quit;
 # a name that does not exist
 
 $dns->set('redis.dsem.test');
+# a late answer would be another cause
+$node->write_conf($conf =~ s/(timeout) 500ms/$1 5s/r);
 $node->start;
 eventually { $node->grep_log(qr/redis\.dsem\.test:$port unavailable \(host not resolved: Host not found\)/) }
     'cause logged';

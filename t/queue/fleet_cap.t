@@ -18,7 +18,7 @@ my $LIMIT = 10;
 my $CLIENTS = 300;
 my $SERVICE = 0.050;
 my $CAPACITY = $LIMIT / $SERVICE;
-my $REQUESTS = $ENV{DSEM_LONG} ? 9000 : 600;
+my $REQUESTS = $ENV{DSEM_LONG} ? 9000 : 450;
 
 # of the time that the machine gives; more with sanitizers
 my $HANDOVER = 0.0055 * ($ENV{DSEM_TIME_FACTOR} || 1);

@@ -111,23 +111,27 @@ sub attempts {
     return $n;
 }
 
-sub logged {
-    my ($name, $re, %token) = @_;
-    my $wrong = node($name, %token);
-    my $line = qr/\[error\].* dsem: redis \S+ unavailable \($re\), requests/;
-    eventually { $wrong->grep_log($line) } "$name: cause logged";
-    my $before = attempts();
-    wait_for { attempts() >= $before + 6 } 15, 'more attempts';
-    is scalar($wrong->grep_log(qr/\[(?:warn|error)\].* dsem: /)), 1,
-        "$name: one line";
-    unlike $wrong->error_log, qr/secret|letmein/, "$name: no password logged";
-    $wrong->quit;
+my %cause = (
+    master => qr/sentinel [\d.:]+: master "other" is unknown/,
+    password => qr/sentinel [\d.:]+: WRONGPASS .*/,
+    redis => qr/WRONGPASS .*/,
+);
+my @wrong = (node('master', MASTER => 'other'),
+    node('password', SENTINEL_PASSWORD => 'letmein'),
+    node('redis', PASSWORD => 'letmein'));
+for (@wrong) {
+    my $line = qr/\[error\].*\ dsem:\ redis\ \S+
+        \ unavailable\ \($cause{ $_->name }\),\ requests/x;
+    my $wrong = $_;
+    eventually { $wrong->grep_log($line) } $wrong->name . ': cause logged';
 }
-
-logged('master', qr/sentinel [\d.:]+: master "other" is unknown/,
-    MASTER => 'other');
-logged('password', qr/sentinel [\d.:]+: WRONGPASS .*/,
-    SENTINEL_PASSWORD => 'letmein');
-logged('redis', qr/WRONGPASS .*/, PASSWORD => 'letmein');
+my $before = attempts();
+wait_for { attempts() >= $before + 6 * @wrong } 15, 'more attempts';
+for (@wrong) {
+    my $name = $_->name;
+    is scalar($_->grep_log(qr/\[(?:warn|error)\].* dsem: /)), 1,
+        "$name: one line";
+    unlike $_->error_log, qr/secret|letmein/, "$name: no password logged";
+}
 
 $t->done;

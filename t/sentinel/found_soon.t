@@ -14,23 +14,25 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $ROUNDS = $ENV{DSEM_LONG} ? 30 : 6;
+my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 2;
 
 my $t = Dsem::Test->new;
 my $set = $t->sentinel(servers => 1, sentinels => 0);
 my $up = $t->upstream;
 my @server = ($set->master, $t->redis);
-# closes each connection, as a port without a server does
-my $nowhere = $t->proxy('127.0.0.1:' . $t->free_port);
-my $guide = $set->watch('mymaster', $server[0]->address);
 
-my $node = $t->node('a', <<'EOF_CONF', SENTINELS => $guide->address);
+# three at a time, each with its own name of the master
+my @fleet = map {
+    # closes each connection, as a port without a server does
+    my $nowhere = $t->proxy('127.0.0.1:' . $t->free_port);
+    my $guide = $set->watch("master$_", $server[0]->address);
+    my $node = $t->node("n$_", <<'EOF_CONF', GUIDE => $guide->address,
 %%GLOBALS%%
 worker_processes 1;
 events { }
 http {
     %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+    dsem_redis %%GUIDE%% mode=sentinel master=%%NAME%%;
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
@@ -43,27 +45,47 @@ http {
     }
 }
 EOF_CONF
+        NAME => "master$_");
+    { nowhere => $nowhere, guide => $guide, name => "master$_",
+        node => $node };
+} 1 .. 3;
 
-# another one each time, as a worker that is removed has to connect
-sub here { return Dsem::State->new($server[ $_[0] % 2 ])->session_count }
+# another server each time, as a worker that is removed has to connect
+sub here {
+    my ($n, $of) = @_;
+    my $name = $of->{node}->name;
+    return scalar grep { /^$name:/ }
+        Dsem::State->new($server[ $n % 2 ])->sessions;
+}
+
+sub name_master {
+    my ($of, $address) = @_;
+    $set->name_master(@$of{qw(guide name)}, $address);
+}
 
 my @took;
 my ($attempts, $seconds) = (0, 0);
-eventually { here(0) == 1 } 'session at the first master';
+eventually { 3 == grep { here(0, $_) } @fleet } 'sessions at the first master';
 for my $n (1 .. $ROUNDS) {
     my ($lost, $next) = @server[ ($n - 1) % 2, $n % 2 ];
-    $set->name_master($guide, 'mymaster', $nowhere->address);
-    my $before = $nowhere->accepted;
+    for (@fleet) {
+        name_master($_, $_->{nowhere}->address);
+        $_->{before} = $_->{nowhere}->accepted;
+    }
     my $gone = now;
     $lost->empty;
-    # after the short pauses, at any moment of a long one
-    wait_for { now > $gone + 1 + $n % 6 * 0.12 } 15, 'long pauses';
-    $attempts += $nowhere->accepted - $before;
-    $seconds += now - $gone;
-    $set->name_master($guide, 'mymaster', $next->address);
-    my $named = now;
-    wait_for { here($n) == 1 } 15, 'session at the next master';
-    push @took, took($named);
+    for my $i (0 .. 2) {
+        my $of = $fleet[$i];
+        # after the short pauses, at any moment of a long one
+        my $long = 1.4 + (2 * $i + $n % 2) * 0.12;
+        wait_for { now > $gone + $long } 15, 'long pauses';
+        $attempts += $of->{nowhere}->accepted - $of->{before};
+        $seconds += now - $gone;
+        name_master($of, $next->address);
+        my $named = now;
+        wait_for { here($n, $of) } 15, 'session at the next master';
+        push @took, took($named);
+    }
 }
 my @sorted = sort { $a <=> $b } @took;
 note join ' ', map { sprintf '%.3f', $_ } @sorted;
@@ -72,6 +94,6 @@ cmp_ok $sorted[-2], '<', 0.3, 'found soon';
 # both connections of the worker
 note sprintf '%.2f attempts/s', $attempts / $seconds;
 cmp_ok $attempts / $seconds, '<', 2 * 4, 'few attempts';
-is $node->get('/?t=1')->status, 200, 'request served';
+is $_->{node}->get('/?t=1')->status, 200, 'request served' for @fleet;
 
 $t->done;
