@@ -27,6 +27,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_redis_timeout 10s;
+    # a lost Redis is awaited for so long
+    dsem_redis_connect_timeout 1s;
     dsem_node %%NODE%%;
     server {
         listen 127.0.0.1:%%PORT%%;

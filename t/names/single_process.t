@@ -13,7 +13,6 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-# what it has at the old server stays there for a lease
 my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $port = $redis->port;
@@ -66,6 +65,9 @@ $redis->client_kill;
 eventually { $moved->cmd(qw(CLIENT LIST)) =~ / name=dsem-a-\S+-messages / }
     'connected to the other server';
 is $old->questions, $questions, 'old resolver not asked';
+# what it had at the old server stays there for a lease
+my $left = Dsem::State->new($redis);
+$left->lapse($left->sessions);
 cmp_ok $new->questions, '>', 0, 'new resolver asked';
 ok !$node->grep_log(qr/not resolved/), 'no failure';
 ok $node->alive, 'process alive';
