@@ -28,7 +28,7 @@ my $monitoring = Dsem::Monitoring->new($t);
 # alerts at once, and rates of the last seconds
 my $rules = $monitoring->write('quick.rules.yml',
     $monitoring->text('dsem.rules.yml')
-        =~ s/for: \d+\w/for: 0s/gr =~ s/\[\d+m\]/[4s]/gr);
+        =~ s/for: \d+\w/for: 0s/gr =~ s/\[\d+m\]/[10s]/gr);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
