@@ -13,13 +13,15 @@ use Cpanel::JSON::XS;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my $node = $clock->node('n1', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 4;
 events { }
@@ -81,6 +83,8 @@ cmp_ok $alone, '<', 1, 'gone with the semaphore';
 my $held = $node->begin('/?k=killed&hang=1');
 wait_for { $up->now == 1 && shown() == 1 } 15, 'a key';
 $node->kill_worker($_) for $node->workers;
+# and has said nothing for long
+$clock->step(10);
 eventually { eval { !shown() } } 'gone with its workers';
 $held->close;
 
