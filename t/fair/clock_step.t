@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Clock;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 3);
 my $clock = Dsem::Clock->new($t);
 my $redis = $clock->redis;
 my $up = $t->upstream;
@@ -28,6 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 3s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {

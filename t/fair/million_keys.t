@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Http2;
 use Dsem::Test;
 
-my $KEYS = $ENV{DSEM_LONG} ? 1_000_000 : 16_000;
+my $KEYS = $ENV{DSEM_LONG} ? 1_000_000 : 8_000;
 my $ROUNDS = 4;
 my $FLAT = 256;     # KB, in all rounds after the first
 my $QUEUE = 40;

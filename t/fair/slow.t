@@ -52,7 +52,7 @@ for my $path (sort keys %up) {
         my ($who, $time) = @$_;
         $t->load_start(clients => 16, seconds => 600,
             urls => [map { $_->url("/$path?k=$who&t=$time") } @fleet]);
-    } ['slow', 400], ['quick', 40] ];
+    } ['slow', 240], ['quick', 24] ];
 }
 
 wait_for { $up{plain}->served > 40 && $up{fair}->served > 100 } 30,
