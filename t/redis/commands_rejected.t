@@ -68,7 +68,7 @@ sub answered {
     is $waiting->wait->status, 500, "$name: waiting request refused";
     my $began = now;
     my ($longest, %status) = 0;
-    while (now < $began + 0.4) {
+    while (now < $began + 0.25) {
         my $asked = $node->get('/reject');
         $status{ $asked->status }++;
         $longest = $asked->took if $asked->took > $longest;

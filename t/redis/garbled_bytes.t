@@ -22,8 +22,6 @@ my $DAMAGES = $ENV{DSEM_LONG} ? 300 : 6;
 my $LIMIT = 3;
 
 my $t = Dsem::Test->new(lease => 1);
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.010);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -111,39 +109,58 @@ sub do_mend {
 
 package main;
 
-my $port = $t->free_port;
-my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1',
-    LocalPort => $port, Listen => 100, ReuseAddr => 1) or die "listen: $!";
-my $socket = Dsem::Control::listen_on($t->dir . '/garbler');
-Dsem::Process->spawn(name => 'garbler', log => $t->dir . '/garbler.log',
-    keep => [ $listen, $socket ], code => sub {
-        # here and not in the test: it runs an event loop
-        require EV;
-        my $garbler = Garbler->new($listen, $redis->address);
-        my $control = Dsem::Control::serve($socket, $garbler);
-        EV::run();
-    });
-my $garbler = Dsem::Control->new($t->dir . '/garbler');
+# with a Redis of its own: three damages at the same time
+sub lane {
+    my ($name) = @_;
+    my $redis = $t->redis;
+    my $up = $t->upstream(service => 0.010);
+    my $port = $t->free_port;
+    my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1',
+        LocalPort => $port, Listen => 100, ReuseAddr => 1)
+        or die "listen: $!";
+    my $path = $t->dir . "/$name.control";
+    my $socket = Dsem::Control::listen_on($path);
+    Dsem::Process->spawn(name => "garbler-$name",
+        log => $t->dir . "/$name.log",
+        keep => [ $listen, $socket ], code => sub {
+            # here and not in the test: it runs an event loop
+            require EV;
+            my $garbler = Garbler->new($listen, $redis->address);
+            my $control = Dsem::Control::serve($socket, $garbler);
+            EV::run();
+        });
+    my $node = $t->node($name, $conf, REDIS => "127.0.0.1:$port");
+    return { redis => $redis, up => $up, node => $node,
+        state => Dsem::State->new($redis), workers => [ $node->workers ],
+        garbler => Dsem::Control->new($path) };
+}
 
 ###########################################################################
 
-my $node = $t->node('a', $conf, REDIS => "127.0.0.1:$port");
-my @workers = $node->workers;
-
 sub load {
-    return $t->load_start(urls => [ $node->url('/garbled') ], clients => 12,
-        timeout => 15, @_);
+    my ($lane, @how) = @_;
+    return $t->load_start(urls => [ $lane->{node}->url('/garbled') ],
+        clients => 12, timeout => 15, @how);
 }
 
-is_deeply [ keys %{ load(requests => 60)->wait->{statuses} } ], [200],
-    'clean: all served';
+sub garbled {
+    my ($lane, $how) = @_;
+    $lane->{garbler}->call('garble', $how);
+    @$lane{qw(how load)} = ($how, load($lane, seconds => 600));
+}
 
-for my $how (sort qw(changed digits types lost doubled swapped)) {
-    $garbler->call('garble', $how);
-    my $load = load(seconds => 600);
+sub ends {
+    my ($lane) = @_;
+    my ($how, $garbler) = @$lane{qw(how garbler)};
     eventually { $garbler->call('done') >= $DAMAGES }
         "$how: bytes really garbled", 10 + $DAMAGES;
-    my $result = $load->stop->wait;
+    $lane->{load}->stop;
+}
+
+sub answered {
+    my ($lane) = @_;
+    my ($how, $garbler) = @$lane{qw(how garbler)};
+    my $result = $lane->{load}->wait;
     is_deeply [ grep { !/^(?:200|503)$/ } keys %{ $result->{statuses} } ],
         [], "$how: every request answered"
         or diag explain $result->{statuses};
@@ -152,23 +169,52 @@ for my $how (sort qw(changed digits types lost doubled swapped)) {
         map { "$_ $result->{statuses}{$_}" } sort keys %{ $result->{statuses} };
 
     $garbler->call('mend');
-    my @all = map { $node->begin('/garbled?hang=1') } 1 .. $LIMIT;
-    eventually { $up->now == $LIMIT } "$how, then clean: all permits returned";
-    $up->release_all;
-    $_->wait for @all;
+    $lane->{all} = [ map { $lane->{node}->begin('/garbled?hang=1') }
+        1 .. $LIMIT ];
 }
 
-is_deeply [ $node->workers ], \@workers, 'same workers';
-wait_for { $node->get('/garbled?t=1')->status == 200 } 15, 'service';
+sub clean {
+    my ($lane) = @_;
+    my ($how, $up) = @$lane{qw(how up)};
+    eventually { $up->now == $LIMIT } "$how, then clean: all permits returned";
+    $up->release_all;
+    $_->wait for @{ $lane->{all} };
+}
+
 # all is declared over the clean connections, and beaten since
-wait_for { $t->state->session_count == @workers && !$redis->recovering } 15,
-    'any recovery to end';
-$redis->beats(2 * @workers, 'heartbeats');
-$up->reset;
-my $result = load(requests => 150)->wait;
-is_deeply [ keys %{ $result->{statuses} } ], [200], 'in the end: all served';
-is $up->peak, $LIMIT, 'in the end: limit reached, never exceeded';
-is scalar(grep { /[^\t -~]/ } split /\n/, $node->error_log), 0,
-    'nothing unprintable logged';
+sub recovers {
+    my ($lane) = @_;
+    my ($redis, $node, $state, $workers) = @$lane{qw(redis node state workers)};
+    is_deeply [ $node->workers ], $workers, 'same workers';
+    wait_for { $node->get('/garbled?t=1')->status == 200 } 15, 'service';
+    wait_for { $state->session_count == @$workers && !$state->recovering } 15,
+        'any recovery to end';
+    $redis->beats(2 * @$workers, 'heartbeats');
+    $lane->{up}->reset;
+    $lane->{load} = load($lane, requests => 150);
+}
+
+sub as_before {
+    my ($lane) = @_;
+    my ($up, $node) = @$lane{qw(up node)};
+    is_deeply [ keys %{ $lane->{load}->wait->{statuses} } ], [200],
+        'in the end: all served';
+    is $up->peak, $LIMIT, 'in the end: limit reached, never exceeded';
+    is scalar(grep { /[^\t -~]/ } split /\n/, $node->error_log), 0,
+        'nothing unprintable logged';
+}
+
+my @lanes = map { lane($_) } qw(a b c);
+$_->{load} = load($_, requests => 60) for @lanes;
+is_deeply [ keys %{ $_->{load}->wait->{statuses} } ], [200],
+    'clean: all served' for @lanes;
+for my $damages ([qw(changed digits types)], [qw(lost doubled swapped)]) {
+    garbled($lanes[$_], $damages->[$_]) for 0 .. $#lanes;
+    ends($_) for @lanes;
+    answered($_) for @lanes;
+    clean($_) for @lanes;
+}
+recovers($_) for @lanes;
+as_before($_) for @lanes;
 
 $t->done;

@@ -48,7 +48,7 @@ my $load = $t->load_start(urls => [ $node->url('/starts?t=50') ],
     clients => 40, seconds => 30);
 eventually { $up->peak == 8 } 'whole limit used', 3;
 my $served = $up->served;
-wait_for { $up->served > $served + 60 } 15, 'the load to go on';
+wait_for { $up->served > $served + 30 } 15, 'the load to go on';
 is $up->peak, 8, 'limit reached, never exceeded';
 is_deeply [ keys %{ { map { $_->{dsem_status} => 1 } $node->access_log } } ],
     ['DEGRADED'], 'status is DEGRADED';
@@ -60,7 +60,7 @@ eventually { $t->state->session_count == 2 } 'redis used without reload', 2;
 eventually { grep { $_->{dsem_status} eq 'QUEUED' } $node->access_log }
     'granted by redis', 3;
 $served = $up->served;
-wait_for { $up->served > $served + 60 } 15, 'the load to go on';
+wait_for { $up->served > $served + 30 } 15, 'the load to go on';
 is $up->peak, 8, 'limit kept during return';
 my $result = $load->stop->wait;
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'all requests served'

@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
@@ -25,7 +25,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_lease 2s;
+    dsem_lease 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /one {
@@ -41,7 +41,7 @@ is $node->get('/one?t=1')->status, 200, 'redis available';
 # both connections are idle between two heartbeats, and have been good for one
 for my $round (1 .. 3) {
     my $clock = $t->state->shard('clock');
-    wait_for { $t->state->shard('clock') > $clock + 600 } 15, 'a heartbeat';
+    wait_for { $t->state->shard('clock') > $clock + 300 } 15, 'a heartbeat';
     my $lost = () = $node->grep_log(qr/lost \(|unavailable \(/);
     $proxy->inject("-EVIL\n2026/01/01 00:00:00 [error] 1#1: forged \x1b[31m\r\n");
     eventually { scalar(() = $node->grep_log(qr/lost \(|unavailable \(/))

@@ -54,7 +54,7 @@ for my $lost (sort keys %lose) {
     eventually { (generation() // $generation) ne $generation }
         "$lost: state lost";
     eventually { lowest() == 6 } "$lost: limits stated again";
-    wait_for { $up->served > $served + 150 } 60, 'the load to go on';
+    wait_for { $up->served > $served + 70 } 60, 'the load to go on';
     is $up->peak, 6, "$lost: lower limit reached, never exceeded";
 }
 is scalar($high->grep_log(qr/limit of "api" is 6/)), 1, 'no second warning';
