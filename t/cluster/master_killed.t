@@ -83,11 +83,15 @@ sub killed {
     push @figures, [$promoted - $killed, $followed - $promoted, $up->peak];
     note sprintf '%s: %d served, promoted after %.3f s, followed after '
         . '%.3f s', $name, $result->{count}, @{ $figures[-1] }[0, 1];
+    return $master;
+}
+
+for my $n (1 .. $ROUNDS) {
+    my $master = killed("kill $n");
+    next if $n == $ROUNDS;
     $master->start;
     $cluster->whole;
 }
-
-killed("kill $_") for 1 .. $ROUNDS;
 diag sprintf '%d masters killed: followed %.3f s after promotion, peak %d',
     $ROUNDS, max(map { $_->[1] } @figures), max(map { $_->[2] } @figures)
     if $ENV{DSEM_LONG};

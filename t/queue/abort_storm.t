@@ -79,7 +79,7 @@ is active(), '1 0 1 0', 'one connection before';
 
 # some stay, so that they are served on a slow machine too
 my $n = 0;
-my $result = $t->load(clients => 40, requests => $ABORTS,
+my $result = $t->load(clients => 80, requests => $ABORTS,
     request => sub { $node->url($path[ $_[0] % 3 ]) },
     abort => sub { $n++ % 20 ? rand 0.1 : undef });
 my %status = %{ $result->{statuses} };

@@ -56,6 +56,7 @@ EOF_CONF
 # fill the cache, then wait until the pages are stale
 
 my %stale = map { $_ => $node->get($_) } '/a', '/b', '/log/a';
+my $fetched = time;
 is($stale{$_}->header('X-Cache'), 'MISS', "$_ fetched") for sort keys %stale;
 is($node->get('/b')->header('X-Cache'), 'HIT', 'permit returned');
 is($up->started, 3, 'upstream not asked');
@@ -65,8 +66,8 @@ $stays->send("GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 $stays->read_until(qr{X-Cache: .*/b\n|X-Cache: .*\n\n}s);
 eventually { state() eq '0 0' } 'permit returned before the client';
 $stays->close;
-my $begun = now;
-wait_for { now > $begun + 2 };
+# after a second, and that in which it ends
+wait_for { time >= $fetched + 2 };
 
 # background updates; a client that keeps its connection delays the log phase
 
@@ -81,7 +82,7 @@ for my $path ('/a', '/log/a') {
     eventually { $up->now == 1 } 'update running';
     my $next = $node->begin('/other?t=1');
     eventually { state() eq '1 1' } 'update holds its permit';
-    $begun = now;
+    my $begun = now;
     wait_for { now > $begun + 0.3 };
     is($up->peak, 1, 'next request queued');
 
@@ -119,7 +120,7 @@ wait_for { $up->now == 1 };
 my $next = $node->begin('/other2?t=1');
 wait_for { state() eq '1 1' };
 $leaver->abort;
-$begun = now;
+my $begun = now;
 wait_for { now > $begun + 0.3 };
 is($up->now, 1, 'upstream continues without client');
 is(state(), '1 1', 'permit still held');

@@ -71,7 +71,7 @@ eventually { held() == 0 } 'permit returned', 0.5;
 
 $up->reset;
 my ($n, @longest) = (0, undef, 0.12, 0.6);
-my $result = $t->load(clients => 20, requests => 450,
+my $result = $t->load(clients => 32, requests => 450,
     request => sub {
         my ($i) = @_;
         return $fleet[ $i % 2 ]->url($i % 100 ? '/serves?t=10'
