@@ -39,7 +39,7 @@ my $limit = Fleet::Conf::semaphore(
 my ($pid, $screen, $other, $said);
 {
     local $ENV{DSEM_METRONOME} = busy_metronome($t->dir . '/busy');
-    ($pid, $screen) = on_terminal($played, 1);
+    ($pid, $screen) = on_terminal($played, 0.5);
     ($other, $said) = without_terminal($exceeded, 1);
 }
 my $failed = '';

@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -26,6 +26,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_reuse 30s;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {

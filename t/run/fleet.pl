@@ -75,7 +75,7 @@ sub options {
     refuse("PORT must be a number from 1 to 65525, not \"$opt{port}\"")
         if $opt{port} !~ /^\d{1,5}$/ || $opt{port} < 1
         || $opt{port} > 65525;
-    refuse('--seconds must be at least 1') if $opt{seconds} < 1;
+    refuse('--seconds must be at least 0.5') if $opt{seconds} < 0.5;
     return %opt;
 }
 
