@@ -93,7 +93,7 @@ note join ', ', map { "$_ $ours{$_}" } sort keys %ours;
 # evictions have ended; each worker finds what is lost, and all is declared
 
 my $served = $up->served;
-eventually { $up->served > $served + 50 } 'service continues', 5;
+eventually { $up->served > $served + 30 } 'service continues', 5;
 wait_for { $t->state->session_count == 2 && !$redis->recovering } 15,
     'any recovery to end';
 $redis->beats(2 * @fleet, 'heartbeats');
@@ -101,7 +101,7 @@ wait_for { !$redis->recovering } 15, 'a recovery since';
 wait_for { $up->now <= $LIMIT } 15, 'the excess to end';
 $up->reset;
 $served = $up->served;
-wait_for { $up->served > $served + 60 } 15, 'load';
+wait_for { $up->served > $served + 30 } 15, 'load';
 is $up->peak, $LIMIT, 'limit reached, never exceeded again';
 is $up->release_all, 2, 'long requests still running';
 is $_->wait->status, 200, 'long requests served' for @long;

@@ -18,10 +18,6 @@ use Dsem::Test;
 my $LEASE = 1;
 
 my $t = Dsem::Test->new(lease => $LEASE);
-my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
-
-my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -43,37 +39,59 @@ http {
 }
 EOF_CONF
 
-my @fleet = $t->fleet(2, $conf);
-$t->node('cut_off', $conf, REDIS => $proxy->address);
-
-sub generation { return $t->state->shard('gen') // 0 }
-sub held { return $t->state->held('api') }
+# with a Redis of its own for each way: both at the same time
+sub lane {
+    my ($how, $lose) = @_;
+    my $redis = $t->redis;
+    my $proxy = $t->proxy($redis->address);
+    my $up = $t->upstream(service => 0.020);
+    my @fleet = map { $t->node("$how$_", $conf) } 1, 2;
+    $t->node("cut_off-$how", $conf, REDIS => $proxy->address);
+    return { how => $how, lose => $lose, redis => $redis, proxy => $proxy,
+        up => $up, fleet => \@fleet, state => Dsem::State->new($redis) };
+}
 
 # half of the permits with requests that outlive the loss, the rest in use
+sub full {
+    my ($lane) = @_;
+    my ($up, $state, $fleet) = @$lane{qw(up state fleet)};
+    wait_for { $state->session_count == 3 } 15, 'all sessions';
+    $lane->{long} = [ map { $_->begin('/emptied?hang=1') } @$fleet ];
+    wait_for { $up->now == 2 } 15, 'long requests';
+    $lane->{load} = $t->load_start(clients => 8, seconds => 3600,
+        urls => [ map { $_->url('/emptied') } @$fleet ]);
+    wait_for { $up->peak == 4 && $up->served > 5 } 15, 'load';
+}
+
+sub loses {
+    my ($lane) = @_;
+    my ($how, $redis, $state) = @$lane{qw(how redis state)};
+    my $generation = $state->shard('gen') // 0;
+    $lane->{proxy}->freeze;
+    $lane->{lose}->($redis);
+    $lane->{lost} = now;
+    eventually { ($state->shard('gen') || $generation) != $generation }
+        "$how: new generation";
+    eventually { $state->held('api') >= 2 } "$how: permits declared";
+}
+
+# all of them at each look: the end of one is when it is seen
+sub recover {
+    my (@lanes) = @_;
+    wait_for {
+        $_->{recovered} //= now
+            for grep { !$_->{redis}->recovering } @lanes;
+        !grep { !$_->{recovered} } @lanes;
+    } 15, 'the end of the recovery';
+}
 
 sub survives {
-    my ($how, $lose) = @_;
-    $up->reset;
-    wait_for { $t->state->session_count == 3 } 15, 'all sessions';
-    my @long = map { $_->begin('/emptied?hang=1') } @fleet;
-    wait_for { $up->now == 2 } 15, 'long requests';
-    my $load = $t->load_start(clients => 8, seconds => 3600,
-        urls => [ map { $_->url('/emptied') } @fleet ]);
-    wait_for { $up->peak == 4 && $up->served > 5 } 15, 'load';
-
-    my $generation = generation();
-    $proxy->freeze;
-    $lose->();
-    my $lost = now;
-    eventually { generation() && generation() != $generation }
-        "$how: new generation";
-    eventually { held() >= 2 } "$how: permits declared";
-    wait_for { !$redis->recovering } 15, 'the end of the recovery';
-    my ($pause, $took, $served) = (now - $lost, took($lost), $up->served);
+    my ($lane) = @_;
+    my ($how, $up, $lost, $recovered) = @$lane{qw(how up lost recovered)};
+    my ($pause, $took) = ($recovered - $lost, took($lost, $recovered));
+    my $served = $up->served;
     wait_for { $up->served > $served + 20 } 15, 'service';
-    my $statuses = $load->stop->wait->{statuses};
-    $proxy->cut;
-    $proxy->thaw;
+    my $statuses = $lane->{load}->stop->wait->{statuses};
     my @back = sort { $a <=> $b } grep { $_ > $lost + 0.3 }
         map { $_->{start} } $up->log;
     cmp_ok $pause, '>', $LEASE / 2, "$how: recovery waits for the third";
@@ -85,16 +103,26 @@ sub survives {
     note sprintf '%s: over after %.2f s', $how, $pause;
 
     is $up->release_all, 2, "$how: long requests still running";
-    is $_->wait->status, 200, "$how: long requests served" for @long;
-    is scalar(map { $_->grep_log(qr/\[warn\].*lost its state/) } @fleet), 2,
-        "$how: one line per worker";
-    $_->clear_logs for @fleet;
+    is $_->wait->status, 200, "$how: long requests served"
+        for @{ $lane->{long} };
+    is scalar(map { $_->grep_log(qr/\[warn\].*lost its state/) }
+        @{ $lane->{fleet} }), 2, "$how: one line per worker";
 }
 
-survives('open', sub { $redis->cmd('FLUSHALL') });
-survives('cut', sub {
-    $redis->cmd('FLUSHALL');
-    $redis->client_kill;
-});
+my @lanes = (
+    lane('open', sub { $_[0]->cmd('FLUSHALL') }),
+    lane('cut', sub {
+        $_[0]->cmd('FLUSHALL');
+        $_[0]->client_kill;
+    }),
+);
+full($_) for @lanes;
+loses($_) for @lanes;
+recover(@lanes);
+survives($_) for @lanes;
+for my $proxy (map { $_->{proxy} } @lanes) {
+    $proxy->cut;
+    $proxy->thaw;
+}
 
 $t->done;
