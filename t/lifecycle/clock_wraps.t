@@ -43,6 +43,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    # what the load leaves idle need not be waited for
+    dsem_reuse 100ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         proxy_set_header X-Sem $dsem_name;
