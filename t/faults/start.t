@@ -17,7 +17,7 @@ use Dsem::Test;
 
 plan skip_all => Dsem::Faults::unusable() if Dsem::Faults::unusable();
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $faults = Dsem::Faults->new($t);
 $t->redis;
 my $up = $t->upstream;
@@ -34,6 +34,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
