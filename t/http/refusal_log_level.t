@@ -25,7 +25,7 @@ http {
     dsem_node %%NODE%%;
     dsem_redis_connect_timeout 300ms;
     dsem_on_error reject;
-    dsem one limit=$http_limit queue=10 timeout=1s;
+    dsem one limit=$http_limit queue=10 timeout=300ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /error/ { # the default

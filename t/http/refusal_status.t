@@ -24,7 +24,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem one limit=$http_limit queue=10 timeout=1s;
+    dsem one limit=$http_limit queue=10 timeout=300ms;
     proxy_pass_request_headers off;
     server {
         listen 127.0.0.1:%%PORT%%;

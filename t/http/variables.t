@@ -31,7 +31,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /seen {
-            dsem "a name" limit=3 weight=2 queue=2 timeout=1s;
+            dsem "a name" limit=3 weight=2 queue=2 timeout=300ms;
             proxy_pass http://%%UPSTREAM%%;
         }
         location /patient {
@@ -80,9 +80,9 @@ my ($queued, $leaver) = map {
 told($node->get('/patient'), 'rejected', 'REJECTED,a%20name,,3,2', 0);
 $leaver->close;
 wait_for { waiting() == 1 };
-told($node->begin('/seen'), 'timeout', 'TIMEOUT,a%20name,2,3,2', 0.999);
+told($node->begin('/seen'), 'timeout', 'TIMEOUT,a%20name,2,3,2', 0.299);
 $up->release_all;
-told($queued, 'queued', 'QUEUED,a%20name,1,3,2', 0.999);
+told($queued, 'queued', 'QUEUED,a%20name,1,3,2', 0.299);
 told($passed, 'passed', 'PASSED,a%20name,,3,2', 0, $arrived + 0.5);
 
 told($node->get('/number?limit=x'), 'bad number', 'ERROR,number,,,', 0);

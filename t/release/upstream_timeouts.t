@@ -97,6 +97,11 @@ for my $case (
     eventually { state($n) eq '1 1' } "$path: next request queued";
     push @all, [$n, $path, $status, $request, $next];
 }
+my $slow = Dsem::Client::Raw->new('127.0.0.1', $node->port, rcvbuf => 4096);
+$slow->send("GET /client?size=20000000&n=0 HTTP/1.1\r\nHost: a\r\n\r\n");
+wait_for { state(0) eq '1 0' };
+my $behind = $node->begin('/?t=1&n=0');
+
 for my $case (@all) {
     my ($n, $path, $status, $request, $next) = @$case;
     is($next->wait->status, 200, "$path: next request served");
@@ -109,10 +114,7 @@ for my $case (@all) {
     $request->close;
 }
 
-my $slow = Dsem::Client::Raw->new('127.0.0.1', $node->port, rcvbuf => 4096);
-$slow->send("GET /client?size=20000000&n=0 HTTP/1.1\r\nHost: a\r\n\r\n");
-wait_for { state(0) eq '1 0' };
-is($node->get('/?t=1&n=0')->status, 200, 'served after client timeout');
+is($behind->wait->status, 200, 'served after client timeout');
 eventually { state(0) eq '0 0' && $up->now(0) == 0 } 'nothing left';
 $slow->close;
 is($up->peak(0), 1, 'one at a time');
