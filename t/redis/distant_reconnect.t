@@ -54,7 +54,7 @@ for my $round (1 .. 2) {
     wait_for { now > $now + 0.5 } 15, 'a heartbeat';
     my %lost = map { $_->name => lost($_) } @nodes;
     $far->reset;
-    my @asked = map { my $node = $_; map { $node->begin('/?t=1') } 1 .. 4 }
+    my @asked = map { my $node = $_; map { $node->begin('/?t=1') } 1, 2 }
         @nodes;
     is $_->wait->status, 200, 'lost: request served' for @asked;
     is lost($_), $lost{ $_->name } + 1, 'loss noticed' for @nodes;

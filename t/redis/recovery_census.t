@@ -16,7 +16,7 @@ use List::Util qw(min);
 
 use Dsem::Test;
 
-my ($LIMIT, $LEASE) = (6, 10);
+my ($LIMIT, $LEASE) = (6, 20);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 
@@ -28,7 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
-    dsem_lease 10s;
+    dsem_lease 20s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /loaded {

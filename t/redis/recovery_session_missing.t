@@ -46,12 +46,12 @@ sub left {
     return ($until // 0) - ($clock // 0);
 }
 
-# two nodes that know of each other, two heartbeats later
+# two nodes that know of each other: of three heartbeats one is of each
 sub pair {
     my ($on, @node) = @_;
     wait_for { Dsem::State->new($on)->session_count == @node } 30,
         'all sessions';
-    $on->beats(2 * @node, 'heartbeats', 30);
+    $on->beats(1 + @node, 'heartbeats', 30);
     return @node;
 }
 

@@ -59,12 +59,16 @@ sub load {
         seconds => 3600, records => 1);
 }
 
-sub loses {
+sub permits_everywhere {
     my ($lane) = @_;
     # one that has none waits for Redis
     wait_for { (grep { $_->{held} }
         values %{ $lane->{state}->accounts('api') }) == 6 } 15,
         'a permit in each worker';
+}
+
+sub loses {
+    my ($lane) = @_;
     $lane->{lost} = now;
     $lane->{redis}->kill;
 }
@@ -99,6 +103,7 @@ sub followed {
 my @lanes = (lane(short => 0.3), lane(longer => 1.5));
 for my $n (1 .. $ROUNDS) {
     load($_) for @lanes;
+    permits_everywhere($_) for @lanes;
     loses($_) for @lanes;
     returns($_) for @lanes;
     followed($_, $n) for @lanes;
