@@ -4,8 +4,8 @@
 # a knee. A real fleet, three nodes with two workers each; the same traffic with
 # a single worker, and with six limiters that know nothing of each other.
 #
-# Environment: SECONDS of a case (30). A run takes four minutes. It uses the
-# distribution's nginx and ignores DSEM_NGINX.
+# Environment: SECONDS of a case (30), CLIENTS (250). A run takes four minutes.
+# It uses the distribution's nginx and ignores DSEM_NGINX.
 #
 # Exit status: 0 when everything was measured, whatever the results.
 
@@ -30,8 +30,10 @@ $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 END { local $?; $stage->end if $stage }
 
 my $seconds = $ENV{SECONDS} || 30;
-$seconds =~ /^\d*\.?\d+$/ && $seconds >= 2
-    or die "SECONDS is not a number of 2 at least\n";
+$seconds =~ /^\d*\.?\d+$/ && $seconds >= 1
+    or die "SECONDS is not a number of 1 at least\n";
+my $clients = $ENV{CLIENTS} || 250;
+$clients =~ /^\d+$/ or die "CLIENTS is not a number\n";
 
 my %TEXT = (
     fixed => 'knee as a fixed limit', low => 'auto, from 5',
@@ -42,7 +44,8 @@ my %TEXT = (
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
 $stage = Bench::Stage->new('auto');
 $stage->redis(Bench::World::redis_args());
-my $auto = Bench::Auto->new($stage, seconds => $seconds);
+my $auto = Bench::Auto->new($stage, seconds => $seconds,
+    clients => $clients);
 for my $name ($auto->names) {
     print STDERR "$TEXT{$name}\r" if -t STDERR;
     $auto->run($name);
@@ -53,7 +56,7 @@ aims();
 
 sub cases {
     printf "\n3 nodes x 2 workers, %d clients, %d ms up to %d at a time\n",
-        Bench::AutoFleet::CLIENTS, Bench::AutoFleet::MS, Bench::Auto::KNEE;
+        $clients, Bench::AutoFleet::MS, Bench::Auto::KNEE;
     title("Limits found after $seconds s");
     printf "%-34s%10s%12s%12s\n", '', 'limit', 'requests/s', 'p99, ms';
     for my $name (grep { $_ ne 'halves' } $auto->names) {

@@ -5,8 +5,10 @@
 # and with "fair=" in interleaved rounds, rates are parts of the capacity that
 # the same round measures. Then the script time of a contended sync.
 #
-# Environment: ROUNDS (5), SECONDS of each measurement (6). A run takes six
-# minutes. It uses the distribution's nginx and ignores DSEM_NGINX.
+# Environment: ROUNDS (5), SECONDS of each measurement (6), QUEUE (100); CAPACITY,
+# taken as that of the fleet: in a moment, or where others use the machine too,
+# it cannot be measured. A run takes six minutes. It uses the distribution's
+# nginx and ignores DSEM_NGINX.
 #
 # Exit status: 0 when everything was measured, whatever the results.
 
@@ -31,7 +33,8 @@ $SIG{PIPE} = 'IGNORE';
 $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 END { local $?; $stage->end if $stage }
 
-my %opt = (rounds => $ENV{ROUNDS} || 5, seconds => $ENV{SECONDS} || 6);
+my %opt = (rounds => $ENV{ROUNDS} || 5, seconds => $ENV{SECONDS} || 6,
+    $ENV{CAPACITY} ? (capacity => $ENV{CAPACITY}) : ());
 for (sort keys %opt) {
     $opt{$_} =~ /^\d*\.?\d+$/ && $opt{$_} > 0 or die uc . " is not a number\n";
 }

@@ -5,7 +5,8 @@
 # request at a time; the kernel is not counted. The figures hardly vary, so one
 # round is enough.
 #
-# Environment: REQUESTS (2000) for each line.
+# With arguments, only the lines of these numbers. Environment: REQUESTS (2000)
+# for each line.
 
 use strict;
 use warnings;
@@ -57,7 +58,7 @@ title("Instructions of nginx for a request, of $requests requests");
 printf "%-11s%-19s%8s%8s%8s%8s%8s%8s\n", @$_ for
     ['', '', '', 'above', ('') x 4],
     ['request', '', 'all', 'first', @OWNERS];
-for (@LINES) {
+for (@LINES[ @ARGV ? map { $_ - 1 } @ARGV : 0 .. $#LINES ]) {
     my ($request, $key, %case) = @$_;
     my ($name, %n) = count($key, \%case, $request eq 'API');
     $first //= \%n;

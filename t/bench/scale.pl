@@ -8,7 +8,8 @@
 # ratio of two means is the median of the rounds' ratios.
 #
 # Environment: ROUNDS (25); SCALE (1), factor of all large numbers; EDITION,
-# first or second: this edition on both sides, to see the noise.
+# first or second: this edition on both sides, to see the noise; CLOCK=1, the
+# clock of Redis is moved where sessions become silent, instead of a wait.
 
 use strict;
 use warnings;
@@ -31,6 +32,7 @@ use Bench::Rounds;
 use Bench::Stage;
 use Bench::Stats qw(median ratios);
 use Bench::World;
+use Dsem::Clock;
 
 my ($stage, @editions, @verdicts);
 
@@ -50,7 +52,9 @@ print "rounds  $rounds, of the heavy worlds $heavy_rounds, interleaved\n";
 print "columns $kinds[0] and $kinds[1] edition\n";
 
 $stage = Bench::Stage->new('scale');
-$stage->redis(Bench::World::redis_args());
+my $clock = $ENV{CLOCK} && Dsem::Clock->new($stage);
+Bench::World::settable($clock) if $clock;
+($clock || $stage)->redis(Bench::World::redis_args());
 apart();
 @editions = map { Bench::Edition->new($stage, $_) } @kinds;
 Bench::Listener::start($stage, map { $editions[0]->channel($_) }

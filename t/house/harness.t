@@ -135,7 +135,10 @@ cmp_ok($redis->calls->{ping}, '>=', 1, 'commands counted');
 
 # what a test leaves behind is noticed
 
-sub run_test {
+# Begins a test; run_test(name) has its exit status and output then.
+my %begun;
+
+sub begin_test {
     my ($name, $code) = @_;
     my $file = $t->dir . "/harness_$name.t";
     open my $fh, '>', $file or die "$file: $!";
@@ -155,7 +158,16 @@ $code
 ok(1, 'done');
 EOF_TEST
     close $fh;
-    my $said = qx($^X -I$FindBin::Bin/../lib $file 2>&1);
+    open $begun{$name}, "$^X -I$FindBin::Bin/../lib $file 2>&1 |"
+        or die "$file: $!";
+}
+
+sub run_test {
+    my ($name, $code) = @_;
+    begin_test($name, $code) if !$begun{$name};
+    my $fh = delete $begun{$name};
+    my $said = join '', <$fh>;
+    close $fh;
     return ($?, $said);
 }
 
@@ -172,6 +184,7 @@ sub account {
     return "$code\$t->state->set_account('x', '$session', qw(@account));";
 }
 
+# code: undef: it has begun
 sub notices {
     my ($name, $code, $what, $detail) = @_;
     my ($failed, $text) = run_test($name, $code);
@@ -179,13 +192,12 @@ sub notices {
         "$name noticed") or diag($text);
 }
 
+# these wait for what is held, beside the others
+begin_test('permit', account(1, 0, 'a:0:ff', 2, 1, 0));
+begin_test('ticket', account(0, 1, 'a:0:ff', 2, 0, 1));
+begin_test('count', account(2, 0));
+
 is((run_test('clean', $live))[0], 0, 'a clean test passes');
-notices('permit', account(1, 0, 'a:0:ff', 2, 1, 0),
-    'no permit', qr/x: a:0:ff: 1 held, 0 waiting/);
-notices('ticket', account(0, 1, 'a:0:ff', 2, 0, 1),
-    'no permit', qr/0 held, 1 waiting/);
-notices('count', account(2, 0), 'no permit',
-    qr/2 held, 0 waiting, but 0 and 0 in the accounts/);
 is((run_test('dead', account(1, 0, 'b:0:ff', 1, 1, 0)))[0],
     0, "dead session's account ignored");
 notices('alert', <<'EOF_CODE', 'no alert logged', qr/a: \[alert\] boo/);
@@ -198,6 +210,11 @@ my ($worker) = $node->workers;
 kill 'ABRT', $worker;
 wait_for { $node->grep_log(qr/exited on signal 6/) };
 EOF_CODE
+
+notices('permit', undef, 'no permit', qr/x: a:0:ff: 1 held, 0 waiting/);
+notices('ticket', undef, 'no permit', qr/0 held, 1 waiting/);
+notices('count', undef, 'no permit',
+    qr/2 held, 0 waiting, but 0 and 0 in the accounts/);
 
 # and nothing stays, whatever becomes of the test
 

@@ -29,10 +29,11 @@ my %CASES = (
 
 sub names { qw(fixed low high halves one independent) }
 
-# seconds: of most phases
+# seconds: of most phases; clients: of the load
 sub new {
     my ($class, $stage, %opt) = @_;
-    return bless { fleet => Bench::AutoFleet->new($stage),
+    return bless {
+        fleet => Bench::AutoFleet->new($stage, $opt{clients}),
         seconds => $opt{seconds}, seen => {}, statuses => {} }, $class;
 }
 

@@ -21,7 +21,6 @@ use Dsem::Wait qw(now took wait_for time_factor);
 
 use constant {
     KNEE => 20, MS => 50,   # of the backend; service time up to its knee
-    CLIENTS => 250,         # in a closed loop: every limit in use is reached
     HANDED_ON => 0.1,       # s between two requests of one permit, see exceeded
 };
 
@@ -66,9 +65,10 @@ http {
 }
 EOF_CONF
 
+# clients: in a closed loop; with 250 every limit in use is reached
 sub new {
-    my ($class, $stage) = @_;
-    return bless { stage => $stage, fleets => {},
+    my ($class, $stage, $clients) = @_;
+    return bless { stage => $stage, clients => $clients, fleets => {},
         backend => Dsem::Upstream->new($stage, 'backend') }, $class;
 }
 
@@ -118,8 +118,8 @@ sub run {
     my @base = map { $_->url("/$path") } @{ $fleet->{nodes} };
     my $seconds = sum0(map { $_->[0] } @phases);
     my $begin;
-    my $load = Dsem::Load->new($stage, clients => CLIENTS, keepalive => 1,
-        seconds => $seconds, timeout => 120, request => sub {
+    my $load = Dsem::Load->new($stage, clients => $self->{clients},
+        keepalive => 1, seconds => $seconds, timeout => 120, request => sub {
             $begin //= now;
             my $left = now - $begin;
             my ($knee) = grep { ($left -= $_->[0]) < 0 } @phases;

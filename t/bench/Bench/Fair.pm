@@ -35,10 +35,12 @@ my %CASES = (
 # of the pinned tenants
 my %NODE = (noisy => 0, a => 0, b => 1, c => 2);
 
+# seconds; capacity: instead of the one that is measured
 sub new {
     my ($class, $stage, %opt) = @_;
     return bless { tenants => Bench::Tenants->new($stage), peak => 0,
-        seconds => $opt{seconds}, seen => {} }, $class;
+        seconds => $opt{seconds}, given => $opt{capacity}, seen => {} },
+        $class;
 }
 
 sub end { $_[0]{tenants}->end }
@@ -69,6 +71,7 @@ sub measure_capacity {
         $self->seen_peak($seen);
         $seen->{rate};
     } qw(plain fair));
+    $capacity = $self->{given} // $capacity;
     push @{ $self->{capacity} }, $capacity;
     return $capacity;
 }

@@ -19,7 +19,7 @@ use Dsem::Upstream;
 use Dsem::Wait qw(now wait_for);
 
 use constant {
-    NODES => 3, WORKERS => 2, LIMIT => 12, QUEUE => 100,
+    NODES => 3, WORKERS => 2, LIMIT => 12, QUEUE => $ENV{QUEUE} || 100,
     MS => 50,               # service time, and a fifth more or less
     SPREAD => 0.2,
 };
