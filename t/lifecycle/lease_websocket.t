@@ -68,7 +68,7 @@ wait_for {
     }
     $passed++ if held() != 1;
     wait_for { now >= $opened + $asked * 0.05 } 15, 'a moment';
-    $asked > 40 && now > $opened + 1.5 * $LEASE;
+    $asked > 40 && now > $opened + 1.3 * $LEASE;
 } 20, 'more than a lease';
 is $passed, 0, 'none passed for more than a lease';
 is $up->peak, 1, 'limit reached, never exceeded';
