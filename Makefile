@@ -339,18 +339,13 @@ $(BROWSER_MODULES): t/page/package.json t/page/package-lock.json | test-needs
 	@output=$$(cd build/page && npm ci --no-audit --no-fund \
 	    --cache ../npm 2>&1) || { echo "$$output" >&2; exit 1; }
 
-# the soak takes a minute: beside tests that mostly wait, not alone at the end
-EARLY = $(wildcard t/[a-q]*/)
-SUITE = $(EARLY) t/soak/ $(filter-out $(EARLY) t/soak/,$(wildcard t/*/))
-
-# the harness class knows when the machine stalled
+# the harness class knows the order, and when the machine stalled
 PROVE = PERL5LIB=t/lib prove --harness Dsem::Suite -r --timer -j$(J) -It/lib
 
 test-page-needs: $(BROWSER_MODULES)
 
 test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
-	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) \
-	    $(if $(filter t t/,$(T)),$(SUITE),$(T))
+	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) $(T)
 
 # the source packages are known to apt in this directory only
 $(ASAN)/apt/updated:

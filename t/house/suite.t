@@ -134,6 +134,13 @@ is($status, 1, 'stalled: failed twice') or diag $said;
 like($said, qr/^1 file ran again:\n  \S+never\.t,/m, 'named as well');
 is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
 
+# the order
+
+my @spread = Dsem::Suite::spread(1 .. 500);
+is_deeply([sort { $a <=> $b } @spread], [1 .. 500], 'all files, once each');
+is(scalar(grep { abs($spread[$_] - $spread[$_ - 1]) < 20 } 1 .. $#spread), 0,
+    'neighbours are distant');
+
 # with a metronome of its own
 
 {

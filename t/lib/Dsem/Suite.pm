@@ -6,6 +6,9 @@ package Dsem::Suite;
 # ended: that result counts, and the file is named. A file that failed without
 # a stall has failed.
 #
+# Files of one folder use the machine alike: of many files, neighbours in the list
+# do not run at one time.
+#
 # Called by: prove --harness Dsem::Suite.
 
 use strict;
@@ -24,8 +27,12 @@ use Dsem::Wait qw(now);
 # a stall of so many seconds at once
 use constant { SLOWER => 2, AT_ONCE => 0.15 };
 
+# files
+use constant MANY => 100;
+
 sub aggregate_tests {
     my ($self, $aggregate, @tests) = @_;
+    @tests = spread(@tests) if @tests >= MANY;
     $self->start_metronome;
     my %met;
     $self->callback(made_parser => sub { $met{ $_[1][1] }{from} = now });
@@ -49,6 +56,16 @@ sub aggregate_tests {
     }
     $aggregate->add($_, $result{$_}) for $first->descriptions;
     $self->{ran} = [ $self->{began}, now ];
+}
+
+# Neighbours become distant; the order is the same in every run.
+sub spread {
+    my (@tests) = @_;
+    my $step = int sqrt @tests;
+    return map {
+        my $first = $_;
+        @tests[grep { $_ % $step == $first } 0 .. $#tests];
+    } 0 .. $step - 1;
 }
 
 sub summary {
