@@ -25,7 +25,7 @@ use Dsem::Wait qw(now);
 
 # what a file can stand: a machine that is slower by this factor on average, and
 # a stall of so many seconds at once
-use constant { SLOWER => 2, AT_ONCE => 0.15 };
+use constant { SLOWER => 2.5, AT_ONCE => 0.25 };
 
 # files
 use constant MANY => 100;
