@@ -366,12 +366,19 @@ ngx_http_dsem_account_post(ngx_http_dsem_account_t *account)
 }
 
 
-/* Redis recovers its state, and grants nothing for so many ms */
+/*
+ * Redis recovers its state, and grants nothing for so many ms.  Asks that were
+ * not sent when that was not known yet are looked through once.
+ */
 
 void
 ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause)
 {
+    if (!account->recovering) {
+        account->pass_due = 1;
+    }
+
     account->ask_after = ngx_current_msec + pause;
     account->recovering = 1;
 }

@@ -80,6 +80,7 @@ typedef struct {
     unsigned                   disowned:1; /* it may cause an overage */
     unsigned                   synced:1;   /* declared in this epoch */
     unsigned                   recovering:1;  /* until ask_after */
+    unsigned                   pass_due:1; /* see ngx_http_dsem_account_pause */
     unsigned                   broken:1;   /* its keys are of another type */
     unsigned                   check:1;    /* counts are to be compared */
     unsigned                   differed:1; /* the last check found so */

@@ -266,7 +266,14 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     if (ngx_http_dsem_account_recovering(account)) {
         ngx_http_dsem_dispatch_poll_within(account->ask_after
                                            - ngx_current_msec);
-        ngx_http_dsem_local_serve(account);
+
+        if (account->pass_due) {
+            account->pass_due = 0;
+            ngx_http_dsem_local_pass(account);
+
+        } else {
+            ngx_http_dsem_local_serve(account);
+        }
     }
 
     if (ngx_http_dsem_dispatch_hold_back(account) || account->batched) {

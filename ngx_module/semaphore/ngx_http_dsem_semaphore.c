@@ -142,11 +142,12 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    /* "dsem_on_error pass" covers recovery */
+    /* "dsem_on_error pass" covers recovery; requests before it come first */
 
     return !ask->pass
            || !ngx_http_dsem_account_recovering(account)
-           || ask->weight <= ngx_http_dsem_account_own(account);
+           || ask->weight + (ngx_int_t) account->nasks
+              <= ngx_http_dsem_account_own(account);
 }
 
 
