@@ -30,6 +30,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    # while permits are recalled the queue may be longer than "queue"
+    dsem_reuse off;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
