@@ -6,12 +6,12 @@ package Dsem::Metronome;
 # with nothing else to do, 7.5 s. Waits and upper bounds of times do not count
 # stalls, so that a busy machine fails no test.
 #
-# The notes are a file of records: the monotonic time, the stall until then and
-# the longest delay of a beat until then, in seconds. They are for one machine
-# and one boot.
+# The notes are a file of records, one for each beat: the monotonic time of its
+# end, the stall until then and how late this beat was, in seconds. They are for
+# one machine and one boot.
 #
-# Called by: Dsem::Suite, for all files of a run; Dsem::Wait, for a file that is
-# run alone.
+# Called by: Dsem::Suite, for all files of a run, and Dsem::Test, for a file
+# that is run alone (run); Dsem::Wait and Dsem::Suite read the notes.
 
 use strict;
 use warnings;
@@ -79,7 +79,7 @@ sub calibrate {
 ###########################################################################
 # reading
 
-# The notes of this run, or those of $path.
+# The notes in this file; nothing where there is none.
 sub new {
     my ($class, $path) = @_;
     open my $notes, '<', $path or return;

@@ -6,8 +6,8 @@ package Dsem::Suite;
 # ended: that result counts, and the file is named. A file that failed without
 # a stall has failed.
 #
-# Files of one folder use the machine alike: of many files, neighbours in the list
-# do not run at one time.
+# Files of one folder use the machine alike: of many files, neighbours in the
+# list do not run at one time.
 #
 # Called by: prove --harness Dsem::Suite.
 
@@ -17,6 +17,7 @@ use warnings;
 use parent 'TAP::Harness';
 
 use File::Temp ();
+use List::Util qw(max);
 use POSIX qw(_exit);
 use TAP::Parser::Aggregator;
 
@@ -44,14 +45,16 @@ sub aggregate_tests {
     $self->SUPER::aggregate_tests($first, @tests);
     my %result = map { $_ => $first->parsers($_) } $first->descriptions;
 
-    my @again = grep { $met{$_}{failed} && $self->stalled($met{$_}) }
-        $first->descriptions;
-    $self->{again} = [ map { [$_, $self->stalled($met{$_})] } @again ];
+    my @again = map {
+        my $how = $met{$_}{failed} && $self->stalled($met{$_});
+        $how ? [$_, $how] : ();
+    } $first->descriptions;
+    $self->{again} = \@again;
     if (@again) {
         my $second = TAP::Parser::Aggregator->new;
         $self->jobs(1);
         print STDERR "Again, alone, as the machine stalled:\n";
-        $self->SUPER::aggregate_tests($second, @again);
+        $self->SUPER::aggregate_tests($second, map { $_->[0] } @again);
         ($result{$_}) = $second->parsers($_) for $second->descriptions;
     }
     $aggregate->add($_, $result{$_}) for $first->descriptions;
@@ -91,7 +94,8 @@ sub stalled {
     my ($from, $to) = @$met{qw(from to)};
     my $took = $to - $from;
     my $longest = $notes->longest($from, $to);
-    my $slower = $took / ($took - $notes->stalled($from, $to));
+    # a beat that is overdue may be all of the time
+    my $slower = $took / max(0.001, $took - $notes->stalled($from, $to));
     return unless $slower > SLOWER || $longest > AT_ONCE;
     return sprintf 'was %.1f times slower and stalled %.1f s at once', $slower,
         $longest;
@@ -113,7 +117,6 @@ sub start_metronome {
         Dsem::Metronome::run($path, $parent);
         _exit(0);
     }
-    $self->{metronome} = $pid;
 }
 
 sub notes {
