@@ -39,7 +39,7 @@ for my $file (keys %secret) {
 my $set = $t->sentinel(password => $secret{'redis-password'},
     args => [ map { /^(\S+) (.*)/ ? ("--$1", $2) : () } split /\n/, $redis ],
     sentinel_password => $admin, lines => [ split /\n/, $sentinel ]);
-my $up = $t->upstream;
+my $up = $t->upstream(service => 0.050);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
 %%GLOBALS%%
@@ -54,27 +54,33 @@ http {
 }
 EOF_CONF
 
-sub full {
-    my ($name) = @_;
-    my @running = map { $fleet[ $_ % 2 ]->begin('/reports/?hang=1') }
-        1 .. $limit + 2;
-    eventually { $up->now == $limit
-        && Dsem::State->new($set->master)->waiting('reports') == 2 }
-        "$name: limit reached, the rest queued";
-    return @running;
+# what is printed is what the servers run with, and nothing else about replicas
+
+my %printed = $redis =~ /^(\S+) (.*)/mg;
+for my $server ($set->servers) {
+    my %runs = map { @{ $server->cmd(qw(CONFIG GET), $_) } } keys %printed;
+    is_deeply \%runs, \%printed, $server->name . ' runs as printed';
 }
 
+# writes go on meanwhile: replicas are ahead of the one that is promoted, and
+# resynchronize from the beginning
+
 my $old = $set->master;
-my @running = full('before');
+my $load = $t->load_start(urls => [ map { $_->url('/reports/') } @fleet ],
+    clients => 2 * $limit, seconds => 3600, timeout => 70);
+wait_for { $up->peak == $limit } 15, 'limit reached';
 $set->failover;
 my $new = $set->replaced($old)->{master};
-wait_for { $up->release_all; !grep { !$_->done } @running } 15, 'all of them';
-is_deeply [ map { $_->status } @running ], [ (200) x @running ],
-    'every request served';
-@running = full('after');
-wait_for { $up->release_all; !grep { !$_->done } @running } 15, 'all of them';
-is $up->peak, $limit, 'limit never exceeded';
+wait_for { $new->cmd(qw(INFO replication)) =~ /^min_slaves_good_slaves:[12]/m }
+    30, 'a replica that follows it';
+my $served = $up->served;
+wait_for { $up->served > $served + 3 * $limit } 30, 'more requests served';
+$load->stop;
+is_deeply [ keys %{ $load->wait->{statuses} } ], [200], 'no request refused';
+is $up->peak, $limit, 'limit reached, never exceeded';
 is scalar(map { $_->grep_log(qr/\[error\]/) } @fleet), 0, 'no error';
+my %status = map { $_->{dsem_status} => 1 } map { $_->access_log } @fleet;
+is_deeply [ sort keys %status ], [qw(PASSED QUEUED)], 'every one with a permit';
 
 # the user of nginx on a sentinel
 

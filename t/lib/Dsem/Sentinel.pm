@@ -7,9 +7,9 @@ package Dsem::Sentinel;
 #   dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 #
 # Options: servers (3), sentinels (3), password, sentinel_password, down_after
-#   (ms, 500), args (redis-server's, of each server), lines (of a sentinel's
-#   configuration, instead of its own; %%MASTER%% is the master's host and
-#   port).
+#   (ms, 500), args (redis-server's, of each server, instead of replicas that
+#   resynchronize at once), lines (of a sentinel's configuration, instead of its
+#   own; %%MASTER%% is the master's host and port).
 # Set: addresses (of the sentinels), name (of the master), master (the server
 #   that the sentinels name, a Dsem::Redis), servers, sentinels (the same, each
 #   with stop start kill freeze thaw cmd), replicas (all but the master),
@@ -40,7 +40,7 @@ sub new {
     my ($class, $t, %opt) = @_;
     my $self = bless {
         t => $t, name => 'mymaster', servers => 3, sentinels => 3,
-        down_after => 500, args => [], %opt,
+        down_after => 500, args => ['--repl-diskless-sync-delay', 0], %opt,
     }, $class;
     $self->{of} = [ $self->start_servers ];
     $self->{by} = [ map {
@@ -57,7 +57,7 @@ sub addresses { join ' ', map { $_->address } $_[0]->sentinels }
 
 sub start_servers {
     my ($self) = @_;
-    my @args = (@{ $self->{args} }, '--repl-diskless-sync-delay', 0);
+    my @args = @{ $self->{args} };
     push @args, '--requirepass', $self->{password},
         '--masterauth', $self->{password} if defined $self->{password};
     my $start = sub {
