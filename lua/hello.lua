@@ -42,6 +42,7 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/entry_field.lua"
 -- @include "include/limits.lua"
 -- @include "include/census.lua"
 
@@ -93,7 +94,8 @@ local function forget()
         and redis.call('HGETALL', key) or {}
     redis.call('UNLINK', key, sessions)
     for i = 1, #all, 2 do
-        if string.find(all[i], '^order:') then
+        if string.find(all[i], '^order:') and not entry_is(all[i], all[i + 1])
+        then
             redis.call('HSET', key, all[i], all[i + 1])
         end
     end

@@ -19,6 +19,7 @@
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/shard.lua"
+-- @include "include/entry_field.lua"
 -- @include "include/text.lua"
 
 -- fields of a step, in parts; it ends early when it has read so many bytes:
@@ -39,7 +40,10 @@ local function step(names)
         local name = string.match(fields[i], '^limit:(.+)$')
             or string.match(fields[i], '^order:(.+)$')
         -- an order that was set by hand may have any name
-        if name and is_encoded(name) then names[name] = true end
+        if name and is_encoded(name) and not entry_is(fields[i], fields[i + 1])
+        then
+            names[name] = true
+        end
         bytes = bytes + #fields[i] + #fields[i + 1]
     end
     return page[1], bytes
