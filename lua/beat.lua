@@ -28,6 +28,8 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/leases.lua"
+-- @include "include/tick.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
@@ -53,11 +55,16 @@ local function remove_expired(shard)
     redis.call('ZREM', sessions, unpack(expired))
     redis.call('HDEL', key, unpack(expired))
     shard.sessions = shard.sessions - #expired
+    local leases = {}
     for i, name in ipairs(expired) do
         registry_log_ended(shard, name)
         local entry = entry_parse(entries[i])
-        if entry then limits_leave(key, entry.configuration) end
+        if entry then
+            limits_leave(key, entry.configuration)
+            leases[entry.lease] = (leases[entry.lease] or 0) - 1
+        end
     end
+    leases_change(shard, leases)
     return #expired
 end
 
@@ -72,6 +79,7 @@ if redis.call('ZCARD', sessions) ~= shard.sessions then
 end
 
 local moved = clock_tick(shard, lease)
+leases_move(shard, entry.lease, lease)
 entry.lease, entry.ends = lease, shard.clock + lease
 entry_write(key, session, entry)
 redis.call('ZADD', sessions, entry.ends, session)

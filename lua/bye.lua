@@ -22,6 +22,8 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/leases.lua"
+-- @include "include/tick.lua"
 -- @include "include/registry.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
@@ -52,11 +54,13 @@ if careful == 1 and not entry_silent(entry, shard.clock) then
     return { session, epoch, number, STATUS.ok, HEARD }
 end
 registry_prune_bars(shard, PRUNED_BY_BYE)
-registry_bar(shard, leaving, shard.clock + lease)
+registry_bar(shard, leaving, shard.clock
+    + math.max(lease, entry and entry.lease or 0))
 registry_log_ended(shard, leaving)
 if entry then
     redis.call('ZREM', KEYS[2], leaving)
     shard.sessions = shard.sessions - 1
+    leases_change(shard, { [entry.lease] = -1 })
     limits_leave(shard.key, entry.configuration)
 end
 limits_withdraw(shard.key)

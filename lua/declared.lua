@@ -16,6 +16,7 @@
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/shard.lua"
+-- @include "include/leases.lua"
 -- @include "include/registry.lua"
 -- @include "include/census.lua"
 

@@ -42,6 +42,8 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/leases.lua"
+-- @include "include/tick.lua"
 -- @include "include/entry_field.lua"
 -- @include "include/limits.lua"
 -- @include "include/census.lua"
@@ -83,7 +85,7 @@ local function shard_new()
     return {
         key = key, gen = fresh, clock = 0, wall = now, recover_until = 0,
         ended = fresh % 2^49, sessions = 0, first_bar = 0, last_bar = 0,
-        logged = {}
+        lease = 0, logged = {}
     }
 end
 
@@ -182,6 +184,7 @@ entry_write(key, session, {
 })
 redis.call('ZADD', sessions, shard.clock + lease, session)
 if not entry then shard.sessions = shard.sessions + 1 end
+leases_move(shard, entry and entry.lease, lease)
 
 local recovery = census_judge(census, sessions)
 local size = census_size(census, shard)

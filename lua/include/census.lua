@@ -93,11 +93,12 @@ local function census_size(census, shard)
 end
 
 -- Begins a census. The registry, or the census before, may have survived: its
--- size is one of the numbers.
+-- size is one of the numbers, and the longest of its leases counts.
 local function census_begin(shard, key, before, begins, lease, any)
     local census = {
         shard = shard, key = key, gen = shard.gen, begins = begins,
-        lease = lease, any = any, lost = any, freshest = NEVER,
+        lease = math.max(lease, leases_longest(shard, 2^53)),
+        any = any, lost = any, freshest = NEVER,
         mixed = any and census_mixed(before, shard),
         number = census_size(before, shard), number_fence = -NEVER
     }
@@ -152,8 +153,8 @@ local function census_settle(census, session, left)
 end
 
 -- When the recovery ends. After an outage longer than a lease it lasts a
--- quarter of a lease at least: new workers may have admitted requests by their
--- local shares, and have to declare them, although they are not counted.
+-- quarter of that lease at least: new workers may have admitted requests by
+-- their local shares, and have to declare them, although they are not counted.
 local function census_end(census, clock, recover_until, pause)
     if census.mixed or census.number == 0
         or census_count(census, 0) < census.number
@@ -161,10 +162,9 @@ local function census_end(census, clock, recover_until, pause)
         return census.begins + census.lease
     end
     local ends = math.max(math.min(recover_until, clock), pause)
-    if census.freshest < census.begins - census.lease then
-        ends = math.max(ends, census.begins + math.floor(census.lease / 4))
-    end
-    return ends
+    local outage = census.begins - census.freshest
+    local expired = leases_longest(census.shard, outage - 1)
+    return math.max(ends, census.begins + math.floor(expired / 4))
 end
 
 -- Ends the recovery if no session is missing, or continues it if one is.

@@ -78,9 +78,8 @@ local function quiet_begin(key, shard)
     -- accounts of another layout may be left over
     redis.call('UNLINK', key)
     local t = redis.call('TIME')
-    local clock, wall, ended = string.match(shard[1],
-        '^%d+ %d+ (%d+) (%d+) %d+( %d+ )')
-    local lease = string.match(shard[2], '^%d+ %d+ (%d+)')
+    local clock, wall, ended, lease = string.match(shard[1],
+        '^%d+ %d+ (%d+) (%d+) %d+( %d+ ).* (%d+)$')
     local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
     return string.format(' %.0f%s%s', clock
         + math.min(math.max(passed, 0), math.floor(lease / 4)), ended, clock),

@@ -17,8 +17,7 @@ local STEPS = 64
 -- The clock now, computed at first use: few commands need it.
 local function view_clock(view)
     if not view.now then
-        view.now = clock_now(view.clock, view.wall, view.entry.lease,
-            wall_now())
+        view.now = clock_now(view.clock, view.wall, view.lease, wall_now())
     end
     return view.now
 end
@@ -161,8 +160,10 @@ end
 -- All state counts as lost: a new generation makes every session say hello and
 -- declare.
 local function view_lose(view)
+    local leases = redis.call('HGET', view.key, 'leases')
+    local longest = tonumber(string.match(leases or '', '(%d+) %d+$'))
     view.gen = view.gen + 1
-    view.recover_until = view_clock(view) + view.entry.lease
+    view.recover_until = view_clock(view) + (longest or view.entry.lease)
     redis.call('HSET', view.key, 'created', string.format('%.0f', view.now))
     shard_write(view)
 end

@@ -1,8 +1,9 @@
 -- The shard: one HASH with what all semaphores share, so that it is lost
--- together or not at all. Its field "." is the head, nine integers that most
+-- together or not at all. Its field "." is the head, ten integers that most
 -- commands read at once:
 --   layout generation clock wall recover_until ended sessions first_bar
---   last_bar
+--   last_bar lease
+-- lease: the shortest one of all registered sessions; 0: there is no session.
 -- A session's field is its entry, "epoch declared lease end configuration",
 -- or a bar, "bye until". The sessions ZSET has the same sessions by the end of
 -- their leases. It is an index: when its size is not the head's "sessions",
@@ -20,24 +21,24 @@ local LOGGED = 512
 -- change the table, shard_write() stores it.
 local function shard_parse(key, text)
     local layout, gen, clock, wall, recover_until, ended, sessions, first_bar,
-        last_bar = string.match(text or '',
-            '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+        last_bar, lease = string.match(text or '',
+            '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     if tonumber(layout) ~= LAYOUT then return nil end
     return {
         key = key, text = text, gen = tonumber(gen), clock = tonumber(clock),
         wall = tonumber(wall), recover_until = tonumber(recover_until),
         ended = tonumber(ended), sessions = tonumber(sessions),
         first_bar = tonumber(first_bar), last_bar = tonumber(last_bar),
-        logged = {}
+        lease = tonumber(lease), logged = {}
     }
 end
 
 -- Stores the head and the log of the ended, if they have changed.
 local function shard_write(shard)
     local text = string.format(
-        '%d %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', LAYOUT, shard.gen,
+        '%d %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', LAYOUT, shard.gen,
         shard.clock, shard.wall, shard.recover_until, shard.ended,
-        shard.sessions, shard.first_bar, shard.last_bar)
+        shard.sessions, shard.first_bar, shard.last_bar, shard.lease)
     if text == shard.text then return end
     shard.text = text
     local set, gone = { 'HSET', shard.key, '.', text }, { 'HDEL', shard.key }

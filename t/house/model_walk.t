@@ -86,6 +86,8 @@ for (
         qr/view\.entry\.epoch ~= call\.epoch|string\.match\(shard_values\[2\][^\n]* ~= epoch/,
         'false', undef, 71 ],
     [ 'C3', 'conf', 'hello', qr/entry and not joined/, 'false' ],
+    # the clock moves by the lease of the caller
+    [ 'C4', 'lease', 'beat hello bye', qr/shard\.lease > 0/, 'false' ],
     # a session counts before it has declared
     [ 'S1', 'loss', 'hello', qr/fence - PENDING/, 'fence', undef, 8 ],
     # a second loss forgets the session that was missing

@@ -42,7 +42,7 @@ use warnings;
 use List::Util qw(sum0);
 
 use constant HEAD => qw(layout gen clock wall recover_until ended sessions
-    first_bar last_bar);
+    first_bar last_bar lease);
 use constant FIGURES => qw(held waiting limit seq seen touched active recalled
     parked tail);
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);

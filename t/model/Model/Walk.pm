@@ -31,6 +31,8 @@ package Model::Walk;
 #   C2  the counts of a worker are those of Redis, unless keys were lost
 #   C3  configurations have the number of their sessions, names the limits of
 #       all configurations, and the lowest one is in force
+#   C4  the shard has the leases of its sessions, and no session is removed
+#       before three quarters of its own have passed
 # and after a quiet time at the end:
 #   L2  no ticket waits
 #   L1  no permit is held and no key of a semaphore is left
@@ -49,7 +51,7 @@ use Model::Worker;
 # workers added and leaving, all state lost, a failover to a replica that missed
 # the last writes, a queue lost, any one key lost but that of a semaphore, the
 # clock of Redis's host stepped by an hour, orders of the operator, reloads with another
-# limit, workers that drain; auto: limit=auto for the first name; again: one loss soon after another, workers that
+# limit, workers that drain; lease: workers with two leases; auto: limit=auto for the first name; again: one loss soon after another, workers that
 # are slow to connect, and long requests
 our %FAULTS = (
     none => [],
@@ -62,6 +64,7 @@ our %FAULTS = (
     queue => [qw/msg break kill queue/],
     key => [qw/msg break kill key/],
     clock => [qw/msg break kill beat clock/],
+    lease => [qw/msg break kill stop clock fleet lease/],
     order => [qw/msg break kill order/],
     conf => [qw/msg break kill stop conf/],
     away => [qw/msg stop beat loss/],
@@ -148,7 +151,10 @@ sub worker {
     my ($self, %arg) = @_;
     my $name = sprintf 'w%d:0:1', ++$self->{sessions};
     my $fair = $self->{fair} == 1 || $self->{fair} && $self->{sessions} % 4;
-    return Model::Worker->new($self, name => $name, fair => $fair, %arg);
+    # a quarter of the longer one is more than the shorter one
+    my $times = $self->{can}{lease} && $self->{sessions} % 2 ? 4.5 : 1;
+    return Model::Worker->new($self, name => $name, fair => $fair,
+        lease => $times * $self->{lease}, %arg);
 }
 
 sub clock {
@@ -292,7 +298,11 @@ sub parts {
 sub except_removed {
     my ($self) = @_;
     for my $worker (@{ $self->{workers} }) {
-        next if defined $self->state->lease_end($worker->{name});
+        my $name = $worker->{name};
+        next if defined $self->state->lease_end($name);
+        $self->bad("C4 $name: removed too early") if !$self->{loses}
+            && ($self->{last_beat}{$name} // -1e9) + 0.75 * $worker->{lease}
+                > $self->{now};
         $self->except($worker);
         delete $self->{entered}{ $worker->{name} };
     }
@@ -310,9 +320,10 @@ sub except {
 # state from another.
 sub clock_now {
     my ($self) = @_;
-    my ($clock, $wall, $until, $gen) = map { $_ // 0 }
-        $self->state->shard(qw/clock wall recover_until gen/);
-    my $passed = min(max($self->wall - $wall, 0), $self->{lease} / 4);
+    my ($clock, $wall, $until, $gen, $lease) = map { $_ // 0 }
+        $self->state->shard(qw/clock wall recover_until gen lease/);
+    my $passed = min(max($self->wall - $wall, 0),
+        ($lease || $self->{lease}) / 4);
     return ($clock + $passed, $until, "$gen $self->{run}");
 }
 
@@ -553,6 +564,7 @@ sub configurations {
     if (!$self->{can}{key}) {
         my %lease = map { $_ => 1 } $self->state->sessions;
         $self->bad("C3 $_ left") for grep { !$lease{$_} } keys %config_of;
+        $self->leases;
     }
     for (sort keys %$configs) {
         my ($sessions, $stated) = @{ $configs->{$_} }{qw/sessions stated/};
@@ -571,6 +583,19 @@ sub configurations {
     }
 }
 
+# C4: the shortest lease, and the number of sessions with each.
+sub leases {
+    my ($self) = @_;
+    my %sessions;
+    $sessions{$_}++ for grep { $_ } map { $_->{lease} }
+        values %{ $self->state->entries };
+    my @leases = sort { $a <=> $b } keys %sessions;
+    my $want = join ' ', $leases[0] // 0, map { ($_, $sessions{$_}) } @leases;
+    my $have = join ' ', map { $_ // 0 } $self->state->shard(qw/lease leases/);
+    # a state without sessions may have none yet
+    $self->bad("C4 $have, not $want") if $have ne $want && @leases;
+}
+
 ###########################################################################
 # One step
 
@@ -587,7 +612,7 @@ sub step {
     $self->faults unless $self->{quiet};
     # a lease that expired while the registry was lost
     ($self->{can}{loss} || $self->{can}{key}) && $_->{stopped} > $self->{now}
-        && $_->{fence} + $self->{lease} / 4 <= $self->{now}
+        && $_->{fence} + $_->{lease} / 4 <= $self->{now}
         && $self->except($_) for @{ $self->{workers} };
 
     my @look = map { $self->happens(0.3) } @{ $self->{names} }, '';
@@ -849,7 +874,7 @@ sub worker_leaves {
     if ($worker->{conn}) {
         $self->cut($worker);
         $worker->{conn} = { commands => [], replies => [] };
-        $worker->send('bye', undef, [ $worker->{name}, $self->{lease} ]);
+        $worker->send('bye', undef, [ $worker->{name}, $worker->{lease} ]);
         $self->execute($worker, shift @{ $worker->{conn}{commands} });
     }
     @$workers = grep { $_ != $worker } @$workers;
@@ -892,7 +917,9 @@ sub failover {
 # Runs the walk; returns the first violation, or undef.
 sub run {
     my ($self, $steps, $quiet) = @_;
-    return eval { $self->walk($steps, $quiet // 150); 1 } ? undef
+    # the leases of killed workers end meanwhile
+    $quiet //= $self->{can}{lease} ? 250 : 150;
+    return eval { $self->walk($steps, $quiet); 1 } ? undef
         : $@ =~ s/\n\z//r;
 }
 

@@ -63,7 +63,7 @@ sub new {
         wait => {},
         limit => $walk->{limit}, config => "c$walk->{limit}", entered => 0,
         recovery => 0, undeclared => [], declares => 0, new_state => 0,
-        run => '', known_run => '', %arg,
+        run => '', known_run => '', lease => $walk->{lease}, %arg,
     }, $class;
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
@@ -212,10 +212,10 @@ sub hello {
     $self->{epoch}++;
     $self->forget;
     $self->{conn} //= { commands => [], replies => [] };
-    $self->send('bye', undef, [ $_, $walk->{lease} ], $_)
+    $self->send('bye', undef, [ $_, $self->{lease} ], $_)
         for @{ $self->{byes} };
     $self->send('hello', undef,
-        [ $self->{gen}, 1 + int rand 2 ** 40, $walk->{lease}, $self->{told},
+        [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
             $self->{config} ], $self->{config});
 }
@@ -247,7 +247,7 @@ sub counts {
     my $walk = $self->{walk};
     return $registered && $gen == $self->{gen} && !$self->{new_state}
         && $self->{run} eq $self->{known_run}
-        && $walk->{now} - $self->{told_at} < $walk->{lease};
+        && $walk->{now} - $self->{told_at} < $self->{lease};
 }
 
 # Others may have been granted what this worker has.
@@ -263,7 +263,7 @@ sub expired {
 # A hello or a beat was answered.
 sub renew {
     my ($self, $command, $told, $recovery) = @_;
-    $self->{fence} = $command->{at} + 0.75 * $self->{walk}{lease};
+    $self->{fence} = $command->{at} + 0.75 * $self->{lease};
     @$self{qw/told told_at/} = ($told, $command->{at});
     $self->{walk}->told($self, $command);
     $self->recovery($recovery);
@@ -327,7 +327,7 @@ sub reload {
 sub beat {
     my ($self) = @_;
     $self->{beaten} = $self->{walk}{now};
-    $self->send('beat', undef, [ $self->{gen}, $self->{walk}{lease}, '' ]);
+    $self->send('beat', undef, [ $self->{gen}, $self->{lease}, '' ]);
 }
 
 # A sample of limit=auto, with anything in it.
