@@ -305,10 +305,6 @@ ngx_http_dsem_guard_integer(const redisReadTask *task, long long value)
         return ngx_http_dsem_guard_defaults->createInteger(task, value);
     }
 
-    if (task->idx == 0) {
-        return ngx_http_dsem_guard_reject(task);
-    }
-
     guard->values.values[task->idx] = value;
 
     return &guard->values;

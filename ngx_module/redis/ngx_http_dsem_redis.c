@@ -30,6 +30,7 @@
 typedef enum {
     NGX_HTTP_DSEM_REDIS_DOWN = 0,
     NGX_HTTP_DSEM_REDIS_CONNECTING,
+    NGX_HTTP_DSEM_REDIS_CHECKING,   /* which scripts are missing */
     NGX_HTTP_DSEM_REDIS_UP
 } ngx_http_dsem_redis_state_e;
 
@@ -71,6 +72,7 @@ static void ngx_http_dsem_redis_wait(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis);
+static void ngx_http_dsem_redis_up(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis,
     redisReply *reply);
 static ngx_uint_t ngx_http_dsem_redis_error_passes(redisReply *reply);
@@ -532,14 +534,14 @@ ngx_http_dsem_redis_moved(void *data, const char *reason)
 }
 
 
-/* "up" follows with the first reply */
+/* "up" follows when it is known which scripts are missing */
 
 static void
 ngx_http_dsem_redis_connected(void *data)
 {
     ngx_http_dsem_redis_t *redis = data;
 
-    redis->state = NGX_HTTP_DSEM_REDIS_UP;
+    redis->state = NGX_HTTP_DSEM_REDIS_CHECKING;
 
     ngx_http_dsem_breaker_connected(&redis->breaker);
 
@@ -552,7 +554,7 @@ ngx_http_dsem_redis_connected(void *data)
          && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
         || ngx_http_dsem_script_info(&redis->calls, redis->conn,
                                      !redis->breaker.known) != NGX_OK
-        || ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK
+        || ngx_http_dsem_script_exists(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {
         ngx_http_dsem_redis_down(redis, "no memory");
@@ -635,6 +637,15 @@ ngx_http_dsem_redis_deadline_handler(ngx_event_t *ev)
         return;
     }
 
+    left += ngx_http_dsem_script_loading(&redis->calls);
+
+    if (left > 0) {
+        /* requests do not wait for it */
+        ngx_http_dsem_deadline_set(&redis->deadline, ev, left);
+        ngx_http_dsem_breaker_open(&redis->breaker);
+        return;
+    }
+
     ngx_http_dsem_redis_down(redis, "no reply in time");
     ngx_http_dsem_breaker_open(&redis->breaker);
 }
@@ -661,11 +672,14 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
         break;
 
     case NGX_AGAIN:
-        ngx_http_dsem_redis_reload(redis);
+        if (redis->state == NGX_HTTP_DSEM_REDIS_UP) {
+            ngx_http_dsem_redis_reload(redis);
+        }
+
         break;
 
     case NGX_DONE:
-        redis->handlers->up(redis->data);
+        ngx_http_dsem_redis_up(redis);
         break;
 
     case NGX_DECLINED:
@@ -684,8 +698,8 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
 
 
 /*
- * The scripts are missing.  The call was not executed, but later ones may
- * be: sending it again would change their order, so the session begins anew.
+ * Scripts are missing.  The call was not executed, but later ones may be:
+ * sending it again would change their order, so the session begins anew.
  */
 
 static void
@@ -698,12 +712,35 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
         return;
     }
 
-    if (ngx_http_dsem_script_load_all(&redis->calls, redis->conn) != NGX_OK) {
+    if (ngx_http_dsem_script_exists(&redis->calls, redis->conn) != NGX_OK) {
         ngx_http_dsem_redis_down(redis, "no memory");
         return;
     }
 
     ngx_http_dsem_redis_wait(redis);
+
+    redis->state = NGX_HTTP_DSEM_REDIS_CHECKING;
+
+    ngx_http_dsem_script_void(&redis->calls);
+    redis->handlers->down(redis->data);
+}
+
+
+/* the scripts that the server lacks go before the first call */
+
+static void
+ngx_http_dsem_redis_up(ngx_http_dsem_redis_t *redis)
+{
+    if (ngx_http_dsem_script_load_missing(&redis->calls, redis->conn)
+        != NGX_OK)
+    {
+        ngx_http_dsem_redis_down(redis, "no memory");
+        return;
+    }
+
+    ngx_http_dsem_redis_wait(redis);
+
+    redis->state = NGX_HTTP_DSEM_REDIS_UP;
 
     redis->handlers->up(redis->data);
 }

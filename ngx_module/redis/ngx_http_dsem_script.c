@@ -29,8 +29,14 @@
 #define NGX_HTTP_DSEM_SCRIPT_VALUES   4
 
 
+/* bytes a ms: the slowest link over which a script can be loaded */
+#define NGX_HTTP_DSEM_SCRIPT_RATE     8
+
+
 typedef enum {
-    NGX_HTTP_DSEM_CALL_LOAD = 0,
+    NGX_HTTP_DSEM_CALL_PING = 0,
+    NGX_HTTP_DSEM_CALL_LOAD,
+    NGX_HTTP_DSEM_CALL_EXISTS,
     NGX_HTTP_DSEM_CALL_ROLE,
     NGX_HTTP_DSEM_CALL_INFO,
     NGX_HTTP_DSEM_CALL_NAME,
@@ -47,6 +53,7 @@ typedef struct {
     uint64_t                  epoch;
     uint64_t                  number;
     ngx_http_dsem_call_e      kind;
+    ngx_http_dsem_script_e    script;      /* called, or loaded */
 } ngx_http_dsem_call_t;
 
 
@@ -55,6 +62,8 @@ static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
 static ngx_int_t ngx_http_dsem_script_ask(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_call_e kind, const char *section);
+static ngx_int_t ngx_http_dsem_script_existing(
+    ngx_http_dsem_script_calls_t *calls, redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_told(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply);
@@ -112,31 +121,71 @@ ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls)
 }
 
 
-/* loads all scripts, before the calls that need them; NGX_ERROR: no memory */
+/*
+ * Asks which scripts the server has: all of them are too much for each
+ * connection of each worker.  That may be denied.  NGX_ERROR: no memory.
+ */
 
 ngx_int_t
-ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
+ngx_http_dsem_script_exists(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_connection_t *conn)
+{
+    ngx_uint_t             i;
+    ngx_http_dsem_call_t  *call;
+    ngx_http_dsem_resp_t  *command;
+
+    command = &calls->command;
+
+    ngx_http_dsem_resp_begin(command, 2 + NGX_HTTP_DSEM_NSCRIPTS);
+    ngx_http_dsem_resp_bytes(command, "SCRIPT", sizeof("SCRIPT") - 1);
+    ngx_http_dsem_resp_bytes(command, "EXISTS", sizeof("EXISTS") - 1);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
+        ngx_http_dsem_resp_bytes(command, calls->sha[i],
+                                 NGX_HTTP_DSEM_SHA_LEN);
+    }
+
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->kind = NGX_HTTP_DSEM_CALL_EXISTS;
+
+    return NGX_OK;
+}
+
+
+/* those that are missing, before the calls; NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_script_load_missing(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn)
 {
     ngx_uint_t  i;
 
     for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
 
-        if (ngx_http_dsem_script_load(calls, conn, i) != NGX_OK) {
+        if ((calls->missing & ((ngx_uint_t) 1 << i))
+            && ngx_http_dsem_script_load(calls, conn, i) != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
+
+    calls->missing = 0;
 
     return NGX_OK;
 }
 
 
-/* the same for one of them */
+/* one of them; NGX_ERROR: no memory */
 
 ngx_int_t
 ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script)
 {
+    ngx_http_dsem_call_t  *call;
     ngx_http_dsem_resp_t  *command;
 
     command = &calls->command;
@@ -146,7 +195,42 @@ ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_resp_bytes(command, "LOAD", sizeof("LOAD") - 1);
     ngx_http_dsem_resp_string(command, &ngx_http_dsem_scripts[script].text);
 
-    return ngx_http_dsem_script_send(calls, conn) ? NGX_OK : NGX_ERROR;
+    call = ngx_http_dsem_script_send(calls, conn);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->kind = NGX_HTTP_DSEM_CALL_LOAD;
+    call->script = script;
+
+    return NGX_OK;
+}
+
+
+/*
+ * ms that the next reply may take beyond the time of any command: a script
+ * has its reply when all of it has passed a slow network, whatever buffers
+ * there are on its way.
+ */
+
+ngx_msec_t
+ngx_http_dsem_script_loading(ngx_http_dsem_script_calls_t *calls)
+{
+    ngx_http_dsem_call_t  *call;
+
+    if (ngx_queue_empty(&calls->queue)) {
+        return 0;
+    }
+
+    call = ngx_queue_data(ngx_queue_head(&calls->queue), ngx_http_dsem_call_t,
+                          queue);
+
+    if (call->kind != NGX_HTTP_DSEM_CALL_LOAD) {
+        return 0;
+    }
+
+    return ngx_http_dsem_scripts[call->script].text.len
+           / NGX_HTTP_DSEM_SCRIPT_RATE;
 }
 
 
@@ -307,6 +391,7 @@ ngx_http_dsem_script_keys(ngx_http_dsem_script_calls_t *calls,
 
     command = &calls->command;
     calls->number++;
+    calls->script = script;
     calls->text = (script == NGX_HTTP_DSEM_SCRIPT_INSPECT
                    || script == NGX_HTTP_DSEM_SCRIPT_NAMES);
 
@@ -346,6 +431,7 @@ ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 
     call->handler = handler;
     call->data = data;
+    call->script = calls->script;
     call->kind = calls->text ? NGX_HTTP_DSEM_CALL_TEXT
                              : NGX_HTTP_DSEM_CALL_SCRIPT;
 
@@ -383,7 +469,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  * One reply to the oldest call.
  *
  * NGX_OK        the caller's handler has been called
- * NGX_DONE      the server has told its version, or does not want to
+ * NGX_DONE      it is known which scripts are missing
  * NGX_ABORT     the server is a replica
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
@@ -427,6 +513,9 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     {
         rc = ngx_http_dsem_script_told(calls, call, reply);
 
+    } else if (call->kind == NGX_HTTP_DSEM_CALL_EXISTS) {
+        rc = ngx_http_dsem_script_existing(calls, reply);
+
     } else if (call->handler) {
         call->handler(call->data, &decoded);
     }
@@ -434,6 +523,38 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     ngx_free(call);
 
     return rc;
+}
+
+
+/* a script that was missing is loaded, whatever another server tells now */
+
+static ngx_int_t
+ngx_http_dsem_script_existing(ngx_http_dsem_script_calls_t *calls,
+    redisReply *reply)
+{
+    ngx_uint_t                     i;
+    ngx_http_dsem_guard_values_t  *values;
+
+    if (reply->type != REDIS_REPLY_ARRAY
+        || reply->elements != NGX_HTTP_DSEM_NSCRIPTS)
+    {
+        return NGX_ERROR;
+    }
+
+    values = (ngx_http_dsem_guard_values_t *) reply;
+
+    if (values->len) {
+        /* the reply of a script, whose first element is a string */
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < NGX_HTTP_DSEM_NSCRIPTS; i++) {
+        if (values->values[i] == 0) {
+            calls->missing |= (ngx_uint_t) 1 << i;
+        }
+    }
+
+    return NGX_DONE;
 }
 
 
@@ -451,7 +572,7 @@ ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,
 
     if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
         ngx_http_dsem_info_read(&calls->info, reply->str);
-        return NGX_DONE;
+        return NGX_OK;
     }
 
     ngx_http_dsem_info_read(&info, reply->str);
@@ -476,11 +597,18 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
             || ngx_strncmp(reply->str, "ERR unknown command",
                            sizeof("ERR unknown command") - 1) == 0))
     {
-        if (call->kind == NGX_HTTP_DSEM_CALL_ROLE) {
-            return NGX_OK;
+        if (call->kind == NGX_HTTP_DSEM_CALL_INFO) {
+            ngx_http_dsem_info_read(&calls->info, "");
         }
 
-        ngx_http_dsem_info_read(&calls->info, "");
+        return NGX_OK;
+    }
+
+    if (call->kind == NGX_HTTP_DSEM_CALL_EXISTS
+        && (ngx_strncmp(reply->str, "NOPERM ", sizeof("NOPERM ") - 1) == 0
+            || ngx_strncmp(reply->str, "ERR ", sizeof("ERR ") - 1) == 0))
+    {
+        calls->missing = ((ngx_uint_t) 1 << NGX_HTTP_DSEM_NSCRIPTS) - 1;
         return NGX_DONE;
     }
 
@@ -492,7 +620,13 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
         return NGX_DECLINED;
     }
 
-    return (call->epoch == calls->identity->epoch) ? NGX_AGAIN : NGX_OK;
+    if (call->epoch != calls->identity->epoch) {
+        return NGX_OK;
+    }
+
+    calls->missing |= (ngx_uint_t) 1 << call->script;
+
+    return NGX_AGAIN;
 }
 
 
@@ -597,6 +731,34 @@ ngx_http_dsem_script_decode_text(ngx_http_dsem_script_calls_t *calls,
 }
 
 
+/*
+ * Replies to the calls so far will come, but reach no caller: all handlers
+ * are called without one.
+ */
+
+void
+ngx_http_dsem_script_void(ngx_http_dsem_script_calls_t *calls)
+{
+    ngx_queue_t            *q;
+    ngx_http_dsem_call_t   *call;
+    ngx_http_dsem_reply_pt  handler;
+
+    for (q = ngx_queue_head(&calls->queue);
+         q != ngx_queue_sentinel(&calls->queue);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
+
+        handler = call->handler;
+        call->handler = NULL;
+
+        if (handler) {
+            handler(call->data, NULL);
+        }
+    }
+}
+
+
 /* no more replies come on this connection: all handlers are called */
 
 void
@@ -605,17 +767,15 @@ ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls)
     ngx_queue_t           *q;
     ngx_http_dsem_call_t  *call;
 
+    calls->missing = 0;
+    ngx_http_dsem_script_void(calls);
+
     while (!ngx_queue_empty(&calls->queue)) {
         q = ngx_queue_head(&calls->queue);
         ngx_queue_remove(q);
         calls->n--;
 
         call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
-
-        if (call->handler) {
-            call->handler(call->data, NULL);
-        }
-
         ngx_free(call);
     }
 }

@@ -34,6 +34,8 @@ typedef struct {
                                     [NGX_HTTP_DSEM_SHA_LEN];
 
     ngx_http_dsem_resp_t         command;  /* being composed */
+    ngx_http_dsem_script_e       script;   /* that it calls */
+    ngx_uint_t                   missing;  /* scripts, a bit for each */
     unsigned                     text:1;   /* its reply is text, for people */
 } ngx_http_dsem_script_calls_t;
 
@@ -42,10 +44,13 @@ void ngx_http_dsem_script_init(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_keys_t *keys, ngx_http_dsem_identity_t *identity);
 void ngx_http_dsem_script_free(ngx_http_dsem_script_calls_t *calls);
 
-ngx_int_t ngx_http_dsem_script_load_all(ngx_http_dsem_script_calls_t *calls,
+ngx_int_t ngx_http_dsem_script_exists(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
+ngx_int_t ngx_http_dsem_script_load_missing(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_load(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_script_e script);
+ngx_msec_t ngx_http_dsem_script_loading(ngx_http_dsem_script_calls_t *calls);
 ngx_int_t ngx_http_dsem_script_role(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_script_info(ngx_http_dsem_script_calls_t *calls,
@@ -67,6 +72,7 @@ ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 
 ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply);
+void ngx_http_dsem_script_void(ngx_http_dsem_script_calls_t *calls);
 void ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls);
 
 

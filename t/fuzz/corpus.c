@@ -40,7 +40,7 @@ static const char  *fuzz_corpus_commands[] = {
     /* elements */
     "*1\r\n*0\r\n", "*2\r\n$1\r\na\r\n*0\r\n", "*2\r\n$1\r\na\r\n*1\r\n:1\r\n",
     "*2\r\n*2\r\n$1\r\na\r\n:1\r\n:1\r\n", "*2\r\n+a\r\n:1\r\n",
-    "*2\r\n-a\r\n:1\r\n", "*2\r\n:1\r\n:1\r\n", "*2\r\n$-1\r\n:1\r\n",
+    "*2\r\n-a\r\n:1\r\n", "*2\r\n$-1\r\n:1\r\n",
     "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\na\r\n$-1\r\n",
     "*2\r\n$1\r\na\r\n*-1\r\n", "*2\r\n$1\r\na\r\n+b\r\n",
     "*2\r\n$1\r\na\r\n:9223372036854775808\r\n", "*2\r\n$1\r\na\r\n:\r\n",

@@ -129,7 +129,8 @@ my %used = map { lc($_) => 1 }
     map { slurp($_) =~ /\b(?:redis\.p|redis\.|queue_)call\('(\w+)'/g }
     map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
 is_deeply([sort @may],
-    [sort keys %used, qw(evalsha script|load subscribe ping client|setname)],
+    [sort keys %used, qw(evalsha script|exists script|load subscribe ping
+        client|setname)],
     'commands of the scripts listed');
 
 my $redis = $t->redis;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# A user that may not call INFO, as with managed services: everything works,
-# and one warning per worker tells that a failover may not be noticed.
+# A user that may not call INFO, as with managed services, nor SCRIPT EXISTS:
+# everything works, and one warning per worker tells that a failover may not be
+# noticed.
 
 use warnings;
 use strict;
@@ -16,7 +17,8 @@ use Dsem::Test qw(wait_for eventually);
 my $t = Dsem::Test->new;
 my $up = $t->upstream;
 my $redis = $t->redis;
-$redis->cmd(qw(ACL SETUSER), $redis->user, '-info');
+$redis->cmd(qw(ACL SETUSER), $redis->user,
+    qw(-info -script +script|load));
 
 my $node = $t->node('single', <<'EOF_CONF');
 %%GLOBALS%%

@@ -81,8 +81,8 @@ sub swallowed { $_[0]->_ask('swallowed') }
 # Resets both sides, once, when so many more bytes have passed.
 sub cut_after { $_[0]->_ask('cut_after', $_[1], $_[2] // 's2c') }
 
-# Passes data in segments of so many bytes; 0: unchanged.
-sub slice { $_[0]->_ask('slice', $_[1]) }
+# Passes data in segments of so many bytes, so many seconds apart; 0: unchanged.
+sub slice { $_[0]->_ask('slice', @_[1, 2]) }
 
 # Replaces what matches in each part of a reply, by as many bytes.
 sub rewrite { $_[0]->_ask('rewrite', $_[1], $_[2]) }

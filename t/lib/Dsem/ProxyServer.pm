@@ -25,7 +25,7 @@ sub run {
     my ($control, $port, $target) = @_;
     my $self = bless {
         port => $port, target => $target, pairs => {}, accepted => 0,
-        swallowed => 0, slice => 0, frozen => {},
+        swallowed => 0, slice => 0, pause => 0, frozen => {},
         delay => { c2s => 0, s2c => 0 }, bytes => { c2s => 0, s2c => 0 },
         pieces => { c2s => 0, s2c => 0 },
     };
@@ -114,7 +114,7 @@ sub write_queue {
         return unless write_piece($self, $side, $bytes);
         # one piece per turn of the loop, so that each is a read of its own
         if ($self->{slice} && @$queue) {
-            $side->{timer} = EV::timer(0.0001, 0,
+            $side->{timer} = EV::timer($self->{pause}, 0,
                 sub { write_queue($self, $side) });
             return;
         }
@@ -222,7 +222,11 @@ sub do_bytes { $_[0]{bytes} }
 sub do_pieces { $_[0]{pieces} }
 sub do_swallowed { $_[0]{swallowed} }
 sub do_retarget { $_[0]{target} = $_[1] }
-sub do_slice { $_[0]{slice} = $_[1] }
+sub do_slice {
+    my ($self, $bytes, $pause) = @_;
+    @$self{qw(slice pause)} = ($bytes, $pause || 0.0001);
+    return 1;
+}
 sub do_rewrite { @{ $_[0] }{qw(from to)} = @_[1, 2]; return 1 }
 
 sub directions {

@@ -92,7 +92,7 @@ package Dsem::Test;
 # Proxy: address, accepted, open, bytes ({c2s, s2c}), cut (FIN) reset (RST)
 #   freeze($dir) thaw delay($seconds, $dir) swallow(every => n, match => 're',
 #   count => n, dir => 's2c') swallowed pieces
-#   cut_after($bytes, $dir) slice($bytes) inject($bytes, $dir) refuse(1|0)
+#   cut_after($bytes, $dir) slice($bytes, $pause) inject($bytes, $dir) refuse(1|0)
 #   retarget($address).
 # Dns: address, set($name, @addresses) (none: NXDOMAIN), silent(1|0), questions.
 #   (swallow: by default every pub/sub message; without arguments: no more).
