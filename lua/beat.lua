@@ -94,9 +94,7 @@ local wanted = idle_wanted(shard, v[3])
 if wanted > 0 then idle_write(shard, KEYS[4], session, idle) end
 local live = census_size(recovery > 0 and census_read(shard, KEYS[3]), shard)
 
-local published = redis.pcall('PUBLISH', key .. ':c:' .. session,
-    'beat ' .. ARGV[3])
+local published = entry_publish(key, session, entry, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, removed, recovery, type(published) == 'number' and 1 or 0, moved,
-    wanted }
+    live, removed, recovery, published and 1 or 0, moved, wanted }

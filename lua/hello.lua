@@ -13,6 +13,8 @@
 -- ARGV[8] age of the last answered hello or beat of the session: integer, ms
 -- ARGV[9] id of the worker's configuration, a digest of its literal limits:
 --   hex string; "-": it has none, or the worker exits and does not count
+-- ARGV[10] seal: 64 random bits, 16 hex digits; each message to the session
+--   begins with it from now on
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
@@ -54,6 +56,10 @@ local epoch, number = integer(2, 1), integer(3)
 local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local told, age = integer(7), integer(8)
 local configuration = configuration_id(9)
+local seal = ARGV[10]
+if #(seal or '') ~= 16 or string.find(seal, '%X') then
+    error('DSEM argument 10 is not a seal', 0)
+end
 -- sessions that are notified of a new one
 local NOTIFIED = 4
 -- fields of a shard in which orders are looked for when it is forgotten
@@ -122,12 +128,11 @@ end
 -- The others learn of a new session with their next beat. If state is lost
 -- before that, one that knows of it makes the census wait for it.
 local function notify_others(size)
-    local others = redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)
-    for _, other in ipairs(others) do
-        if other ~= session then
-            redis.pcall('PUBLISH', key .. ':c:' .. other, 'sessions ' .. size)
-        end
+    local others = {}
+    for _, other in ipairs(redis.call('ZRANGE', sessions, -1 - NOTIFIED, -1)) do
+        if other ~= session then others[#others + 1] = other end
     end
+    publish_all(key, others, 'sessions ' .. size)
 end
 
 -- a key of the wrong type must fail the script before its first write
@@ -180,7 +185,7 @@ if entry and not joined then limits_leave(key, entry.configuration) end
 local unknown = limits_join(key, configuration, session, joined)
 entry_write(key, session, {
     epoch = epoch, declared = entry and entry.declared or 0, lease = lease,
-    ends = shard.clock + lease, configuration = configuration
+    ends = shard.clock + lease, seal = seal, configuration = configuration
 })
 redis.call('ZADD', sessions, shard.clock + lease, session)
 if not entry then shard.sessions = shard.sessions + 1 end

@@ -179,9 +179,7 @@ local function census_judge(census, sessions)
     end
     if before > clock and shard.recover_until <= clock then
         local all = redis.call('ZRANGE', sessions, 0, NOTIFIED_AT_ONCE - 1)
-        for _, session in ipairs(all) do
-            redis.pcall('PUBLISH', shard.key .. ':c:' .. session, 'recovered')
-        end
+        publish_all(shard.key, all, 'recovered')
     end
     return math.max(shard.recover_until - clock, 0)
 end

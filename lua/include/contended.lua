@@ -7,15 +7,15 @@
 -- takes as long as a small command.
 
 -- The account of a session whose ticket of this epoch is at the head: held and
--- waiting. nil: something is unusual.
+-- waiting, and the seal of its messages. nil: something is unusual.
 local function contended_account(session, of_epoch)
     local entry, account = shard_values[2], semaphore_values[2]
     if session ~= ARGV[1] then
         entry = redis.call('HGET', KEYS[1], session)
         account = redis.call('HGET', KEYS[2], session)
     end
-    local current, declared, lease, ends = string.match(entry or '',
-        '^(%d+) (%d+) (%d+) (%d+) ')
+    local current, declared, lease, ends, seal = string.match(entry or '',
+        '^(%d+) (%d+) (%d+) (%d+) (%x+)')
     local counted, held, waiting = string.match(account or '',
         '^(%d+) (%d+) (%d+)$')
     -- an account that was lost, and begun again, does not count its tickets
@@ -26,7 +26,7 @@ local function contended_account(session, of_epoch)
     then
         return nil
     end
-    return held, waiting
+    return held, waiting, seal
 end
 
 -- Adds the ticket that is acquired to the queue; place: text, rest: its weight,
@@ -50,15 +50,15 @@ end
 -- Writes head and account, and what the session at the head has been granted;
 -- member nil: nothing was.
 local function contended_write(head, account, member, session, ticket,
-    of_epoch, other_held, other_waiting, held, in_force)
+    of_epoch, other_held, other_waiting, seal, held, in_force)
     if member then redis.call('ZREM', KEYS[3], member) end
     if member and session ~= ARGV[1] then
         redis.call('HSET', KEYS[2], '.', head, ARGV[1], account, session,
             of_epoch .. string.format(' %d %d', other_held + 1,
                 other_waiting - 1))
         redis.pcall('PUBLISH', KEYS[1] .. ':c:' .. session,
-            'grant ' .. ARGV[3] .. ' ' .. of_epoch .. string.format(' %d %d ',
-                held, in_force) .. ticket)
+            seal .. ' grant ' .. ARGV[3] .. ' ' .. of_epoch
+                .. string.format(' %d %d ', held, in_force) .. ticket)
     else
         redis.call('HSET', KEYS[2], '.', head, ARGV[1], account)
     end

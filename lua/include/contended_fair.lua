@@ -9,9 +9,9 @@ local function keyed_head()
     local session, of_epoch, ticket, weight = string.match(page[3] or '',
         '^(%S+) (%d+) (%d+) (%d+)')
     if weight ~= '1' then return nil end
-    local held, waiting = contended_account(session, of_epoch)
+    local held, waiting, seal = contended_account(session, of_epoch)
     if not held then return nil end
-    return page[3], session, ticket, of_epoch, held, waiting, page[4] + 0
+    return page[3], session, ticket, of_epoch, held, waiting, seal, page[4] + 0
 end
 
 -- The place of a new ticket, the same as text, and the score of F of its key
@@ -60,10 +60,11 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
     local free = in_force - held + released
     if kept < 0 or free > 1 or weights > in_force then return nil end
 
-    local member, session, ticket, of_epoch, other_held, other_waiting, score
+    local member, session, ticket, of_epoch, other_held, other_waiting, seal,
+        score
     if free == 1 then
-        member, session, ticket, of_epoch, other_held, other_waiting, score =
-            keyed_head()
+        member, session, ticket, of_epoch, other_held, other_waiting, seal,
+            score = keyed_head()
         if not member then return nil end
         class = class or math.floor(score / 10000000000000)
         waiting = waiting - 1
@@ -124,7 +125,7 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         seq, tail, V)
     local counts = epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, counts, member, session, ticket, of_epoch,
-        other_held, other_waiting, held, in_force)
+        other_held, other_waiting, seal, held, in_force)
     if verdict == 2 and position == 0 then
         position = redis.call('ZRANK', KEYS[3], ARGV[1] .. ' ' .. epoch
             .. ' ' .. ask .. ' ' .. weight .. ' ' .. key)

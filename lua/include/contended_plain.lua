@@ -1,17 +1,17 @@
 -- The contended path for tickets without keys.
 
 -- The ticket at the head, which takes the only free permit: member, session,
--- number, and the session's account: epoch, held, waiting. nil: something is
--- unusual.
+-- number, the session's account: epoch, held, waiting, and its seal. nil:
+-- something is unusual.
 local function contended_head()
     local page = redis.pcall('ZRANGE', KEYS[3], '0', '1')
     if page[1] ~= 'queue' then return nil end
     local session, of_epoch, ticket, weight = string.match(page[2] or '',
         '^(%S+) (%d+) (%d+) (%d+)$')
     if weight ~= '1' then return nil end
-    local held, waiting = contended_account(session, of_epoch)
+    local held, waiting, seal = contended_account(session, of_epoch)
     if not held then return nil end
-    return page[2], session, ticket, of_epoch, held, waiting
+    return page[2], session, ticket, of_epoch, held, waiting, seal
 end
 
 -- Returns the reply, or nil.
@@ -32,9 +32,9 @@ local function contended_sync()
     local free = in_force - held + call_released
     if kept < 0 or free > 1 then return nil end
 
-    local member, session, ticket, of_epoch, other_held, other_waiting
+    local member, session, ticket, of_epoch, other_held, other_waiting, seal
     if free == 1 then
-        member, session, ticket, of_epoch, other_held, other_waiting =
+        member, session, ticket, of_epoch, other_held, other_waiting, seal =
             contended_head()
         if not member then return nil end
         waiting = waiting - 1
@@ -64,7 +64,7 @@ local function contended_sync()
         .. ' 0 0 0 %.0f', held, waiting, in_force, seq, tail)
     local account = call_epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, account, member, session, ticket, of_epoch,
-        other_held, other_waiting, held, in_force)
+        other_held, other_waiting, seal, held, in_force)
 
     local reply = { ARGV[1], call_epoch + 0, call_number + 0, 0, held,
         in_force, waiting, 0, kept, mine, 0, 0 }

@@ -1,12 +1,13 @@
 -- Messages of a command about its semaphore. call has the session that sends
--- the command, its epoch, and the name of the semaphore. pcall: a lost message
--- only delays, or is sent again.
+-- the command, its epoch, and the name of the semaphore.
 
 -- bytes of a malformed order that a message has
 local ORDER_SHOWN = 64
 
 local function publish(view, session, text)
-    redis.pcall('PUBLISH', view.key .. ':c:' .. session, text)
+    view_load(view, { session })
+    local entry = view.entries[session]
+    if entry then entry_publish(view.key, session, entry, text) end
 end
 
 -- Tickets that were granted, but for those that the reply has, sessions with
@@ -23,6 +24,7 @@ local function publish_changes(call, sem, view, recalled)
         publish(view, session, string.format('drop %s %d', call.name,
             sem.accounts[session].epoch))
     end
+    view_load(view, recalled)
     for _, session in ipairs(recalled) do
         publish(view, session, string.format('recall %s %d', call.name,
             sem.accounts[session].epoch))

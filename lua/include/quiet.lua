@@ -15,7 +15,7 @@
 -- clock. values: head, and entry of the session.
 local function usual_shard(values, gen, epoch)
     local current, clock, ends, ended = string.match(values[1] or '',
-        '^2 (%d+) (%d+) %d+ (%d+)( %d+ )')
+        '^3 (%d+) (%d+) %d+ (%d+)( %d+ )')
     if current == gen and (ends == '0' or ends - clock <= 0)
         and string.match(values[2] or '', '^%d+') == epoch
     then

@@ -4,15 +4,17 @@
 --   layout generation clock wall recover_until ended sessions first_bar
 --   last_bar lease
 -- lease: the shortest one of all registered sessions; 0: there is no session.
--- A session's field is its entry, "epoch declared lease end configuration",
--- or a bar, "bye until". The sessions ZSET has the same sessions by the end of
--- their leases. It is an index: when its size is not the head's "sessions",
--- it was lost, and all state counts as lost.
+-- A session's field is its entry, "epoch declared lease end seal
+-- configuration", or a bar, "bye until". Each message to the session begins
+-- with the seal, which a client that only publishes does not know. The sessions
+-- ZSET has the same sessions by the end of their leases. It is an index: when
+-- its size is not the head's "sessions", it was lost, and all state counts as
+-- lost.
 
 -- The layout of keys and fields. A script that meets another one leaves it
 -- alone. The generation, the clock and the wall clock stay the second to
 -- fourth number in all layouts.
-local LAYOUT = 2
+local LAYOUT = 3
 
 -- The last so many endings of sessions are in the fields "ended:<n>".
 local LOGGED = 512
@@ -56,22 +58,40 @@ end
 -- An entry, parsed; nil and the end of the bar if the session is barred; nil
 -- if it is unknown.
 local function entry_parse(text)
-    local epoch, declared, lease, ends, configuration =
-        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
+    local epoch, declared, lease, ends, seal, configuration =
+        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%x+) (%S+)$')
     if not epoch then
         return nil, tonumber(string.match(text or '', '^bye (%d+)$'))
     end
     return {
         epoch = tonumber(epoch), declared = tonumber(declared),
-        lease = tonumber(lease), ends = tonumber(ends),
+        lease = tonumber(lease), ends = tonumber(ends), seal = seal,
         configuration = configuration
     }
 end
 
 local function entry_write(key, session, entry)
-    redis.call('HSET', key, session, string.format('%.0f %.0f %.0f %.0f %s',
-        entry.epoch, entry.declared, entry.lease, entry.ends,
+    redis.call('HSET', key, session, string.format('%.0f %.0f %.0f %.0f %s %s',
+        entry.epoch, entry.declared, entry.lease, entry.ends, entry.seal,
         entry.configuration))
+end
+
+-- Sends a message to a session. pcall: a lost message only delays, or is sent
+-- again. Returns whether the user may publish.
+local function entry_publish(key, session, entry, text)
+    local sent = redis.pcall('PUBLISH', key .. ':c:' .. session,
+        entry.seal .. ' ' .. text)
+    return type(sent) == 'number'
+end
+
+-- The same to several sessions.
+local function publish_all(key, sessions, text)
+    if #sessions == 0 then return end
+    local entries = redis.call('HMGET', key, unpack(sessions))
+    for i, session in ipairs(sessions) do
+        local entry = entry_parse(entries[i])
+        if entry then entry_publish(key, session, entry, text) end
+    end
 end
 
 -- The heartbeat interval of a lease, both in ms.

@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_api_prometheus.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_shards.h"
 
 
 /* once; for each row and the other names; for rows known in Redis */
@@ -40,6 +41,8 @@ static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
 static void ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -196,6 +199,11 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
     { "dsem_redis_state_seconds", "gauge",
       "How long Redis has been in its state.",
       ngx_http_dsem_metric_since,
+      ngx_http_dsem_once(0) },
+
+    { "dsem_foreign_messages", "counter",
+      "Messages to workers of this node that another client published.",
+      ngx_http_dsem_metric_foreign,
       ngx_http_dsem_once(0) },
 
     { NULL, NULL, NULL, NULL, 0, 0 }
@@ -513,6 +521,20 @@ ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
         ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
                                         metrics->figures->survey->nsessions);
     }
+}
+
+
+static void
+ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_session_t  *session;
+
+    session = ngx_http_dsem_shards_next(NULL);
+
+    ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
+                  ngx_http_dsem_memo_foreigners(session ? session->limits.memo
+                                                        : NULL));
 }
 
 

@@ -19,6 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_memo.h"
+#include "ngx_http_dsem_monotonic.h"
 
 
 /* names with "limit=auto" of a node, of all its configurations */
@@ -27,11 +28,20 @@
 /* lower limits of other nodes that the log has */
 #define NGX_HTTP_DSEM_MEMO_SAID    64
 
+/* ms without a foreign message; the next one is news */
+#define NGX_HTTP_DSEM_MEMO_QUIET   60000
+
 
 struct ngx_http_dsem_memo_s {
     ngx_http_dsem_memo_limit_t   limits[NGX_HTTP_DSEM_MEMO_LIMITS];
     ngx_atomic_t                 said[NGX_HTTP_DSEM_MEMO_SAID];
+    ngx_atomic_t                 foreign;      /* messages, so far */
+    ngx_atomic_t                 foreign_last; /* monotonic ms, or 0 */
 };
+
+
+/* of a process without a zone */
+static ngx_http_dsem_memo_t  ngx_http_dsem_memo_alone;
 
 
 /* bytes of a memo, which begins as zeros */
@@ -108,4 +118,37 @@ ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash)
     if (memo) {
         memo->said[hash % NGX_HTTP_DSEM_MEMO_SAID] = 0;
     }
+}
+
+
+/*
+ * Counts a message that no script of dsem has sent.  True if the node has had
+ * none for a while: it is to be logged.
+ */
+
+ngx_uint_t
+ngx_http_dsem_memo_foreign(ngx_http_dsem_memo_t *memo)
+{
+    ngx_atomic_uint_t  now, last;
+
+    if (memo == NULL) {
+        memo = &ngx_http_dsem_memo_alone;
+    }
+
+    (void) ngx_atomic_fetch_add(&memo->foreign, 1);
+
+    now = (ngx_atomic_uint_t) ngx_http_dsem_monotonic();
+    last = memo->foreign_last;
+
+    return ngx_atomic_cmp_set(&memo->foreign_last, last, now)
+           && (last == 0 || now - last >= NGX_HTTP_DSEM_MEMO_QUIET);
+}
+
+
+/* their number */
+
+ngx_uint_t
+ngx_http_dsem_memo_foreigners(ngx_http_dsem_memo_t *memo)
+{
+    return memo ? memo->foreign : ngx_http_dsem_memo_alone.foreign;
 }

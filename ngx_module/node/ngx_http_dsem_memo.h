@@ -33,5 +33,8 @@ ngx_uint_t ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);
 void ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash);
 
+ngx_uint_t ngx_http_dsem_memo_foreign(ngx_http_dsem_memo_t *memo);
+ngx_uint_t ngx_http_dsem_memo_foreigners(ngx_http_dsem_memo_t *memo);
+
 
 #endif /* _NGX_HTTP_DSEM_MEMO_H_INCLUDED_ */

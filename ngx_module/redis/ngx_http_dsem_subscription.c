@@ -75,7 +75,8 @@ static ngx_http_dsem_connection_handlers_t
 
 /*
  * settings and peer must outlive the subscription.  handler is called for each
- * message; it may not destroy the subscription.  NULL: no memory.
+ * message, and with NULL after each SUBSCRIBE; it may not destroy the
+ * subscription.  NULL: no memory.
  */
 
 ngx_http_dsem_subscription_t *
@@ -257,7 +258,7 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
 {
     ngx_http_dsem_subscription_t *subscription = data;
 
-    ngx_str_t    text;
+    ngx_str_t    text, *message;
     redisReply  *content;
 
     if (!subscription->named) {
@@ -273,18 +274,18 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
                                subscription->settings->heartbeat
                                + subscription->settings->timeout);
 
+    /* NULL: the reply to SUBSCRIBE, earlier messages have been missed */
+    message = NULL;
+
     content = reply->element[2];
 
     if (content->type == REDIS_REPLY_STRING) {
         text.data = (u_char *) content->str;
         text.len = content->len;
-
-    } else {
-        /* the reply to SUBSCRIBE: earlier messages have been missed */
-        ngx_str_set(&text, "subscribed");
+        message = &text;
     }
 
-    subscription->handler(subscription->data, &text);
+    subscription->handler(subscription->data, message);
 }
 
 

@@ -2,12 +2,13 @@
 /*
  * Messages of Redis to this session.
  *
- * Messages are hints: each may be lost, late, of an older epoch, or forged by
- * a client of Redis that may publish.  None is needed, and none is believed
- * that does not fit what this worker knows.
+ * Messages are hints: each may be lost, late, or of an older epoch.  None is
+ * needed, and none is believed that does not fit what this worker knows.  Each
+ * begins with the seal that the last hello has stored with the session: a
+ * client of Redis that may publish, and read no key, cannot forge one.
  *
  * Called by: the session, through dispatch.  The words are those of the
- * scripts in lua/, and "subscribed", which is of this worker.
+ * scripts in lua/.
  */
 
 
@@ -37,6 +38,8 @@ typedef struct {
 } ngx_http_dsem_messages_t;
 
 
+static ngx_uint_t ngx_http_dsem_message_sealed(
+    ngx_http_dsem_session_t *session, ngx_str_t *text);
 static void ngx_http_dsem_message_check(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text);
@@ -56,11 +59,11 @@ static ngx_http_dsem_messages_t  ngx_http_dsem_messages;
 
 
 /*
- * "grant <name> <epoch> ...", "recall <name> <epoch>",
+ * After the seal: "grant <name> <epoch> ...", "recall <name> <epoch>",
  * "drop <name> <epoch>", "recovered",
  * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
  * node; "order <name> <epoch> ...", which is malformed; "reclaimed <name>
- * <epoch> <permits>"; "subscribed": earlier messages may have been missed.
+ * <epoch> <permits>".  No text: earlier messages may have been missed.
  */
 
 void
@@ -70,14 +73,18 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 
     ngx_str_t  rest, verb, name;
 
-    rest = *text;
-
-    verb = ngx_http_dsem_text_word(&rest);
-
-    if (ngx_http_dsem_text_is(&verb, "subscribed")) {
+    if (text == NULL) {
         ngx_http_dsem_message_check(session);
         return;
     }
+
+    rest = *text;
+
+    if (!ngx_http_dsem_message_sealed(session, &rest)) {
+        return;
+    }
+
+    verb = ngx_http_dsem_text_word(&rest);
 
     if (ngx_http_dsem_text_is(&verb, "recovered")) {
         ngx_http_dsem_session_recovered(session);
@@ -109,6 +116,37 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
     }
 
     ngx_http_dsem_message_account(session, &name, &verb, &rest);
+}
+
+
+/*
+ * Takes the seal off.  Redis sends messages in order: until the first one with
+ * this seal, others may have that of an older epoch.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_message_sealed(ngx_http_dsem_session_t *session,
+    ngx_str_t *text)
+{
+    ngx_str_t  seal;
+
+    seal = ngx_http_dsem_text_word(text);
+
+    if (seal.len == NGX_HTTP_DSEM_SEAL_LEN
+        && ngx_memcmp(seal.data, session->seal, seal.len) == 0)
+    {
+        session->sealed = 1;
+        return 1;
+    }
+
+    if (session->sealed && ngx_http_dsem_memo_foreign(session->limits.memo)) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: message to session %V ignored (published by "
+                      "another client of redis), no other user should have "
+                      "its channel", &session->identity.name);
+    }
+
+    return 0;
 }
 
 

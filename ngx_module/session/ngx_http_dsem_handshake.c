@@ -151,13 +151,17 @@ static ngx_int_t
 ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 {
     int64_t                fresh, known, age;
+    uint64_t               bits[2];
     ngx_http_dsem_resp_t  *command;
 
-    if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh)) {
+    if (getrandom(bits, sizeof(bits), 0) != sizeof(bits)) {
         return NGX_ERROR;
     }
 
-    fresh &= ((int64_t) 1 << NGX_HTTP_DSEM_GENERATION_BITS) - 1;
+    fresh = bits[0] & (((uint64_t) 1 << NGX_HTTP_DSEM_GENERATION_BITS) - 1);
+
+    (void) ngx_sprintf(session->seal, "%016xL", bits[1]);
+    session->sealed = 0;
 
     known = session->generation;
 
@@ -168,7 +172,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 6);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 7);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -181,6 +185,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_number(command, age);
     ngx_http_dsem_resp_string(command,
                               ngx_http_dsem_limits_id(&session->limits));
+    ngx_http_dsem_resp_bytes(command, session->seal, NGX_HTTP_DSEM_SEAL_LEN);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);

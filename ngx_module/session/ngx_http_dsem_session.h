@@ -35,6 +35,9 @@ typedef enum {
 } ngx_http_dsem_condition_e;
 
 
+/* 64 random bits in hex; messages of Redis begin with them */
+#define NGX_HTTP_DSEM_SEAL_LEN  16
+
 /* names with idle permits that a beat tells, and their bytes */
 #define NGX_HTTP_DSEM_SESSION_NAMES  64
 #define NGX_HTTP_DSEM_SESSION_IDLE                                            \
@@ -72,7 +75,7 @@ typedef struct {
     u_char                 *(*idle)(void *data, u_char *p);
     /* Redis grants permits again */
     void                    (*recovered)(void *data);
-    /* a message to this session */
+    /* a message to this session; NULL: earlier ones may have been missed */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_session_handlers_t;
 
@@ -102,6 +105,8 @@ typedef struct {
     ngx_http_dsem_condition_e          condition;
     uint64_t                           since;    /* of it, monotonic ms */
     ngx_http_dsem_identity_t           identity;
+    u_char                             seal[NGX_HTTP_DSEM_SEAL_LEN]; /* of
+                                                      messages to it */
     ngx_str_t                          node;
 
     int64_t                            generation; /* 0: none known */
@@ -140,6 +145,8 @@ typedef struct {
     unsigned                           lease_expired:1;  /* at this hello */
     unsigned                           keys_lost:1;      /* at this hello */
     unsigned                           nameless:1; /* process not told: said */
+    unsigned                           sealed:1;   /* a message has had the
+                                                      seal */
 } ngx_http_dsem_session_t;
 
 

@@ -22,6 +22,8 @@ my $holders = 4000;
 $one->ask('api', 1, limit => $holders + 1);
 $state->set_account('api', sprintf('idle:0:%x', $_), 1, 1, 0, 1)
     for 1 .. $holders;
+$state->set_shard(sprintf('idle:0:%x', $_), '1 1 5000 9999999 ff -')
+    for 1 .. $holders;
 $state->set_figure('api', held => $holders + 1);
 $state->set_figure('api', active => $holders);
 

@@ -148,7 +148,7 @@ $redis->cmd('SET', $state->semaphore_key('api'), 'foreign');
 is inspect('api', $two)->{held}, 0, 'semaphore unreadable';
 
 $redis->cmd('FLUSHALL');
-$redis->cmd('HSET', $state->key, '.', "3 4711 9 1 0 4711 0 0 0");
+$redis->cmd('HSET', $state->key, '.', "4 4711 9 1 0 4711 0 0 0");
 is_deeply $one->inspect([ 'api' ], watch => 1000), { status => 'layout',
     semaphores => [] }, 'other layout';
 is $redis->cmd('HLEN', $state->key), 1, 'nothing written';

@@ -19,9 +19,11 @@ my $redis = $scripts->redis;
 my $key = $scripts->state->key;
 my $wall = $scripts->wall;
 
-# a later layout, and the first one
+# a later layout, the one before, and the first one
 my %state = (
-    later => sub { ('.', "3 4711 9 $_[0] 0 4711 0 0 0") },
+    later => sub { ('.', "4 4711 9 $_[0] 0 4711 0 0 0") },
+    before => sub { ('.', "2 4711 9 $_[0] 0 4711 1 0 0",
+        'one:0:0000000000000001', '1 1 5000 9999999 -') },
     first => sub { (gen => 4711, clock => 9, wall => $_[0], ended => 2) },
 );
 for my $name (sort keys %state) {

@@ -58,7 +58,7 @@ $redis->cmd('HSET', $state->key, map { ("names:$_:0" => 'x 9 ' x 5000) }
 cmp_ok $scripts->calls(sub { $one->names })->{hscan}, '<', 4, 'early end';
 
 $redis->cmd('FLUSHALL');
-$redis->cmd('HSET', $state->key, '.', '3 4711 9 1 0 4711 0 0 0', 'order:api',
+$redis->cmd('HSET', $state->key, '.', '4 4711 9 1 0 4711 0 0 0', 'order:api',
     '5 0');
 is_deeply $one->names, { status => 'layout', names => [] }, 'other layout';
 

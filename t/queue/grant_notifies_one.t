@@ -65,7 +65,8 @@ my @messages;
 while (1) {
     my (undef, $channel, $text) = @{ $listens->reply };
     last if $text eq 'the end';
-    push @messages, [ $channel, split ' ', $text ] if $text =~ /^grant /;
+    push @messages, [ $channel, split ' ', $1 ]
+        if $text =~ /^[0-9a-f]{16} (grant .*)/;
 }
 my $seen = $monitor->read_until(qr/the end/);
 my $key = $t->state->semaphore_key('api');

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Messages that dsem has not sent: of another epoch, of an unknown ticket, or
-# malformed. No request is admitted by them, and no worker is disturbed.
+# Messages that dsem has not sent, although they have the seal of the session: of
+# another epoch, of an unknown ticket, or malformed. No request is admitted by
+# them, and no worker is disturbed.
 
 use warnings;
 use strict;
@@ -56,7 +57,8 @@ my @messages = (
 );
 
 for my $message (@messages) {
-    is $redis->cmd('PUBLISH', $t->state->channel($session), $message), 1,
+    is $redis->cmd('PUBLISH', $t->state->channel($session),
+        "$entry->{seal} $message"), 1,
         'messages delivered';
 }
 

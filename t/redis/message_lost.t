@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Test;
 
 my $SECONDS = $ENV{DSEM_LONG} ? 20 : 1;
-my $GRANT = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\ngrant ';
+my $GRANT = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\n[0-9a-f]{16} grant ';
 
 my $t = Dsem::Test->new;
 

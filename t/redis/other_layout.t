@@ -23,7 +23,7 @@ my ($shard) = ($t->state->shard_keys)[1];
 # the clock of the other layout moves: its workers are there
 sub moves {
     return $redis->cmd('HSET', $shard, '.',
-        sprintf '3 77 5 %.0f and more', 1000 * time);
+        sprintf '4 77 5 %.0f and more', 1000 * time);
 }
 
 moves();
@@ -57,12 +57,12 @@ eventually {
 moves();
 is $node->get('/')->status, 200, 'request passed';
 eventually { last_status() eq 'DEGRADED' } 'without redis';
-like $redis->cmd('HGET', $shard, '.'), qr/^3 77 5 /, 'state not touched';
+like $redis->cmd('HGET', $shard, '.'), qr/^4 77 5 /, 'state not touched';
 is $t->state->session_count, 0, 'no session';
 
 eventually { logged(qr/\[notice\].*available again/) == 1 }
     'its own state when the other is not in use';
-like $redis->cmd('HGET', $shard, '.'), qr/^2 /, 'layout of this version';
+like $redis->cmd('HGET', $shard, '.'), qr/^3 /, 'layout of this version';
 is $node->get('/')->status, 200, 'request served';
 eventually { last_status() eq 'PASSED' } 'with a permit';
 

@@ -79,7 +79,7 @@ sub hello {
     my ($self, $session, $told) = @_;
     return $self->by_session('hello', $session, $told ? GEN : 0, GEN,
         $session->{lease}, $self->run_id, $told, 0,
-        $session->{config} // '-');
+        $session->{config} // '-', $self->seal);
 }
 
 sub declared {
@@ -205,6 +205,9 @@ sub order_field { my ($self, $name) = @_; return $self->key('orders'), $name }
 # an argument of hello
 sub run_id { 'f00' }
 
+# the same
+sub seal { () }
+
 # an argument of beat
 sub idle { () }
 
@@ -270,6 +273,8 @@ sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }
 
 # the script asks for it
 sub run_id { () }
+
+sub seal { 'f' x 16 }
 
 sub idle { '' }
 

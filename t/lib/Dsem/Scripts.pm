@@ -77,7 +77,7 @@ sub session {
     my $name = sprintf '%s:0:%016x', $node, ++$self->{sessions};
     return bless {
         scripts => $self, name => $name, epoch => 0, gen => 0, number => 0,
-        told => 0, lease => $self->{lease},
+        told => 0, lease => $self->{lease}, seal_first => $self->{sessions},
     }, 'Dsem::Scripts::Session';
 }
 
@@ -196,7 +196,8 @@ sub listen {
     return $self;
 }
 
-# The messages since the last call, without those of new sessions.
+# The messages since the last call, without the seals, which must be those of
+# hellos of this session; messages: without those of new sessions.
 sub messages {
     my ($self) = @_;
     return grep { !/^sessions / } $self->all_messages;
@@ -209,7 +210,11 @@ sub all_messages {
     while (1) {
         my $message = $self->{listener}->reply->[2];
         return @got if $message eq 'until here';
-        push @got, $message;
+        my ($seal, $text) = $message =~ /^([0-9a-f]{16}) (.+)$/s;
+        die "message '$message' without a seal\n"
+            if !grep { $_ eq $seal } @{ $self->{seals} };
+        $self->{last_seal} = $seal;
+        push @got, $text;
     }
 }
 
@@ -218,10 +223,14 @@ sub hello {
     my ($self, %arg) = @_;
     $self->{scripts}->state->set_shard(run => 'f00') if $arg{restarted};
     $self->{epoch} = $arg{epoch} // $self->{epoch} + 1;
+    my $seal = $arg{seal} // sprintf '%08x%08x', $self->{seal_first},
+        $self->{epoch} % 2 ** 32;
+    push @{ $self->{seals} }, $seal;
     my ($reply, @rest) = $self->call('hello', undef,
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
-        $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-');
+        $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-',
+        $seal);
     @$reply{qw/gen live recovery known unknown process/} = @rest;
     @$self{qw/gen told/} = @$reply{qw/gen live/} if $reply->{status} eq 'ok';
     return $reply;

@@ -46,7 +46,7 @@ use constant HEAD => qw(layout gen clock wall recover_until ended sessions
 use constant FIGURES => qw(held waiting limit seq seen touched active recalled
     parked tail);
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
-use constant ENTRY => qw(epoch declared lease ends configuration);
+use constant ENTRY => qw(epoch declared lease ends seal configuration);
 use constant RULE => qw(found reason floor latency min max changes noted normal
     mode base before changed confirmed rises ceiling blamed count sum errors
     waited span peak paced paced_span sessions settle opened top top_latency

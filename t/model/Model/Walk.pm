@@ -437,7 +437,8 @@ sub in_line {
     my @served = map { "$name $_" } grep { $_ > 0 } @rest;
     for (@published) {
         my ($session) = $_->[0] =~ /:c:(.*)/;
-        my ($verb, undef, undef, undef, undef, @tickets) = split / /, $_->[1];
+        my (undef, $verb, undef, undef, undef, undef, @tickets) =
+            split / /, $_->[1];
         next if $verb ne 'grant';
         push @served, map { "$session $_" } @tickets;
     }

@@ -217,8 +217,11 @@ sub hello {
     $self->send('hello', undef,
         [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
-            $self->{config} ], $self->{config});
+            $self->{config}, $self->seal ], $self->{config});
 }
+
+# Of the messages of this epoch.
+sub seal { return sprintf '%08x%08x', $_[0]{name} =~ /(\d+)/, $_[0]{epoch} }
 
 sub hello_reply {
     my ($self, $command, @rest) = @_;
@@ -587,8 +590,8 @@ sub ask_again {
 
 sub message {
     my ($self, $text) = @_;
-    my ($word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
-    return if $word eq 'beat';
+    my ($seal, $word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
+    return if $seal ne $self->seal || $word eq 'beat';
     return $self->recovery(0) if $word eq 'recovered';
     if ($word eq 'sessions') {
         $self->{told} = max($self->{told}, $name) if $self->{told};
