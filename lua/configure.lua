@@ -9,14 +9,14 @@
 --   leaves its configuration, and no more arguments follow
 -- ARGV[5] number of the part: integer, from 0
 -- ARGV[6] number of parts: integer > 0
--- ARGV[7] number of limits in this part: integer, 1 to 16; then for each of
+-- ARGV[7] number of limits in this part: integer, 1 to 4; then for each of
 --   them: name (string, percent-encoded), limit (integer, permits), or of
 --   limit=auto "start=min-max" (three integers): the limit to begin with where
 --   no other session has one, and its bounds
 -- Reply: session (string), epoch, number, status (ok, resync)
 --
--- Run again it changes nothing. O(m c), m limits in the part, c configurations
--- that have these names.
+-- Run again it changes nothing. O(m log c), m limits in the part, c
+-- configurations that have these names; it copies their fields.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
@@ -28,65 +28,51 @@
 local key = KEYS[1]
 local session = session_name(1)
 local epoch, echoed = integer(2, 1), integer(3)
-local id = configuration_id(4)
+local digest = configuration_id(4)
+local id = digest
 local part, parts, names, limits = 0, 1, {}, {}
 
--- The limit in ARGV[i]: its number and, of limit=auto, "=min-max".
+-- The limit in ARGV[i], without leading zeros.
 local function limit_argument(i)
-    local text = ARGV[i] or ''
-    local start, bounds = string.match(text, '^(%d+)(=.+)$')
-    if not start then return integer(i), '' end
+    if not string.find(ARGV[i] or '', '=', 1, true) then
+        return string.format('%.0f', integer(i))
+    end
     local n = integers(i, '^(%d+)=(%d+)-(%d+)$')
     if n[2] > n[3] or n[1] < n[2] or n[1] > n[3] or n[3] > AUTO_MAX then
         error('DSEM argument ' .. i .. ' is not a limit in range', 0)
     end
-    return n[1], bounds
+    return string.format('%.0f=%.0f-%.0f', n[1], n[2], n[3])
 end
 
-if id ~= NO_CONFIGURATION then
+if digest ~= NO_CONFIGURATION then
     part, parts = integer(5), integer(6, 1)
-    for n = 1, integer(7, 1, 16) do
-        local number, bounds = limit_argument(7 + 2 * n)
+    for n = 1, integer(7, 1, 4) do
         names[n] = encoded_name(6 + 2 * n)
-        limits[n] = { number = number, bounds = bounds }
+        limits[n] = limit_argument(7 + 2 * n)
     end
 end
 
--- The number of a group with limit=auto: that of the group with its bounds, or
--- as near to that of the others as its bounds allow.
+-- The number of a new group with limit=auto: as near to that of the others as
+-- its bounds allow.
 local function number_found(text, limit)
-    for _, group in ipairs(limits_groups(text)) do
-        local number, bounds = string.match(group, '^(%d+)([=%d-]*)')
-        if bounds == limit.bounds then return tonumber(number) end
-    end
-    local low, high = string.match(limit.bounds, '^=(%d+)-(%d+)$')
-    return limits_clamp(limits_auto(text) or limit.number, tonumber(low),
-        tonumber(high))
+    local start, low, high = string.match(limit, '^(%d+)=(%d+)-(%d+)$')
+    if not start then return tonumber(limit) end
+    local _, found = limits_auto_next(text, 1)
+    return limits_clamp(tonumber(found or start), tonumber(low), tonumber(high))
 end
 
--- A name's field with one more configuration that has this limit; text: the
--- field, or false.
+-- A name's field with one more configuration that has this limit.
 local function insert(text, limit)
-    local groups, placed, number = {}, false, limit.number
-    if limit.bounds ~= '' then number = number_found(text, limit) end
-    for _, group in ipairs(limits_groups(text)) do
-        local other, bounds = string.match(group, '^(%d+)([=%d-]*)')
-        other = tonumber(other)
-        if not placed and other > number then
-            groups[#groups + 1] = number .. limit.bounds .. ' ' .. id
-            placed = true
-        elseif other == number and bounds == limit.bounds then
-            if not string.find(group, ' ' .. id, 1, true) then
-                group = group .. ' ' .. id
-            end
-            placed = true
-        end
-        groups[#groups + 1] = group
+    local first, stop = limits_group(text, limit)
+    if not first then
+        local number = number_found(text, limit)
+        local at, bounds = limits_place(text, number),
+            string.match(limit, '=.+')
+        return string.sub(text, 1, at - 1) .. (bounds and number .. bounds
+            or limit) .. ' ' .. id .. ';' .. string.sub(text, at)
     end
-    if not placed then
-        groups[#groups + 1] = number .. limit.bounds .. ' ' .. id
-    end
-    return table.concat(groups, ';')
+    if limits_member(text, first, stop, id) then return text end
+    return string.sub(text, 1, stop - 1) .. ' ' .. id .. string.sub(text, stop)
 end
 
 -- States the part. False: an earlier part is missing.
@@ -95,10 +81,10 @@ local function state()
     if part ~= config.stated then return part < config.stated end
     local pairs_of = {}
     for i, name in ipairs(names) do
-        pairs_of[i] = name .. ' ' .. limits[i].number
+        pairs_of[i] = name .. ' ' .. limits[i]
     end
     limits_change(key, names, limits, insert)
-    redis.call('HSET', key, 'names:' .. id .. ':' .. part,
+    redis.call('HSET', key, 'names:' .. id .. '/' .. part,
         table.concat(pairs_of, ' '))
     config.stated, config.parts = config.stated + 1, parts
     limits_write(key, id, config)
@@ -115,7 +101,7 @@ if not entry or entry.epoch ~= epoch then
     return reply(STATUS.resync)
 end
 
-if id == NO_CONFIGURATION then
+if digest == NO_CONFIGURATION then
     limits_leave(key, entry.configuration)
     entry.configuration = NO_CONFIGURATION
     entry_write(key, session, entry)
@@ -123,6 +109,7 @@ if id == NO_CONFIGURATION then
     return reply(STATUS.ok)
 end
 
+id = limits_id(key, digest)
 if entry.configuration ~= id or not state() then
     return reply(STATUS.resync)
 end

@@ -10,9 +10,10 @@
 -- ARGV[4] limit: integer, permits; stored only if no limit is stored
 -- ARGV[5] held: integer, permits
 -- ARGV[6] 0: first part of the account, 1: more tickets of the same account
--- ARGV[7] number of tickets: integer; then for each ticket four integers:
---   ticket, weight (permits), place (0: unknown), epoch of its acquire;
---   given KEYS[4], also "<cost> <key>" as in an acquire of sync, or "-": no key
+-- ARGV[7] number of tickets: integer, 0 to 1000; then for each ticket four
+--   integers: ticket, weight (permits), place (0: unknown), epoch of its
+--   acquire; given KEYS[4], also "<cost> <key>" as in an acquire of sync, or
+--   "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then permits in use above the limit (0: none), and for each ticket its
 --   place (0: Redis never queued it, or has dropped it: acquire again):
@@ -40,7 +41,7 @@
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local limit, held = integer(4), integer(5)
-local more, tickets = integer(6), integer(7)
+local more, tickets = integer(6), integer(7, 0, 1000)
 -- older epochs under which a ticket of unknown place is looked up, at most
 local EPOCHS_BACK = 16
 

@@ -55,7 +55,7 @@ local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local known, fresh, lease = integer(4), integer(5, 1), integer(6, 1)
 local told, age = integer(7), integer(8)
-local configuration = configuration_id(9)
+local digest = configuration_id(9)
 local seal = ARGV[10]
 if #(seal or '') ~= 16 or string.find(seal, '%X') then
     error('DSEM argument 10 is not a seal', 0)
@@ -180,9 +180,10 @@ if census_open(census, shard.clock) then
 end
 census_write(census)
 
+local configuration = limits_id(key, digest)
 local joined = entry and entry.configuration == configuration
 if entry and not joined then limits_leave(key, entry.configuration) end
-local unknown = limits_join(key, configuration, session, joined)
+local unknown = limits_join(key, configuration, digest, session, joined)
 entry_write(key, session, {
     epoch = epoch, declared = entry and entry.declared or 0, lease = lease,
     ends = shard.clock + lease, seal = seal, configuration = configuration

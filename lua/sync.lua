@@ -8,7 +8,7 @@
 -- ARGV[1] session: string
 -- ARGV[2] nine integers: epoch; number of the command, echoed; generation that
 --   the session knows; limit by the worker's configuration, permits; flags;
---   released, permits; number of cancels, of acquires, of checks.
+--   released, permits; number of cancels, of acquires, of checks, 1000 in all.
 --   flags: sum of 1 (an acquire stores the limit, which comes from a variable;
 --   not sent by a draining worker, whose configuration is older), 2 (the
 --   session keeps permits that become free, for reuse), 4 (the limit is a
@@ -144,6 +144,9 @@ end
 -- @include "include/order.lua"
 -- @include "include/publish.lua"
 
+-- cancels, acquires and checks together
+local TICKETS = 1000
+
 -- the verdict on an acquire; ngx_module/ has the same table in C
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
 
@@ -189,7 +192,8 @@ local function read_arguments()
         session = session_name(1), epoch = n[1], number = n[2], gen = n[3],
         limit = n[4], flags = n[5], released = n[6], name = ARGV[3]
     }
-    if call.epoch < 1 or call.flags > 15 then
+    -- tickets of more could not all be written by one command
+    if call.epoch < 1 or call.flags > 15 or n[7] + n[8] + n[9] > TICKETS then
         error('DSEM argument 2 is not in range', 0)
     end
     call.cancels = read_tickets(call, 4, n[7], TICKET, FAIR_TICKET)

@@ -6,43 +6,70 @@
 --
 -- All of it is in the shard HASH:
 --   <session>             the session's entry ends with the id of its
---                         configuration, a digest
---   config:<id>           "sessions stated parts node"; complete: stated =
---                         parts; node: of the last session that came
---   names:<id>:<part>     "name limit name limit ..."; parts 0 to stated - 1
---   limit:<name>          "limit id id ...;limit id ...", the lowest first; of
---                         limit=auto "limit=min-max id id ...", where adjust
+--                         configuration
+--   config:<id>           "sessions stated parts node digest"; complete: stated
+--                         = parts; node: of the last session that came
+--   names:<id>/<part>     "name limit name limit ...", of limit=auto "name
+--                         start=min-max"; parts 0 to stated - 1
+--   limit:<name>          groups "limit id id ...;", the lowest first; of
+--                         limit=auto "limit=min-max id id ...;", where adjust
 --                         moves the limit
 --   leaving               "id id ...", without sessions, to be withdrawn
+--
+-- An id is as much of the digest of a configuration as tells it from others:
+-- all names that it has carry it, and each sync reads that of one name.
 
 -- the id of a session that states no limits, or whose worker exits
 local NO_CONFIGURATION = '-'
 
+-- characters of a digest that may be an id, then all of them
+local ID_LENGTHS = { 4, 6, 8, -1 }
+
+-- The id of the configuration with a digest: the one that it has, or the
+-- shortest one that no other has.
+local function limits_id(key, digest)
+    if digest == NO_CONFIGURATION then return digest end
+    local ids, fields = {}, {}
+    for i, length in ipairs(ID_LENGTHS) do
+        ids[i] = string.sub(digest, 1, length)
+        fields[i] = 'config:' .. ids[i]
+    end
+    local configs, free = redis.call('HMGET', key, unpack(fields)), nil
+    for i, id in ipairs(ids) do
+        local other = string.match(configs[i] or '', '(%S+)$')
+        if other == digest then return id end
+        free = free or not other and id
+    end
+    return free
+end
+
 -- A configuration: sessions registered with it, parts stated, parts in all,
--- and a node that has it.
+-- a node that has it, and its digest.
 local function limits_read(key, id)
     local text = redis.call('HGET', key, 'config:' .. id)
-    local sessions, stated, parts, node =
-        string.match(text or '', '^(%d+) (%d+) (%d+) (%S+)$')
+    local sessions, stated, parts, node, digest =
+        string.match(text or '', '^(%d+) (%d+) (%d+) (%S+) (%S+)$')
     return {
         sessions = tonumber(sessions) or 0, stated = tonumber(stated) or 0,
-        parts = tonumber(parts) or 0, node = node or '-'
+        parts = tonumber(parts) or 0, node = node or '-', digest = digest or id
     }
 end
 
 local function limits_write(key, id, config)
-    redis.call('HSET', key, 'config:' .. id, string.format('%d %d %d %s',
-        config.sessions, config.stated, config.parts, config.node))
+    redis.call('HSET', key, 'config:' .. id, string.format('%d %d %d %s %s',
+        config.sessions, config.stated, config.parts, config.node,
+        config.digest))
 end
 
 -- A session comes to a configuration. Returns 1 if its limits have to be stated
 -- (configure), 0 if they are known.
-local function limits_join(key, id, session, joined)
+local function limits_join(key, id, digest, session, joined)
     if id == NO_CONFIGURATION then return 0 end
     local config = limits_read(key, id)
     if not joined then
         config.sessions = config.sessions + 1
         config.node = string.match(session, '^[^:]+')
+        config.digest = digest
         limits_write(key, id, config)
     end
     return config.parts > 0 and config.stated == config.parts and 0 or 1
@@ -59,7 +86,8 @@ local function limits_leave(key, id)
     local leaving = redis.call('HGET', key, 'leaving')
     if not leaving then
         redis.call('HSET', key, 'leaving', id)
-    elseif not string.find(leaving, id, 1, true) then
+    elseif not string.find(' ' .. leaving .. ' ', ' ' .. id .. ' ', 1, true)
+    then
         redis.call('HSET', key, 'leaving', leaving .. ' ' .. id)
     end
 end

@@ -1,8 +1,8 @@
 -- Groups of configurations with limit=auto in the field of a name, see
 -- limits.lua: "limit=min-max id id ...", one group for each pair of bounds.
--- The limit of such a group is the number found, kept within its bounds. Plain
--- searches: a field may be long where many nodes have configurations of their
--- own.
+-- The limit of such a group is the number found, kept within its bounds.
+
+-- @include "include/limits_groups.lua"
 
 -- the largest limit that is found
 local AUTO_MAX = 1000000
@@ -12,21 +12,25 @@ local function limits_clamp(n, min, max)
     return math.max(min, math.min(max, n))
 end
 
--- The groups with limit=auto: { first and last character, number, min, max }.
+-- The next group with limit=auto from a place on: its first character, number,
+-- min and max, as text, and the place behind them; nil: there is none.
+local function limits_auto_next(text, at)
+    local sign = string.find(text, '=', at, true)
+    if not sign then return nil end
+    return string.match(text, '()(%d+)=(%d+)-(%d+)()',
+        math.max(sign - #tostring(AUTO_MAX), at))
+end
+
+-- The groups with limit=auto: { first character, semicolon, number, min, max }.
 local function limits_auto_groups(text)
     local list, at = {}, 1
     while text do
-        local sign = string.find(text, '=', at, true)
-        if not sign then break end
-        local first = sign
-        while first > 1 and string.find(text, '^%d', first - 1) do
-            first = first - 1
-        end
-        local min, max = string.match(text, '^=(%d+)-(%d+)', sign)
-        at = string.find(text, ';', sign, true) or #text + 1
-        list[#list + 1] = { first, at - 1,
-            tonumber(string.sub(text, first, sign - 1)), tonumber(min),
+        local first, number, min, max, stop = limits_auto_next(text, at)
+        if not first then break end
+        stop = string.find(text, ';', stop, true)
+        list[#list + 1] = { first, stop, tonumber(number), tonumber(min),
             tonumber(max) }
+        at = stop + 1
     end
     return list
 end
@@ -57,35 +61,29 @@ local function limits_auto(text)
     return lowest, low, high
 end
 
--- Inserts a group behind those with lower or equal limits.
-local function limits_insert(text, group, number)
-    local at = 1
-    while at <= #text do
-        if tonumber(string.match(text, '^%d+', at)) > number then
-            return string.sub(text, 1, at - 1) .. group .. ';'
-                .. string.sub(text, at)
-        end
-        at = (string.find(text, ';', at, true) or #text) + 1
-    end
-    return text == '' and group or text .. ';' .. group
-end
-
 -- The field with another number found.
 local function limits_auto_move(text, found)
-    local groups = limits_auto_groups(text)
-    local others, at, moved = {}, 1, {}
-    for i, group in ipairs(groups) do
-        local first, last = group[1], group[2]
+    local others, from, moved = {}, 1, {}
+    for i, group in ipairs(limits_auto_groups(text)) do
+        local first, stop = group[1], group[2]
         local number = limits_clamp(found, group[4], group[5])
-        others[i] = string.sub(text, at, first - 1)
-        at = last + 2
-        moved[i] = { number, string.format('%.0f%s', number, string.sub(text,
-            (string.find(text, '=', first, true)), last)) }
+        others[i] = string.sub(text, from, first - 1)
+        from = stop + 1
+        moved[i] = { number, number .. string.sub(text,
+            (string.find(text, '=', first, true)), stop) }
     end
-    others[#others + 1] = string.sub(text, at)
-    text = string.gsub(table.concat(others), ';$', '')
+    text = table.concat(others) .. string.sub(text, from)
+    table.sort(moved, function(a, b) return a[1] < b[1] end)
+    local parts, place, number = {}, 1, nil
+    from = 1
     for _, group in ipairs(moved) do
-        text = limits_insert(text, group[2], group[1])
+        if group[1] ~= number then
+            number = group[1]
+            place = limits_place(text, number)
+        end
+        parts[#parts + 1] = string.sub(text, from, place - 1)
+        parts[#parts + 1] = group[2]
+        from = place
     end
-    return text
+    return table.concat(parts) .. string.sub(text, from)
 end

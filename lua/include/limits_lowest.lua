@@ -20,7 +20,7 @@ local function limits_node(key, text, session)
     end
     local configs = redis.call('HMGET', key, unpack(fields))
     for i = 1, #fields do
-        local node = string.match(configs[i] or '', '(%S+)$')
+        local node = string.match(configs[i] or '', '(%S+) %S+$')
         if node and node ~= own then return node end
     end
 end
@@ -49,7 +49,7 @@ local function limits_others(key, text)
     local configs, live = redis.call('HMGET', key, unpack(fields)), {}
     for i, config in ipairs(list) do
         local sessions, node =
-            string.match(configs[i] or '', '^(%d+) .* ([%w._-]+)$')
+            string.match(configs[i] or '', '^(%d+) .* ([%w._-]+) %x+$')
         if node and #node <= 255 and sessions ~= '0' then
             config.node = node
             live[#live + 1] = config

@@ -2,22 +2,21 @@
 
 -- Bounds of a withdrawal by one call: a script blocks all other commands. The
 -- fields of names are long where many nodes have configurations of their own.
-local PARTS_AT_ONCE, BYTES_AT_ONCE = 8, 50000
+local PARTS_AT_ONCE, BYTES_AT_ONCE = 32, 50000
 
 -- @include "include/limits_groups.lua"
 
--- A name's field with one configuration less; nil: no other has this name.
-local function limits_remove(text, id)
-    local groups = {}
-    for _, group in ipairs(limits_groups(text)) do
-        local first, last = string.find(group, ' ' .. id, 1, true)
-        if first then
-            group = string.sub(group, 1, first - 1)
-                .. string.sub(group, last + 1)
-        end
-        if string.find(group, ' ', 1, true) then groups[#groups + 1] = group end
+-- A name's field with one configuration less; '': no other has this name.
+local function limits_remove(text, limit, id)
+    local first, stop = limits_group(text, limit)
+    if not first then return text end
+    local from, to = limits_member(text, first, stop, id)
+    if not from then return text end
+    -- the only one of its group
+    if to == stop - 1 and string.find(text, ' ', first, true) == from then
+        from, to = first, stop
     end
-    return groups[1] and table.concat(groups, ';')
+    return string.sub(text, 1, from - 1) .. string.sub(text, to + 1)
 end
 
 -- Applies change(text, limit) to the fields of all names of one part.
@@ -30,8 +29,8 @@ local function limits_change(key, names, limits, change)
     local set, gone, size = { 'HSET', key }, { 'HDEL', key }, 0
     for i, field in ipairs(fields) do
         size = size + #(texts[i] or '')
-        local text = change(texts[i], limits[i])
-        if text then
+        local text = change(texts[i] or '', limits[i])
+        if text ~= '' then
             set[#set + 1], set[#set + 2] = field, text
         else
             gone[#gone + 1] = field
@@ -44,14 +43,14 @@ end
 
 -- Withdraws the last part of a configuration; returns the size of its fields.
 local function limits_withdraw_part(key, id, part)
-    local field = 'names:' .. id .. ':' .. part
+    local field = 'names:' .. id .. '/' .. part
     local text = redis.call('HGET', key, field)
-    local names = {}
-    for name in string.gmatch(text or '', '(%S+) %d+') do
-        names[#names + 1] = name
+    local names, limits = {}, {}
+    for name, limit in string.gmatch(text or '', '(%S+) (%S+)') do
+        names[#names + 1], limits[#limits + 1] = name, limit
     end
-    local size = limits_change(key, names, {}, function(old)
-        return limits_remove(old, id)
+    local size = limits_change(key, names, limits, function(old, limit)
+        return limits_remove(old, limit, id)
     end)
     redis.call('HDEL', key, field)
     return size

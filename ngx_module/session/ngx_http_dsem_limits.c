@@ -24,8 +24,11 @@
 #include "ngx_http_dsem_zone.h"
 
 
-/* limits in one call: Redis is not kept busy for long; as in configure.lua */
-#define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  16
+/*
+ * limits in one call: Redis is not kept busy for long, although the fields of
+ * names may be long; as in configure.lua
+ */
+#define NGX_HTTP_DSEM_LIMITS_MAX_BATCH  4
 
 /* ms; Redis searches for the node that asks for a lower limit once in it */
 #define NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL  1000

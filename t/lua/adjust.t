@@ -26,10 +26,10 @@ is $redis->cmd('DBSIZE'), 0, 'nothing written';
 $one->{epoch} = 0;
 
 $one->configured('a1', { api => '10=1-1000', lit => 5 });
-is field('api'), '10=1-1000 a1', 'configured';
+is field('api'), '10=1-1000 a1;', 'configured';
 $two->configured('a2', { api => '7=1-1000' });
-is field('api'), '10=1-1000 a1 a2', 'another with the same bounds';
-is field('lit'), '5 a1', 'plain limit';
+is field('api'), '10=1-1000 a1 a2;', 'another with the same bounds';
+is field('lit'), '5 a1;', 'plain limit';
 is $one->sync('api', literal => 1)->{limit}, 10, 'in force';
 
 is_deeply $one->adjust('api'), { status => 'ok', limit => 10, found => 10,
@@ -40,7 +40,7 @@ is $redis->cmd('TTL', $state->auto_key('api')), 3600, 'kept for an hour';
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->until(sub { $_[0]{found} != 10 }, 10);
 is "@$reply{qw/found reason/}", '5 probing', 'first requests: a probe';
-is field('api'), '5=1-1000 a1 a2', 'its number in the field';
+is field('api'), '5=1-1000 a1 a2;', 'its number in the field';
 is $two->sync('api', literal => 1)->{limit}, 5, 'in force for all';
 $reply = $auto->until(sub { $_[0]{floor} && $_[0]{found} > 5 }, 5);
 is "@$reply{qw/found floor latency/}", '10 50000 50000', 'floor known';
@@ -63,7 +63,7 @@ $_->bye for $one, $two;
 $one = $scripts->session('late')->configured('a3', { api => '10=1-1000' });
 isnt field('api'), undef, 'number kept while another comes';
 $one->beat;
-like field('api'), qr/^\d+=1-1000 a3$/, 'old ones withdrawn';
+like field('api'), qr/^\d+=1-1000 a3;$/, 'old ones withdrawn';
 $one->bye;
 $scripts->session('last')->enter->beat;
 is field('api'), undef, 'gone with the last';

@@ -47,17 +47,17 @@ for my $which (qw/semaphore_key queue_key/) {
     $one->ask('api', $_, literal => 1, queue => 9) for 1 .. $found + 1;
     $redis->cmd('RENAME', $other, 'kept');
     $redis->cmd('SET', $other, 'foreign');
-    $redis->cmd('HSET', $state->key, 'limit:api', '500=1-1000 a');
+    $redis->cmd('HSET', $state->key, 'limit:api', '500=1-1000 a;');
     $redis->cmd('DEL', $key);
     is $one->adjust('api')->{status}, 'broken', "$which of the wrong type";
-    $redis->cmd('HSET', $state->key, 'limit:api', "$found=1-1000 a");
+    $redis->cmd('HSET', $state->key, 'limit:api', "$found=1-1000 a;");
     $redis->cmd('DEL', $other);
     $redis->cmd('RENAME', 'kept', $other);
 }
 $state->delete_queue('api');
 $one->sync('api', release => 1) if $state->held('api') > $found;
 is $one->adjust('api', found => 1)->{status}, 'ok', 'queue lost, not needed';
-$redis->cmd('HSET', $state->key, 'limit:api', '500=1-1000 a');
+$redis->cmd('HSET', $state->key, 'limit:api', '500=1-1000 a;');
 $redis->cmd('DEL', $key);
 is $one->adjust('api')->{status}, 'resync', 'queue lost and needed: resync';
 ok $state->recovering, 'state recovers';

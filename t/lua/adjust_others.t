@@ -27,7 +27,7 @@ is $one->adjust('api')->{limit}, 2, 'lower limit in force';
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->run(20);
 is "@$reply{qw/found limit reason/}", '2 2 bound', 'not above it';
-is field(), '2 b;2=1-1000 a', 'both in the field';
+is field(), '2 b;2=1-1000 a;', 'both in the field';
 is_deeply [ map { $_->ask('api', 1, %arg) } $one, $two ],
     [ qw/granted granted/ ], 'two admitted';
 is $one->ask('api', 2, %arg), 'refused', 'no third one';
@@ -43,7 +43,7 @@ my $three = $scripts->session('three')->configured('c', { api => 3 });
 is $one->sync('api', literal => 1)->{limit}, 3, 'lower limit, at once';
 my $found = $auto->run(5)->{found};
 is $auto->found, 3, 'and stays';
-is $redis->cmd('HGET', $state->key, 'limit:api'), "3 c;$found=1-1000 a",
+is $redis->cmd('HGET', $state->key, 'limit:api'), "3 c;$found=1-1000 a;",
     'and the number';
 is $three->sync('api', literal => 1, limit => 3)->{limit}, 3, 'for itself';
 

@@ -50,7 +50,7 @@ my %bad = (
         \@positive, \@count, \@count, undef,
         [ 'f' x 15, 'f' x 17, 'F' x 15 . 'g', 'f' x 15 . "\n" ] ],
     configure => [ \@session, \@positive, \@count, undef, \@count, \@positive,
-        [ $big, -1, 0, 3, 17 ], undef, \@count, undef, \@count ],
+        [ $big, -1, 0, 3, 5 ], undef, \@count, undef, \@count ],
     beat => [ \@session, \@positive, \@count, \@count, \@positive, undef ],
     inspect => [ \@session, \@count, \@count, [ $big, -1, 0, 1025 ],
         [ $big, -1, 3600001 ], undef ],

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # Many acquires beside many tickets of a silent session and a heavy head: the
-# queue is walked once, some tickets per call.
+# queue is walked once, some tickets per call. One of more tickets than can be
+# written at once is refused, and changes nothing.
 
 use warnings;
 use strict;
@@ -52,5 +53,25 @@ is_deeply $verdicts, { refused => 128 }, 'none passes the heavy head';
 cmp_ok $calls, '<', 15, 'silent tickets met once';
 (undef, undef, $verdicts) = asks(-1, 1400);
 is_deeply $verdicts, { granted => 1, refused => 127 }, 'better class passes';
+
+# the largest sync and declaration, each ticket with a key of its own, and one
+# ticket more
+my @asks = map { [ $_, 1, 0, 9999, 1000, "k$_" ] } 1 .. 1000;
+my $many = $scripts->session('many')->enter;
+$many->{fair} = 1;
+$many->ask('fair', 1001, limit => 1);
+is $many->sync('fair', limit => 1, ask => \@asks)->{waiting}, 1000, 'queued';
+my $before = $scripts->dump;
+ok !eval { $many->sync('fair', limit => 1, release => 1,
+    ask => [ [ 2000, 1, 0, 9999 ], @asks ]) }, 'one more refused';
+is $scripts->dump, $before, 'nothing written';
+$many->{fair} = 0;
+$many->hello;
+my @tickets = map { [ $_, 1, 0, 1, 1000, "k$_" ] } 1 .. 1000;
+is_deeply [ map { $_ > 0 ? 1 : 0 }
+    @{ $many->declare('fair', held => 1, tickets => \@tickets)->{places} } ],
+    [ (1) x 1000 ], 'declared';
+ok !eval { $many->declare('fair', held => 1,
+    tickets => [ [ 2000, 1, 0, 1 ], @tickets ]) }, 'one more refused';
 
 $scripts->done;

@@ -51,7 +51,7 @@ lose('config:a10');
 $one->sync('api', limit => 20, literal => 1, asks_node => 1);
 is_deeply [ grep { /^limit/ } $one->messages ], [], 'no node told';
 $two->bye;
-lose('names:a10:0', 'limit:api');
+lose('names:a10/0', 'limit:api');
 
 $two = $scripts->session('two')->configured('a11', { api => 10 });
 lose('limit:api');
@@ -60,11 +60,11 @@ is_deeply [ $state->limit_fields ], [ grep { $_ ne 'limit:api' } @fields ],
     'limit lost: rest withdrawn';
 
 $two = $scripts->session('two')->configured('a12', { api => 10 });
-lose('names:a12:0');
+lose('names:a12/0');
 $two->bye;
 is_deeply [ $state->limit_fields ], \@fields, 'names lost: rest withdrawn';
 
-my %limits = map { ("n$_" => 3) } 1 .. 10;
+my %limits = map { ("n$_" => 3) } 1 .. 40;
 $scripts->session('three')->configured('a13', \%limits, 1) for 1, 2;
 lose('config:a13');
 $scripts->session('four')->configured('a13', \%limits, 1);

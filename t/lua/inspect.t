@@ -102,16 +102,16 @@ $state->drop_orders;
 $one->bye;
 is_deeply inspect('api', $two)->{asks}, [ [ 30, 'two' ] ],
     'configuration without sessions left out';
-$redis->cmd('HSET', $state->key, 'config:a30', '0 1 1 two');
+$redis->cmd('HSET', $state->key, 'config:a30', '0 1 1 two a30');
 is_deeply inspect('api', $two)->{asks}, [], 'one to be withdrawn left out';
-$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two');
-$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 ' . 'x' x 256);
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two a30');
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 ' . 'x' x 256 . ' a30');
 is_deeply inspect('api', $two)->{asks}, [], 'foreign node left out';
 $redis->cmd('HDEL', $state->key, 'config:a30');
 is_deeply inspect('api', $two)->{asks}, [], 'unknown one left out';
-$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two');
+$redis->cmd('HSET', $state->key, 'config:a30', '1 1 1 two a30');
 my $limits = $state->shard('limit:api');
-$redis->cmd('HSET', $state->key, 'limit:api', "x;$limits;x a30");
+$redis->cmd('HSET', $state->key, 'limit:api', "x;${limits}x a30;");
 is_deeply inspect('api', $two)->{asks}, [ [ 10, 'three' ], [ 30, 'two' ] ],
     'foreign limits left out';
 $redis->cmd('HSET', $state->key, 'limit:api', $limits);

@@ -16,7 +16,7 @@ use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $watch = $scripts->session('watch')->enter;
-my %limits = map { ("n$_" => 3) } 10 .. 29;
+my %limits = map { ("n$_" => 3) } 10 .. 99;
 my @parts = ([ qw/n1 3 n2 3/ ], [ qw/n3 3 n4 3/ ], [ qw/n5 3/ ]);
 
 # the first session dies after two of three parts, the next one states them all
@@ -43,10 +43,10 @@ $three->bye;
 is in_force($_, 9), 9, "$_ withdrawn" for qw/n1 n3 n5/;
 my $ten = $scripts->session('ten')->configured('10', \%limits, 1);
 $ten->bye;
-is in_force('n29', 9), 9, 'last part withdrawn';
+is in_force('n99', 9), 9, 'last part withdrawn';
 is in_force('n10', 9), 3, 'the first one not yet';
 $watch->beat;
-is in_force('n18', 9), 9, 'more by a beat';
+is in_force('n45', 9), 9, 'more by a beat';
 is in_force('n10', 9), 3, 'the first one not even now';
 
 # it returns: only what is missing is stated again
@@ -56,17 +56,19 @@ is in_force('n10', 9), 3, 'no more is withdrawn';
 $watch->beat for 1 .. 3;
 is in_force('n10', 9), 3, 'nor by a beat';
 $four->state_limits('10', \%limits, 1);
-is in_force($_, 9), 3, "$_ stated again" for qw/n10 n18 n29/;
+is in_force($_, 9), 3, "$_ stated again" for qw/n10 n45 n99/;
 is $scripts->session('five')->hello(config => '10')->{unknown}, 0, 'complete';
 
 # a name that two parts have
+$scripts->session('same')->configured('23', { n1 => 3 });
 my $twice = $scripts->session('twice');
 $twice->hello(config => '22');
 is $twice->configure('22', $_, 2, n1 => 3)->{status}, 'ok', "name in part $_"
     for 0, 1;
-is_deeply [ $scripts->state->limits('n1') ], [ [ 3, '22' ] ], 'counted once';
+is_deeply [ $scripts->state->limits('n1') ], [ [ 3, '23', '22' ] ],
+    'counted once';
 $twice->bye;
-is in_force('n1', 9), 9, 'both withdrawn';
+is_deeply [ $scripts->state->limits('n1') ], [ [ 3, '23' ] ], 'both withdrawn';
 
 # a large one
 my $large = $scripts->session('large');

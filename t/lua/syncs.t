@@ -81,7 +81,7 @@ my %unusual = (
     'wrong type' => sub {
         $redis->cmd('SET', $state->semaphore_key('mid'), 'foreign') },
     'lower limit elsewhere' => sub {
-        $redis->cmd('HSET', $state->key, 'limit:mid', '1 c1') },
+        $redis->cmd('HSET', $state->key, 'limit:mid', '1 c1;') },
     'class out of range' => sub { },
 );
 my %arg = (

@@ -391,7 +391,7 @@ sub state_limits {
     my ($self, $config, $limits, $size) = @_;
     my @names = sort keys %$limits;
     my @parts;
-    push @parts, [ splice @names, 0, $size // 16 ] while @names;
+    push @parts, [ splice @names, 0, $size // 4 ] while @names;
     for my $n (0 .. $#parts) {
         $self->configure($config, $n, scalar @parts,
             map { $_ => $limits->{$_} } @{ $parts[$n] });

@@ -450,7 +450,7 @@ sub set_found {
             ? [ $found < $2 ? $2 : $found > $3 ? $3 : $found, "=$1" ]
             : /^(\d+)(.*)/ && [ $1, $2 ];
     } split /;/, $self->shard("limit:$name");
-    $self->set_shard("limit:$name", join ';', map { join '', @$_ }
+    $self->set_shard("limit:$name", join '', map { join '', @$_, ';' }
         sort { $a->[0] <=> $b->[0] } @groups);
     return $self->set_rule($name, found => $found)
         if $self->cmd('EXISTS', $self->auto_key($name));
@@ -469,7 +469,7 @@ sub configs {
     my ($self) = @_;
     my %of = $self->hash($self->key);
     return { map { /^config:(.*)/
-        ? ($1 => words($of{$_}, qw(sessions stated parts node))) : () }
+        ? ($1 => words($of{$_}, qw(sessions stated parts node digest))) : () }
         keys %of };
 }
 

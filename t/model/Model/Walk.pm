@@ -271,7 +271,8 @@ sub auto_raise {
     s/^\d+=/$self->{limit}=/ for @groups;
     @groups = map { $_->[1] } sort { $a->[0] <=> $b->[0] }
         map { [ /^(\d+)/, $_ ] } @groups;
-    $self->state->set_shard("limit:$name" => join ';', @groups);
+    $self->state->set_shard("limit:$name" => join '',
+        map { "$_;" } @groups);
     $self->state->cmd('DEL', $self->state->auto_key($name));
 }
 
