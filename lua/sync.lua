@@ -430,7 +430,8 @@ local function sync(call)
     account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
         and REUSE.active or REUSE.none)
     local waiting = sem.waiting - sem.parked
-    local recalled = recall(sem, view, waiting + (call.extra or 0))
+    local recalled = recall(sem, view, waiting + (call.extra or 0),
+        #call.checks > 0)
     semaphore_write(sem, view)
     publish_changes(call, sem, view, recalled)
     publish_limit(call, view)

@@ -1,7 +1,8 @@
 -- Recalls idle permits of other sessions while tickets wait, or more permits
 -- are held than the limit in force allows: from the largest holders, until
 -- their permits cover what is wanted. While the semaphore is paused it recalls
--- all of them. A session is recalled once until its next sync.
+-- all of them. A session is recalled once until its next sync, and again by
+-- each call with checks: the message may be lost.
 
 -- Accounts looked at by one call. Of more accounts, some are looked at, and
 -- others by the next call; the field "recall" has the cursor.
@@ -29,12 +30,11 @@ local function recall_accounts(sem)
     return all
 end
 
--- The sessions to recall, the largest holder first.
-local function recall_holders(sem)
+-- The sessions with this reuse, the largest holder first.
+local function recall_holders(sem, reuse)
     local holders = {}
     for session, account in pairs(sem.accounts) do
-        if account and account.reuse == REUSE.active
-            and session ~= sem.session
+        if account and account.reuse == reuse and session ~= sem.session
         then
             holders[#holders + 1] = session
         end
@@ -61,19 +61,26 @@ local function recall_wanted(sem, view, waiting)
         + (sem.waiting > sem.parked and waiting or 0)
 end
 
--- Returns the sessions to notify.
-local function recall(sem, view, waiting)
+-- Returns the sessions to notify. again: also those that were recalled before,
+-- of the accounts that this call looks at.
+local function recall(sem, view, waiting, again)
     local notified, wanted = {}, recall_wanted(sem, view, waiting)
-    if wanted <= 0 or not recall_possible(sem) then return notified end
-    local all = recall_accounts(sem)
-    for _, session in ipairs(recall_holders(sem)) do
+    again = again and sem.reuse[REUSE.recalled] > 0
+    if wanted <= 0 or not (again or recall_possible(sem)) then
+        return notified
+    end
+    local all, active = recall_accounts(sem), sem.reuse[REUSE.active]
+    if again then notified = recall_holders(sem, REUSE.recalled) end
+    for _, session in ipairs(recall_holders(sem, REUSE.active)) do
         if wanted <= 0 then return notified end
         local account = sem.accounts[session]
         wanted = wanted - account.held
         account_set_reuse(sem, account, REUSE.recalled)
         notified[#notified + 1] = session
     end
-    if not all and (#notified == 0 or view.paused and recall_possible(sem)) then
+    if not all and recall_possible(sem)
+        and (view.paused or sem.reuse[REUSE.active] == active)
+    then
         view.more = true
     end
     return notified

@@ -182,7 +182,11 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
 }
 
 
-/* grants may have been missed: accounts that wait compare counts */
+/*
+ * Messages may have been missed.  Grants: accounts that wait compare counts.
+ * Recalls: accounts with idle permits send a sync, whose reply tells whether
+ * these are wanted back.
+ */
 
 static void
 ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
@@ -193,8 +197,9 @@ ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
          account;
          account = ngx_http_dsem_account_next(session, account))
     {
-        if (account->synced && account->ntickets) {
-            account->check = 1;
+        if (account->synced && (account->ntickets || account->idle)) {
+            account->check |= (account->ntickets != 0);
+            account->refresh |= (account->idle != 0);
             ngx_http_dsem_account_post(account);
         }
     }

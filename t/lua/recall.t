@@ -2,8 +2,8 @@
 
 # Permits idle at their sessions are recalled as soon as a ticket waits: from
 # the largest holders first, until the demand is covered. Each holder is
-# notified once until its next command. Meanwhile no ask is refused for a full
-# queue.
+# notified once until its next command, and again by checks: messages may be
+# lost. Meanwhile no ask is refused for a full queue.
 
 use warnings;
 use strict;
@@ -87,6 +87,26 @@ $_->sync('own', %arg, keep => $_ == $one, ask => [ map { [ $_ ] } 1 .. 3 ])
 is $one->ask('own', 4, %arg, keep => 1, queue => 0), 'refused',
     'not for its own ones';
 $_->sync('own', %arg, release => 3) for $one, $two;
+
+# the message was lost: a check recalls again, until the holder has replied
+
+$one->sync('lost', limit => 1, keep => 1, ask => [ [1] ]);
+$asks->ask('lost', 1, limit => 1, queue => 9);
+is_deeply [ told() ], [ [ 'recall lost 1' ], [], [] ], 'holder recalled';
+$asks->ask('lost', 2, limit => 1, queue => 9);
+is_deeply [ told() ], [ [], [], [] ], 'not by another ask';
+for my $check (1, 2) {
+    $reply = $asks->sync('lost', limit => 1, check => [ [1], [2] ]);
+    is_deeply [ told() ], [ [ 'recall lost 1' ], [], [] ],
+        "check $check: recalled again";
+    is $reply->{more}, 0, "check $check: no work is left";
+}
+is keepers('lost'), '0 1', 'counted once';
+$one->sync('lost', limit => 1, keep => 1, release => 1);
+$asks->sync('lost', limit => 1, check => [ [2] ]);
+is_deeply [ told() ], [ [], [], [] ], 'not once it has replied';
+$asks->sync('lost', limit => 1, release => $_, cancel => [ ([2]) x !$_ ])
+    for 0, 1;
 
 # dead sessions do not keep
 
