@@ -86,7 +86,7 @@ static void ngx_http_dsem_run_figures_handler(void *data,
 static ngx_http_dsem_run_t *ngx_http_dsem_run_expected(
     ngx_http_dsem_run_call_t *call, ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session,
-    ngx_int_t rc);
+    ngx_int_t rc, ngx_str_t *error);
 static void ngx_http_dsem_run_complete(ngx_http_dsem_run_t *run);
 static void ngx_http_dsem_run_end(ngx_http_dsem_run_t *run,
     ngx_http_dsem_fleet_t *result);
@@ -260,7 +260,7 @@ ngx_http_dsem_run_names_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = ngx_http_dsem_roster_read(session->shard, &reply->text);
 
     if (rc != NGX_OK) {
-        ngx_http_dsem_run_unfit(session, rc);
+        ngx_http_dsem_run_unfit(session, rc, NULL);
         ngx_http_dsem_run_end(run, NULL);
         return;
     }
@@ -522,7 +522,7 @@ ngx_http_dsem_run_figures_handler(void *data, ngx_http_dsem_reply_t *reply)
                                     &reply->text);
 
     if (rc != NGX_OK) {
-        ngx_http_dsem_run_unfit(session, rc);
+        ngx_http_dsem_run_unfit(session, rc, NULL);
         ngx_http_dsem_run_end(run, NULL);
         return;
     }
@@ -544,11 +544,13 @@ static ngx_http_dsem_run_t *
 ngx_http_dsem_run_expected(ngx_http_dsem_run_call_t *call,
     ngx_http_dsem_reply_t *reply)
 {
-    ngx_uint_t            number;
-    ngx_http_dsem_run_t  *run;
+    ngx_uint_t                number;
+    ngx_http_dsem_run_t      *run;
+    ngx_http_dsem_session_t  *session;
 
     run = call->run;
     number = call->number;
+    session = call->session;
 
     ngx_free(call);
 
@@ -562,6 +564,10 @@ ngx_http_dsem_run_expected(ngx_http_dsem_run_call_t *call,
         return run;
     }
 
+    if (reply && reply->status == NGX_HTTP_DSEM_REPLY_ERROR) {
+        ngx_http_dsem_run_unfit(session, NGX_DECLINED, &reply->text);
+    }
+
     ngx_http_dsem_run_end(run, NULL);
 
     return NULL;
@@ -570,13 +576,16 @@ ngx_http_dsem_run_expected(ngx_http_dsem_run_call_t *call,
 
 /*
  * The connection stays: requests need it, and the text may come from what a
- * person has written to the keys.
+ * person has written to the keys.  "error": of Redis, instead of text.
  */
 
 static void
-ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc)
+ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc,
+    ngx_str_t *error)
 {
     uint64_t  now;
+
+    static ngx_str_t  text = ngx_string("unexpected text");
 
     now = ngx_http_dsem_monotonic();
 
@@ -590,8 +599,8 @@ ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc)
     ngx_http_dsem_run_logged = now;
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: figures of the fleet not readable (unexpected text "
-                  "from redis %V), \"dsem_api\" shows older ones",
+                  "dsem: figures of the fleet not readable (%V from redis "
+                  "%V), \"dsem_api\" shows older ones", error ? error : &text,
                   ngx_http_dsem_redis_address(session->redis));
 }
 

@@ -48,7 +48,9 @@ typedef enum {
     NGX_HTTP_DSEM_REPLY_GONE,
     NGX_HTTP_DSEM_REPLY_BROKEN,
     NGX_HTTP_DSEM_REPLY_LAYOUT,
-    NGX_HTTP_DSEM_NREPLIES
+    NGX_HTTP_DSEM_NREPLIES,
+    /* not in the table: an error in place of text, which is in "text" */
+    NGX_HTTP_DSEM_REPLY_ERROR
 } ngx_http_dsem_reply_e;
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_guard.h"
+#include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_script.h"
 #include "ngx_http_dsem_text.h"
 
@@ -69,6 +70,8 @@ static ngx_int_t ngx_http_dsem_script_told(
     redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_error(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    redisReply *reply);
+static void ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call,
     redisReply *reply);
 static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
@@ -587,6 +590,8 @@ static ngx_int_t
 ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply)
 {
+    ngx_uint_t  noscript;
+
     if (call->kind == NGX_HTTP_DSEM_CALL_NAME) {
         return NGX_OK;
     }
@@ -612,11 +617,19 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
         return NGX_DONE;
     }
 
+    noscript = ngx_strncmp(reply->str, "NOSCRIPT ", sizeof("NOSCRIPT ") - 1)
+               == 0;
+
+    if (call->kind == NGX_HTTP_DSEM_CALL_TEXT && !noscript) {
+        ngx_http_dsem_script_denied(call, reply);
+        return NGX_OK;
+    }
+
     if (call->handler) {
         call->handler(call->data, NULL);
     }
 
-    if (ngx_strncmp(reply->str, "NOSCRIPT ", sizeof("NOSCRIPT ") - 1) != 0) {
+    if (!noscript) {
         return NGX_DECLINED;
     }
 
@@ -627,6 +640,32 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
     calls->missing |= (ngx_uint_t) 1 << call->script;
 
     return NGX_AGAIN;
+}
+
+
+/*
+ * Redis rejects what people have asked for.  Requests need the connection; if
+ * the cause concerns them too, the next heartbeat is rejected as well.
+ */
+
+static void
+ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call, redisReply *reply)
+{
+    ngx_http_dsem_reply_t  denied;
+
+    if (call->handler == NULL) {
+        return;
+    }
+
+    ngx_memzero(&denied, sizeof(ngx_http_dsem_reply_t));
+
+    ngx_http_dsem_reason_clean(reply->str);
+
+    denied.status = NGX_HTTP_DSEM_REPLY_ERROR;
+    denied.text.data = (u_char *) reply->str;
+    denied.text.len = ngx_strlen(reply->str);
+
+    call->handler(call->data, &denied);
 }
 
 
