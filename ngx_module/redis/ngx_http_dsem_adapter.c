@@ -106,6 +106,13 @@ ngx_http_dsem_adapter_connect(ngx_http_dsem_adapter_t *adapter,
         return NGX_ERROR;
     }
 
+    /* a child of the worker must not inherit a connection that is logged in */
+
+    if (fcntl(adapter->ac->c.fd, F_SETFD, FD_CLOEXEC) == -1) {
+        ngx_http_dsem_adapter_reason(adapter, strerror(ngx_errno));
+        return NGX_ERROR;
+    }
+
     return NGX_OK;
 }
 
@@ -288,18 +295,23 @@ ngx_http_dsem_adapter_set_cause(ngx_http_dsem_adapter_t *adapter,
 
 /*
  * A server with TLS closes a connection that begins in plain, or sends an
- * alert, whose first byte is 0x15.
+ * alert, whose first byte is 0x15.  One that has replied in plain before, and
+ * closes connections now, has none: it ends.
  */
 
 static ngx_uint_t
 ngx_http_dsem_adapter_wants_tls(ngx_http_dsem_adapter_t *adapter,
     redisContext *rc)
 {
-    if (adapter->tls || !adapter->connected || adapter->replied) {
+    if (adapter->tls || !adapter->connected) {
         return 0;
     }
 
-    return !adapter->protocol_error || ngx_strstr(rc->errstr, "\"\\x15\"");
+    if (adapter->protocol_error) {
+        return ngx_strstr(rc->errstr, "\"\\x15\"") != NULL;
+    }
+
+    return !adapter->replied;
 }
 
 

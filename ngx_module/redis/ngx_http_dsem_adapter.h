@@ -35,7 +35,7 @@ typedef struct {
 
     unsigned                    tls:1;        /* wanted */
     unsigned                    connected:1;  /* with TLS where wanted */
-    unsigned                    replied:1;
+    unsigned                    replied:1;    /* or an earlier connection */
     unsigned                    protocol_error:1;
     unsigned                    writing:1;
     unsigned                    draining:1;

@@ -184,6 +184,7 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 {
     ngx_http_dsem_reason(breaker->reason, "%s", reason);
     breaker->pending = NULL;
+    breaker->named = 0;
 
     ngx_http_dsem_backoff_lost(&breaker->backoff,
                                breaker->settings->heartbeat);
@@ -309,8 +310,8 @@ ngx_http_dsem_breaker_report(ngx_http_dsem_breaker_t *breaker)
                   "\"dsem_on_error\"",
                   ngx_http_dsem_peer_name(breaker->peer),
                   ngx_http_dsem_breaker_cause(breaker,
-                            breaker->pending ? breaker->pending
-                                             : breaker->reason));
+                            (breaker->pending && !breaker->named)
+                            ? breaker->pending : breaker->reason));
 }
 
 

@@ -43,6 +43,7 @@ typedef struct {
 
     unsigned                         open:1;
     unsigned                         lost:1;      /* no session since then */
+    unsigned                         named:1;     /* by Redis: the reason */
     unsigned                         reported:1;  /* the loss was logged */
     unsigned                         known:1;     /* a session was accepted */
     unsigned                         flapping:1;  /* none lasts a heartbeat */

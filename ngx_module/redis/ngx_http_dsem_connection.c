@@ -105,6 +105,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->handlers = handlers;
     conn->data = data;
     conn->adapter.tls = (login->tls != NULL);
+    conn->adapter.replied = login->replied;
 
     if (ngx_http_dsem_adapter_open(&conn->adapter, addr, conn,
                                    ngx_http_dsem_connection_read_handler,
@@ -521,6 +522,7 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
         return;
     }
 
+    conn->login->replied = 1;
     conn->adapter.replied = 1;
 
     if (conn->nlogins) {

@@ -761,10 +761,13 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
         ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
                              reply->str);
         ngx_http_dsem_redis_failed(redis, text, 1);
-        return;
+
+    } else {
+        ngx_http_dsem_redis_failed(redis, reply->str, !passes);
     }
 
-    ngx_http_dsem_redis_failed(redis, reply->str, !passes);
+    /* the next attempt to connect is no better cause for the log */
+    redis->breaker.named = 1;
 }
 
 

@@ -113,6 +113,7 @@ for my $of (@all) {
     note sprintf '%s: %d attempts in %.1f s', $how, $n, $seconds;
     is scalar($node->grep_log(qr/\[(?:warn|error|crit)\]/)), 1,
         "$how: one line logged";
+    is scalar($node->grep_log(qr/use TLS/)), 0, "$how: no doubt about TLS";
     $MANNER{$how}[1]->($proxy);
     eventually { $node->grep_log(qr/available again/) == 1 }
         "$how: available again";
