@@ -134,6 +134,26 @@ is($status, 1, 'stalled: failed twice') or diag $said;
 like($said, qr/^1 file ran again:\n  \S+never\.t,/m, 'named as well');
 is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
 
+# each in a process that prove has forked
+
+my $forked = file('forked', 'use FindBin; is $0, __FILE__ =~ s{^\./}{}r;'
+    . ' is $FindBin::Bin, "' . $dir . '", "folder";'
+    . ' is_deeply \@ARGV, [], "no arguments"; print STDERR "an error\n";'
+    . ' END { print STDERR "its end\n" }');
+{
+    local $ENV{DSEM_METRONOME} = "$dir/notes";
+    ($said, $status) = prove($forked);
+}
+is($status, 0, 'as a program of its own') or diag $said;
+like($said, qr/^$_$/m, 'errors shown') for 'an error', 'its end';
+my %bad = (dies => 'ok 1; die "died\n";', early => 'ok 1; exit 3;',
+    killed => 'ok 1; kill KILL => $$;', syntax => 'ok 1; {');
+($said, $status) = run_files(@quiet, map { file($_, $bad{$_}) } sort keys %bad);
+is($status, 1, 'failed') or diag $said;
+like($said, qr/^\S+$_\.t +\(Wstat: [1-9]/m, "failed: $_") for sort keys %bad;
+like($said, qr/^died$/m, 'cause shown');
+like($said, qr/^Missing right curly/m, 'as that of a syntax error');
+
 # the order
 
 my @spread = Dsem::Suite::spread(1 .. 500);

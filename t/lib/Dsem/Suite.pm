@@ -22,6 +22,7 @@ use POSIX qw(_exit);
 use TAP::Parser::Aggregator;
 
 use Dsem::Metronome;
+use Dsem::Suite::File;
 use Dsem::Wait qw(now);
 
 # what a file can stand: a machine that is slower by this factor on average, and
@@ -35,6 +36,10 @@ sub aggregate_tests {
     my ($self, $aggregate, @tests) = @_;
     @tests = spread(@tests) if @tests >= MANY;
     $self->start_metronome;
+    $self->callback(parser_args => sub {
+        my ($args) = @_;
+        $args->{iterator} = Dsem::Suite::File->new(delete $args->{source});
+    });
     my %met;
     $self->callback(made_parser => sub { $met{ $_[1][1] }{from} = now });
     $self->callback(after_test => sub {
