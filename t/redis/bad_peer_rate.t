@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A peer behind the address of Redis fails in one way or another, for ten
+# A peer behind the address of Redis fails in one way or another, for six
 # seconds: it closes each connection, or closes it after the hello, sends
 # garbage, is silent, rejects every command, closes only the subscription, or
 # refuses connections. A worker makes at most two attempts a second for each of
@@ -24,7 +24,7 @@ use Dsem::Test;
 # the peer tells connections by their first command
 delete $ENV{DSEM_ACL};
 
-my $SECONDS = 10;
+my $SECONDS = 6;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
@@ -130,7 +130,7 @@ sub do_kinds { $_[0]{kinds} }
 
 package main;
 
-# as many peers as manners, so that all of them take ten seconds together
+# as many peers as manners, so that all of them take six seconds together
 my @MANNERS = ('closes at once', qw(closes garbage rejects silent),
     'closes after hello', 'no messages', 'no messages later', 'refuses',
     'refuses twice');
@@ -217,7 +217,7 @@ for (@MANNERS) {
     $peer{$_}{began} = now;
 }
 my $began = now;
-wait_for { now > $began + $SECONDS } 60, 'ten seconds';
+wait_for { now > $began + $SECONDS } 60, 'six seconds';
 
 for (@MANNERS) {
     my ($control, $node) = @{ $peer{$_} }{qw(control node)};
