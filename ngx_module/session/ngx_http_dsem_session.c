@@ -152,7 +152,13 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 
     ngx_http_dsem_session_note(session);
 
-    if (state == NGX_HTTP_DSEM_SESSION_READY && session->drain.timer_set) {
+    if (state != NGX_HTTP_DSEM_SESSION_READY) {
+        return;
+    }
+
+    session->drained = 0;
+
+    if (session->drain.timer_set) {
         ngx_del_timer(&session->drain);
     }
 }
@@ -315,7 +321,8 @@ ngx_http_dsem_session_interval(ngx_http_dsem_session_t *session)
  * The end of a turn.  The limits of an exiting worker do not count.  If it has
  * released permits, its bye will void all that it has in Redis, but can be
  * sent only when the session is ready: until then the worker stays, so that
- * no permit waits for the end of a lease.
+ * no permit waits for the end of a lease.  While requests hold permits they
+ * keep the worker; it waits when the last one has ended.
  */
 
 void
@@ -329,7 +336,8 @@ ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session)
         && session->started
         && session->state != NGX_HTTP_DSEM_SESSION_READY
         && !session->drain.timer_set
-        && !session->drained)
+        && !session->drained
+        && !session->handlers->holding(session))
     {
         ngx_add_timer(&session->drain, NGX_HTTP_DSEM_SESSION_DRAIN);
     }
@@ -343,10 +351,6 @@ ngx_http_dsem_session_drain_handler(ngx_event_t *ev)
 
     session = ev->data;
     session->drained = 1;
-
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: exiting without a session in redis, permits are "
-                  "released when the lease expires");
 }
 
 

@@ -137,7 +137,8 @@ typedef struct {
     unsigned                           lasting:1;  /* also while not used */
     unsigned                           leaving:1;  /* bye is sent */
     unsigned                           counted:1;  /* by Redis, at exit */
-    unsigned                           drained:1;  /* waited long enough */
+    unsigned                           drained:1;  /* waited long enough, and
+                                                      not ready since */
     unsigned                           all_sent:1; /* no declare is left */
     unsigned                           undeclared:1; /* in a new state */
     unsigned                           entered:1;  /* registered before */

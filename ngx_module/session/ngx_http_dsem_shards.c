@@ -205,9 +205,15 @@ ngx_http_dsem_shards_stop(void)
     {
         session->leaving = (ngx_http_dsem_bye_exit(session) == NGX_OK);
 
-        if (session->leaving
-            && ngx_http_dsem_bye_drain(session, now) == NGX_OK)
-        {
+        if (!session->leaving) {
+
+            if (session->counted && ngx_exiting) {
+                ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                              "dsem: exiting without a session in redis, "
+                              "permits are released when the lease expires");
+            }
+
+        } else if (ngx_http_dsem_bye_drain(session, now) == NGX_OK) {
             session->leaving = 0;
         }
     }
