@@ -53,4 +53,19 @@ is_deeply [ grep { /^bar:/ }
     @{ $scripts->redis->cmd('HKEYS', $scripts->state->key) } ], [],
     'no field left';
 
+# a bar of an hour keeps no later ones, be they many or few
+my $slow = $scripts->session('slow');
+$slow->{lease} = 3_600_000;
+$slow->enter->bye;
+for my $others (3, 250) {
+    $one->bye($scripts->session('gone')) for 1 .. $others;
+    $scripts->pass(9000, $one);
+    is barred(), 1, "long bar and $others others: one left";
+    is $slow->hello->{status}, 'gone', 'long bar in force';
+}
+$scripts->advance(3_600_000);
+$one->enter->beat for 1, 2;
+is barred(), 0, 'long bar over';
+is $scripts->meta('first_bar'), 0, 'no bar counted';
+
 $scripts->done;
