@@ -15,7 +15,7 @@
 
 void ngx_http_dsem_notice_init(void);
 
-/* its owner is notified at the end of this turn of the event loop */
+/* its owner is notified at the end of a turn of the event loop, soon */
 void ngx_http_dsem_notice_give(ngx_http_dsem_ticket_t *ticket);
 
 /* its owner leaves: it is not notified any more */
