@@ -17,7 +17,8 @@
 --   none), 1: the message was published, 0: the user may not publish it, ms
 --   by which the wall clock has moved since the clock was moved last, negative
 --   where it was set back, ms for which beats shall tell idle permits (0: they
---   are not wanted): integers
+--   are not wanted), 1: the session was silent for two heartbeats, its tickets
+--   may be parked until it sends a sync, 0: it was not: integers
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.
@@ -80,6 +81,7 @@ end
 
 local moved = clock_tick(shard, lease)
 leases_move(shard, entry.lease, lease)
+local silent = entry_silent(entry, shard.clock)
 entry.lease, entry.ends = lease, shard.clock + lease
 entry_write(key, session, entry)
 redis.call('ZADD', sessions, entry.ends, session)
@@ -97,4 +99,5 @@ local live = census_size(recovery > 0 and census_read(shard, KEYS[3]), shard)
 local published = entry_publish(key, session, entry, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
-    live, removed, recovery, published and 1 or 0, moved, wanted }
+    live, removed, recovery, published and 1 or 0, moved, wanted,
+    silent and 1 or 0 }

@@ -399,18 +399,6 @@ ngx_http_dsem_account_recovering(ngx_http_dsem_account_t *account)
 }
 
 
-/* Redis grants permits again */
-
-void
-ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account)
-{
-    if (account->recovering) {
-        account->recovering = 0;
-        ngx_http_dsem_account_post(account);
-    }
-}
-
-
 /* frees the account if it is empty; to be called last */
 
 void
@@ -422,6 +410,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->nasks
         || account->pending_release
         || account->inflight
+        || account->refresh
         || account->posted
         || account->delayed
         || account->batched)

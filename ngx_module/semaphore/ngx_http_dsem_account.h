@@ -71,7 +71,6 @@ typedef struct {
     ngx_uint_t                 inflight;   /* unanswered commands */
     ngx_msec_t                 last_sync;  /* when it was sent */
     ngx_msec_t                 last_check; /* when counts were compared */
-    ngx_msec_t                 recovery;   /* ms left, in the last reply */
     ngx_msec_t                 ask_after;  /* while recovering: not before */
 
     unsigned                   found:1;    /* limit is the start of "auto" */
@@ -119,7 +118,6 @@ ngx_int_t ngx_http_dsem_account_stated_limit(
 void ngx_http_dsem_account_post(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_pause(ngx_http_dsem_account_t *account,
     ngx_msec_t pause);
-void ngx_http_dsem_account_resume(ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_account_recovering(
     ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_forget_usage(ngx_http_dsem_account_t *account);

@@ -68,7 +68,6 @@ static void ngx_http_dsem_dispatch_unavailable(void *data);
 static void ngx_http_dsem_dispatch_expired(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
 static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
-static void ngx_http_dsem_dispatch_recovered(void *data);
 
 
 typedef struct {
@@ -91,7 +90,6 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_holding,
     ngx_http_dsem_dispatch_used,
     ngx_http_dsem_idle_tell,
-    ngx_http_dsem_dispatch_recovered,
     ngx_http_dsem_message
 };
 
@@ -262,6 +260,10 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_idle_serve(account);
+
+    if (account->session->recovery && !account->recovering) {
+        ngx_http_dsem_account_pause(account, account->session->recovery + 1);
+    }
 
     if (ngx_http_dsem_account_recovering(account)) {
         ngx_http_dsem_dispatch_poll_within(account->ask_after
@@ -549,7 +551,11 @@ ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
 }
 
 
-/* all is declared: unsent commands can be sent */
+/*
+ * All is declared, Redis grants again, or has stepped over the tickets of this
+ * silent session: unsent commands can be sent, and permits may be free beside
+ * tickets, which no other command serves.
+ */
 
 static void
 ngx_http_dsem_dispatch_ready(void *data)
@@ -562,6 +568,14 @@ ngx_http_dsem_dispatch_ready(void *data)
          account;
          account = ngx_http_dsem_account_next(session, account))
     {
+        if (session->recovery == 0) {
+            account->recovering = 0;
+
+            if (account->ntickets) {
+                account->refresh = 1;
+            }
+        }
+
         ngx_http_dsem_account_post(account);
     }
 }
@@ -632,22 +646,4 @@ static ngx_uint_t
 ngx_http_dsem_dispatch_used(void *data)
 {
     return ngx_http_dsem_account_next(data, NULL) != NULL;
-}
-
-
-/* unsent asks need not wait any longer */
-
-static void
-ngx_http_dsem_dispatch_recovered(void *data)
-{
-    ngx_http_dsem_session_t *session = data;
-
-    ngx_http_dsem_account_t  *account;
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        ngx_http_dsem_account_resume(account);
-    }
 }

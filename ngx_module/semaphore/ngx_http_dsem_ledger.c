@@ -346,7 +346,6 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
     account->sent_keep = 0;
     account->known_keep = 0;
     account->may_keep = (account->ntickets == 0);
-    account->refresh = 0;
 
     if (account->tick.timer_set) {
         ngx_del_timer(&account->tick);
@@ -357,6 +356,7 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
 /*
  * From now on differences are sent.  "keep": own permits that no request
  * holds are declared with the rest; Redis would not grant them to others now.
+ * Where Redis counted more until now, tickets of others may wait for it.
  */
 
 void
@@ -364,6 +364,11 @@ ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep)
 {
     account->pending_release = keep ? ngx_http_dsem_account_own(account) : 0;
+
+    if (account->last_reported > ngx_http_dsem_account_sum(account)) {
+        account->refresh = 1;
+    }
+
     account->last_reported = 0;
 
     account->synced = 1;
@@ -388,6 +393,11 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
 
     ngx_http_dsem_account_clear(account);
     ngx_http_dsem_account_forget_usage(account);
+
+    if (account->inflight) {
+        /* a release that was sent may not have been executed */
+        account->refresh = 1;
+    }
 
     account->inflight = 0;
     account->batched = 0;

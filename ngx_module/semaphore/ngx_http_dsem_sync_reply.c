@@ -288,6 +288,7 @@ static void
 ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     int64_t *values)
 {
+    ngx_msec_t                recovery;
     ngx_http_dsem_literal_t  *literal;
 
     account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
@@ -299,9 +300,14 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
                                                       account->usage.in_use),
                                 account->usage.waiting);
 
-    account->recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
+    recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
 
-    if (account->recovery == 0
+    if (recovery) {
+        ngx_http_dsem_account_pause(account, recovery + 1);
+        ngx_http_dsem_session_set_recovery(account->session, recovery);
+    }
+
+    if (recovery == 0
         && account->usage.in_use <= account->usage.limit)
     {
         ngx_http_dsem_account_owned(account);
@@ -311,7 +317,7 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
 
     /* while Redis recovers not all configurations are known again */
 
-    if (literal && account->recovery == 0) {
+    if (literal && recovery == 0) {
         ngx_http_dsem_limits_seen(&account->session->limits, literal,
                                   account->usage.limit);
     }
@@ -398,9 +404,6 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
         return NGX_OK;
 
     case NGX_HTTP_DSEM_ASK_RECOVERING:
-        ngx_http_dsem_account_pause(account, account->recovery + 1);
-        ngx_http_dsem_session_recovering(sync->session, account->recovery);
-
         if (ticket->pass) {
             ngx_http_dsem_ticket_end(ticket,
                                      NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);

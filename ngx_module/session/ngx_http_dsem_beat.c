@@ -191,7 +191,7 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 6)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 7)) {
         return;
     }
 
@@ -199,6 +199,10 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
     ngx_http_dsem_session_set_recovery(session, reply->values[2]);
+
+    if (reply->values[6]) {
+        session->handlers->ready(session);
+    }
 
     session->told_until = reply->values[5] > 0
                           ? ngx_http_dsem_monotonic() + reply->values[5] : 0;

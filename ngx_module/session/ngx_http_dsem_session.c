@@ -240,27 +240,6 @@ ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session)
 }
 
 
-/* Redis has replied that it grants nothing for so many ms at most */
-
-void
-ngx_http_dsem_session_recovering(ngx_http_dsem_session_t *session,
-    ngx_msec_t left)
-{
-    ngx_msec_t  interval;
-
-    ngx_http_dsem_session_set_recovery(session, left);
-
-    interval = ngx_http_dsem_session_interval(session);
-
-    if (session->beat.timer_set
-        && (ngx_msec_int_t) (session->beat.timer.key - ngx_current_msec)
-           > (ngx_msec_int_t) interval)
-    {
-        ngx_add_timer(&session->beat, interval);
-    }
-}
-
-
 /* a message: no session is missing any more */
 
 void
@@ -269,7 +248,7 @@ ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
     session->recovery = 0;
 
     ngx_http_dsem_session_note(session);
-    session->handlers->recovered(session);
+    session->handlers->ready(session);
 }
 
 
@@ -287,12 +266,17 @@ ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session, int64_t n)
 }
 
 
-/* as the reply to a command says; 0: Redis grants permits */
+/*
+ * As the reply to a command says: Redis grants nothing for so many ms at most.
+ * The next beat is sent at the end of them, or sooner.
+ */
 
 void
 ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,
     ngx_msec_t left)
 {
+    ngx_msec_t  interval;
+
     if (session->recovery && left == 0) {
         ngx_http_dsem_session_recovered(session);
     }
@@ -300,6 +284,16 @@ ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,
     session->recovery = left;
 
     ngx_http_dsem_session_note(session);
+
+    interval = ngx_min(ngx_http_dsem_session_interval(session), left + 1);
+
+    if (left
+        && session->beat.timer_set
+        && (ngx_msec_int_t) (session->beat.timer.key - ngx_current_msec)
+           > (ngx_msec_int_t) interval)
+    {
+        ngx_add_timer(&session->beat, interval);
+    }
 }
 
 

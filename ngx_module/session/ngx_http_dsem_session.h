@@ -56,7 +56,7 @@ typedef struct {
      */
     ngx_int_t               (*declare)(void *data, ngx_uint_t room,
                                        ngx_uint_t *calls);
-    /* all is declared: syncs may be sent */
+    /* all is declared, or Redis grants permits again: syncs are to be sent */
     void                    (*ready)(void *data);
     /* no request should wait for Redis */
     void                    (*unavailable)(void *data);
@@ -73,8 +73,6 @@ typedef struct {
      * NGX_HTTP_DSEM_SESSION_IDLE bytes; returns the end
      */
     u_char                 *(*idle)(void *data, u_char *p);
-    /* Redis grants permits again */
-    void                    (*recovered)(void *data);
     /* a message to this session; NULL: earlier ones may have been missed */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_session_handlers_t;
@@ -165,8 +163,6 @@ ngx_uint_t ngx_http_dsem_session_unavailable(
 ngx_uint_t ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
 
-void ngx_http_dsem_session_recovering(ngx_http_dsem_session_t *session,
-    ngx_msec_t left);
 void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session,
     int64_t n);

@@ -49,7 +49,8 @@ is $two->ask('api', 9, queue => 1), 'refused', 'queue bound kept otherwise';
 is $two->sync('api')->{waiting}, 1, 'rejected ask not counted';
 is $two->ask('api', 10), 'queued', 'ticket behind';
 
-$one->beat;
+is $one->beat->{silent}, 1, 'silence in the reply';
+is $one->beat->{silent}, 0, 'silent no more';
 is $one->sync('api', check => [ [4] ])->{checked}{4}, 1, 'silent one returns';
 is_deeply [ order_of() ], [ 4, 10 ], 'place restored';
 is $state->places('api')->{ $one->name . ' 1 4 1' },

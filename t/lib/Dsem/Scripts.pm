@@ -272,7 +272,7 @@ sub beat {
     my ($self, $idle) = @_;
     my ($reply, @rest) = $self->call('beat', undef, $self->{gen},
         $self->{lease}, $idle // '');
-    @$reply{qw/live removed recovery published moved wanted/} = @rest;
+    @$reply{qw/live removed recovery published moved wanted silent/} = @rest;
     $self->{told} = $reply->{live} if $reply->{status} eq 'ok';
     return $reply;
 }

@@ -1,0 +1,140 @@
+#!/usr/bin/perl
+
+# Whatever may leave a permit free beside a ticket makes a worker ask at once,
+# not with the check of its next poll: an end of its declaration or of a
+# recovery, a late heartbeat, a permit that came free while it was not
+# connected. A sync without checks is no poll.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+# where a poll falls into the same turn of the event loop, it asks instead
+my $TRIES = 5;
+
+my $t = Dsem::Test->new(lease => 2);
+my $redis = $t->redis;
+my $up = $t->upstream;
+my $state = $t->state;
+my %way = map { $_ => $t->proxy($redis->address) } qw(holds waits);
+
+my $conf = <<'EOF_CONF';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 2s;
+    dsem_reuse off;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10 timeout=1h;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my %node = map { $_ => $t->node($_, $conf, REDIS => $way{$_}->address) }
+    sort keys %way;
+
+my $monitor = $t->client->raw('127.0.0.1', $redis->port);
+$monitor->send("MONITOR\r\n")->read_until(qr/OK/);
+my $text = '';
+
+# What a node sends: syncs that neither ask, cancel nor check, and heartbeats.
+my %seen;
+sub look {
+    my $queue = $state->queue_key('api');
+    while (length(my $more = $monitor->read(0))) { $text .= $more }
+    $text =~ s/\A(.*\n)//s or return;
+    for (split /\n/, $1) {
+        $seen{$1}++ if /"\Q$queue\E" "(\w+):[^"]*" "[\d ]* 0 0 0" "api"/;
+        $seen{"$1 beats"}++ if /"PUBLISH" "[^"]*:c:(\w+):[^"]*" "[^"]*beat \d/i;
+    }
+}
+
+# Whether it sends such a sync within three heartbeats.
+sub asks_now {
+    my ($node, $do) = @_;
+    look();
+    %seen = ();
+    $do->();
+    wait_for { look(); $seen{$node} || ($seen{"$node beats"} // 0) > 3 } 15,
+        'heartbeats';
+    return $seen{$node};
+}
+
+# of the connection for commands
+sub id_of {
+    my ($node) = @_;
+    my ($id) = map { /^id=(\d+) / } grep { /name=dsem-$node-0 / && / sub=0 psub=0 / }
+        split /\n/, $redis->cmd(qw(CLIENT LIST));
+    return $id;
+}
+
+sub session { return grep { /^$_[0]:/ } $state->sessions }
+
+sub asks {
+    my ($node, $what, $do) = @_;
+    my $try = 1;
+    $try++ until asks_now($node, $do) || $try == $TRIES;
+    cmp_ok $try, '<', $TRIES, "$what: asks at once";
+}
+
+my $holder = $node{holds}->begin('/?hang=1');
+wait_for { $up->now == 1 } 15, 'permit out';
+my $waiting = $node{waits}->begin('/?hang=1');
+wait_for { $state->waiting('api') == 1 } 15, 'one request queued';
+
+ok !asks_now('waits', sub { }), 'only polls while it waits';
+
+asks('waits', 'declared', sub {
+    my ($session) = session('waits');
+    my $epoch = $state->entry($session)->{epoch};
+    # a new subscription would make it check
+    $redis->cmd(qw(CLIENT KILL ID), id_of('waits'));
+    wait_for { $state->entry($session)->{declared} > $epoch } 15, 'declared';
+});
+
+# as if it had missed heartbeats
+asks('waits', 'late beat', sub {
+    my ($session) = session('waits');
+    my ($field, $text) = ($state->key, $redis->cmd('HGET', $state->key,
+        $session));
+    $redis->cmd('HSET', $field, $session,
+        $text =~ s/^(\d+ \d+ \d+ )(\d+)/$1 . ($2 - 3000)/er);
+});
+
+asks('waits', 'recovered', sub {
+    $state->set_shard(recover_until => 500 + $state->shard('clock'));
+});
+
+# a release that is lost with its connection
+look();
+%seen = ();
+my ($session) = session('holds');
+my $epoch = $state->entry($session)->{epoch};
+$way{holds}->freeze('c2s');
+$up->release(1);
+is $holder->wait->status, 200, 'holder served';
+$way{holds}->cut;
+$way{holds}->thaw('c2s');
+wait_for { $state->entry($session)->{declared} > $epoch } 15, 'declared';
+eventually { $up->now == 1 } 'waiting request served';
+eventually { look(); $seen{holds} } 'release lost: asks at once';
+
+$up->release_all;
+is $waiting->wait->status, 200, 'waiting request ends';
+is $up->peak, 1, 'limit reached, never exceeded';
+
+$t->done;
