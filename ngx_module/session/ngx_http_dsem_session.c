@@ -64,7 +64,8 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
         return NGX_ERROR;
     }
 
-    session->lasting = (settings->nshards == 1 || session->limits.nliterals);
+    /* all workers meet in the first one: their number is that of the fleet */
+    session->lasting = (session->shard == 0 || session->limits.nliterals);
 
     /* not cancelable: it keeps an exiting worker */
     session->drain.handler = ngx_http_dsem_session_drain_handler;

@@ -7,6 +7,8 @@
  * server there is one shard, in a Cluster there are more, and a worker
  * registers only where it has something:
  *
+ * - In the first one, from its start to its end.  Workers that have not met
+ *   anywhere would not know of each other when they share a limit.
  * - Where its configuration has literal limits, from its start to its end.
  *   These limits count for the fleet, also while it has no requests.
  * - Where a dead worker of this node has left a session, to say bye for it.
