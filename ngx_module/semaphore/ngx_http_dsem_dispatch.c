@@ -137,7 +137,7 @@ ngx_http_dsem_dispatch_init(ngx_http_dsem_session_settings_t *settings)
 /*
  * With the worker.  The bye voids all that Redis counts for it, but waiting
  * sessions learn of released permits from a sync only: those that could not
- * be sent yet are sent before it.  Scripts that are missing would void both.
+ * be sent yet are sent before it.
  */
 
 void
@@ -165,11 +165,10 @@ ngx_http_dsem_dispatch_exit(void)
 static ngx_uint_t
 ngx_http_dsem_dispatch_return(ngx_http_dsem_session_t *session)
 {
-    ngx_uint_t                counted, loaded;
+    ngx_uint_t                counted;
     ngx_http_dsem_account_t  *account;
 
     counted = 0;
-    loaded = 0;
 
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;
@@ -185,12 +184,6 @@ ngx_http_dsem_dispatch_return(ngx_http_dsem_session_t *session)
 
         if (ngx_http_dsem_account_releasable(account) == 0) {
             continue;
-        }
-
-        if (!loaded) {
-            loaded = 1;
-            (void) ngx_http_dsem_redis_load(session->redis,
-                                            NGX_HTTP_DSEM_SCRIPT_SYNC);
         }
 
         if (ngx_http_dsem_sync_changes(account, 0) != NGX_OK) {

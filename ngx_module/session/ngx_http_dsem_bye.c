@@ -34,20 +34,32 @@ static void ngx_http_dsem_bye_handler(void *data,
 /*
  * The worker exits: the bye of the session voids all that it has in Redis.
  * NGX_OK: it is to be drained, as the worker has no event loop any more.
+ *
+ * A Redis that is slow reads these commands when the worker has gone, some KB
+ * at a time, and closes the connection when it cannot send a reply: the bye
+ * must not come behind a script.  If its own is missing, the second one counts.
  */
 
 ngx_int_t
 ngx_http_dsem_bye_exit(ngx_http_dsem_session_t *session)
 {
+    ngx_str_t  *name;
+
+    name = &session->identity.name;
+
     if (!session->started
-        || ngx_http_dsem_redis_load(session->redis, NGX_HTTP_DSEM_SCRIPT_BYE)
-           != NGX_OK)
+        || ngx_http_dsem_bye_send(session, name, NULL, NULL) != NGX_OK)
     {
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_bye_send(session, &session->identity.name, NULL,
-                                  NULL);
+    if (ngx_http_dsem_redis_load(session->redis, NGX_HTTP_DSEM_SCRIPT_BYE)
+        == NGX_OK)
+    {
+        (void) ngx_http_dsem_bye_send(session, name, NULL, NULL);
+    }
+
+    return NGX_OK;
 }
 
 
