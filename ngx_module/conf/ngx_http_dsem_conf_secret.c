@@ -3,8 +3,8 @@
  * Passwords of directives: read, made ready to be sent, and wiped.
  *
  * A password goes into memory of its own as soon as it has been read, and is
- * part of no message.  Whatever becomes of the directive, it is wiped wherever
- * nginx has read it.
+ * part of no message.  Whatever becomes of the directive, it is wiped where
+ * nginx has read it to.
  *
  * Called by: conf_redis.
  */
@@ -32,14 +32,9 @@ static ngx_int_t ngx_http_dsem_conf_auth(ngx_conf_t *cf,
     ngx_http_dsem_login_t *login, ngx_str_t *user,
     ngx_http_dsem_secret_t *password);
 static void ngx_http_dsem_conf_auth_cleanup(void *data);
-static void ngx_http_dsem_conf_wipe_directive(u_char *start, u_char *last,
-    ngx_str_t *name, ngx_uint_t all);
-static void ngx_http_dsem_conf_wipe_registers(ngx_buf_t *b);
-static void ngx_http_dsem_conf_wipe_text(u_char *start, u_char *last,
-    ngx_uint_t all, ngx_uint_t word);
-static u_char *ngx_http_dsem_conf_word_end(u_char *start, u_char *p,
-    u_char *last);
-static ngx_uint_t ngx_http_dsem_conf_one_of(u_char ch, const char *bytes);
+static void ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word);
+static u_char *ngx_http_dsem_conf_spelled(u_char *p, u_char *last,
+    ngx_str_t *word);
 
 
 /*
@@ -233,150 +228,109 @@ ngx_http_dsem_conf_auth_cleanup(void *data)
 
 
 /*
- * A directive was read: the passwords of its words are wiped, and those in the
- * text that they were read from: in the buffer of the file, what is read
- * already, and what an earlier part of the file has left behind; in the copy
- * for "nginx -T", which a build with debugging always has.  "all": all words
- * but the first, as one that is misspelled may be a password.
+ * A directive was read: what nginx has of its passwords is wiped.  "all": all
+ * words but the first, as one that is misspelled may be a password.  nginx
+ * needs neither what it has read of a buffer, nor what is beyond its end; that
+ * of "-g" is read again at a reload, and is in the command line anyway.
  */
 
 void
 ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
 {
-    ngx_buf_t   *b, *dump;
-    ngx_str_t   *word;
-    ngx_uint_t   i;
+    ngx_buf_t        *b;
+    ngx_str_t        *word;
+    ngx_uint_t        i;
+    ngx_conf_file_t  *file;
 
+    file = cf->conf_file;
     word = cf->args->elts;
 
     for (i = 1; i < cf->args->nelts; i++) {
-        ngx_http_dsem_conf_wipe_text(word[i].data,
-                                     word[i].data + word[i].len, all, 1);
-    }
 
-    if (cf->conf_file == NULL || cf->conf_file->buffer == NULL) {
-        return;
-    }
+        if (all
+            || ngx_strncmp(word[i].data, "password=", 9) == 0
+            || ngx_strncmp(word[i].data, "sentinel_password=", 18) == 0)
+        {
+            if (file->file.fd != NGX_INVALID_FILE && file->dump) {
+                ngx_http_dsem_conf_wipe_dump(file->dump, &word[i]);
+            }
 
-    b = cf->conf_file->buffer;
-    dump = cf->conf_file->dump;
-
-    ngx_http_dsem_conf_wipe_directive(b->start, b->pos, &word[0], all);
-    ngx_http_dsem_conf_wipe_text(b->last, b->end, 0, 0);
-
-    if (dump) {
-        ngx_http_dsem_conf_wipe_directive(dump->start,
-                                          dump->last - (b->last - b->pos),
-                                          &word[0], all);
-    }
-
-    ngx_http_dsem_conf_wipe_registers(b);
-}
-
-
-/*
- * A copy of the text may leave some of it in vector registers, where it stays
- * as long as the master sleeps, and is in its core.  Another copy takes their
- * place: of what is wiped, and not needed any more.
- */
-
-static void
-ngx_http_dsem_conf_wipe_registers(ngx_buf_t *b)
-{
-    if (b->pos > b->start) {
-        ngx_memmove(b->start, b->start + 1, b->pos - b->start - 1);
-    }
-}
-
-
-/* the last directive of this name; the buffer may have lost its beginning */
-
-static void
-ngx_http_dsem_conf_wipe_directive(u_char *start, u_char *last,
-    ngx_str_t *name, ngx_uint_t all)
-{
-    u_char  *p;
-
-    for (p = last - name->len; p > start; p--) {
-        if (ngx_memcmp(p, name->data, name->len) == 0) {
-            start = p + name->len;
-            break;
+            ngx_explicit_memzero(word[i].data, word[i].len);
         }
     }
 
-    ngx_http_dsem_conf_wipe_text(start, last, all, 0);
+    if (file->file.fd != NGX_INVALID_FILE) {
+        b = file->buffer;
+
+        ngx_explicit_memzero(b->start, b->pos - b->start);
+        ngx_explicit_memzero(b->last, b->end - b->last);
+    }
 }
 
 
-/* what follows each "password="; word: to the end, else to that of the word */
+/* the copy for "nginx -T", which a build with debugging always has */
 
 static void
-ngx_http_dsem_conf_wipe_text(u_char *start, u_char *last, ngx_uint_t all,
-    ngx_uint_t word)
+ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
 {
-    u_char  *p, *end;
-    size_t   len;
+    u_char  *p, *last;
 
-    static u_char  name[] = "password=";
+    for (p = dump->start; p < dump->last; p++) {
+        last = ngx_http_dsem_conf_spelled(p, dump->last, word);
 
-    if (all) {
-        ngx_memset(start, 'x', last - start);
-        return;
-    }
-
-    len = sizeof(name) - 1;
-
-    for (p = start; p + len <= last; p++) {
-
-        if (ngx_memcmp(p, name, len) == 0) {
-            end = word ? last : ngx_http_dsem_conf_word_end(start, p, last);
-            p += len;
-            ngx_memset(p, 'x', end - p);
-            p = end;
+        if (last) {
+            ngx_memset(p, 'x', last - p);
+            p = last - 1;
         }
     }
 }
 
 
-/*
- * As nginx reads it: to the quote that it began with, or a blank, ";" or "{"
- * that is not of "${".  The end is never before p.
- */
+/* the end of the word if the text begins with it, as it is spelled; or NULL */
 
 static u_char *
-ngx_http_dsem_conf_word_end(u_char *start, u_char *p, u_char *last)
+ngx_http_dsem_conf_spelled(u_char *p, u_char *last, ngx_str_t *word)
 {
-    u_char  quote, *word;
+    u_char  ch;
+    size_t  i;
 
-    for (word = p; word > start; word--) {
-        if (ngx_http_dsem_conf_one_of(word[-1], " \t\r\n\"'")) {
-            break;
+    for (i = 0; i < word->len; i++) {
+
+        if (p == last) {
+            return NULL;
+        }
+
+        ch = *p++;
+
+        if (ch == '\\' && p < last) {
+            switch (*p) {
+
+            case '"':
+            case '\'':
+            case '\\':
+                ch = *p++;
+                break;
+
+            case 't':
+                ch = '\t';
+                p++;
+                break;
+
+            case 'r':
+                ch = '\r';
+                p++;
+                break;
+
+            case 'n':
+                ch = '\n';
+                p++;
+            }
+        }
+
+        if (ch != word->data[i]) {
+            return NULL;
         }
     }
 
-    quote = (word > start && (word[-1] == '"' || word[-1] == '\''))
-            ? word[-1] : 0;
-
-    for ( /* void */ ; p < last; p++) {
-
-        if (*p == '\\' || (*p == '$' && last - p > 1 && p[1] == '{')) {
-            p++;
-
-        } else if (quote ? *p == quote
-                         : ngx_http_dsem_conf_one_of(*p, " \t\r\n;{"))
-        {
-            break;
-        }
-    }
-
-    return ngx_min(p, last);
-}
-
-
-/* a zero is none of them */
-
-static ngx_uint_t
-ngx_http_dsem_conf_one_of(u_char ch, const char *bytes)
-{
-    return ch && ngx_strchr(bytes, ch) != NULL;
+    return p;
 }

@@ -111,6 +111,8 @@ for my $case (
     # the directive is read in two parts
     ['parts', join('', ('# ' . 'x' x 90 . "\n") x 43), "password=$secret"],
     ['quotes', '', qq("password=\\"$secret"), '"'],
+    # the name of the directive after the password
+    ['comment', '', "password=$secret\n# as in dsem_redis\n db=0"],
 ) {
     my ($name, $padding, $password, $prefix) = @$case;
     $prefix //= '';
@@ -141,8 +143,11 @@ for my $case (
 
 for my $case (
     ['first', "password=$secret 'sentinel_password=other word'"],
-    ['second', qq("sentinel_password=other \\" word" password=$secret)],
+    ['second', qq("sentinel_password=other \\" \\t\\r\\n\\\\" )
+        . "password=$secret"],
     ['sentinel', "sentinel_password=$secret password=other"],
+    ['behind', "password=$secret\n#dsem_redis\n sentinel_password=other"
+        . ' sentinel_user=dsem_redis'],
 ) {
     my ($name, $passwords) = @$case;
     my $node = $t->node($name, $conf =~ s/%%REDIS%% user=app/%%REDIS%%/r,
@@ -152,7 +157,7 @@ for my $case (
     my @command = map { "'$_'" } $node->_argv('-T');
     my $dump = qx(@command 2>/dev/null);
     unlike $dump, qr/$secret|other/, "$name of two: not in nginx -T";
-    like $dump, qr/dsem_redis.* master=m .*;/, "$name of two: the rest is";
+    like $dump, qr/dsem_redis.* master=m .*\bdb=3;/s, "$name of two: the rest is";
 
     # a reload that fails
     if ($name eq 'first') {
