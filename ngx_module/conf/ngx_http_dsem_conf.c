@@ -30,6 +30,7 @@ static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static ngx_int_t ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
 
@@ -42,16 +43,21 @@ enum {
 };
 
 
+#define ngx_http_dsem_status_code(name)                                       \
+    { ngx_string(name), ngx_http_dsem_parse_code, 400, 599, 0,                \
+      "a number other than 408, 444 and 499, with which nginx closes the "    \
+      "connection", "" }
+
 static ngx_http_dsem_param_t  ngx_http_dsem_reasons[] = {
-    ngx_http_dsem_number("full", 400, 599, 0),
-    ngx_http_dsem_number("timeout", 400, 599, 0),
-    ngx_http_dsem_number("error", 400, 599, 0),
+    ngx_http_dsem_status_code("full"),
+    ngx_http_dsem_status_code("timeout"),
+    ngx_http_dsem_status_code("error"),
     ngx_http_dsem_null_param
 };
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_code =
-    ngx_http_dsem_number("", 400, 599, 0);
+    ngx_http_dsem_status_code("");
 
 static ngx_http_dsem_param_t  ngx_http_dsem_redis_timeouts =
     ngx_http_dsem_time("", 1, NGX_HTTP_DSEM_MAX_TIME);
@@ -425,6 +431,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
 
     dlcf->api = NGX_CONF_UNSET;
     dlcf->write = NGX_CONF_UNSET;
+    dlcf->names = NULL;
     dlcf->exact = 0;
 
     dlcf->status = NGX_CONF_UNSET_UINT;
@@ -444,7 +451,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-/* inherits all that the level has not set; cannot fail */
+/* inherits all that the level has not set; NGX_CONF_ERROR: no memory */
 
 char *
 ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
@@ -460,7 +467,9 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_ptr_value(conf->limits, inherited, NULL);
 
-    ngx_http_dsem_api_merge(cf, prev, conf, own);
+    if (ngx_http_dsem_api_merge(cf, prev, conf, own) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     /* the four are set together or not at all */
 
@@ -526,6 +535,27 @@ ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* a number, or NGX_ERROR: nginx would send nothing with it */
+
+static ngx_int_t
+ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_dsem_parse_number(text, number);
+
+    if (rc == NGX_OK
+        && (*number == NGX_HTTP_REQUEST_TIME_OUT
+            || *number == NGX_HTTP_CLOSE
+            || *number == NGX_HTTP_CLIENT_CLOSED_REQUEST))
+    {
+        return NGX_ERROR;
+    }
+
+    return rc;
+}
+
+
 static char *
 ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -560,7 +590,7 @@ ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     /* the header has whole seconds */
 
-    dlcf->retry_after = (arg.number + 999) / 1000;
+    dlcf->retry_after = arg.number / 1000 + (arg.number % 1000 != 0);
 
     return NGX_CONF_OK;
 }

@@ -86,6 +86,8 @@ typedef struct {
 
     ngx_flag_t                 api;         /* "dsem_api" answers here */
     ngx_flag_t                 write;       /* and changes what it is told */
+    ngx_array_t               *names;       /* ngx_http_server_name_t; NULL:
+                                               it changes nothing */
     ngx_uint_t                 exact;       /* unsigned:1, the path is that of
                                                the location */
 
@@ -106,6 +108,8 @@ typedef struct {
 
 typedef struct {
     ngx_http_dsem_redis_settings_t  *redis;
+    ngx_str_t                  redis_file;  /* where the directive ends */
+    ngx_uint_t                 redis_line;
     ngx_resolver_t            *resolver;    /* NULL: none at http level */
     ngx_msec_t                 resolver_timeout;
     ngx_msec_t                 connect_timeout;
@@ -168,8 +172,9 @@ ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
 
 /* conf_api */
 char *ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-void ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
-    ngx_http_dsem_loc_conf_t *conf, ngx_uint_t own);
+ngx_int_t ngx_http_dsem_api_merge(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf,
+    ngx_uint_t own);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

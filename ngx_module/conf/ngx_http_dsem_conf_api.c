@@ -23,6 +23,12 @@ static ngx_int_t ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_flag_t *write, ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_api_location(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
+static ngx_int_t ngx_http_dsem_api_writable(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *conf, ngx_http_core_loc_conf_t *clcf);
+static ngx_uint_t ngx_http_dsem_api_restricted(ngx_conf_t *cf);
+static ngx_uint_t ngx_http_dsem_api_private(ngx_conf_t *cf,
+    ngx_http_core_srv_conf_t *cscf);
+static ngx_uint_t ngx_http_dsem_api_loopback(struct sockaddr *sa);
 
 
 /*
@@ -157,9 +163,11 @@ ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
  * The limits are merged already.
  *
  * own   whether the level has "dsem" directives of its own
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
  */
 
-void
+ngx_int_t
 ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf, ngx_uint_t own)
 {
@@ -200,7 +208,7 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     }
 
     if (!conf->api) {
-        return;
+        return NGX_OK;
     }
 
     conf->below = conf->limits;
@@ -211,5 +219,139 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
                            "\"dsem\" directive limits no request in location "
                            "\"%V\", where \"dsem_api\" answers",
                            &clcf->name);
+    }
+
+    return conf->write ? ngx_http_dsem_api_writable(cf, conf, clcf) : NGX_OK;
+}
+
+
+/* a level in which changes are made: by which clients, under which names */
+
+static ngx_int_t
+ngx_http_dsem_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
+    ngx_http_core_loc_conf_t *clcf)
+{
+    size_t                     size;
+    ngx_array_t               *names;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    if ((~clcf->limit_except & (NGX_HTTP_PATCH|NGX_HTTP_DELETE))
+        && !ngx_http_dsem_api_restricted(cf)
+        && !ngx_http_dsem_api_private(cf, cscf))
+    {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"write=on\" in location \"%V\" lets every client "
+                           "change limits, restrict it with \"allow\" and "
+                           "\"deny\", \"auth_basic\" or \"auth_request\"",
+                           &clcf->name);
+    }
+
+    /* those of nginx are gone when the configuration is read */
+
+    size = sizeof(ngx_http_server_name_t);
+    names = ngx_array_create(cf->pool, cscf->server_names.nelts, size);
+
+    if (names == NULL
+        || ngx_array_push_n(names, cscf->server_names.nelts) == NULL)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(names->elts, cscf->server_names.elts, names->nelts * size);
+
+    conf->names = names;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Rules of IPv4, the realm of a password, or the length of a URI: what shows
+ * a restriction is the first word of each of these configurations, which nginx
+ * has merged already.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_api_restricted(ngx_conf_t *cf)
+{
+    void        **loc_conf;
+    ngx_uint_t    i, n;
+
+    static const char  *names[] = {
+        "ngx_http_access_module",
+        "ngx_http_auth_basic_module",
+        "ngx_http_auth_request_module"
+    };
+
+    loc_conf = ((ngx_http_conf_ctx_t *) cf->ctx)->loc_conf;
+
+    for (i = 0; cf->cycle->modules[i] != &ngx_http_dsem_module; i++) {
+
+        for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+
+            if (ngx_strcmp(cf->cycle->modules[i]->name, names[n]) == 0
+                && *(uintptr_t *) loc_conf[cf->cycle->modules[i]->ctx_index])
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
+
+
+/* the server listens on addresses of this machine only */
+
+static ngx_uint_t
+ngx_http_dsem_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
+{
+    ngx_uint_t                   i, k, n;
+    ngx_http_conf_port_t        *port;
+    ngx_http_conf_addr_t        *addr;
+    ngx_http_core_srv_conf_t   **server;
+    ngx_http_core_main_conf_t   *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    port = cmcf->ports->elts;
+
+    for (i = 0; i < cmcf->ports->nelts; i++) {
+        addr = port[i].addrs.elts;
+
+        for (k = 0; k < port[i].addrs.nelts; k++) {
+            server = addr[k].servers.elts;
+
+            for (n = 0; n < addr[k].servers.nelts; n++) {
+                if (server[n] == cscf
+                    && !ngx_http_dsem_api_loopback(addr[k].opt.sockaddr))
+                {
+                    return 0;
+                }
+            }
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_api_loopback(struct sockaddr *sa)
+{
+    switch (sa->sa_family) {
+
+    case AF_INET:
+        return ntohl(((struct sockaddr_in *) sa)->sin_addr.s_addr) >> 24
+               == IN_LOOPBACKNET;
+
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *) sa)->sin6_addr);
+#endif
+
+    default: /* AF_UNIX */
+        return 1;
     }
 }

@@ -76,6 +76,10 @@ ngx_http_dsem_api_headers(ngx_http_request_t *r, ngx_uint_t status,
     r->headers_out.status = status;
     r->headers_out.content_length_n = size;
 
+    /* no condition makes another answer of it: a change may have been made */
+
+    r->disable_not_modified = 1;
+
     r->headers_out.content_type.data = (u_char *) type;
     r->headers_out.content_type.len = ngx_strlen(type);
     r->headers_out.content_type_len = strcspn(type, ";");

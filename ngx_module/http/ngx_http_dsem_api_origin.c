@@ -4,7 +4,8 @@
  *
  * A change needs "write=on" and a body of JSON with a length, and must not be
  * sent by a page of another site: a browser of an operator would send it, with
- * the operator's rights.
+ * the operator's rights.  Such a page may have a name that its owner has made
+ * lead here, so the name must be one of this server.
  *
  * Called by: api_change, before the body is read.
  */
@@ -22,6 +23,10 @@
 
 static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
 static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
+static ngx_uint_t ngx_http_dsem_api_own_host(ngx_http_request_t *r,
+    ngx_array_t *names);
+static ngx_uint_t ngx_http_dsem_api_named(ngx_http_request_t *r,
+    ngx_http_server_name_t *name, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
     ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
@@ -51,6 +56,18 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
         return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
                                        "a page of another site cannot change "
                                        "anything");
+    }
+
+    if (!ngx_http_dsem_api_own_host(r, dlcf->names)) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
+                                       "Host is no server_name of this server, "
+                                       "localhost or an address");
+    }
+
+    if (r->headers_in.if_match || r->headers_in.if_unmodified_since) {
+        return ngx_http_dsem_api_error(r, NGX_HTTP_PRECONDITION_FAILED,
+                                       "a change cannot have a condition, "
+                                       "there is no ETag or Last-Modified");
     }
 
     if (r->headers_in.chunked) {
@@ -151,6 +168,83 @@ ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
     len = origin->data + origin->len - p;
 
     return len && len == host->len && ngx_strncasecmp(p, host->data, len) == 0;
+}
+
+
+/* a browser always sends the name that its address bar has */
+
+static ngx_uint_t
+ngx_http_dsem_api_own_host(ngx_http_request_t *r, ngx_array_t *names)
+{
+    ngx_str_t               *host;
+    ngx_uint_t               i;
+    ngx_http_server_name_t  *name;
+
+    host = &r->headers_in.server;
+
+    if (host->len == 0
+        || host->data[0] == '['
+        || ngx_inet_addr(host->data, host->len) != INADDR_NONE
+        || (host->len == sizeof("localhost") - 1
+            && ngx_strncmp(host->data, "localhost", host->len) == 0))
+    {
+        return 1;
+    }
+
+    name = names->elts;
+
+    for (i = 0; i < names->nelts; i++) {
+        if (ngx_http_dsem_api_named(r, &name[i], host)) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* name: as in "server_name": "a.b", "*.b", ".b", "a.*" or "~regex" */
+
+static ngx_uint_t
+ngx_http_dsem_api_named(ngx_http_request_t *r, ngx_http_server_name_t *name,
+    ngx_str_t *host)
+{
+    size_t   len;
+    u_char  *p;
+
+#if (NGX_PCRE)
+
+    if (name->regex) {
+        return ngx_http_regex_exec(r, name->regex, host) == NGX_OK;
+    }
+
+#endif
+
+    p = name->name.data;
+    len = name->name.len;
+
+    if (len > 2 && p[len - 1] == '*') {
+        return host->len >= len && ngx_memcmp(host->data, p, len - 1) == 0;
+    }
+
+    if (len > 1 && *p == '*') {
+        p++;
+        len--;
+    }
+
+    if (len > 1 && *p == '.') {
+
+        if (host->len > len
+            && ngx_memcmp(host->data + host->len - len, p, len) == 0)
+        {
+            return 1;
+        }
+
+        p++;
+        len--;
+    }
+
+    return host->len == len && ngx_memcmp(host->data, p, len) == 0;
 }
 
 

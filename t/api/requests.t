@@ -36,6 +36,7 @@ http {
     client_max_body_size 100k;
     server {
         listen 127.0.0.1:%%PORT%%;
+        server_name x;
         location / {
             dsem $http_x_name limit=2 queue=1;
             proxy_pass http://%%UPSTREAM%%;

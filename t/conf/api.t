@@ -76,6 +76,28 @@ my @warned = (
     ['location of all', 'location / { dsem_api; }'],
     ['limit_except around', 'location /d/ { dsem_api write=on; '
         . 'limit_except GET { deny all; } }'],
+
+    # who may change anything; one address is that of all machines
+    (map { ["open: $_", "listen %%PORT2%%; $_", '"write=on" in location "/d/" '
+        . 'lets every client change limits, restrict it with "allow" and '
+        . '"deny", "auth_basic" or "auth_request"'] }
+        'location /d/ { dsem_api write=on; }',
+        'location /d/ { dsem_api write=on; deny fe80::1; }',
+        'location /d/ { dsem_api write=on; limit_except GET PATCH '
+            . '{ deny all; } }',
+        'location /d/ { deny all; limit_except GET { allow all; } } '
+            . 'location = /d/ { dsem_api write=on; }'),
+    (map { ["restricted: $_", "listen %%PORT2%%; $_"] }
+        'location /d/ { dsem_api write=on; allow 127.0.0.1; deny all; }',
+        'allow 127.0.0.1; deny all; location /d/ { dsem_api write=on; }',
+        'location /d/ { dsem_api write=on; auth_basic x; '
+            . 'auth_basic_user_file f; }',
+        'location /d/ { dsem_api write=on; auth_request /a; }',
+        'location /d/ { dsem_api write=on; allow all; }',
+        'location /d/ { dsem_api write=on; limit_except GET { deny all; } }',
+        'location /d/ { dsem_api; }'),
+    ['listens on this machine', 'listen [::1]:%%PORT2%%; '
+        . 'listen unix:%%DIR%%/s; location /d/ { dsem_api write=on; }'],
 );
 
 for my $warned (@warned) {
