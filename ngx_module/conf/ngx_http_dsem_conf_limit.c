@@ -58,6 +58,10 @@ enum {
 };
 
 
+/* ms; a warning above it */
+#define NGX_HTTP_DSEM_LONG_TIMEOUT  300000
+
+
 static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number_or_auto("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 0),
@@ -326,7 +330,7 @@ ngx_http_dsem_limit_bounds(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-/* parameters that are of no use without a queue */
+/* parameters that are of no use without a queue, or hardly meant so with it */
 
 static void
 ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -340,6 +344,18 @@ ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     };
 
     if (args[NGX_HTTP_DSEM_PARAM_QUEUE].number > 0) {
+
+        if (args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number
+            > NGX_HTTP_DSEM_LONG_TIMEOUT)
+        {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "\"timeout=%V\" in \"%V\" directive is more "
+                               "than five minutes, a time without a unit is "
+                               "in seconds",
+                               &args[NGX_HTTP_DSEM_PARAM_TIMEOUT].text,
+                               &cmd->name);
+        }
+
         return;
     }
 

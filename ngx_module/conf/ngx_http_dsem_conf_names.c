@@ -32,14 +32,38 @@
 
 static ngx_int_t ngx_http_dsem_conf_resolver(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+static ngx_int_t ngx_http_dsem_conf_resolve(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
 static ngx_int_t ngx_http_dsem_conf_name(ngx_conf_t *cf,
     ngx_http_dsem_server_t *server, ngx_uint_t later);
 
 
-/* NGX_ERROR: no memory, or a message has been logged */
+/* messages have the line of the directive, not that of the end of its level */
 
 ngx_int_t
 ngx_http_dsem_conf_names(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+{
+    ngx_int_t         rc;
+    ngx_conf_file_t  *level, file;
+
+    level = cf->conf_file;
+    file = *level;
+
+    file.file.name = dmcf->redis_file;
+    file.line = dmcf->redis_line;
+
+    cf->conf_file = &file;
+    rc = ngx_http_dsem_conf_resolve(cf, dmcf);
+    cf->conf_file = level;
+
+    return rc;
+}
+
+
+/* NGX_ERROR: no memory, or a message has been logged */
+
+static ngx_int_t
+ngx_http_dsem_conf_resolve(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
     ngx_uint_t                       i, later;
     ngx_http_dsem_server_t          *server;

@@ -142,6 +142,8 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     dmcf->redis = rcf.settings;
+    dmcf->redis_file = cf->conf_file->file.name;
+    dmcf->redis_line = cf->conf_file->line;
 
     return NGX_CONF_OK;
 }

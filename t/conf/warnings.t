@@ -22,6 +22,10 @@ my @cases = (
         qq("priority" parameter in "dsem" directive $needs)],
     ['dsem a limit=1 queue=5 timeout=1s priority=1;'],
     ['dsem a limit=1;'],
+    ['dsem a limit=1 queue=1 timeout=2000;', '"timeout=2000" in "dsem" '
+        . 'directive is more than five minutes, a time without a unit is in '
+        . 'seconds'],
+    ['dsem a limit=1 queue=1 timeout=5m;'],
     ['dsem_lease 1s; dsem_redis_timeout 2s;',
         '"dsem_redis_timeout" is longer than "dsem_lease"'],
     ['dsem_lease 2s; dsem_redis_timeout 2s;'],

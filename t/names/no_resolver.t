@@ -39,10 +39,14 @@ http {
 EOF_CONF
 my $asking = $conf =~ s/(http \{)/$1\n    resolver %%DNS%%;/r;
 
+# without the directive Angie asks the name servers of the system
+my $angie = qx(PATH=\$PATH:/usr/sbin '@{[ $ENV{DSEM_NGINX} // 'nginx' ]}' -v 2>&1)
+    =~ /Angie/;
+
 # for nginx 127.1 is a name; the system knows it everywhere, its name servers
 # nowhere
 for (
-    [ 'name', $conf, '127.1', 1, 0 ],
+    [ 'name', $conf, '127.1', !$angie, 0 ],
     [ 'localhost', $conf, 'LocalHost', 0, 0 ],
     [ 'name_asked', $asking, '127.1', 0, 1 ],
     [ 'localhost_asked', $asking, 'localhost', 0, 0 ],
@@ -54,9 +58,19 @@ for (
         "$name: connected";
     is $node->get('/?t=1')->status, 200, "$name: request served";
     is scalar($node->grep_log(qr/\[notice\] .* host in address "$host:$port" of "dsem_redis" directive is resolved now only, changes of DNS need a reload/)),
-        $notices, "$name: notice";
+        $notices || 0, "$name: notice";
+    my ($line) = map { /:(\d+)$/ } $node->grep_log(qr/is resolved now only/);
+    is $line, line_of($node, 'dsem_redis'), "$name: line of the directive"
+        if $notices;
     is $dns->questions > $questions, !!$asked, "$name: questions";
     $node->quit;
 }
 
 $t->done;
+
+sub line_of {
+    my ($node, $directive) = @_;
+    open my $fh, '<', $node->dir . '/nginx.conf' or die "nginx.conf: $!";
+    while (<$fh>) { return $. if /^\s*$directive\s/ }
+    return;
+}
