@@ -41,7 +41,8 @@ static void ngx_http_dsem_acquire_handler(void *data);
 static void ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
     ngx_msec_t timeout);
 static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
-static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_acquire_cleanup(void *data);
 static void ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r);
 static void ngx_http_dsem_acquire_resume(ngx_http_request_t *r);
 
@@ -66,7 +67,7 @@ ngx_http_dsem_acquire(ngx_http_dsem_ctx_t *ctx)
     }
 
     if (!ctx->decided
-        && ngx_http_dsem_acquire_suspend(ctx->request) != NGX_OK)
+        && ngx_http_dsem_acquire_suspend(ctx) != NGX_OK)
     {
         ngx_http_dsem_ctx_release_all(ctx);
         ngx_http_dsem_acquire_decide(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
@@ -390,11 +391,24 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
  */
 
 static ngx_int_t
-ngx_http_dsem_acquire_suspend(ngx_http_request_t *r)
+ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx)
 {
-    ngx_connection_t  *c;
+    ngx_connection_t    *c;
+    ngx_http_cleanup_t  *cln;
+    ngx_http_request_t  *r;
 
+    r = ctx->request;
     c = r->connection;
+
+    /* the log phase runs ours last, when the status has been logged */
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_acquire_cleanup;
+    cln->data = ctx;
 
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, c->log, 0, "dsem request suspended");
 
@@ -419,6 +433,40 @@ ngx_http_dsem_acquire_suspend(ngx_http_request_t *r)
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_acquire_cleanup(void *data)
+{
+    ngx_http_dsem_ctx_t *ctx = data;
+
+    if (!ctx->decided) {
+        ngx_http_dsem_acquire_abort(ctx);
+    }
+}
+
+
+/* there is no verdict yet, and the client has left; it may have waited */
+
+void
+ngx_http_dsem_acquire_abort(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_dsem_claim_t  *claim;
+
+    ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
+
+    if (ctx->current < ctx->nclaims && !ctx->conf->dry_run) {
+        claim = &ctx->claims[ctx->current];
+
+        if (claim->ticket) {
+            ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
+            ctx->status = NGX_HTTP_DSEM_STATUS_ABORTED;
+        }
+    }
+
+    ngx_http_dsem_ctx_release_all(ctx);
+    ngx_http_dsem_acquire_decide(ctx, NGX_DECLINED);
 }
 
 

@@ -23,7 +23,8 @@ typedef enum {
     NGX_HTTP_DSEM_STATUS_REJECTED,
     NGX_HTTP_DSEM_STATUS_TIMEOUT,
     NGX_HTTP_DSEM_STATUS_DEGRADED,
-    NGX_HTTP_DSEM_STATUS_ERROR
+    NGX_HTTP_DSEM_STATUS_ERROR,
+    NGX_HTTP_DSEM_STATUS_ABORTED        /* the client left while it waited */
 } ngx_http_dsem_status_e;
 
 

@@ -107,6 +107,11 @@ static ngx_int_t
 ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf)
 {
+    if (!ctx->decided) {
+        /* the verdict of the last location never came */
+        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
+    }
+
     ctx->conf = dlcf;
     ctx->upstream = ctx->request->upstream;
     ctx->decided = 0;
@@ -137,7 +142,7 @@ static ngx_int_t
 ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_int_t               rc;
-    ngx_uint_t              nclaims;
+    ngx_uint_t              i, nclaims;
     ngx_array_t            *limits;
     ngx_http_dsem_claim_t  *claims;
 
@@ -172,6 +177,12 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
     if (nclaims && ctx->status != NGX_HTTP_DSEM_STATUS_QUEUED) {
         ctx->status = NGX_HTTP_DSEM_STATUS_PASSED;
         ctx->dry_run = 0;
+    }
+
+    for (i = 0; i < ctx->current; i++) {
+        if (claims[i].ticket->answer.local) {
+            ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
+        }
     }
 
     return NGX_OK;

@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_redirect.h"
 
@@ -110,11 +110,7 @@ static void
 ngx_http_dsem_redirect_end(ngx_http_dsem_ctx_t *ctx)
 {
     if (!ctx->decided) {
-        /* the client has left while the request waited */
-        ngx_http_dsem_ctx_release_all(ctx);
-        ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
-        ctx->rc = NGX_DECLINED;
-        ctx->decided = 1;
+        ngx_http_dsem_acquire_abort(ctx);
         return;
     }
 

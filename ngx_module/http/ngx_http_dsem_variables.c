@@ -68,7 +68,8 @@ static ngx_str_t  ngx_http_dsem_statuses[][2] = {
     { ngx_string("REJECTED"), ngx_string("REJECTED_DRY_RUN") },
     { ngx_string("TIMEOUT"), ngx_string("TIMEOUT_DRY_RUN") },
     { ngx_string("DEGRADED"), ngx_string("DEGRADED") },
-    { ngx_string("ERROR"), ngx_string("ERROR_DRY_RUN") }
+    { ngx_string("ERROR"), ngx_string("ERROR_DRY_RUN") },
+    { ngx_string("ABORTED"), ngx_string("ABORTED") }
 };
 
 

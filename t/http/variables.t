@@ -80,6 +80,11 @@ my ($queued, $leaver) = map {
 told($node->get('/patient'), 'rejected', 'REJECTED,a%20name,,3,2', 0);
 $leaver->close;
 wait_for { waiting() == 1 };
+my $left = $node->logged($leaver);
+is(join(',', map { $left->{$_} } qw(status dsem_status dsem_name
+    dsem_queue_position dsem_limit dsem_in_use)),
+    '499,ABORTED,a%20name,2,3,2', 'client left: log');
+like($left->{dsem_wait_time}, qr/^\d+\.\d{3}$/, 'client left: its wait');
 told($node->begin('/seen'), 'timeout', 'TIMEOUT,a%20name,2,3,2', 0.299);
 $up->release_all;
 told($queued, 'queued', 'QUEUED,a%20name,1,3,2', 0.299);
