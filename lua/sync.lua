@@ -42,8 +42,9 @@
 --   and one per session that may hold idle permits while tickets wait
 --   "recall <name> <epoch>"
 --   also where the limit in force is below the permits held, or the semaphore
---   is paused; and to this session, if flagged and no order is in force
+--   is paused; and to this session, if flagged and its limit is not in force
 --   "limit <name> <epoch> <limit in force> <node that asks for it>"
+--   or without a node, if an order is in force
 --   to a session with tickets that were dropped: the next sync tells them
 --   "drop <name> <epoch>"
 --   if permits of sessions that have ended were taken back
@@ -379,18 +380,18 @@ local function complete_positions(call, sem, results)
     end
 end
 
--- Another node asks for a lower limit, which is in force.
+-- An order is in force, or another node asks for a lower limit.
 local function publish_limit(call, view)
-    if call.flags < 8 or not view.lowest or view.lowest >= call.limit
-        or view.limit ~= view.lowest
-    then
+    if call.flags < 8 or not view.lowest or view.limit == call.limit then
         return
     end
-    local node = limits_node(view.key, shard_values[4], call.session)
-    if node then
-        publish(view, call.session, string.format('limit %s %d %d %s',
-            call.name, call.epoch, view.lowest, node))
+    local node
+    if view.limit == view.lowest then
+        node = limits_node(view.key, shard_values[4], call.session)
+        if not node then return end
     end
+    publish(view, call.session, string.format('limit %s %d %d%s', call.name,
+        call.epoch, view.limit, node and ' ' .. node or ''))
 end
 
 -- Checks the call against the state, and executes it. Returns the status, and

@@ -10,7 +10,8 @@ local function limits_lowest(text)
     return text and tonumber(string.match(text, '^%d+'))
 end
 
--- Another node that asks for the lowest limit of a name, or nil.
+-- Another node that asks for the lowest limit of a name, or nil. It is one with
+-- the name of this session's node only where no other asks for it.
 local function limits_node(key, text, session)
     local own = string.match(session, '^[^:]+')
     local fields = {}
@@ -18,11 +19,14 @@ local function limits_node(key, text, session)
         fields[#fields + 1] = 'config:' .. id
         if #fields == LOOKED_AT then break end
     end
-    local configs = redis.call('HMGET', key, unpack(fields))
+    local configs, namesake = redis.call('HMGET', key, unpack(fields)), nil
     for i = 1, #fields do
-        local node = string.match(configs[i] or '', '(%S+) %S+$')
+        local sessions, node =
+            string.match(configs[i] or '', '^(%d+) .* (%S+) %S+$')
         if node and node ~= own then return node end
+        if node and sessions ~= '0' then namesake = node end
     end
+    return namesake
 end
 
 -- Live configurations with another limit than the lowest, from the field of a

@@ -334,7 +334,7 @@ ngx_http_dsem_message_reclaimed(ngx_http_dsem_account_t *account,
 }
 
 
-/* "<limit in force> <node>": the account may be gone */
+/* "<limit in force> <node>", or no node: the account may be gone */
 
 static void
 ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
@@ -342,7 +342,7 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
 {
     int64_t                   limit;
     ngx_str_t                 node;
-    ngx_uint_t                i;
+    ngx_uint_t                i, namesake;
     ngx_http_dsem_literal_t  *literal;
 
     limit = ngx_http_dsem_message_number(text);
@@ -354,8 +354,7 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
 
     if (literal == NULL
         || limit < 0
-        || limit > NGX_HTTP_DSEM_MAX_LIMIT
-        || node.len == 0)
+        || limit > NGX_HTTP_DSEM_MAX_LIMIT)
     {
         return;
     }
@@ -368,7 +367,11 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
         }
     }
 
-    ngx_http_dsem_limits_told(&session->limits, literal, limit, &node);
+    namesake = (node.len == session->node.len
+                && ngx_memcmp(node.data, session->node.data, node.len) == 0);
+
+    ngx_http_dsem_limits_told(&session->limits, literal, limit, &node,
+                              namesake);
 }
 
 

@@ -9,8 +9,8 @@
  * configuration is an older one.
  *
  * Owns the session's copy of the limits, with the limit in force that a reply
- * has shown last, and logs a lower limit of another node, once per node and
- * change.
+ * has shown last, and logs a lower limit of another node, or an operator's
+ * order, once per node and change.
  *
  * Called by: session (life), handshake (hello), beat, account (look-up),
  * sync (flags, replies), message.  The order of arguments is that of
@@ -32,6 +32,9 @@
 
 /* ms; Redis searches for the node that asks for a lower limit once in it */
 #define NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL  1000
+
+/* questions in which workers before a reload leave */
+#define NGX_HTTP_DSEM_LIMITS_NAMESAKES  2
 
 /* of one name, ms and warnings in it */
 #define NGX_HTTP_DSEM_LIMITS_WARN_TIME     60000
@@ -374,8 +377,9 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 
     literal->in_force = limit;
     literal->told = 0;
+    literal->namesakes = 0;
 
-    if (limit >= literal->limit) {
+    if (limit == literal->limit) {
         ngx_http_dsem_memo_unsay(limits->memo, literal->node.node.key);
     }
 }
@@ -488,13 +492,23 @@ ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal)
 }
 
 
-/* a message: this limit is in force, because another node asks for it */
+/*
+ * A message: this limit is in force, because another node asks for it; or an
+ * operator ordered it, if the node has no name.
+ *
+ * namesake   the node has the name of this one, and may be this one: workers
+ *            before a reload that have not left yet
+ */
 
 void
 ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node)
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
+    ngx_uint_t namesake)
 {
-    if (literal->told && literal->in_force == limit) {
+    if ((literal->told && literal->in_force == limit)
+        || (namesake
+            && literal->namesakes++ < NGX_HTTP_DSEM_LIMITS_NAMESAKES))
+    {
         return;
     }
 
@@ -502,7 +516,8 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     literal->told = 1;
 
     if (ngx_exiting
-        || limit >= literal->limit
+        || limit == literal->limit
+        || (node->len && limit > literal->limit)
         || ngx_http_dsem_limits_often(literal)
         || !ngx_http_dsem_memo_say(limits->memo, literal->node.node.key,
                                    limit, literal->limit))
@@ -510,8 +525,17 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
         return;
     }
 
+    if (node->len == 0) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: limit of \"%V\" is %i by an operator's order, "
+                      "this node asks for %i",
+                      &literal->node.str, limit, literal->limit);
+        return;
+    }
+
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: limit of \"%V\" is %i in force (node %V asks for "
+                  "dsem: limit of \"%V\" is %i in force (%snode %V asks for "
                   "it), this node asks for %i",
-                  &literal->node.str, limit, node, literal->limit);
+                  &literal->node.str, limit, namesake ? "another " : "", node,
+                  literal->limit);
 }

@@ -57,6 +57,8 @@ typedef struct {
     ngx_msec_t                    asked;     /* ms, time of the question */
     ngx_msec_t                    warned;    /* ms, begin of a minute */
     ngx_uint_t                    warnings;  /* in it */
+    ngx_uint_t                    namesakes; /* messages that a node of this
+                                                name asks for a lower one */
     unsigned                      told:1;    /* the node that asks for it */
 } ngx_http_dsem_literal_t;
 
@@ -96,7 +98,8 @@ ngx_int_t ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
 ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);
 ngx_int_t ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal);
 void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
-    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node);
+    ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
+    ngx_uint_t namesake);
 
 
 #endif /* _NGX_HTTP_DSEM_LIMITS_H_INCLUDED_ */

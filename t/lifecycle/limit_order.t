@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # Nodes ask for different limits, and the operator's order overrides them all, in
-# both directions, until it is deleted. No node warns of an order.
+# both directions, until it is deleted. Each node names an order that is in
+# force at its start, once.
 
 use warnings;
 use strict;
@@ -40,7 +41,12 @@ my @nodes = ($t->node('n1', $conf),
     $t->node('n2', $conf =~ s/limit=12/limit=5/r));
 wait_for { lowest() == 5 } 15, 'both nodes registered';
 is peak(), 8, 'order between both limits';
-is scalar(map { $_->grep_log(qr/limit of/) } @nodes), 0, 'no warning';
+for ([ $nodes[0], 12 ], [ $nodes[1], 5 ]) {
+    my ($node, $limit) = @$_;
+    eventually { $node->grep_log(qr/\[warn\].*dsem: limit of "api" is 8 by an operator's order, this node asks for $limit/) }
+        "order named: $limit";
+    is scalar($node->grep_log(qr/limit of/)), 1, "one line: $limit";
+}
 $t->state->order('api', '3 0');
 is peak(), 3, 'order below both';
 $t->state->order('api', '15 0');

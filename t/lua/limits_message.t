@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A session whose literal limit is not the lowest may have a message that names
-# another node that asks for it; not where an order is in force.
+# A session whose literal limit is not in force may have a message that names
+# another node that asks for the lowest; where an order is in force, no node.
 
 use warnings;
 use strict;
@@ -22,21 +22,23 @@ is_deeply [ told(0) ], [], 'no message without the flag';
 is_deeply [ told(1) ], [ 'limit api 1 10 two' ], 'message with the node';
 
 $scripts->order('api', 15);
-is_deeply [ told(1) ], [], 'order in force: none';
+is_deeply [ told(1) ], [ 'limit api 1 15' ], 'order in force: no node';
+$scripts->order('api', 20);
+is_deeply [ told(1) ], [], 'order of the own limit: none';
 $scripts->order('api', undef, 1);
 is_deeply [ told(1) ], [ 'limit api 1 10 two' ], 'pause only';
 $scripts->state->drop_orders;
 
-# old workers of the same node do not count as another one
+# a node of this name is named where no other asks for it
 $two->bye;
 my $sibling = $scripts->session('one')->configured('10', { api => 10 });
-is_deeply [ told(1) ], [], 'same node: none';
+is_deeply [ told(1) ], [ 'limit api 1 10 one' ], 'same name';
 my $three = $scripts->session('three')->configured('8', { api => 8 });
 is_deeply [ told(1) ], [ 'limit api 1 8 three' ], 'lowest one named';
 
 # a draining one does not ask
 $three->configure('-');
-is_deeply [ told(1) ], [], 'draining: none';
+is_deeply [ told(1) ], [ 'limit api 1 10 one' ], 'draining: another one';
 $sibling->bye;
 is_deeply [ told(1) ], [], 'agreement: none';
 
@@ -45,11 +47,11 @@ $scripts->session("crowd$_")->configured('20', { api => 20 }) for 1 .. 250;
 $scripts->session('last')->configured('7', { api => 7 });
 is_deeply [ told(1) ], [ 'limit api 1 7 last' ], 'one of many found';
 
-# where sixteen of the same node ask for it, no more are looked at
+# where sixteen of this name ask for it, no more are looked at
 $scripts->session('one')->configured(sprintf('b%x', $_), { api => 6 })
     for 0 .. 15;
 $scripts->session('hidden')->configured('b10', { api => 6 });
-is_deeply [ told(1) ], [], 'sixteen looked at';
+is_deeply [ told(1) ], [ 'limit api 1 6 one' ], 'sixteen looked at';
 
 $scripts->done;
 
