@@ -326,7 +326,8 @@ sub enter {
     my ($self, $session, %arg) = @_;
     $self->cmd('ZADD', $self->key('sessions'), $arg{lease_end}, $session);
     $self->cmd('HSET', $self->key, $session,
-        "$arg{epoch} $arg{epoch} $arg{lease} $arg{lease_end} -");
+        "$arg{epoch} $arg{epoch} $arg{lease} $arg{lease_end} "
+        . "0123456789abcdef -");
     return $self->_head('sessions', sub { $_[0] + 1 });
 }
 
