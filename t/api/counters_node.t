@@ -64,7 +64,7 @@ sub sum { my $n = 0; $n += $_ for @_; return $n }
 # load, a reload in the middle of it
 
 my %WORD = (PASSED => 'passed', QUEUED => 'queued', REJECTED => 'rejected',
-    TIMEOUT => 'timeout', '' => 'aborted');
+    TIMEOUT => 'timeout', ABORTED => 'aborted');
 
 my $load = $t->load_start(clients => 24, requests => $REQUESTS,
     urls => [map { $node->url($_) } ('/load') x 4, '/load/short'],
