@@ -68,7 +68,7 @@ my $server = $monitoring->start($rules, @targets);
 
 # one of each
 
-is($n1->get('/reports')->status, 200, 'passed');
+is($n1->get('/patient')->status, 200, 'passed');
 is($n1->get('/odd', 'X-Name' => "\"\\\xff}\n{a"  =~ tr/\n/ /r)->status, 200,
     'odd name');
 is($n1->get('/auto')->status, 200, 'a limit that is found');

@@ -81,7 +81,7 @@ $node->quit;
 
 $dns->set('redis.dsem.test');
 # a late answer would be another cause
-$node->write_conf($conf =~ s/(timeout) 500ms/$1 5s/r);
+$node->write_conf($conf =~ s/(timeout) 500ms/$1 2s/r);
 $node->start;
 eventually { $node->grep_log(qr/redis\.dsem\.test:$port unavailable \(host not resolved: Host not found\)/) }
     'cause logged';

@@ -83,7 +83,7 @@ wait_for { $up->now == $LIMIT } 15, 'load';
 for my $part (1 .. 4) {
     my $served = $up->served;
     wait_for {
-        look() for 1 .. 5;
+        look() for 1 .. 25;
         $looked >= $part * $LOOKS / 4 && $full >= $part * $LOOKS / 40
             && $queued >= $part * $LOOKS / 40 && $up->served >= $served + 10;
     } 60, 'many looks';

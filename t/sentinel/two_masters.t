@@ -17,7 +17,7 @@ use Dsem::Test;
 
 # seconds; as in the recipe
 my ($LAG, $DOWN_AFTER) = (2, 3);
-my ($LIMIT, $LEASE) = (4, 5);
+my ($LIMIT, $LEASE) = (4, 3);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $set = $t->sentinel(servers => 1, sentinels => 0);
@@ -40,7 +40,7 @@ http {
     dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
     dsem_redis_connect_timeout 500ms;
     dsem_node %%NODE%%;
-    dsem_lease 5s;
+    dsem_lease 3s;
     dsem_on_error %%ON_ERROR%%;
     dsem_status 503 error=500;
     server {

@@ -157,6 +157,10 @@ sub cycle {
 sub draw {
     my ($self, $at, $end) = @_;
     $self->fill if @{ $self->{bag} } < 12;
+    # those that have ended long ago are in the way of none
+    my $rest = max(0.5, values %{ +REST });
+    $self->{active} = [ grep { $_->{at} + $_->{for} + $rest > $at }
+        @{ $self->{active} } ];
     for my $i (0 .. $#{ $self->{bag} }) {
         my $kind = $self->{bag}[$i];
         my $fault = $self->fault($kind, $at);
