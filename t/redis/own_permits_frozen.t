@@ -31,7 +31,7 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
 # seconds before the freeze, and after it: a pause of a quarter of the lease
-my ($BEFORE, $AFTER) = (1, 1.1);
+my ($BEFORE, $AFTER) = (0.5, 1.1);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%

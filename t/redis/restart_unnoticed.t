@@ -92,7 +92,7 @@ sub followed {
     is $up->peak, $LIMIT, "$name: limit reached, never exceeded";
     is_deeply [ keys %$statuses ], [200], "$name: every request served"
         or diag explain $statuses;
-    my $before = $up->goodput($LIMIT, $lost - 1, $lost);
+    my $before = $up->goodput($LIMIT, $lost - 0.5, $lost);
     my $worst = $up->worst($LIMIT, $lost, $back + $AFTER) / $before;
     cmp_ok $worst, '>=', $BOUND, "$name: permits stay in use";
     note sprintf '%s: %.3f of %.3f in use, %d served', $name, $worst, $before,
@@ -109,7 +109,7 @@ for my $n (1 .. $ROUNDS) {
             'load';
     }
     my $begun = now;
-    wait_for { now - $begun > 1 } 15, 'the level before';
+    wait_for { now - $begun > 0.5 } 15, 'the level before';
     loses($_) for @lanes;
     returns($_) for @lanes;
     followed($_, $n) for @lanes;

@@ -9,12 +9,13 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
-use List::Util qw(sum0);
+use List::Util qw(max min sum0);
 use File::Path qw(make_path);
 use IO::Socket::INET;
 
 use Dsem::Control;
 use Dsem::Process;
+use Dsem::Wait qw(took);
 
 sub new {
     my ($class, $t, $name, %opt) = @_;
@@ -114,13 +115,16 @@ sub used {
     return $used / ($limit * ($to - $from));
 }
 
-# Goodput of the worst second of a span, in steps of a tenth of a second.
+# Goodput of the worst second of a span, in steps of a tenth of a second: the
+# used part of the time that the machine gave.
 sub worst {
     my ($self, $limit, $from, $to, $sem) = @_;
     my @levels = $self->levels($sem);
-    return (sort { $a <=> $b } map {
-        used(\@levels, $limit, $from + $_ / 10, $from + $_ / 10 + 1)
-    } 0 .. 10 * ($to - $from - 1))[0];
+    return min map {
+        my $at = $from + $_ / 10;
+        min 1, used(\@levels, $limit, $at, $at + 1)
+            / max(0.1, took($at, $at + 1));
+    } 0 .. 10 * ($to - $from - 1);
 }
 
 1;
