@@ -8,7 +8,6 @@
 use warnings;
 use strict;
 
-use List::Util qw(max);
 use Test::More;
 
 use FindBin;
@@ -18,7 +17,7 @@ use Dsem::Cluster;
 use Dsem::Test;
 
 # a wait without messages ends at any time within a second
-my ($IN_TIME, $TIMES) = (0.4, 6);
+my ($IN_TIME, $TIMES) = (0.4, 8);
 
 my $t = Dsem::Test->new;
 my $cluster = Dsem::Cluster->new($t);
@@ -63,7 +62,9 @@ sub all_handed_over {
     my ($name) = @_;
     my @took = map { handed_over(@fleet), handed_over(reverse @fleet) }
         1 .. $TIMES / 2;
-    cmp_ok max(@took), '<', $IN_TIME, "$name: granted in time";
+    # a busy machine may delay one of them
+    cmp_ok((sort { $a <=> $b } @took)[-2], '<', $IN_TIME,
+        "$name: granted in time");
     note sprintf '%s: %s', $name, join ' ', map { sprintf '%.3f', $_ } @took;
 }
 

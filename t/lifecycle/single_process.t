@@ -72,8 +72,8 @@ for my $one ($plain, $node) {
 $up->release_all;
 my %after;
 my %new = map { $_->name => $_->begin('/single?t=1') } $plain, $node;
-my $asked = now;
 for my $name (qw(plain single)) {
+    my $asked = now;
     $after{$name} = join ', ', map {
         eval { $_->wait(max(0.1, 2 - took($asked))); $_->status } || 'silence'
     } $running{$name}, $new{$name};

@@ -90,7 +90,7 @@ for my $n (1 .. $ROUNDS) {
 my @sorted = sort { $a <=> $b } @took;
 note join ' ', map { sprintf '%.3f', $_ } @sorted;
 # a busy machine may delay one of them
-cmp_ok $sorted[-2], '<', 0.3, 'found soon';
+cmp_ok $sorted[-2], '<', 0.4, 'found soon';
 # both connections of the worker
 note sprintf '%.2f attempts/s', $attempts / $seconds;
 cmp_ok $attempts / $seconds, '<', 2 * 4, 'few attempts';
