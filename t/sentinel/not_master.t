@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $set = $t->sentinel(servers => 2, sentinels => 0);
 my $up = $t->upstream;
 my ($master, $replica) = $set->servers;
@@ -31,6 +31,8 @@ http {
     dsem_redis_connect_timeout 500ms;
     dsem_redis_timeout 1s;
     dsem_node %%NODE%%;
+    # so that pauses are short
+    dsem_lease 2s;
     dsem_on_error reject;
     dsem_status 503 error=500;
     server {

@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $set = $t->sentinel(servers => 1, sentinels => 0);
 my $other = $t->redis;
 my $up = $t->upstream;
@@ -32,6 +32,9 @@ http {
     dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
     dsem_redis_connect_timeout 1s;
     dsem_node %%NODE%%;
+    # so that pauses are short
+    dsem_lease 2s;
+    dsem_redis_timeout 1s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -69,12 +72,12 @@ is scalar($late->grep_log(qr/\[(?:warn|error)\]/)), 1, 'one line';
 # both, when the first pauses are over
 
 my $began = now;
-wait_for { now > $began + 1 } 15, 'longer pauses';
-# one of each worker at once, and then with pauses of 0.56 s at least
+wait_for { now > $began + 0.5 } 15, 'longer pauses';
+# one of each worker at once, and then with pauses of 0.22 s at least
 my ($from, $before) = (now, $way[0]->accepted);
 eventually { $way[0]->accepted >= $before + 10 } 'retried';
 my $n = $way[0]->accepted - $before;
-cmp_ok $n, '<=', 2 * (1 + (now - $from) / 0.53),
+cmp_ok $n, '<=', 2 * (1 + (now - $from) / 0.21),
     'few attempts of the two workers';
 
 # they are back, and name another master
