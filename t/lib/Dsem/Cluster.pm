@@ -205,11 +205,11 @@ sub failover {
     return $replica;
 }
 
-# Without its master, and without asking the others.
+# Without its master, of any slots, and without asking the others.
 sub take_over {
     my ($self, $replica) = @_;
     $replica->cmd(qw(CLUSTER FAILOVER TAKEOVER));
-    wait_for { $self->owns($replica) } 10, 'the promotion';
+    wait_for { myself($replica) =~ /master/ } 10, 'the promotion';
     return $replica;
 }
 
