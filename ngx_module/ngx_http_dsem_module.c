@@ -208,6 +208,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
     settings.lease = dmcf->lease;
     settings.node = dmcf->node;
     settings.prefix = dmcf->prefix;
+    settings.space = dmcf->space;
     settings.zone = NULL;
     settings.workers = 1;
     settings.configuration = ngx_http_dsem_configuration;

@@ -347,6 +347,8 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    ngx_http_dsem_conf_digest_space(dmcf);
+
     return NGX_CONF_OK;
 }
 

@@ -116,6 +116,7 @@ typedef struct {
     ngx_msec_t                 timeout;
     ngx_msec_t                 lease;
     ngx_str_t                  prefix;
+    uint64_t                   space;       /* digest, see conf_digest */
     ngx_str_t                  node;
     ngx_int_t                  max_waiting; /* NGX_CONF_UNSET: a part of
                                                worker_connections */
@@ -186,6 +187,7 @@ ngx_int_t ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
 /* conf_digest */
 ngx_int_t ngx_http_dsem_conf_digest(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+void ngx_http_dsem_conf_digest_space(ngx_http_dsem_main_conf_t *dmcf);
 
 
 #endif /* _NGX_HTTP_DSEM_CONF_H_INCLUDED_ */

@@ -1,6 +1,7 @@
 
 /*
- * The digest of a configuration: its id in Redis.
+ * Digests: of the limits of a configuration, which is its id in Redis; and of
+ * where its state is in Redis.
  *
  * Two configurations with the same literal limits have the same id, whatever
  * else differs and in whatever order the limits are written: a reload that
@@ -15,6 +16,7 @@
 #include <ngx_http.h>
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_module.h"
 
 
 /* hexadecimal digits of the digest: 64 bits tell configurations apart */
@@ -109,4 +111,47 @@ ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
                         NGX_HTTP_DSEM_DIGEST_LEN / 2);
 
     return NGX_OK;
+}
+
+
+/*
+ * Sets dmcf->space, when all else is set: configurations that name other
+ * servers, another database or prefix have another one.  What a version keeps
+ * in Redis may differ, too.  Room is left for the number of a shard.
+ */
+
+void
+ngx_http_dsem_conf_digest_space(ngx_http_dsem_main_conf_t *dmcf)
+{
+    u_char                           digest[20], number[2 * NGX_INT_T_LEN + 3];
+    u_char                          *last;
+    ngx_uint_t                       i;
+    ngx_sha1_t                       sha1;
+    ngx_http_dsem_redis_settings_t  *redis;
+
+    redis = dmcf->redis;
+
+    ngx_sha1_init(&sha1);
+
+    for (i = 0; i < redis->nservers; i++) {
+        ngx_sha1_update(&sha1, redis->servers[i].name.data,
+                        redis->servers[i].name.len);
+        ngx_sha1_update(&sha1, "\n", 1);
+    }
+
+    last = ngx_sprintf(number, "\n%ui %ui\n", (ngx_uint_t) redis->mode,
+                       redis->login.db);
+
+    ngx_sha1_update(&sha1, number, last - number);
+    ngx_sha1_update(&sha1, redis->master.data, redis->master.len);
+    ngx_sha1_update(&sha1, "\n" NGX_HTTP_DSEM_VERSION "\n",
+                    sizeof("\n" NGX_HTTP_DSEM_VERSION "\n") - 1);
+    ngx_sha1_update(&sha1, dmcf->prefix.data, dmcf->prefix.len);
+
+    ngx_sha1_final(digest, &sha1);
+
+    ngx_memcpy(&dmcf->space, digest, sizeof(dmcf->space));
+
+    dmcf->space -= dmcf->space % (NGX_HTTP_DSEM_SHARDS + 1);
+    dmcf->space += (dmcf->space == 0);
 }

@@ -12,6 +12,11 @@
  * another start time.  The entry of a draining predecessor is that of a
  * living process, and stays.
  *
+ * A reload may change where the state is in Redis.  A space is one shard of one
+ * such state: what is remembered of a space, and the sessions in it, mean
+ * nothing to workers in another one.  A dead session waits for a worker in its
+ * space, which may come with a later reload, as long as there is room.
+ *
  * There is no lock: a process that is stopped, or killed, at any point in
  * here delays no other.  A process claims an entry by its pid ("owner"), and
  * fills it in before it gives it a number; an entry without a number has no
@@ -45,14 +50,17 @@ struct ngx_http_dsem_zone_entry_s {
     ngx_atomic_t                 number;   /* 0: not filled in */
     ngx_atomic_t                 asked;    /* ms, time of the last bye */
     uint64_t                     started;  /* in clock ticks; 0: not known */
-    uint32_t                     shard;
+    uint64_t                     space;
     uint32_t                     len;
     u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
 };
 
 
-/* all workers write the same; torn only where 64 bits are two words */
+/*
+ * all workers in a space write the same; torn only where 64 bits are two words
+ */
 typedef struct {
+    uint64_t                     space;          /* 0: nothing is known */
     int64_t                      generation;     /* 0: never seen one */
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
     uint64_t                     replied;        /* last by Redis, ms */
@@ -81,7 +89,9 @@ typedef struct {
 
 
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
-    ngx_http_dsem_zone_t *zone);
+    ngx_http_dsem_zone_t *zone, uint64_t space);
+static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_evict(
+    ngx_http_dsem_zone_t *zone, uint64_t space);
 static ngx_uint_t ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry,
     ngx_str_t *session);
 static ngx_int_t ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
@@ -91,7 +101,7 @@ static ngx_int_t ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
 static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
-    ngx_uint_t shard, ngx_msec_t heartbeat, ngx_str_t *session);
+    uint64_t space, ngx_msec_t heartbeat, ngx_str_t *session);
 static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
     ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
@@ -215,7 +225,7 @@ ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone)
 
 void
 ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    ngx_http_dsem_zone_own_t *own, ngx_str_t *session)
+    uint64_t space, ngx_http_dsem_zone_own_t *own, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_entry_t  *entry;
@@ -238,14 +248,14 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     own->entry = NULL;
 
-    entry = ngx_http_dsem_zone_claim(zone);
+    entry = ngx_http_dsem_zone_claim(zone, space);
     if (entry == NULL) {
         return;
     }
 
     entry->asked = 0;
     entry->started = ngx_http_dsem_process_started(ngx_pid);
-    entry->shard = shard;
+    entry->space = space;
     entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(entry->session, session->data, entry->len);
 
@@ -264,7 +274,7 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 /* a free entry, without a number; NULL: there is none, logged once */
 
 static ngx_http_dsem_zone_entry_t *
-ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone)
+ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
 {
     ngx_uint_t                   i;
     ngx_http_dsem_zone_entry_t  *entry;
@@ -281,12 +291,43 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone)
         }
     }
 
+    entry = ngx_http_dsem_zone_evict(zone, space);
+    if (entry) {
+        return entry;
+    }
+
     if (ngx_atomic_cmp_set(&zone->full, 0, 1)) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: zone full (%ui sessions), permits of killed "
                       "workers may be released only when their leases "
                       "expire, increase \"dsem_zone_size\"",
                       zone->nentries);
+    }
+
+    return NULL;
+}
+
+
+/* that of a dead process in another space: its lease ends there */
+
+static ngx_http_dsem_zone_entry_t *
+ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_zone_entry_t   copy, *entry;
+
+    for (i = 0; i < zone->nentries; i++) {
+        entry = &zone->entries[i];
+
+        if (ngx_http_dsem_zone_copy(entry, &copy) == NGX_OK
+            && copy.space != space
+            && ngx_http_dsem_zone_gone(&copy)
+            && ngx_http_dsem_zone_free(zone, entry, copy.number) == NGX_OK
+            && ngx_atomic_cmp_set(&entry->owner, 0,
+                                  (ngx_atomic_uint_t) ngx_pid))
+        {
+            return entry;
+        }
     }
 
     return NULL;
@@ -349,7 +390,7 @@ ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
 
     copy->owner = entry->owner;
     copy->started = entry->started;
-    copy->shard = entry->shard;
+    copy->space = entry->space;
     copy->len = ngx_min(entry->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(copy->session, entry->session, copy->len);
 
@@ -383,11 +424,12 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
  * True if this worker is to look for dead ones in a shard: one of the node does
  * so per heartbeat, as a look costs system calls for each entry.  A worker that
  * takes its turn and dies, or is stopped, only leaves the next one to another.
+ * Those that drain in another space than the newest one all do so.
  */
 
 ngx_uint_t
 ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    ngx_msec_t heartbeat)
+    uint64_t space, ngx_msec_t heartbeat)
 {
     ngx_http_dsem_zone_t  *zone;
 
@@ -397,7 +439,8 @@ ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     zone = shm_zone->data;
 
-    return ngx_http_dsem_zone_due(&zone->shards[shard].scanned, heartbeat);
+    return zone->shards[shard].space != space
+           || ngx_http_dsem_zone_due(&zone->shards[shard].scanned, heartbeat);
 }
 
 
@@ -417,13 +460,13 @@ ngx_http_dsem_zone_due(ngx_atomic_t *last, ngx_msec_t heartbeat)
 
 
 /*
- * The next session of a shard, at "*next" or behind it, whose process is gone;
+ * The next session in a space, at "*next" or behind it, whose process is gone;
  * its name is copied to session->data, which has room for any.  NGX_DONE: no
  * more.  One that another worker was just given is passed over.
  */
 
 ngx_int_t
-ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session)
 {
     ngx_http_dsem_zone_t        *zone;
@@ -435,7 +478,7 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
         entry = &zone->entries[(*next)++];
 
         if (entry->owner
-            && ngx_http_dsem_zone_take(entry, shard, heartbeat, session)
+            && ngx_http_dsem_zone_take(entry, space, heartbeat, session)
                == NGX_OK)
         {
             return NGX_OK;
@@ -446,10 +489,10 @@ ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 }
 
 
-/* true if a process that is gone has left a session in the shard */
+/* true if a process that is gone has left a session in the space */
 
 ngx_uint_t
-ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, ngx_uint_t shard)
+ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, uint64_t space)
 {
     ngx_uint_t                   i;
     ngx_http_dsem_zone_t        *zone;
@@ -463,9 +506,9 @@ ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, ngx_uint_t shard)
 
     for (i = 0; i < zone->used; i++) {
 
-        if (zone->entries[i].shard == shard
+        if (zone->entries[i].space == space
             && ngx_http_dsem_zone_copy(&zone->entries[i], &copy) == NGX_OK
-            && copy.shard == shard
+            && copy.space == space
             && ngx_http_dsem_zone_gone(&copy))
         {
             return 1;
@@ -477,7 +520,7 @@ ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, ngx_uint_t shard)
 
 
 static ngx_int_t
-ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, ngx_uint_t shard,
+ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, uint64_t space,
     ngx_msec_t heartbeat, ngx_str_t *session)
 {
     ngx_http_dsem_zone_entry_t  copy;
@@ -498,7 +541,7 @@ ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, ngx_uint_t shard,
         return NGX_DECLINED;
     }
 
-    if (copy.shard != shard
+    if (copy.space != space
         || !ngx_http_dsem_zone_gone(&copy)
         || !ngx_http_dsem_zone_due(&entry->asked, heartbeat))
     {
@@ -572,11 +615,16 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 }
 
 
-/* the state of the fleet at the last reply to a session of this node */
+/*
+ * The state of the fleet at the last reply to a session of this node.  What is
+ * known of another space is replaced by workers with the newest configuration
+ * only.
+ */
 
 void
 ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    int64_t generation, ngx_uint_t sessions, uint64_t replied)
+    uint64_t space, ngx_uint_t newest, int64_t generation,
+    ngx_uint_t sessions, uint64_t replied)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *known;
@@ -588,9 +636,26 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     zone = shm_zone->data;
     known = &zone->shards[shard];
 
+    if (known->space != space) {
+
+        if (!newest) {
+            return;
+        }
+
+        known->space = 0;
+
+        ngx_memory_barrier();
+
+        known->replied = 0;
+    }
+
     known->generation = generation;
     known->sessions = sessions;
     known->replied = ngx_max(known->replied, replied);
+
+    ngx_memory_barrier();
+
+    known->space = space;
 }
 
 
@@ -598,7 +663,8 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
 void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    int64_t *generation, ngx_uint_t *sessions, uint64_t *replied)
+    uint64_t space, int64_t *generation, ngx_uint_t *sessions,
+    uint64_t *replied)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *known;
@@ -613,6 +679,10 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     zone = shm_zone->data;
     known = &zone->shards[shard];
+
+    if (known->space != space) {
+        return;
+    }
 
     *generation = known->generation;
     *sessions = known->sessions;

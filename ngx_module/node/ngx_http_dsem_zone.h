@@ -33,24 +33,26 @@ void *ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone);
 ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
+    uint64_t space, ngx_http_dsem_zone_own_t *own, ngx_str_t *session);
 ngx_int_t ngx_http_dsem_zone_leave(ngx_shm_zone_t *shm_zone,
     ngx_str_t *session);
 ngx_uint_t ngx_http_dsem_zone_turn(ngx_shm_zone_t *shm_zone,
-    ngx_uint_t shard, ngx_msec_t heartbeat);
-ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
+    ngx_uint_t shard, uint64_t space, ngx_msec_t heartbeat);
+ngx_int_t ngx_http_dsem_zone_dead(ngx_shm_zone_t *shm_zone, uint64_t space,
     ngx_msec_t heartbeat, ngx_uint_t *next, ngx_str_t *session);
 ngx_uint_t ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone,
-    ngx_uint_t shard);
+    uint64_t space);
 
 void ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
     ngx_uint_t configuration);
 ngx_uint_t ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    int64_t generation, ngx_uint_t sessions, uint64_t replied);
+    uint64_t space, ngx_uint_t newest, int64_t generation,
+    ngx_uint_t sessions, uint64_t replied);
 void ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    int64_t *generation, ngx_uint_t *sessions, uint64_t *replied);
+    uint64_t space, int64_t *generation, ngx_uint_t *sessions,
+    uint64_t *replied);
 
 void ngx_http_dsem_zone_change(ngx_shm_zone_t *shm_zone);
 uint64_t ngx_http_dsem_zone_changed(ngx_shm_zone_t *shm_zone);

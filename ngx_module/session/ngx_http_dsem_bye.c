@@ -161,7 +161,7 @@ ngx_http_dsem_bye_dead(ngx_http_dsem_session_t *session)
         bye->zone = session->zone;
         bye->name.data = bye->buf;
 
-        if (ngx_http_dsem_zone_dead(session->zone, session->shard, heartbeat,
+        if (ngx_http_dsem_zone_dead(session->zone, session->space, heartbeat,
                                     &next, &bye->name)
                != NGX_OK
             || ngx_http_dsem_bye_send(session, &bye->name,

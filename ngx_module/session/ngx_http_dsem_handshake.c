@@ -402,12 +402,13 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     session->registered = fleet;
 
     ngx_http_dsem_lease_renew(&session->lease, sent, !session->undeclared);
-    ngx_http_dsem_zone_enter(session->zone, session->shard,
+    ngx_http_dsem_zone_enter(session->zone, session->shard, session->space,
                              &session->zone_own, &session->identity.name);
-    ngx_http_dsem_zone_remember(session->zone, session->shard,
+    ngx_http_dsem_zone_remember(session->zone, session->shard, session->space,
+                                ngx_http_dsem_session_newest(session),
                                 session->generation, fleet, sent);
 
-    if (ngx_http_dsem_zone_turn(session->zone, session->shard,
+    if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
                              ngx_http_dsem_lease_heartbeat(&session->lease)))
     {
         ngx_http_dsem_bye_dead(session);

@@ -74,7 +74,7 @@ static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
 ngx_int_t
 ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
-    ngx_uint_t nshards, ngx_shm_zone_t *zone)
+    ngx_uint_t nshards, ngx_shm_zone_t *zone, uint64_t space)
 {
     size_t                        len;
     u_char                       *p;
@@ -103,6 +103,7 @@ ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     }
 
     limits->memo = ngx_http_dsem_zone_memo(zone);
+    limits->space = (uint32_t) (space ^ (space >> 32));
     limits->literals = literal;
     limits->nliterals = n;
 
@@ -148,7 +149,8 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
 
     literal->known = pair->max
                      ? ngx_http_dsem_memo_limit(limits->memo,
-                                                literal->node.node.key)
+                                                literal->node.node.key
+                                                ^ limits->space)
                      : NULL;
 
     if (literal->known == NULL) {

@@ -71,13 +71,14 @@ typedef struct {
     ngx_uint_t                    nliterals;
     ngx_str_t                     id;
     ngx_http_dsem_memo_t         *memo;      /* NULL: single process */
+    uint32_t                      space;     /* of names in the memo */
     unsigned                      left:1;    /* in this epoch */
 } ngx_http_dsem_limits_t;
 
 
 ngx_int_t ngx_http_dsem_limits_create(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_limits_settings_t *settings, ngx_uint_t shard,
-    ngx_uint_t nshards, ngx_shm_zone_t *zone);
+    ngx_uint_t nshards, ngx_shm_zone_t *zone, uint64_t space);
 void ngx_http_dsem_limits_free(ngx_http_dsem_limits_t *limits);
 
 ngx_str_t *ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits);

@@ -50,7 +50,9 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     session->workers = settings->workers;
     session->configuration = settings->configuration;
 
-    ngx_http_dsem_zone_recall(session->zone, session->shard,
+    session->space = settings->space + session->shard;
+
+    ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
                               &session->generation, &session->fleet, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
@@ -58,7 +60,7 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
 
     if (ngx_http_dsem_limits_create(&session->limits, &settings->limits,
                                     session->shard, settings->nshards,
-                                    settings->zone)
+                                    settings->zone, settings->space)
         != NGX_OK)
     {
         return NGX_ERROR;

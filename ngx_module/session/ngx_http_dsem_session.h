@@ -83,6 +83,7 @@ typedef struct {
     ngx_msec_t                         lease;
     ngx_str_t                          node;
     ngx_str_t                          prefix;
+    uint64_t                           space;    /* of the first shard */
     ngx_uint_t                         nshards;
     ngx_shm_zone_t                    *zone;     /* NULL: single process */
     ngx_uint_t                         workers;  /* of this node */
@@ -121,6 +122,7 @@ typedef struct {
 
     ngx_shm_zone_t                    *zone;
     ngx_http_dsem_zone_own_t           zone_own;
+    uint64_t                           space;    /* see zone */
     ngx_uint_t                         workers;
     ngx_uint_t                         configuration;
 

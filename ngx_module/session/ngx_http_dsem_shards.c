@@ -179,8 +179,9 @@ ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session)
 
     heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
 
-    if (ngx_http_dsem_zone_turn(session->zone, session->shard, heartbeat)
-        && ngx_http_dsem_zone_deserted(session->zone, session->shard))
+    if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
+                                heartbeat)
+        && ngx_http_dsem_zone_deserted(session->zone, session->space))
     {
         (void) ngx_http_dsem_handshake_start(session);
     }
