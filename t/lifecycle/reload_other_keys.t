@@ -32,9 +32,9 @@ http {
     dsem_prefix $prefix;
     dsem_lease 1h;
     server {
-        listen 127.0.0.1:%%PORT%%;
+        listen 127.0.0.1:%%PORT%% reuseport;
         location / {
-            dsem api limit=4 queue=4 timeout=10s;
+            dsem api limit=40 queue=4 timeout=10s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -47,10 +47,13 @@ my $one = Dsem::State->new($redis, 'one:{0}');
 my $two = Dsem::State->new($redis, 'two:{0}');
 wait_for { $one->session_count == 2 } 15, 'sessions';
 
-# each of the two workers has a request
-my @first = map { $node->begin('/?hang=1') } 1 .. 4;
-wait_for { $up->now == 4 } 15, 'requests of the old workers';
-wait_for { keys %{ $one->accounts('api') } == 2 } 15, 'in both of them';
+# each of the two workers has a request: the port of a client selects it
+my @first;
+wait_for {
+    push @first, $node->begin('/?hang=1') if @first < 30;
+    keys %{ $one->accounts('api') } == 2;
+} 15, 'requests of both old workers';
+wait_for { $up->now == @first } 15, 'all permits out';
 
 for (['db', conf('%%REDIS%% db=1', 'one')],
     ['server', conf($other->address, 'one')],
