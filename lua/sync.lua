@@ -417,7 +417,7 @@ local function sync(call)
         status = look_up_fair(call, sem, view)
     end
     if status == STATUS.ok then
-        call.dropped = account_dropped(account, call.epoch)
+        call.dropped = account_dropped(sem, account, call.epoch)
         queue_restore(sem, view, account)
         account_add(sem, account, -call.released, 0)
         status, results = execute(call, sem, view, account)

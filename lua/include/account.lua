@@ -87,11 +87,12 @@ end
 
 -- Notes a dropped ticket, for the next sync of its session. Returns false if
 -- the session has not been told of too many already.
-local function account_drop(account, number)
+local function account_drop(sem, account, number)
     local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
     if tonumber(epoch) ~= account.epoch then list = '' end
     local _, count = string.gsub(list, ' ', '')
     if count >= MOST_UNTOLD then return false end
+    if not account.dropped then sem.untold = sem.untold + 1 end
     account.dropped = string.format(' !%.0f%s %s', account.epoch, list, number)
     return true
 end
@@ -109,8 +110,9 @@ end
 
 -- Takes the dropped tickets of this epoch away: a table by number. Those of
 -- another epoch are void.
-local function account_dropped(account, epoch)
+local function account_dropped(sem, account, epoch)
     local dropped, of_epoch = account_untold(account)
+    if account.dropped then sem.untold = sem.untold - 1 end
     account.dropped = nil
     return of_epoch == epoch and dropped or {}
 end

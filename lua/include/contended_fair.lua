@@ -46,7 +46,7 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
     released, weights, limit, ask, weight, class, queue_limit, cost, key)
     local held, waiting, stored, seq, seen, touched, tail, tags, V, others =
         string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+)( %d+ )(%d+) '
-            .. '0 0 0 (%-?%d+)( %-?%d:)(%d+)([%d: -]*)$')
+            .. '0 0 0 (%-?%d+)( %-?%d:)(%d+)([%d: !-]*)$')
     local counted, kept, mine = string.match(values[2] or '',
         '^(%d+) (%d+) (%d+)$')
     local untouched = clock - (touched or 0)

@@ -34,7 +34,7 @@ local function fair_drop(call, sem, view, ticket)
     if account and account.epoch == ticket.epoch then
         if ticket.session == sem.session then
             call.dropped[ticket.number] = true
-        elseif account_drop(account, ticket.number) then
+        elseif account_drop(sem, account, ticket.number) then
             view.dropped[ticket.session] = true
         else
             return false

@@ -6,7 +6,10 @@
 -- sessions that this semaphore has looked at; touched: when the expiry was last
 -- set; active, recalled: accounts by reuse; parked: tickets waiting that
 -- cannot be served now; tail: last place in the queue since it was last empty;
--- and while tickets with keys wait, what include/fair.lua needs.
+-- while tickets with keys wait, what include/fair.lua needs; and " !<untold>",
+-- if not 0: accounts with dropped tickets of which their sessions have not been
+-- told. An empty semaphore stays until then. The short paths that could delete
+-- it understand no such head.
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
@@ -57,9 +60,10 @@ end
 -- in a new queue begin at the clock, above all places of its earlier lives.
 local function semaphore_new(key, queue, session, values, view)
     if values.err then return nil end
+    local head, untold = string.match(values[1] or '', '^(.*) !(%d+)$')
     local held, waiting, limit, seq, seen, touched, active, recalled, parked,
-        tail, fair = string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+) '
-            .. '(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d: -]*)$')
+        tail, fair = string.match(head or values[1] or '', '^(%d+) (%d+) (%d+)'
+            .. ' (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d: -]*)$')
     return {
         key = key, queue = queue, text = values[1],
         held = tonumber(held) or 0, waiting = tonumber(waiting) or 0,
@@ -67,7 +71,7 @@ local function semaphore_new(key, queue, session, values, view)
         seen = tonumber(seen) or view.ended, touched = tonumber(touched),
         reuse = { tonumber(active) or 0, tonumber(recalled) or 0 },
         parked = tonumber(parked) or 0, tail = tonumber(tail) or 0,
-        fair_text = fair or '',
+        fair_text = fair or '', untold = tonumber(untold) or 0,
         had_queue = (tonumber(waiting) or 0) > 0, session = session,
         accounts = { [session] = account_parse(values[2]) },
         scores = {}, removed = {}, moved = {}, added = {}, lists = {},
@@ -88,7 +92,7 @@ end
 -- tickets that it has parked are left for another call.
 local function semaphore_void(sem, view, session, account)
     account_begin(sem, session, account.epoch)
-    account.dropped = nil
+    account_dropped(sem, account, 0)
     while account.chunks > 0 and view.steps > 0 do
         for _, member in ipairs(queue_unlist(sem, view, session, account)) do
             sem.removed[#sem.removed + 1] = member
@@ -200,10 +204,10 @@ local function semaphore_virtual(sem, view)
     end
 end
 
--- Writes what has changed. A semaphore without held permits and waiting
--- tickets is deleted.
+-- Writes what has changed. A semaphore without held permits, waiting tickets
+-- and sessions to be told is deleted.
 local function semaphore_write(sem, view)
-    if sem.held == 0 and sem.waiting == 0 then
+    if sem.held == 0 and sem.waiting == 0 and sem.untold == 0 then
         redis.call('UNLINK', sem.key, sem.queue)
         return
     end
@@ -217,6 +221,7 @@ local function semaphore_write(sem, view)
         '%.0f %.0f %.0f %.0f %.0f %.0f %d %d %.0f %.0f%s', sem.held,
         sem.waiting, sem.limit, sem.seq, sem.seen, sem.touched, sem.reuse[1],
         sem.reuse[2], sem.parked, sem.tail, sem.fair_text)
+    if sem.untold > 0 then text = text .. ' !' .. sem.untold end
     local set, gone = sem.set, sem.gone
     if text ~= sem.text then set[#set + 1], set[#set + 2] = '.', text end
     -- without a head it is new, or left over from another layout

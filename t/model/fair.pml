@@ -29,7 +29,9 @@
 
 /* session and key of a ticket */
 
-#ifndef OWNER
+#ifdef ALONE
+#define OWNER(t)    ((t) == 3 -> 0 : 1)
+#else
 #define OWNER(t)    ((t) == 0 || (t) == 3 -> 0 : 1)
 #endif
 #ifndef KEY
@@ -345,6 +347,16 @@ inline execute(s)
         fi
 #endif
     }
+#ifdef NO_KEEP
+    /* what is empty is deleted, with all that a session was not told */
+    if
+    :: held[0] + held[1] + waiting[0] + waiting[1] == 0 ->
+        for (i : 0 .. TICKETS - 1) {
+            unheard[i] = 0
+        }
+    :: else
+    fi;
+#endif
     told_held[s] = held[s];
     told_waiting[s] = waiting[s];
     command[s] = C_ANSWERED;

@@ -147,8 +147,11 @@ sub figures_in {
 
 sub accounts_in {
     my (%of) = @_;
-    return { map { $_ => words($of{$_}, ACCOUNT) }
-        grep { /$SESSION/ } keys %of };
+    my %account = map { $_ => words($of{$_}, ACCOUNT) }
+        grep { /$SESSION/ } keys %of;
+    # dropped tickets that it has not been told
+    $of{$_} =~ / !/ and $account{$_}{untold} = 1 for keys %account;
+    return \%account;
 }
 
 # Words beyond the names are left out: tags of a head, dropped tickets.
@@ -188,6 +191,13 @@ sub _figures {
     return map { $of->{$_} // 0 } @figure;
 }
 
+# Sessions with dropped tickets that they have not been told.
+sub untold {
+    my ($self, $name) = @_;
+    my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
+    return $head =~ / !(\d+)$/ ? $1 : 0;
+}
+
 sub figure { ($_[0]->_figures($_[1], $_[2]))[0] }
 sub held { $_[0]->figure($_[1], 'held') }
 sub waiting { $_[0]->figure($_[1], 'waiting') }
@@ -217,8 +227,9 @@ sub marked {
 
 sub places {
     my ($self, $name) = @_;
-    my %of = @{ $self->cmd('ZRANGE', $self->queue_key($name), 0, -1,
-        'WITHSCORES') };
+    # RESP3 has pairs
+    my %of = map { ref $_ ? @$_ : $_ } @{ $self->cmd('ZRANGE',
+        $self->queue_key($name), 0, -1, 'WITHSCORES') };
     delete $of{ +MARKER };
     return \%of;
 }

@@ -21,7 +21,7 @@ sub new {
     socket(my $fd, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
     connect($fd, sockaddr_un($path)) or die "connect $path: $!\n";
     my $self = bless { fd => $fd, in => '', out => '', before => 0,
-        pushed => [], wanted => {}, known => {}, fields => {} }, $class;
+        pushed => [], wanted => {}, known => {}, fields => {}, also => [] }, $class;
     $self->cmd('HELLO', 3);
     $self->cmd('PSUBSCRIBE', '*:c:*');
     return $self;
@@ -73,11 +73,19 @@ sub script {
     my $wanted = $self->{wanted};
     my @keys = sort keys %$wanted;
     my @fields = map { [ sort keys %{ $wanted->{$_} } ] } @keys;
-    my ($reply, @values) = $self->ask(\@word,
+    my @also = splice @{ $self->{also} };
+    my ($reply, @values) = $self->ask(\@word, @also,
         map { [ 'HMGET', $keys[$_], @{ $fields[$_] } ] } 0 .. $#keys);
+    @{ $self->{known} }{ map { "@$_" } @also } = splice @values, 0, @also;
     @{ $self->{fields}{ $keys[$_] } }{ @{ $fields[$_] } } = @{ $values[$_] }
         for 0 .. $#keys;
     return $reply;
+}
+
+# Reads that follow the next script, in the same round trip.
+sub also {
+    my ($self, @commands) = @_;
+    $self->{also} = \@commands;
 }
 
 # The fields that are read together with scripts are forgotten: another walk

@@ -26,8 +26,9 @@ package Model::Walk;
 #       without faults)
 #   K1  with fair: FIFO inside a key; D1: only the last ticket in the order is
 #       dropped, and the queue has its bounds (in walks without faults)
-#   C1  the sums of a semaphore are those of its accounts; a queue exists while
-#       tickets wait, and contains the tickets of each account
+#   C1  after each command on a semaphore: the sums of its head are those of its
+#       accounts; a queue exists while tickets wait, and only then, and contains
+#       the tickets of each account, parked or not, none behind the tail
 #   C2  the counts of a worker are those of Redis, unless keys were lost
 #   C3  configurations have the number of their sessions, names the limits of
 #       all configurations, and the lowest one is in force
@@ -79,6 +80,7 @@ my $STEP = 100;             # ms
 my $BEAT = 6 * $STEP;       # ms, less than a fifth of the lease
 my $LOOK = 10 * $STEP;
 my $CLASS = 10_000_000_000_000;
+my $PARKED = 100 * $CLASS;
 my @STATUS = qw/ok resync stale gone broken/;
 
 sub new {
@@ -211,13 +213,16 @@ sub execute {
     # orders have ended: one that is on its way must not set a new one
     @{ $command->{argv} }[4, 5] = ('=', '=')
         if $script eq 'order' && $self->{quiet};
-    my @keys = $self->state->keys_of($script, $script eq 'syncs'
-        ? map { $_->{name} } @{ $command->{payload} } : $name);
+    my @changed = $script eq 'syncs'
+        ? map { $_->{name} } @{ $command->{payload} } : $name // ();
+    my @keys = $self->state->keys_of($script, @changed);
     my %held = $self->auto_held;
     push @keys, $self->state->fair_key($name)
         if $worker->{fair} && $script =~ /^(sync|declare)$/;
+    $self->{redis}->also(map { $self->looks($_) } @changed);
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
+    $self->consistent($_) for @changed;
     $self->auto_granted($script, %held);
     $self->note(" $script @{ $command->{argv} } =>",
         $STATUS[ $reply->[3] ], @$reply[4 .. $#$reply]) if $self->{trace};
@@ -487,38 +492,69 @@ sub dropped {
         if $self->state->waiting($name) > $most;
 }
 
+# What is read of a semaphore, after each command on it.
+sub looks {
+    my ($self, $name) = @_;
+    my ($semaphore, $queue) = $self->state->semaphore_keys($name);
+    return [ 'HGETALL', $semaphore ],
+        [ 'ZRANGE', $queue, 0, -1, 'WITHSCORES' ];
+}
+
 # C1
 sub consistent {
     my ($self, $name) = @_;
+    my $text = join ' ', map { ref $_ ? @$_ : $_ }
+        map { @{ $self->{redis}->cmd(@$_) } } $self->looks($name);
+    return if $text eq ($self->{consistent}{$name} // '');
+    $self->{consistent}{$name} = $text;
     my ($state, $of) = $self->state->semaphore($name);
-    return unless %$state;
+    my $places = $self->state->places($name);
+    my $lost = $self->{can}{queue} || $self->{can}{key};
+    my $untold = $self->state->untold($name);
+    my $bad = sub { $self->bad("C1 $name: @_") };
+    if (!%$state) {
+        $bad->('a queue of no semaphore') if %$places && !$lost;
+        return;
+    }
+    my $told_not = grep { $_->{untold} } values %$of;
+    $bad->("untold $untold, accounts $told_not") if $untold != $told_not;
+    $bad->('empty')
+        if !$state->{held} && !$state->{waiting} && !$untold;
     for my $what (qw/held waiting parked/) {
         my $sum = sum0 map { $_->{$what} // 0 } values %$of;
-        $self->bad("C1 $name: $what $state->{$what}, accounts $sum")
+        $bad->("$what $state->{$what}, accounts $sum")
             if $sum != $state->{$what};
     }
     for my $n (1, 2) {
         my $what = (undef, qw/active recalled/)[$n];
         my $sum = grep { ($_->{reuse} // 0) == $n } values %$of;
-        $self->bad("C1 $name: $what $state->{$what}, accounts $sum")
+        $bad->("$what $state->{$what}, accounts $sum")
             if $sum != $state->{$what};
     }
-    return if $self->{can}{queue} || $self->{can}{key};
+    return if $lost;
 
-    my @members = $self->state->queue($name);
-    $self->bad("C1 $name: no queue") if $state->{waiting} && !@members;
-    my %tickets;
-    for (@members) {
+    $bad->('no queue') if $state->{waiting} && !%$places;
+    $bad->('a queue, nothing waits') if !$state->{waiting} && %$places;
+    my (%tickets, %parked);
+    for (sort keys %$places) {
         my ($session, $epoch) = split;
-        $tickets{$session}++
-            if $of->{$session} && $of->{$session}{epoch} == $epoch;
+        my $parked = $places->{$_} > $PARKED / 2;
+        $bad->("$_ is behind the tail $state->{tail}")
+            if !$parked && $places->{$_} > $state->{tail};
+        next if !$of->{$session} || $of->{$session}{epoch} != $epoch;
+        $tickets{$session}++;
+        $parked{$session}++ if $parked;
     }
     for (sort keys %$of) {
-        my ($there, $waiting) = ($tickets{$_} // 0, $of->{$_}{waiting});
+        my $account = $of->{$_};
+        my ($there, $waiting) = ($tickets{$_} // 0, $account->{waiting});
         # void, but for parked tickets that are left for the next call
-        next if $of->{$_}{chunks} && !$waiting && !$of->{$_}{held};
-        $self->bad("C1 $name: $_ waits for $waiting, $there in the queue")
+        next if $account->{chunks} && !$waiting && !$account->{held};
+        $bad->("$_ waits for $waiting, $there in the queue")
             if $there != $waiting;
+        my ($in_queue, $parked) = ($parked{$_} // 0, $account->{parked} // 0);
+        $bad->("$_ has $parked parked, $in_queue in the queue")
+            if $parked != $in_queue;
     }
 }
 
@@ -618,7 +654,6 @@ sub step {
         && $self->except($_) for @{ $self->{workers} };
 
     my @look = map { $self->happens(0.3) } @{ $self->{names} }, '';
-    $self->read_together(@look);
     for my $name (@{ $self->{names} }) {
         my $used = 0;
         for my $worker (@{ $self->{workers} }) {
@@ -629,24 +664,12 @@ sub step {
         }
         $self->bad("S1 $name: $used of $self->{limit}")
             if $used > $self->{limit};
-        $self->consistent($name) if shift @look;
     }
-    $self->configurations if $look[0];
-}
-
-# What the checks of a step read: those of each name, and of configurations.
-sub read_together {
-    my ($self, @look) = @_;
-    my ($state, @names) = ($self->state, @{ $self->{names} });
-    my %shard = $state->shard_keys;
-    my @reads;
-    for my $n (grep { $look[$_] } 0 .. $#names) {
-        my ($semaphore, $queue) = $state->semaphore_keys($names[$n]);
-        push @reads, [ 'HGETALL', $semaphore ], [ 'ZRANGE', $queue, 0, -1 ];
-    }
-    push @reads, [ 'HGETALL', $shard{shard} ],
-        [ 'ZRANGE', $shard{sessions}, 0, -1 ] if $look[-1];
-    $self->{redis}->read_together(@reads);
+    return if !$look[-1];
+    my %shard = $self->state->shard_keys;
+    $self->{redis}->read_together([ 'HGETALL', $shard{shard} ],
+        [ 'ZRANGE', $shard{sessions}, 0, -1 ]);
+    $self->configurations;
 }
 
 sub timers {
@@ -967,7 +990,7 @@ sub walk {
         $self->bad("L1 $name: not all permits are back")
             if $worker->{wait}{$name}{$ticket};
         for ($self->semaphore_keys($name), $self->{fair} != 1
-            || $self->{can}{order} ? () : $self->state->fair_key($name))
+            || $self->{can}{order} || $self->{can}{queue} ? () : $self->state->fair_key($name))
         {
             $self->bad("L1 $_ is left") if $self->{redis}->cmd('EXISTS', $_);
         }
