@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $DROP = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\ndrop ';
+my $DROP = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\n[0-9a-f]{16} drop ';
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;

@@ -57,7 +57,7 @@ is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
 is_deeply [ reply('configure', 3, 2, @{ $argv{configure} }) ], [ 'ok', 4 ],
     'configure: ok';
 is_deeply [ reply('declared', 3, 3) ], [ 'ok', 5 ], 'declared: ok';
-is_deeply [ reply('beat', 3, 4, $gen, 5000, '') ], [ 'ok', 10 ], 'beat: ok';
+is_deeply [ reply('beat', 3, 4, $gen, 5000, '') ], [ 'ok', 11 ], 'beat: ok';
 
 $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 5, @{ $argv{sync} }) ],
