@@ -15,12 +15,15 @@
 --   hex string; "-": it has none, or the worker exits and does not count
 -- ARGV[10] seal: 64 random bits, 16 hex digits; each message to the session
 --   begins with it from now on
+-- ARGV[11] number of shards of the prefix: integer > 0; 1: not in a Cluster
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
 --   1: the limits of the configuration have to be stated (configure), 0: known,
---   number that identifies the Redis process, 0: the server does not tell
+--   number that identifies the Redis process, 0: the server does not tell; or
+--   an error "WRONGMODE ...", for people: a node, which is named, uses the
+--   prefix with another number of shards, or a Cluster is used as one server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
 --   when a new session makes it n
 --
@@ -35,7 +38,8 @@
 --
 -- The run id comes from INFO in this script, so it is that of the process that
 -- has the keys, whatever else a proxy connects to. State of another layout is
--- replaced when its clock has not moved for a lease and a heartbeat.
+-- replaced when its clock has not moved for a lease and a heartbeat, and so is
+-- that of another number of shards, at once where no session is left.
 --
 -- Run again with the same epoch it replies stale and changes nothing but the
 -- clock. O(log n), n sessions.
@@ -60,6 +64,7 @@ local seal = ARGV[10]
 if #(seal or '') ~= 16 or string.find(seal, '%X') then
     error('DSEM argument 10 is not a seal', 0)
 end
+local shards = integer(11, 1)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
 -- fields of a shard in which orders are looked for when it is forgotten
@@ -69,10 +74,10 @@ local function reply(status, ...)
     return { session, epoch, number, status, ... }
 end
 
--- The run id of this Redis process, "" where the user may not know it.
-local function run_read()
+-- What the server tells of itself, "" where the user may not know it.
+local function info_read()
     local info = redis.pcall('INFO', 'server')
-    return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+    return type(info) == 'string' and info or ''
 end
 
 -- The first 48 bits of a run id; tonumber reads 32 at most on some machines.
@@ -115,6 +120,15 @@ local function in_use(wall)
     return wall and math.abs(wall_now() - wall) <= lease + heartbeat(lease)
 end
 
+-- The error for a number of shards that is not that of the state, and why.
+local function refused(others)
+    local last = redis.call('ZRANGE', sessions, -1, -1)[1] or ''
+    local node = string.match(last, '^(.*):%d+:%x+$') or '-'
+    return redis.error_reply(string.format('WRONGMODE node %s uses this prefix '
+        .. (others > 1 and 'with "mode=cluster", this node without it'
+            or 'without "mode=cluster", this node with it'), node))
+end
+
 -- The census of the state, begun anew if state was lost.
 local function census_of(shard, created, restarted)
     local census = census_read(shard, KEYS[3])
@@ -138,13 +152,22 @@ end
 -- a key of the wrong type must fail the script before its first write
 local registered = redis.call('ZCARD', sessions)
 local v = redis.call('HMGET', key, '.', session, 'created', 'run', 'gen',
-    'wall')
+    'wall', 'shards')
 local shard = shard_parse(key, v[1])
 local entry, bar_end = entry_parse(v[2])
 
 if not shard and (v[1] or v[5]) then
     local wall = string.match(v[1] or '', '^%d+ %d+ %d+ (%d+)') or v[6]
     if in_use(tonumber(wall)) then return reply(STATUS.layout) end
+end
+local info = info_read()
+if shards == 1 and string.find(info, '%a_mode:cluster') then
+    return redis.error_reply('WRONGMODE a Cluster needs "mode=cluster"')
+end
+local others = tonumber(v[7])
+if shard and others and others ~= shards then
+    if registered > 0 and in_use(shard.wall) then return refused(others) end
+    shard = nil
 end
 if shard and registered == shard.sessions then
     clock_tick(shard, lease)
@@ -163,7 +186,9 @@ else
     shard, entry, v = shard_new(), nil, {}
 end
 
-local run = run_read()
+if not v[7] then redis.call('HSET', key, 'shards', shards) end
+
+local run = string.match(info, 'run_id:(%x+)') or ''
 local restarted = v[4] and run ~= '' and v[4] ~= run
 -- a session that may not know it leaves it as it is
 if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end

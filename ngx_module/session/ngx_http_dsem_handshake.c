@@ -172,7 +172,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 7);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 8);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -186,6 +186,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_string(command,
                               ngx_http_dsem_limits_id(&session->limits));
     ngx_http_dsem_resp_bytes(command, session->seal, NGX_HTTP_DSEM_SEAL_LEN);
+    ngx_http_dsem_resp_number(command, session->nshards);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -209,6 +210,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         return;
     }
 
+    session->refused = 0;
     session->process = reply->values[5];
     counted = ngx_http_dsem_handshake_counted(session, reply->values);
 

@@ -47,6 +47,7 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
 
     session->handlers = handlers;
     session->zone = settings->zone;
+    session->nshards = settings->nshards;
     session->workers = settings->workers;
     session->configuration = settings->configuration;
 

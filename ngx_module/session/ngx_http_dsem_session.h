@@ -94,6 +94,7 @@ typedef struct {
 
 typedef struct {
     ngx_uint_t                         shard;    /* its number, from 0 */
+    ngx_uint_t                         nshards;  /* of the prefix */
     ngx_msec_t                         used;     /* last time of an account */
 
     ngx_http_dsem_redis_t             *redis;
@@ -137,6 +138,8 @@ typedef struct {
     unsigned                           lasting:1;  /* also while not used */
     unsigned                           leaving:1;  /* bye is sent */
     unsigned                           counted:1;  /* by Redis, at exit */
+    unsigned                           refused:1;  /* the prefix has another
+                                                      number of shards */
     unsigned                           drained:1;  /* waited long enough, and
                                                       not ready since */
     unsigned                           all_sent:1; /* no declare is left */

@@ -48,6 +48,8 @@ static ngx_int_t ngx_http_dsem_shards_create(
     ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers);
+static void ngx_http_dsem_shards_up(void *data);
+static void ngx_http_dsem_shards_down(void *data);
 static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
 static void ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
@@ -130,8 +132,8 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
     redis.backoff = ngx_min(settings->lease / 6, NGX_HTTP_DSEM_MAX_BACKOFF);
     redis.heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
 
-    session->redis_handlers.up = ngx_http_dsem_handshake_begin;
-    session->redis_handlers.down = ngx_http_dsem_handshake_down;
+    session->redis_handlers.up = ngx_http_dsem_shards_up;
+    session->redis_handlers.down = ngx_http_dsem_shards_down;
     session->redis_handlers.unavailable = handlers->unavailable;
     session->redis_handlers.heard = handlers->heard;
     session->redis_handlers.message = handlers->message;
@@ -147,6 +149,58 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * A prefix that others use as a single server, or this worker does and they
+ * do not: only the first shard shows it, and then no other may be used, where
+ * the same names would have two limits.
+ */
+
+static void
+ngx_http_dsem_shards_up(void *data)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    ngx_str_t                 reason;
+    ngx_http_dsem_session_t  *first;
+
+    first = ngx_http_dsem_shards.sessions;
+
+    if (session != first && first->refused) {
+        ngx_http_dsem_redis_reason(first->redis, &reason);
+        ngx_http_dsem_redis_drop(session->redis, (char *) reason.data);
+        return;
+    }
+
+    ngx_http_dsem_handshake_begin(session);
+}
+
+
+static void
+ngx_http_dsem_shards_down(void *data)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    ngx_str_t  reason;
+
+    ngx_http_dsem_handshake_down(session);
+
+    ngx_http_dsem_redis_reason(session->redis, &reason);
+
+    if (session->shard != 0
+        || ngx_strncmp(reason.data, "WRONGMODE ", sizeof("WRONGMODE ") - 1)
+           != 0)
+    {
+        return;
+    }
+
+    session->refused = 1;
+
+    while ((session = ngx_http_dsem_shards_next(session)) != NULL) {
+        ngx_http_dsem_redis_drop(session->redis, (char *) reason.data);
+    }
 }
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The configured single server is a node of a Redis Cluster. While it owns the
-# keys of dsem, nothing changes. When the keys have moved, are migrating or
+# The configured single server is a node of a Redis Cluster, which it may not
+# tell. While it owns the keys of dsem, nothing changes. When the keys have moved, are migrating or
 # have no owner, Redis is unavailable, and the log names the cause.
 
 use warnings;
@@ -57,6 +57,7 @@ my $others = $other->cmd(qw(CLUSTER MYID));
 wait_for { $redis->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/
     && $redis->cmd(qw(CLUSTER NODES)) =~ /^$others .* connected/m
     && $redis->cmd(qw(CLUSTER NODES)) !~ /handshake/ } 20, 'a cluster';
+$_->cmd(qw(ACL SETUSER), $_->user, '-info') for $redis, $other;
 my $proxy = $t->proxy($redis->address);
 my $node = $t->node('cluster', $conf, REDIS => $proxy->address);
 

@@ -205,7 +205,7 @@ sub order_field { my ($self, $name) = @_; return $self->key('orders'), $name }
 # an argument of hello
 sub run_id { 'f00' }
 
-# the same
+# the same, with the number of shards
 sub seal { () }
 
 # an argument of beat
@@ -274,7 +274,7 @@ sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }
 # the script asks for it
 sub run_id { () }
 
-sub seal { 'f' x 16 }
+sub seal { 'f' x 16, 1 }
 
 sub idle { '' }
 

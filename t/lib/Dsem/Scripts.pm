@@ -230,7 +230,7 @@ sub hello {
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
         $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-',
-        $seal);
+        $seal, $arg{shards} // 1);
     @$reply{qw/gen live recovery known unknown process/} = @rest;
     @$self{qw/gen told/} = @$reply{qw/gen live/} if $reply->{status} eq 'ok';
     return $reply;

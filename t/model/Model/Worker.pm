@@ -217,7 +217,7 @@ sub hello {
     $self->send('hello', undef,
         [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
-            $self->{config}, $self->seal ], $self->{config});
+            $self->{config}, $self->seal, 1 ], $self->{config});
 }
 
 # Of the messages of this epoch.
