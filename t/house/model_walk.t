@@ -10,10 +10,12 @@ use strict;
 
 use Test::More;
 
+use Cpanel::JSON::XS qw(decode_json encode_json);
 use FindBin;
 use List::Util qw(first);
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../model";
 
+use Dsem::Process;
 use Dsem::Test;
 use Model::Walk;
 
@@ -21,14 +23,18 @@ use Model::Walk;
 delete $ENV{DSEM_LUA};
 
 my $t = Dsem::Test->new;
-my $client = Model::Client->new($t->redis->unix);
 my %text;
-my ($scripts, $small) =
-    map { Model::Walk->load($client, \&text, $_) } 0, 1;
+my ($client, $scripts, $small) = of_redis($t->redis);
 my $long = $ENV{DSEM_LONG};
 my $steps = $long ? 600 : 120;
 my @seeds = $long ? 1 .. 400 : 1 .. 2;
 my @small_seeds = $long ? 1 .. 400 : 3;
+
+sub of_redis {
+    my ($redis) = @_;
+    my $client = Model::Client->new($redis->unix);
+    return $client, map { Model::Walk->load($client, \&text, $_) } 0, 1;
+}
 
 # of a script, which is assembled once
 sub text {
@@ -46,36 +52,55 @@ sub walk {
     return "t/model/walk $faults $seed $length$bounds: $bad";
 }
 
-for my $faults (sort keys %Model::Walk::FAULTS) {
-    my @bad = map { walk($faults, $scripts, $_) } @seeds;
-    is @bad, 0, "$faults: walks" or diag join "\n", @bad;
-    @bad = map { walk($faults, $small, $_) } @small_seeds;
-    is @bad, 0, "$faults: walks in small steps"
-        or diag join "\n", @bad;
-}
+# [name, what returns what went wrong]
+my @walks = map {
+    my $faults = $_;
+    [ "$faults: walks", sub { map { walk($faults, $scripts, $_) } @seeds } ],
+    [ "$faults: walks in small steps",
+        sub { map { walk($faults, $small, $_) } @small_seeds } ];
+} sort keys %Model::Walk::FAULTS;
 
 # changes of both names in one command
 my @together = (together => 1, limit => 6);
-for my $faults (qw/none break stop loss order/) {
-    my @bad = map { walk($faults, $scripts, $_, undef, @together) } @seeds;
-    is @bad, 0, "$faults: walks with names together"
-        or diag join "\n", @bad;
-}
+push @walks, map {
+    my $faults = $_;
+    [ "$faults: walks with names together", sub {
+        map { walk($faults, $scripts, $_, undef, @together) } @seeds
+    } ];
+} qw/none break stop loss order/;
 
 # tickets with keys; and workers without fair= among the others
 for my $fair (1, 2) {
-    for my $faults (sort keys %Model::Walk::FAULTS) {
-        # all of them in the long profile
-        my @of = $long ? ($scripts, $small)
-            : $fair == 1 ? $scripts : $small;
-        my @bad = map {
-            my $of = $_;
-            map { walk($faults, $of, $_, undef, fair => $fair) }
-                $long ? @seeds : 1
-        } @of;
-        is @bad, 0, "$faults: fair walks, $fair" or diag join "\n", @bad;
-    }
+    push @walks, map {
+        my $faults = $_;
+        [ "$faults: fair walks, $fair", sub {
+            # all of them in the long profile
+            my @of = $long ? ($scripts, $small)
+                : $fair == 1 ? $scripts : $small;
+            map {
+                my $of = $_;
+                map { walk($faults, $of, $_, undef, fair => $fair) }
+                    $long ? @seeds : 1
+            } @of;
+        } ];
+    } sort keys %Model::Walk::FAULTS;
 }
+
+# A walk waits for its Redis half of the time: the larger half of them has one
+# of its own, beside the others and those with broken scripts.
+my (%half, %bad);
+push @{ $half{ $_ % 5 < 3 ? 'other' : 'own' } }, $walks[$_] for 0 .. $#walks;
+my $redis = $t->redis;
+pipe my $from, my $to or die "pipe: $!";
+Dsem::Process->spawn(name => 'walks', log => $t->dir . '/walks.log',
+    keep => [$to], code => sub {
+        ($client, $scripts, $small) = of_redis($redis);
+        $_->[1] = [ $_->[1]->() ] for @{ $half{other} };
+        print $to encode_json({ map { @$_ } @{ $half{other} } });
+        close $to;
+    });
+close $to;
+$bad{ $_->[0] } = [ $_->[1]->() ] for @{ $half{own} };
 
 # The walk itself is tested with scripts that are broken on purpose. Where that
 # is not seen at once, the last number is a seed that has seen it.
@@ -201,5 +226,12 @@ for ([ 'S1', qr/ or total > most/ ], [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/,
     note "seed $seed" if $seed;
 }
 
+my $text = do { local $/; <$from> } || die 'the other walks ended, see their log';
+%bad = (%bad, %{ decode_json($text) });
+for my $name (map { $_->[0] } @walks) {
+    is @{ $bad{$name} }, 0, $name or diag join "\n", @{ $bad{$name} };
+}
+
 $client->cmd('FLUSHALL');
+$redis->cmd('FLUSHALL');
 $t->done;

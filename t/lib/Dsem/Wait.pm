@@ -28,7 +28,7 @@ use constant DEADLINE => 15;
 
 # seconds between two looks; a condition that is awaited for long is looked at
 # less often
-use constant { PAUSE => 0.005, LONGEST => 0.020, PART => 0.02 };
+use constant { PAUSE => 0.002, LONGEST => 0.020, PART => 0.02 };
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
