@@ -28,8 +28,10 @@ ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
 {
     uint64_t  now;
 
-    if (kill(pid, 0) == -1) {
-        return ngx_errno == NGX_ESRCH;
+    /* EPERM: it is there, and belongs to another user */
+
+    if (kill(pid, 0) == -1 && ngx_errno == NGX_ESRCH) {
+        return 1;
     }
 
     if (started == 0) {

@@ -8,6 +8,7 @@
 
 
 #include "ngx_http_dsem_counters.c"
+#include "ngx_http_dsem_process.h"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -884,6 +885,40 @@ table_child(table_storm_t *storm, ngx_uint_t i, ngx_uint_t seed)
 }
 
 
+/* a pid that a process of another user has got since */
+
+static void
+table_users(void)
+{
+    int    status;
+    pid_t  pid;
+
+    pid = fork();
+
+    if (pid == 0) {
+
+        if (geteuid() == 0 && setuid(65534) == -1) {
+            _exit(4);
+        }
+
+        status = ngx_http_dsem_process_gone(1,
+                                      ngx_http_dsem_process_started(1) + 1)
+                 ? 0 : 1;
+        status |= ngx_http_dsem_process_gone(1,
+                                            ngx_http_dsem_process_started(1))
+                  ? 2 : 0;
+        _exit(status);
+    }
+
+    (void) waitpid(pid, &status, 0);
+
+    table_ok(WIFEXITED(status) && (WEXITSTATUS(status) & 5) == 0,
+             "users: pid of a process that is gone");
+    table_ok(WIFEXITED(status) && (WEXITSTATUS(status) & 6) == 0,
+             "users: process of another user");
+}
+
+
 /* processes that all change names all the time are killed and stopped */
 
 static void
@@ -1035,6 +1070,7 @@ main(int argc, char **argv)
     table_histogram();
     table_gauges();
     table_short_lives(2000);
+    table_users();
     table_storm(atoi(argv[2]));
 
     return 0;
