@@ -491,7 +491,11 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
         return 0;
 
     case NGX_HTTP_DSEM_REPLY_GONE:
-        /* another process has said bye for this one; the name is barred */
+    case NGX_HTTP_DSEM_REPLY_STALE:
+        /*
+         * another process has said bye for this one, the name is barred; or
+         * has the name itself, and a later epoch: the machine was copied
+         */
         ngx_http_dsem_redis_reconnect(session->redis, "session removed");
         session->handlers->expired(session);
 
