@@ -90,14 +90,14 @@ static ngx_uint_t message_grants(ngx_str_t *text, ngx_uint_t number);
 static void message_look_log(void);
 static void message_end(void);
 static void message_flush_handler(ngx_event_t *ev);
-static void message_recovered(void *data);
+static void message_ready(void *data);
 
 
 static message_world_t  message_world;
 
 
 static ngx_http_dsem_session_handlers_t  message_handlers = {
-    .recovered = message_recovered
+    .ready = message_ready
 };
 
 
@@ -560,7 +560,7 @@ message_flush_handler(ngx_event_t *ev)
 
 
 static void
-message_recovered(void *data)
+message_ready(void *data)
 {
     /* void */
 }
