@@ -434,6 +434,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->api = NGX_CONF_UNSET;
     dlcf->write = NGX_CONF_UNSET;
     dlcf->names = NULL;
+    dlcf->full = NGX_CONF_UNSET;
     dlcf->exact = 0;
 
     dlcf->status = NGX_CONF_UNSET_UINT;

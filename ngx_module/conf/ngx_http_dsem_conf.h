@@ -88,6 +88,7 @@ typedef struct {
     ngx_flag_t                 write;       /* and changes what it is told */
     ngx_array_t               *names;       /* ngx_http_server_name_t; NULL:
                                                it changes nothing */
+    ngx_flag_t                 full;        /* with histograms of all names */
     ngx_uint_t                 exact;       /* unsigned:1, the path is that of
                                                the location */
 
@@ -132,6 +133,10 @@ typedef struct {
     ngx_str_t                  longest_name;
 
     ngx_http_dsem_limits_settings_t  limits;
+    ngx_array_t                literals;    /* all literal names, sorted;
+                                               ngx_http_dsem_limits_pair_t;
+                                               limit: NGX_CONF_UNSET where
+                                               it has variables */
 
     ngx_http_dsem_check_t     *check;       /* NULL: all is read */
 } ngx_http_dsem_main_conf_t;

@@ -20,7 +20,7 @@
 
 
 static ngx_int_t ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_flag_t *write, ngx_str_t *value);
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_str_t *value);
 static ngx_int_t ngx_http_dsem_api_location(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
 static ngx_int_t ngx_http_dsem_api_writable(ngx_conf_t *cf,
@@ -32,9 +32,9 @@ static ngx_uint_t ngx_http_dsem_api_loopback(struct sockaddr *sa);
 
 
 /*
- * Reads "dsem_api [write=on|off]".
+ * Reads "dsem_api [write=on|off] [metrics=full]".
  *
- * conf   the location's ngx_http_dsem_loc_conf_t: api and write are set
+ * conf   the location's ngx_http_dsem_loc_conf_t: api, write and full are set
  *
  * Returns NGX_CONF_OK, or as nginx's setters do: NGX_CONF_ERROR when a
  * message has been logged, or the rest of a message for nginx to log.
@@ -57,9 +57,7 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     value = cf->args->elts;
 
     for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_dsem_api_param(cf, cmd, &dlcf->write, &value[i])
-            != NGX_OK)
-        {
+        if (ngx_http_dsem_api_param(cf, cmd, dlcf, &value[i]) != NGX_OK) {
             return NGX_CONF_ERROR;
         }
     }
@@ -72,6 +70,7 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     ngx_conf_init_value(dlcf->write, 0);
+    ngx_conf_init_value(dlcf->full, 0);
 
     dlcf->api = 1;
     dmcf->enabled = 1;
@@ -89,44 +88,58 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 static ngx_int_t
 ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_flag_t *write, ngx_str_t *value)
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_str_t *value)
 {
     ngx_str_t    text;
-    ngx_int_t    flag;
-    const char  *fault;
-
-    fault = "invalid";
+    ngx_flag_t  *flag;
+    const char  *on, *words;
 
     if (value->len >= 6 && ngx_strncmp(value->data, "write=", 6) == 0) {
+        flag = &dlcf->write;
+        text.data = value->data + 6;
+        on = "on";
+        words = "\"on\" or \"off\"";
 
-        if (*write == NGX_CONF_UNSET) {
-            text.data = value->data + 6;
-            text.len = value->len - 6;
+    } else if (value->len >= 8
+               && ngx_strncmp(value->data, "metrics=", 8) == 0)
+    {
+        flag = &dlcf->full;
+        text.data = value->data + 8;
+        on = "full";
+        words = "\"full\"";
 
-            flag = (text.len == 2 && ngx_strncmp(text.data, "on", 2) == 0);
-
-            if (flag
-                || (text.len == 3 && ngx_strncmp(text.data, "off", 3) == 0))
-            {
-                *write = flag;
-                return NGX_OK;
-            }
-
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid value \"%V\" of \"write\" parameter "
-                               "in \"%V\" directive, it must be \"on\" or "
-                               "\"off\"",
-                               ngx_http_dsem_conf_word(cf, &text),
-                               &cmd->name);
-            return NGX_ERROR;
-        }
-
-        fault = "duplicate";
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" in \"%V\" directive",
+                           ngx_http_dsem_conf_word(cf, value), &cmd->name);
+        return NGX_ERROR;
     }
 
+    if (*flag != NGX_CONF_UNSET) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "duplicate parameter \"%V\" in \"%V\" directive",
+                           ngx_http_dsem_conf_word(cf, value), &cmd->name);
+        return NGX_ERROR;
+    }
+
+    if (ngx_strcmp(text.data, on) == 0) {
+        *flag = 1;
+        return NGX_OK;
+    }
+
+    if (flag == &dlcf->write && ngx_strcmp(text.data, "off") == 0) {
+        *flag = 0;
+        return NGX_OK;
+    }
+
+    text.len = value->data + value->len - text.data;
+
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "%s parameter \"%V\" in \"%V\" directive",
-                       fault, ngx_http_dsem_conf_word(cf, value), &cmd->name);
+                       "invalid value \"%V\" of \"%*s\" parameter in \"%V\" "
+                       "directive, it must be %s",
+                       ngx_http_dsem_conf_word(cf, &text),
+                       (size_t) (text.data - value->data - 1), value->data,
+                       &cmd->name, words);
     return NGX_ERROR;
 }
 
@@ -188,6 +201,7 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     {
         conf->api = 1;
         conf->write = prev->write;
+        conf->full = prev->full;
 
         /* as the modules of nginx do: a level of methods has no handler */
 
@@ -198,6 +212,7 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     ngx_conf_init_value(conf->api, 0);
     ngx_conf_init_value(conf->write, 0);
+    ngx_conf_init_value(conf->full, 0);
 
     if (conf->api && clcf->handler && clcf->handler != dmcf->api) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,

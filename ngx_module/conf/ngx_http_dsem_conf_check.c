@@ -106,9 +106,9 @@ ngx_http_dsem_check_create(ngx_conf_t *cf)
 
 
 /*
- * All literal limits of the whole configuration, in the order of the tree.
+ * All literal names of the whole configuration, in the order of the tree.
  *
- * pairs   ngx_http_dsem_limits_pair_t
+ * pairs   ngx_http_dsem_limits_pair_t; without a literal limit it is unset
  *
  * Returns NGX_OK, or NGX_ERROR when there is no memory.
  */
@@ -130,10 +130,6 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
          node = ngx_rbtree_next(&check->names, node))
     {
         seen = (ngx_http_dsem_seen_t *) node;
-
-        if (seen->limit == NGX_CONF_UNSET) {
-            continue;
-        }
 
         pair = ngx_array_push(pairs);
         if (pair == NULL) {

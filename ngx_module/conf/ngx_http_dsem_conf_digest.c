@@ -29,35 +29,49 @@ static ngx_int_t ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
     ngx_http_dsem_limits_settings_t *limits);
 
 
-/* sets dmcf->limits; NGX_ERROR: no memory */
+/* sets dmcf->literals, and dmcf->limits; NGX_ERROR: no memory */
 
 ngx_int_t
 ngx_http_dsem_conf_digest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
-    ngx_array_t                       pairs;
+    ngx_uint_t                        i;
+    ngx_array_t                      *literals;
+    ngx_http_dsem_limits_pair_t      *pair;
     ngx_http_dsem_limits_settings_t  *limits;
 
     limits = &dmcf->limits;
+    literals = &dmcf->literals;
 
-    if (ngx_array_init(&pairs, cf->pool, 4,
+    if (ngx_array_init(literals, cf->pool, 4,
                        sizeof(ngx_http_dsem_limits_pair_t))
         != NGX_OK
-        || ngx_http_dsem_check_literals(dmcf->check, &pairs) != NGX_OK)
+        || ngx_http_dsem_check_literals(dmcf->check, literals) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    limits->pairs = pairs.elts;
-    limits->npairs = pairs.nelts;
+    pair = literals->elts;
+
+    ngx_qsort(pair, literals->nelts, sizeof(ngx_http_dsem_limits_pair_t),
+              ngx_http_dsem_conf_digest_compare);
+
+    limits->pairs = ngx_palloc(cf->pool, literals->nelts
+                                         * sizeof(ngx_http_dsem_limits_pair_t)
+                                         + 1);
+    if (limits->pairs == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < literals->nelts; i++) {
+        if (pair[i].limit != NGX_CONF_UNSET) {
+            limits->pairs[limits->npairs++] = pair[i];
+        }
+    }
 
     if (limits->npairs == 0) {
         ngx_str_set(&limits->id, "-");
         return NGX_OK;
     }
-
-    ngx_qsort(limits->pairs, limits->npairs,
-              sizeof(ngx_http_dsem_limits_pair_t),
-              ngx_http_dsem_conf_digest_compare);
 
     return ngx_http_dsem_conf_digest_id(cf, limits);
 }

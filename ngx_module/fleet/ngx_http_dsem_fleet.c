@@ -35,10 +35,13 @@ typedef struct {
 
 static ngx_http_dsem_fleet_session_t *ngx_http_dsem_fleet_meet(
     ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder);
+static void ngx_http_dsem_fleet_merge(ngx_array_t *nodes);
 static ngx_int_t ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
     const void *two);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_name(const void *one,
+    const void *two);
+static int ngx_libc_cdecl ngx_http_dsem_fleet_by_node(const void *one,
     const void *two);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_session(const void *one,
     const void *two);
@@ -61,13 +64,16 @@ ngx_http_dsem_fleet_create(void)
 
     if (fleet == NULL
         || ngx_array_init(&fleet->survey.semaphores, pool, 16,
-                          sizeof(ngx_http_dsem_survey_semaphore_t)) != NGX_OK)
+                          sizeof(ngx_http_dsem_survey_semaphore_t)) != NGX_OK
+        || ngx_array_init(&fleet->survey.nodes, pool, 4,
+                          sizeof(ngx_http_dsem_survey_node_t)) != NGX_OK)
     {
         ngx_destroy_pool(pool);
         return NULL;
     }
 
     fleet->pool = pool;
+    fleet->users = 1;
 
     ngx_rbtree_init(&fleet->sessions, &fleet->sentinel,
                     ngx_str_rbtree_insert_value);
@@ -79,7 +85,9 @@ ngx_http_dsem_fleet_create(void)
 void
 ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet)
 {
-    ngx_destroy_pool(fleet->pool);
+    if (--fleet->users == 0) {
+        ngx_destroy_pool(fleet->pool);
+    }
 }
 
 
@@ -112,6 +120,31 @@ ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
     semaphore->ordered = -1;
 
     return semaphore;
+}
+
+
+/*
+ * A node has so many sessions in a shard, and gave a heartbeat then.  In a
+ * Cluster it comes once for each shard.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_fleet_node(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
+    ngx_uint_t sessions, uint64_t heard)
+{
+    ngx_http_dsem_survey_node_t  *node;
+
+    node = ngx_array_push(&fleet->survey.nodes);
+    if (node == NULL) {
+        return NGX_ERROR;
+    }
+
+    node->sessions = sessions;
+    node->heard = heard;
+    node->node.len = name->len;
+    node->node.data = ngx_pstrdup(fleet->pool, name);
+
+    return node->node.data ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -325,7 +358,38 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
         survey->partial = 1;
     }
 
+    ngx_http_dsem_fleet_merge(&survey->nodes);
+
     return ngx_http_dsem_fleet_list(fleet);
+}
+
+
+/* each node once, by name */
+
+static void
+ngx_http_dsem_fleet_merge(ngx_array_t *nodes)
+{
+    ngx_uint_t                    i, n;
+    ngx_http_dsem_survey_node_t  *node;
+
+    node = nodes->elts;
+
+    ngx_qsort(node, nodes->nelts, sizeof(ngx_http_dsem_survey_node_t),
+              ngx_http_dsem_fleet_by_node);
+
+    for (i = 0, n = 0; i < nodes->nelts; i++) {
+
+        if (n && ngx_http_dsem_fleet_by_node(&node[n - 1], &node[i]) == 0) {
+            node[n - 1].sessions = ngx_max(node[n - 1].sessions,
+                                           node[i].sessions);
+            node[n - 1].heard = ngx_max(node[n - 1].heard, node[i].heard);
+            continue;
+        }
+
+        node[n++] = node[i];
+    }
+
+    nodes->nelts = n;
 }
 
 
@@ -376,16 +440,16 @@ ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet)
 /* one of a complete survey, or NULL */
 
 ngx_http_dsem_survey_semaphore_t *
-ngx_http_dsem_fleet_find(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name)
+ngx_http_dsem_fleet_find(ngx_http_dsem_survey_t *survey, ngx_str_t *name)
 {
     ngx_int_t                          rc;
     ngx_uint_t                         low, high, middle;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
 
-    semaphore = fleet->survey.semaphores.elts;
+    semaphore = survey->semaphores.elts;
 
     low = 0;
-    high = fleet->survey.semaphores.nelts;
+    high = survey->semaphores.nelts;
 
     while (low < high) {
         middle = low + (high - low) / 2;
@@ -519,6 +583,19 @@ ngx_http_dsem_fleet_by_name(const void *one, const void *two)
 
     return (int) ngx_memn2cmp(first->name.data, second->name.data,
                               first->name.len, second->name.len);
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_fleet_by_node(const void *one, const void *two)
+{
+    const ngx_http_dsem_survey_node_t  *first, *second;
+
+    first = one;
+    second = two;
+
+    return (int) ngx_memn2cmp(first->node.data, second->node.data,
+                              first->node.len, second->node.len);
 }
 
 

@@ -73,9 +73,18 @@ typedef struct {
 } ngx_http_dsem_survey_semaphore_t;
 
 
+/* a node of the fleet */
+typedef struct {
+    ngx_str_t         node;
+    ngx_uint_t        sessions;     /* live ones, in the shard with most */
+    uint64_t          heard;        /* monotonic ms, its last heartbeat */
+} ngx_http_dsem_survey_node_t;
+
+
 typedef struct {
     ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
                                        by name */
+    ngx_array_t       nodes;        /* ngx_http_dsem_survey_node_t, by name */
     ngx_array_t       sessions;     /* ngx_http_dsem_holder_t: every live
                                        session met, held etc. summed up */
     ngx_uint_t        nsessions;    /* live, as Redis counts them */
@@ -87,6 +96,8 @@ typedef struct {
 /* a survey that is being read, in memory of its own */
 typedef struct {
     ngx_pool_t               *pool;
+    ngx_uint_t                users;      /* it lives until the last of them
+                                             has destroyed it */
     ngx_http_dsem_survey_t    survey;
 
     ngx_rbtree_t              sessions;   /* those met, by name */
@@ -100,6 +111,8 @@ void ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet);
 
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_add(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name, ngx_uint_t shard);
+ngx_int_t ngx_http_dsem_fleet_node(ngx_http_dsem_fleet_t *fleet,
+    ngx_str_t *name, ngx_uint_t sessions, uint64_t heard);
 void ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet);
 ngx_int_t ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore,
@@ -114,7 +127,7 @@ ngx_int_t ngx_http_dsem_fleet_move(
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_move_t *move);
 ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
-    ngx_http_dsem_fleet_t *fleet, ngx_str_t *name);
+    ngx_http_dsem_survey_t *survey, ngx_str_t *name);
 
 ngx_uint_t ngx_http_dsem_fleet_is_name(ngx_str_t *name);
 ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);

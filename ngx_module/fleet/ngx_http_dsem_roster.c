@@ -1,12 +1,13 @@
 
 /*
- * The roster: names of semaphores, for a survey.
+ * The roster: names of semaphores and of nodes, for a survey.
  *
  * Names come from the counters of this node, and from the shards: those that
- * have a literal limit or an order there.  A shard is read in steps, one per
+ * have a literal limit or an order there.  A shard is read in steps, some per
  * survey; a name is remembered until a whole pass over its shard has not met
- * it.  A survey has a bounded number of names: first those that are in use on
- * this node, then those of the shards, then the rest.
+ * it.  The same pass counts the sessions of each node.  A survey has a bounded
+ * number of names: first those that are in use on this node, then those of the
+ * shards, then the rest.
  *
  * Called by: survey (init, exit), run.  The form of the lines is that of
  * lua/names.lua.
@@ -17,9 +18,13 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_roster.h"
 #include "ngx_http_dsem_text.h"
 
+
+/* nodes of one shard */
+#define NGX_HTTP_DSEM_ROSTER_MAX_NODES  1024
 
 /* of one survey, and remembered of one shard */
 #define NGX_HTTP_DSEM_ROSTER_MAX_NAMES  1000
@@ -55,6 +60,17 @@ typedef struct {
 } ngx_http_dsem_roster_name_t;
 
 
+/* a node with sessions in a shard */
+typedef struct {
+    ngx_str_node_t               node;       /* str: its name */
+    ngx_queue_t                  queue;
+    ngx_uint_t                   pass;       /* the last that met it */
+    ngx_uint_t                   met;        /* sessions, in that pass so far */
+    ngx_uint_t                   sessions;   /* in the last whole pass */
+    uint64_t                     heard;      /* monotonic ms */
+} ngx_http_dsem_roster_node_t;
+
+
 typedef struct {
     ngx_str_t                    cursor;     /* of the next step */
     u_char                       buf[NGX_HTTP_DSEM_ROSTER_CURSOR];
@@ -63,12 +79,25 @@ typedef struct {
     ngx_rbtree_node_t            sentinel;
     ngx_queue_t                  names;      /* oldest first */
     ngx_uint_t                   n;
+    ngx_rbtree_t                 node_tree;
+    ngx_rbtree_node_t            node_sentinel;
+    ngx_queue_t                  nodes;
+    ngx_uint_t                   nnodes;
     unsigned                     full:1;     /* names were left out */
 } ngx_http_dsem_roster_shard_t;
 
 
 static ngx_int_t ngx_http_dsem_roster_meet(
     ngx_http_dsem_roster_shard_t *shard, ngx_str_t *text);
+static ngx_int_t ngx_http_dsem_roster_count(
+    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *line);
+static ngx_http_dsem_roster_node_t *ngx_http_dsem_roster_node(
+    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
+static void ngx_http_dsem_roster_counts(ngx_http_dsem_roster_shard_t *shard);
+static void ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
+    ngx_http_dsem_roster_node_t *node);
+static ngx_int_t ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t nshards);
 static void ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *cursor);
 static void ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,
@@ -107,6 +136,10 @@ ngx_http_dsem_roster_init(void)
         ngx_rbtree_init(&shard->tree, &shard->sentinel,
                         ngx_str_rbtree_insert_value);
         ngx_queue_init(&shard->names);
+
+        ngx_rbtree_init(&shard->node_tree, &shard->node_sentinel,
+                        ngx_str_rbtree_insert_value);
+        ngx_queue_init(&shard->nodes);
     }
 }
 
@@ -126,6 +159,12 @@ ngx_http_dsem_roster_free(void)
             ngx_http_dsem_roster_forget(shard,
                       ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue));
         }
+
+        while (shard->nnodes) {
+            q = ngx_queue_head(&shard->nodes);
+            ngx_http_dsem_roster_lose(shard,
+                      ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue));
+        }
     }
 }
 
@@ -139,14 +178,28 @@ ngx_http_dsem_roster_cursor(ngx_uint_t shard)
 }
 
 
+/* the pass over a shard has not ended */
+
+ngx_uint_t
+ngx_http_dsem_roster_more(ngx_uint_t shard)
+{
+    ngx_str_t  *cursor;
+
+    cursor = &ngx_http_dsem_roster[shard].cursor;
+
+    return cursor->len != 1 || cursor->data[0] != '0';
+}
+
+
 /*
- * Reads a reply of "names": "cursor <next>", then "name <name>" lines.
+ * Reads a reply of "names": "cursor <next>", then lines of names and nodes.
  * NGX_DECLINED: the text has another form; NGX_ERROR: no memory.
  */
 
 ngx_int_t
 ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text)
 {
+    ngx_int_t                      rc;
     ngx_str_t                      line, word, cursor;
     ngx_uint_t                     i;
     ngx_http_dsem_roster_shard_t  *shard;
@@ -175,6 +228,16 @@ ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text)
 
     while (ngx_http_dsem_text_line(text, &line) == NGX_OK) {
         word = ngx_http_dsem_text_word(&line);
+
+        if (ngx_http_dsem_text_is(&word, "node")) {
+            rc = ngx_http_dsem_roster_count(shard, &line);
+
+            if (rc != NGX_OK) {
+                return rc;
+            }
+
+            continue;
+        }
 
         if (!ngx_http_dsem_text_is(&word, "name")) {
             return NGX_DECLINED;
@@ -240,6 +303,136 @@ ngx_http_dsem_roster_meet(ngx_http_dsem_roster_shard_t *shard,
 }
 
 
+/* "<node> <sessions> <ms since the last heartbeat>" */
+
+static ngx_int_t
+ngx_http_dsem_roster_count(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *line)
+{
+    int64_t                       sessions, quiet;
+    uint64_t                      now;
+    ngx_str_t                     name;
+    ngx_http_dsem_roster_node_t  *node;
+
+    name = ngx_http_dsem_text_word(line);
+
+    if (!ngx_http_dsem_fleet_is_node(&name)
+        || ngx_http_dsem_text_number(line, &sessions) != NGX_OK
+        || ngx_http_dsem_text_number(line, &quiet) != NGX_OK
+        || sessions < 0
+        || quiet < 0
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    node = ngx_http_dsem_roster_node(shard, &name);
+
+    if (node == NULL) {
+        return (shard->nnodes < NGX_HTTP_DSEM_ROSTER_MAX_NODES) ? NGX_ERROR
+                                                                 : NGX_OK;
+    }
+
+    if (node->pass != shard->pass) {
+        node->pass = shard->pass;
+        node->met = 0;
+    }
+
+    now = ngx_http_dsem_monotonic();
+
+    node->met += sessions;
+
+    if ((uint64_t) quiet < now) {
+        node->heard = ngx_max(node->heard, now - quiet);
+    }
+
+    return NGX_OK;
+}
+
+
+/* NULL: there are too many, or no memory */
+
+static ngx_http_dsem_roster_node_t *
+ngx_http_dsem_roster_node(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *name)
+{
+    u_char                       *p;
+    uint32_t                      hash;
+    ngx_http_dsem_roster_node_t  *node;
+
+    hash = ngx_crc32_short(name->data, name->len);
+
+    node = (ngx_http_dsem_roster_node_t *)
+           ngx_str_rbtree_lookup(&shard->node_tree, name, hash);
+
+    if (node) {
+        return node;
+    }
+
+    if (shard->nnodes == NGX_HTTP_DSEM_ROSTER_MAX_NODES) {
+        return NULL;
+    }
+
+    node = ngx_alloc(sizeof(ngx_http_dsem_roster_node_t) + name->len,
+                     ngx_cycle->log);
+    if (node == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(node, sizeof(ngx_http_dsem_roster_node_t));
+
+    p = (u_char *) node + sizeof(ngx_http_dsem_roster_node_t);
+    ngx_memcpy(p, name->data, name->len);
+
+    node->node.str.data = p;
+    node->node.str.len = name->len;
+    node->node.node.key = hash;
+
+    ngx_rbtree_insert(&shard->node_tree, &node->node.node);
+    ngx_queue_insert_tail(&shard->nodes, &node->queue);
+    shard->nnodes++;
+
+    return node;
+}
+
+
+/* the end of a pass: what was counted is shown, and nodes not met go */
+
+static void
+ngx_http_dsem_roster_counts(ngx_http_dsem_roster_shard_t *shard)
+{
+    ngx_queue_t                  *q, *next;
+    ngx_http_dsem_roster_node_t  *node;
+
+    for (q = ngx_queue_head(&shard->nodes);
+         q != ngx_queue_sentinel(&shard->nodes);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
+
+        if (node->pass == shard->pass) {
+            node->sessions = node->met;
+
+        } else {
+            ngx_http_dsem_roster_lose(shard, node);
+        }
+    }
+}
+
+
+static void
+ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
+    ngx_http_dsem_roster_node_t *node)
+{
+    ngx_rbtree_delete(&shard->node_tree, &node->node.node);
+    ngx_queue_remove(&node->queue);
+    shard->nnodes--;
+
+    ngx_free(node);
+}
+
+
 /* the end of a step; at the end of a pass names that were not met go */
 
 static void
@@ -271,6 +464,8 @@ ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
             ngx_http_dsem_roster_forget(shard, name);
         }
     }
+
+    ngx_http_dsem_roster_counts(shard);
 
     shard->pass++;
 }
@@ -320,7 +515,40 @@ ngx_http_dsem_roster_add(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
 
     ngx_destroy_pool(pool);
 
-    return rc;
+    return (rc == NGX_OK) ? ngx_http_dsem_roster_nodes(fleet, nshards) : rc;
+}
+
+
+/* those that a whole pass has counted */
+
+static ngx_int_t
+ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
+{
+    ngx_uint_t                     i;
+    ngx_queue_t                   *q;
+    ngx_http_dsem_roster_node_t   *node;
+    ngx_http_dsem_roster_shard_t  *shard;
+
+    for (i = 0; i < nshards; i++) {
+        shard = &ngx_http_dsem_roster[i];
+
+        for (q = ngx_queue_head(&shard->nodes);
+             q != ngx_queue_sentinel(&shard->nodes);
+             q = ngx_queue_next(q))
+        {
+            node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
+
+            if (node->sessions
+                && ngx_http_dsem_fleet_node(fleet, &node->node.str,
+                                            node->sessions, node->heard)
+                   != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -365,22 +593,25 @@ ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
 static ngx_int_t
 ngx_http_dsem_roster_counted(ngx_array_t *found, ngx_pool_t *pool)
 {
-    ngx_uint_t                     i;
-    ngx_array_t                   *rows;
-    ngx_http_dsem_figures_t       *figures;
-    ngx_http_dsem_roster_found_t  *f;
+    ngx_uint_t                      i;
+    ngx_array_t                     names;
+    ngx_http_dsem_roster_found_t   *f;
+    ngx_http_dsem_counters_name_t  *name;
 
-    rows = ngx_http_dsem_counters_read(pool);
-    if (rows == NULL) {
+    /* one more: where there are too many, the survey is partial */
+
+    if (ngx_http_dsem_counters_names(pool, NGX_HTTP_DSEM_ROSTER_MAX_NAMES + 1,
+                                     &names)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    figures = rows->elts;
+    name = names.elts;
 
-    for (i = 0; i < rows->nelts; i++) {
+    for (i = 0; i < names.nelts; i++) {
 
-        if (!ngx_http_dsem_fleet_is_name(&figures[i].name)) {
-            /* all other names */
+        if (!ngx_http_dsem_fleet_is_name(&name[i].name)) {
             continue;
         }
 
@@ -389,9 +620,9 @@ ngx_http_dsem_roster_counted(ngx_array_t *found, ngx_pool_t *pool)
             return NGX_ERROR;
         }
 
-        f->name = figures[i].name;
-        f->rank = (figures[i].in_use || figures[i].idle || figures[i].waiting)
-                  ? NGX_HTTP_DSEM_ROSTER_BUSY : NGX_HTTP_DSEM_ROSTER_COUNTED;
+        f->name = name[i].name;
+        f->rank = name[i].busy ? NGX_HTTP_DSEM_ROSTER_BUSY
+                               : NGX_HTTP_DSEM_ROSTER_COUNTED;
         f->counted = 1;
     }
 

@@ -17,6 +17,7 @@ void ngx_http_dsem_roster_init(void);
 void ngx_http_dsem_roster_free(void);
 
 ngx_str_t *ngx_http_dsem_roster_cursor(ngx_uint_t shard);
+ngx_uint_t ngx_http_dsem_roster_more(ngx_uint_t shard);
 ngx_int_t ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text);
 ngx_int_t ngx_http_dsem_roster_add(ngx_http_dsem_fleet_t *fleet,
     ngx_uint_t nshards);

@@ -32,6 +32,9 @@
 /* unanswered calls of one run in one shard */
 #define NGX_HTTP_DSEM_RUN_INFLIGHT   4
 
+/* of the search for names in one shard, which the next run goes on with */
+#define NGX_HTTP_DSEM_RUN_STEPS      8
+
 /* semaphores of one call, and accounts: "inspect" looks at so many */
 #define NGX_HTTP_DSEM_RUN_BATCH      16
 #define NGX_HTTP_DSEM_RUN_FIELDS     512
@@ -262,6 +265,16 @@ ngx_http_dsem_run_names_handler(void *data, ngx_http_dsem_reply_t *reply)
     if (rc != NGX_OK) {
         ngx_http_dsem_run_unfit(session, rc, NULL);
         ngx_http_dsem_run_end(run, NULL);
+        return;
+    }
+
+    if (ngx_http_dsem_roster_more(session->shard)
+        && ++run->parts[session->shard].steps < NGX_HTTP_DSEM_RUN_STEPS)
+    {
+        if (ngx_http_dsem_run_ask_names(run, session) != NGX_OK) {
+            ngx_http_dsem_run_end(run, NULL);
+        }
+
         return;
     }
 

@@ -30,6 +30,7 @@ typedef struct {
     ngx_uint_t                     last;
     ngx_uint_t                     holders;    /* of one semaphore */
     ngx_uint_t                     batch;
+    ngx_uint_t                     steps;      /* of the names */
     unsigned                       asked:1;    /* it is part of the run */
     unsigned                       begun:1;    /* figures have been asked */
 } ngx_http_dsem_run_part_t;

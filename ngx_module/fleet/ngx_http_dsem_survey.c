@@ -69,6 +69,7 @@ static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_vacate(
     ngx_str_t *name);
 static void ngx_http_dsem_survey_run_handler(void *data,
     ngx_http_dsem_fleet_t *result);
+static void ngx_http_dsem_survey_release(void *data);
 static void ngx_http_dsem_survey_wake(ngx_http_dsem_survey_topic_t *topic);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
@@ -244,14 +245,40 @@ ngx_http_dsem_survey_left(ngx_http_dsem_survey_topic_t *topic)
 }
 
 
-ngx_http_dsem_survey_t *
-ngx_http_dsem_survey(void)
+/* see the header for what it returns; later results leave it as it is */
+
+ngx_int_t
+ngx_http_dsem_survey_hold(ngx_pool_t *pool, ngx_http_dsem_survey_t **survey)
 {
+    ngx_pool_cleanup_t     *cln;
     ngx_http_dsem_fleet_t  *fleet;
 
+    *survey = NULL;
     fleet = ngx_http_dsem_survey_state.usual.last;
 
-    return fleet ? &fleet->survey : NULL;
+    if (fleet == NULL) {
+        return NGX_OK;
+    }
+
+    cln = ngx_pool_cleanup_add(pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_survey_release;
+    cln->data = fleet;
+
+    fleet->users++;
+    *survey = &fleet->survey;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_survey_release(void *data)
+{
+    ngx_http_dsem_fleet_destroy(data);
 }
 
 
@@ -268,13 +295,14 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
     ngx_http_dsem_survey_semaphore_t  *usual, *named;
 
     topic = &ngx_http_dsem_survey_state.usual;
-    usual = topic->last ? ngx_http_dsem_fleet_find(topic->last, name) : NULL;
+    usual = topic->last ? ngx_http_dsem_fleet_find(&topic->last->survey, name)
+                        : NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
         topic = &ngx_http_dsem_survey_state.named[i];
 
-        named = topic->last ? ngx_http_dsem_fleet_find(topic->last, name)
-                            : NULL;
+        named = topic->last
+                ? ngx_http_dsem_fleet_find(&topic->last->survey, name) : NULL;
 
         if (named
             && (usual == NULL

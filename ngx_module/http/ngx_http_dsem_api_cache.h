@@ -13,11 +13,12 @@
 #include "ngx_http_dsem_api_text.h"
 
 
-/* the second of two has "write=on", or is OpenMetrics */
+/* the second of two has "write=on", or is OpenMetrics; the last two of four
+   have "metrics=full" */
 typedef enum {
     NGX_HTTP_DSEM_API_CACHE_SEMAPHORES = 0,
     NGX_HTTP_DSEM_API_CACHE_METRICS = 2,
-    NGX_HTTP_DSEM_API_NCACHES = 4
+    NGX_HTTP_DSEM_API_NCACHES = 6
 } ngx_http_dsem_api_cache_e;
 
 

@@ -3,12 +3,13 @@
  * Figures: what this node has counted and what Redis has of the fleet, joined
  * by the names of the semaphores.
  *
- * Both come in the order of the names.  The number of rows is bounded: the
- * counts of the names beyond it are added to those of the other names, so
- * that sums stay true.
+ * Both come in the order of the names.  The number of rows is bounded: first
+ * those with figures of the fleet, and with literal names, then others.  The
+ * counts of all others are added to those of the other names, so that sums
+ * stay true.  What the node has is read in pieces, one in a turn of the event
+ * loop.
  *
- * Called by: api_semaphores and api_metrics, in one turn of the event loop
- * with the answer.
+ * Called by: api_semaphores and api_metrics.
  */
 
 
@@ -22,19 +23,14 @@
 #define NGX_HTTP_DSEM_API_MAX_ROWS  2000
 
 
+static ngx_uint_t ngx_http_dsem_api_figures_wants(void *data,
+    ngx_str_t *name);
 static void ngx_http_dsem_api_figures_state(
     ngx_http_dsem_api_figures_t *figures);
-static ngx_int_t ngx_http_dsem_api_figures_join(ngx_pool_t *pool,
-    ngx_http_dsem_api_figures_t *figures, ngx_array_t *counted);
-static ngx_int_t ngx_http_dsem_api_figures_order(
-    ngx_http_dsem_figures_t *local, ngx_http_dsem_survey_semaphore_t *fleet);
-static void ngx_http_dsem_api_figures_row(
-    ngx_http_dsem_api_figures_t *figures, ngx_http_dsem_figures_t *local,
-    ngx_http_dsem_survey_semaphore_t *fleet);
-static void ngx_http_dsem_api_figures_fold(ngx_http_dsem_figures_t *other,
-    ngx_http_dsem_figures_t *figures);
-static void ngx_http_dsem_api_figures_add(ngx_http_dsem_histogram_t *sum,
-    ngx_http_dsem_histogram_t *histogram);
+static ngx_int_t ngx_http_dsem_api_figures_join(
+    ngx_http_dsem_api_figures_t *figures);
+static ngx_str_t *ngx_http_dsem_api_figures_lower(ngx_str_t *one,
+    ngx_str_t *two);
 static ngx_uint_t ngx_http_dsem_api_figures_known(
     ngx_http_dsem_survey_semaphore_t *fleet);
 static int ngx_libc_cdecl ngx_http_dsem_api_nodes_cmp(const void *one,
@@ -48,25 +44,106 @@ const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS] = {
 };
 
 
-static ngx_http_dsem_figures_t  ngx_http_dsem_api_nothing = { 0 };
+static ngx_http_dsem_figures_t  ngx_http_dsem_api_nothing = { .limit = -1 };
 
 
-/* all that is known; NGX_ERROR: no memory */
+/*
+ * All that is known, by ngx_http_dsem_api_figures_read() until it is complete.
+ *
+ * literals   ngx_http_dsem_limits_pair_t, sorted by name
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no memory.
+ */
 
 ngx_int_t
-ngx_http_dsem_api_figures(ngx_pool_t *pool,
+ngx_http_dsem_api_figures_begin(ngx_pool_t *pool, ngx_array_t *literals,
     ngx_http_dsem_api_figures_t *figures)
 {
-    ngx_array_t  *counted;
+    ngx_uint_t                        n;
+    ngx_http_dsem_counters_reader_t  *reader;
 
-    counted = ngx_http_dsem_counters_read(pool);
-    if (counted == NULL) {
+    figures->literals = literals;
+
+    if (ngx_http_dsem_survey_hold(pool, &figures->survey) != NGX_OK) {
         return NGX_ERROR;
+    }
+
+    n = figures->survey ? figures->survey->semaphores.nelts : 0;
+
+    reader = &figures->reader;
+
+    reader->wants = ngx_http_dsem_api_figures_wants;
+    reader->data = figures;
+    reader->spare = NGX_HTTP_DSEM_API_MAX_ROWS
+                    - ngx_min(n, NGX_HTTP_DSEM_API_MAX_ROWS);
+
+    return ngx_http_dsem_counters_read_begin(reader, pool);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_api_figures_wants(void *data, ngx_str_t *name)
+{
+    ngx_http_dsem_api_figures_t *figures = data;
+
+    return (figures->survey
+            && ngx_http_dsem_fleet_find(figures->survey, name))
+           || ngx_http_dsem_api_literal(figures, name);
+}
+
+
+/* a name that is literal in the configuration; or NULL */
+
+ngx_http_dsem_limits_pair_t *
+ngx_http_dsem_api_literal(ngx_http_dsem_api_figures_t *figures,
+    ngx_str_t *name)
+{
+    ngx_int_t                     rc;
+    ngx_uint_t                    low, high, middle;
+    ngx_http_dsem_limits_pair_t  *pair;
+
+    pair = figures->literals->elts;
+    low = 0;
+    high = figures->literals->nelts;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+
+        rc = ngx_memn2cmp(name->data, pair[middle].name.data, name->len,
+                          pair[middle].name.len);
+
+        if (rc == 0) {
+            return &pair[middle];
+        }
+
+        if (rc < 0) {
+            high = middle;
+
+        } else {
+            low = middle + 1;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* the next piece; NGX_AGAIN: there is more, NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_api_figures_read(ngx_http_dsem_api_figures_t *figures)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_dsem_counters_read(&figures->reader);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     ngx_http_dsem_api_figures_state(figures);
 
-    return ngx_http_dsem_api_figures_join(pool, figures, counted);
+    return ngx_http_dsem_api_figures_join(figures);
 }
 
 
@@ -78,16 +155,22 @@ ngx_http_dsem_api_figures(ngx_pool_t *pool,
  */
 
 ngx_int_t
-ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_str_t *name,
-    ngx_http_dsem_api_figures_t *figures)
+ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
+    ngx_str_t *name, ngx_http_dsem_api_figures_t *figures)
 {
     ngx_int_t                          rc;
+    ngx_http_dsem_api_row_t           *row;
     ngx_http_dsem_figures_t           *local;
+    ngx_http_dsem_limits_pair_t       *literal;
     ngx_http_dsem_survey_semaphore_t  *fleet;
+
+    figures->literals = literals;
+    figures->reader.partial = 0;
 
     local = ngx_palloc(pool, sizeof(ngx_http_dsem_figures_t));
 
     if (local == NULL
+        || ngx_http_dsem_survey_hold(pool, &figures->survey) != NGX_OK
         || ngx_array_init(&figures->rows, pool, 1,
                           sizeof(ngx_http_dsem_api_row_t))
            != NGX_OK)
@@ -104,16 +187,18 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_str_t *name,
         fleet = NULL;
     }
 
-    if (rc != NGX_OK) {
+    literal = ngx_http_dsem_api_literal(figures, name);
 
-        if (fleet == NULL) {
-            return NGX_DECLINED;
-        }
-
-        local = NULL;
+    if (rc != NGX_OK && fleet == NULL && literal == NULL) {
+        return NGX_DECLINED;
     }
 
-    ngx_http_dsem_api_figures_row(figures, local, fleet);
+    row = ngx_array_push(&figures->rows);
+
+    row->name = *name;
+    row->local = (rc == NGX_OK) ? local : &ngx_http_dsem_api_nothing;
+    row->fleet = fleet;
+    row->literal = literal;
 
     return NGX_OK;
 }
@@ -124,47 +209,43 @@ ngx_http_dsem_api_figures_state(ngx_http_dsem_api_figures_t *figures)
 {
     uint64_t  now;
 
-    figures->survey = ngx_http_dsem_survey();
     figures->age = -1;
-    figures->partial = 0;
+    figures->partial = figures->reader.partial;
 
     if (figures->survey) {
         now = ngx_http_dsem_monotonic();
 
         figures->age = (now > figures->survey->read)
                        ? (int64_t) (now - figures->survey->read) : 0;
-        figures->partial = figures->survey->partial;
+        figures->partial |= figures->survey->partial;
     }
 
     ngx_http_dsem_survey_redis(&figures->redis);
 }
 
 
-/* counted: its last element is that of the other names */
+/* all three are in the order of the names, and a name may be in each */
 
 static ngx_int_t
-ngx_http_dsem_api_figures_join(ngx_pool_t *pool,
-    ngx_http_dsem_api_figures_t *figures, ngx_array_t *counted)
+ngx_http_dsem_api_figures_join(ngx_http_dsem_api_figures_t *figures)
 {
-    ngx_int_t                          order;
-    ngx_uint_t                         i, j, n, m;
-    ngx_http_dsem_figures_t           *local;
+    ngx_str_t                         *name;
+    ngx_uint_t                         i, j, k, n, m, l;
+    ngx_http_dsem_api_row_t           *row;
+    ngx_http_dsem_figures_t          **local;
+    ngx_http_dsem_limits_pair_t       *pair;
     ngx_http_dsem_survey_semaphore_t  *fleet;
 
-    local = counted->elts;
-    n = counted->nelts - 1;
-    figures->other = local[n];
+    local = figures->reader.names.elts;
+    n = figures->reader.names.nelts;
 
-    fleet = NULL;
-    m = 0;
+    fleet = figures->survey ? figures->survey->semaphores.elts : NULL;
+    m = figures->survey ? figures->survey->semaphores.nelts : 0;
 
-    if (figures->survey) {
-        fleet = figures->survey->semaphores.elts;
-        m = figures->survey->semaphores.nelts;
-    }
+    pair = figures->literals->elts;
+    l = figures->literals->nelts;
 
-    if (ngx_array_init(&figures->rows, pool,
-                       ngx_min(n + m, NGX_HTTP_DSEM_API_MAX_ROWS) + 1,
+    if (ngx_array_init(&figures->rows, figures->reader.pool, n + m + l + 1,
                        sizeof(ngx_http_dsem_api_row_t))
         != NGX_OK)
     {
@@ -173,115 +254,59 @@ ngx_http_dsem_api_figures_join(ngx_pool_t *pool,
 
     i = 0;
     j = 0;
+    k = 0;
 
-    while (i < n || j < m) {
+    while (i < n || j < m || k < l) {
+        name = ngx_http_dsem_api_figures_lower(NULL,
+                                               i < n ? &local[i]->name : NULL);
+        name = ngx_http_dsem_api_figures_lower(name,
+                                               j < m ? &fleet[j].name : NULL);
+        name = ngx_http_dsem_api_figures_lower(name,
+                                               k < l ? &pair[k].name : NULL);
 
-        order = ngx_http_dsem_api_figures_order(i < n ? &local[i] : NULL,
-                                                j < m ? &fleet[j] : NULL);
+        row = ngx_array_push(&figures->rows);
 
-        ngx_http_dsem_api_figures_row(figures, order <= 0 ? &local[i] : NULL,
-                                      order >= 0 ? &fleet[j] : NULL);
+        row->name = *name;
+        row->local = &ngx_http_dsem_api_nothing;
+        row->fleet = NULL;
+        row->literal = NULL;
 
-        i += (order <= 0);
-        j += (order >= 0);
+        if (i < n && ngx_http_dsem_api_same(&local[i]->name, name)) {
+            row->local = local[i++];
+        }
+
+        if (j < m && ngx_http_dsem_api_same(&fleet[j].name, name)) {
+            row->fleet = &fleet[j++];
+        }
+
+        if (k < l && ngx_http_dsem_api_same(&pair[k].name, name)) {
+            row->literal = &pair[k++];
+        }
     }
 
     return NGX_OK;
 }
 
 
-/* which of them has the lower name; 0: it is that of both */
+/* each may be NULL */
 
-static ngx_int_t
-ngx_http_dsem_api_figures_order(ngx_http_dsem_figures_t *local,
-    ngx_http_dsem_survey_semaphore_t *fleet)
+static ngx_str_t *
+ngx_http_dsem_api_figures_lower(ngx_str_t *one, ngx_str_t *two)
 {
-    if (fleet == NULL) {
-        return -1;
+    if (one == NULL || two == NULL) {
+        return one ? one : two;
     }
 
-    if (local == NULL) {
-        return 1;
-    }
-
-    return ngx_memn2cmp(local->name.data, fleet->name.data, local->name.len,
-                        fleet->name.len);
+    return (ngx_memn2cmp(one->data, two->data, one->len, two->len) <= 0)
+           ? one : two;
 }
 
 
-/* the array has room for all rows */
-
-static void
-ngx_http_dsem_api_figures_row(ngx_http_dsem_api_figures_t *figures,
-    ngx_http_dsem_figures_t *local, ngx_http_dsem_survey_semaphore_t *fleet)
+ngx_uint_t
+ngx_http_dsem_api_same(ngx_str_t *one, ngx_str_t *two)
 {
-    ngx_http_dsem_api_row_t  *row;
-
-    if (figures->rows.nelts >= NGX_HTTP_DSEM_API_MAX_ROWS) {
-
-        figures->partial = 1;
-
-        if (local) {
-            ngx_http_dsem_api_figures_fold(&figures->other, local);
-        }
-
-        return;
-    }
-
-    row = ngx_array_push(&figures->rows);
-
-    row->name = local ? local->name : fleet->name;
-    row->local = local ? local : &ngx_http_dsem_api_nothing;
-    row->fleet = fleet;
-}
-
-
-static void
-ngx_http_dsem_api_figures_fold(ngx_http_dsem_figures_t *other,
-    ngx_http_dsem_figures_t *figures)
-{
-    ngx_uint_t               i;
-    ngx_http_dsem_period_t  *to, *from;
-
-    for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
-        other->counts[i] += figures->counts[i];
-    }
-
-    ngx_http_dsem_api_figures_add(&other->wait, &figures->wait);
-    ngx_http_dsem_api_figures_add(&other->hold, &figures->hold);
-
-    other->in_use += figures->in_use;
-    other->idle += figures->idle;
-    other->waiting += figures->waiting;
-    other->most_in_use = ngx_max(other->most_in_use, figures->most_in_use);
-    other->most_waiting = ngx_max(other->most_waiting,
-                                  figures->most_waiting);
-
-    /* the last one is the same two minutes in both */
-
-    for (i = 1; i <= ngx_min(other->nperiods, figures->nperiods); i++) {
-        to = &other->periods[other->nperiods - i];
-        from = &figures->periods[figures->nperiods - i];
-
-        to->passed += from->passed;
-        to->rejected += from->rejected;
-        to->timeout += from->timeout;
-        to->error += from->error;
-    }
-}
-
-
-static void
-ngx_http_dsem_api_figures_add(ngx_http_dsem_histogram_t *sum,
-    ngx_http_dsem_histogram_t *histogram)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
-        sum->buckets[i] += histogram->buckets[i];
-    }
-
-    sum->sum += histogram->sum;
+    return one->len == two->len
+           && ngx_memcmp(one->data, two->data, one->len) == 0;
 }
 
 

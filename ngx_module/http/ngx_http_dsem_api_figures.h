@@ -12,6 +12,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_survey.h"
 
 
@@ -19,13 +20,16 @@ typedef struct {
     ngx_str_t                           name;
     ngx_http_dsem_figures_t            *local;  /* zeros: not counted here */
     ngx_http_dsem_survey_semaphore_t   *fleet;  /* NULL: not known */
+    ngx_http_dsem_limits_pair_t        *literal;    /* in this configuration;
+                                                       NULL: it has variables */
 } ngx_http_dsem_api_row_t;
 
 
-/* valid until control goes back to the event loop */
+/* redis is valid until control goes back to the event loop */
 typedef struct {
+    ngx_http_dsem_counters_reader_t     reader; /* other: names without a row */
+    ngx_array_t                        *literals;
     ngx_array_t                         rows;   /* ngx_http_dsem_api_row_t */
-    ngx_http_dsem_figures_t             other;  /* of names without a row */
     ngx_http_dsem_survey_t             *survey; /* NULL: never read */
     int64_t                             age;    /* ms; -1: never read */
     ngx_http_dsem_survey_redis_t        redis;
@@ -47,10 +51,17 @@ typedef struct {
 extern const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS];
 
 
-ngx_int_t ngx_http_dsem_api_figures(ngx_pool_t *pool,
+ngx_int_t ngx_http_dsem_api_figures_begin(ngx_pool_t *pool,
+    ngx_array_t *literals, ngx_http_dsem_api_figures_t *figures);
+ngx_int_t ngx_http_dsem_api_figures_read(
     ngx_http_dsem_api_figures_t *figures);
-ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_str_t *name,
+ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool,
+    ngx_array_t *literals, ngx_str_t *name,
     ngx_http_dsem_api_figures_t *figures);
+ngx_http_dsem_limits_pair_t *ngx_http_dsem_api_literal(
+    ngx_http_dsem_api_figures_t *figures, ngx_str_t *name);
+
+ngx_uint_t ngx_http_dsem_api_same(ngx_str_t *one, ngx_str_t *two);
 
 ngx_int_t ngx_http_dsem_api_idle(ngx_http_dsem_survey_semaphore_t *fleet);
 ngx_int_t ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,

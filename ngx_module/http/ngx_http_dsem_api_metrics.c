@@ -5,6 +5,8 @@
  *
  * A table has the metrics; all samples of one stand together.  The names
  * without a row of their own are one semaphore, "~other": no name begins so.
+ * Names from variables have no histograms of their own either, without
+ * "metrics=full".  The text is written in pieces.
  *
  * Called by: api, when a survey is there or cannot be had.
  */
@@ -19,22 +21,46 @@
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_metrics.h"
 #include "ngx_http_dsem_api_prometheus.h"
+#include "ngx_http_dsem_api_turns.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_shards.h"
 
 
-/* once; for each row and the other names; for rows known in Redis */
-#define NGX_HTTP_DSEM_METRIC_ONCE   0
-#define NGX_HTTP_DSEM_METRIC_LOCAL  1
-#define NGX_HTTP_DSEM_METRIC_FLEET  2
+/*
+ * once; for each row and the other names; the same, for literal names; for
+ * rows known in Redis
+ */
+#define NGX_HTTP_DSEM_METRIC_ONCE       0
+#define NGX_HTTP_DSEM_METRIC_LOCAL      1
+#define NGX_HTTP_DSEM_METRIC_HISTOGRAM  2
+#define NGX_HTTP_DSEM_METRIC_FLEET      3
+
+
+/* GET /metrics, while it is written */
+typedef struct {
+    ngx_http_dsem_api_text_t      text;
+    ngx_http_dsem_api_figures_t   figures;
+    ngx_http_dsem_metrics_t       metrics;
+    ngx_http_dsem_metric_t       *metric;   /* NULL: the figures are read */
+    ngx_uint_t                    row;      /* of it, to be written next */
+    ngx_uint_t                    which;    /* of the cache */
+    ngx_uint_t                    full;     /* unsigned:1 */
+} ngx_http_dsem_metrics_list_t;
 
 
 static ngx_uint_t ngx_http_dsem_metrics_open(ngx_http_request_t *r);
-static ngx_int_t ngx_http_dsem_metrics_all(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_uint_t open);
-static void ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric);
+static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_request_t *r,
+    void *data);
+static ngx_int_t ngx_http_dsem_metrics_send(ngx_http_request_t *r,
+    ngx_http_dsem_metrics_list_t *list);
+static void ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures);
+static ngx_int_t ngx_http_dsem_metrics_write(
+    ngx_http_dsem_metrics_list_t *list, off_t size);
+static ngx_int_t ngx_http_dsem_metrics_rows(
+    ngx_http_dsem_metrics_list_t *list, off_t size);
+static ngx_uint_t ngx_http_dsem_metrics_has(
+    ngx_http_dsem_metrics_list_t *list, ngx_http_dsem_api_row_t *row);
 
 static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -73,6 +99,9 @@ static void ngx_http_dsem_metric_disagreeing(
     ngx_http_dsem_api_row_t *row);
 
 
+#define ngx_http_dsem_histogram(figure)                                       \
+    NGX_HTTP_DSEM_METRIC_HISTOGRAM, offsetof(ngx_http_dsem_figures_t, figure)
+
 #define ngx_http_dsem_local(figure)                                           \
     NGX_HTTP_DSEM_METRIC_LOCAL, offsetof(ngx_http_dsem_figures_t, figure)
 
@@ -109,12 +138,12 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
     { "dsem_wait_seconds", "histogram",
       "Waits in the queue, of requests of this node that passed or timed out.",
       ngx_http_dsem_metric_histogram,
-      ngx_http_dsem_local(wait) },
+      ngx_http_dsem_histogram(wait) },
 
     { "dsem_hold_seconds", "histogram",
       "Times for which requests of this node held permits.",
       ngx_http_dsem_metric_histogram,
-      ngx_http_dsem_local(hold) },
+      ngx_http_dsem_histogram(hold) },
 
     { "dsem_node_permits", "gauge",
       "Permits that this node holds.",
@@ -135,6 +164,11 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       "Most requests waiting in the fleet, as this node has seen.",
       ngx_http_dsem_metric_gauge,
       ngx_http_dsem_local(most_waiting) },
+
+    { "dsem_dry_run", "gauge",
+      "Whether this node let requests pass in a dry run, lately.",
+      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_local(dry_run) },
 
     { "dsem_limit_permits", "gauge",
       "Limit in force in the fleet.",
@@ -220,56 +254,128 @@ static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
 ngx_int_t
 ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_uint_t                 open, which;
-    ngx_http_dsem_api_text_t   text;
+    ngx_http_dsem_loc_conf_t      *dlcf;
+    ngx_http_dsem_main_conf_t     *dmcf;
+    ngx_http_dsem_metrics_list_t  *list;
 
-    open = ngx_http_dsem_metrics_open(r);
-    which = NGX_HTTP_DSEM_API_CACHE_METRICS + open;
-
-    ngx_http_dsem_api_text_init(&text, r->pool);
-
-    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
-
-        if (ngx_http_dsem_metrics_all(r, &text, open) != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        ngx_http_dsem_api_cache_put(which, &text);
+    list = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_metrics_list_t));
+    if (list == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK,
-                 open ? "application/openmetrics-text; version=1.0.0; "
-                        "charset=utf-8"
-                      : "text/plain; version=0.0.4; charset=utf-8", &text);
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+
+    list->full = dlcf->full;
+    list->metrics.open = ngx_http_dsem_metrics_open(r);
+    list->metrics.text = &list->text;
+    list->metrics.figures = &list->figures;
+    list->metrics.dmcf = dmcf;
+
+    list->which = NGX_HTTP_DSEM_API_CACHE_METRICS + list->metrics.open
+                  + 2 * list->full;
+
+    ngx_http_dsem_api_text_init(&list->text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
+        return ngx_http_dsem_metrics_send(r, list);
+    }
+
+    if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
+                                        &list->figures)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_dsem_api_turns(r, ngx_http_dsem_metrics_list, list);
+}
+
+
+/* the next piece */
+
+static ngx_int_t
+ngx_http_dsem_metrics_list(ngx_http_request_t *r, void *data)
+{
+    ngx_http_dsem_metrics_list_t *list = data;
+
+    off_t      size;
+    ngx_int_t  rc;
+
+    if (list->metric == NULL) {
+        rc = ngx_http_dsem_api_figures_read(&list->figures);
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_AGAIN) ? NGX_AGAIN
+                                     : NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        if (!list->full) {
+            ngx_http_dsem_metrics_fold(&list->figures);
+        }
+
+        list->metric = ngx_http_dsem_metrics;
+    }
+
+    size = ngx_http_dsem_api_text_len(&list->text);
+
+    while (list->metric->name) {
+
+        if (ngx_http_dsem_metrics_write(list, size) == NGX_AGAIN) {
+            return NGX_AGAIN;
+        }
+
+        list->metric++;
+        list->row = 0;
+    }
+
+    if (list->metrics.open) {
+        ngx_http_dsem_api_put(&list->text, "# EOF\n");
+    }
+
+    ngx_http_dsem_api_cache_put(list->which, &list->text);
+
+    return ngx_http_dsem_metrics_send(r, list);
 }
 
 
 static ngx_int_t
-ngx_http_dsem_metrics_all(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_uint_t open)
+ngx_http_dsem_metrics_send(ngx_http_request_t *r,
+    ngx_http_dsem_metrics_list_t *list)
 {
-    ngx_http_dsem_metric_t       *metric;
-    ngx_http_dsem_metrics_t       metrics;
-    ngx_http_dsem_api_figures_t   figures;
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, list->metrics.open
+                 ? "application/openmetrics-text; version=1.0.0; "
+                   "charset=utf-8"
+                 : "text/plain; version=0.0.4; charset=utf-8", &list->text);
+}
 
-    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
-        return NGX_ERROR;
+
+/* histograms of names from variables are those of the other names */
+
+static void
+ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures)
+{
+    ngx_uint_t                i, k;
+    ngx_http_dsem_figures_t  *other;
+    ngx_http_dsem_api_row_t  *row;
+
+    row = figures->rows.elts;
+    other = &figures->reader.other;
+
+    for (i = 0; i < figures->rows.nelts; i++) {
+
+        if (row[i].literal) {
+            continue;
+        }
+
+        for (k = 0; k < NGX_HTTP_DSEM_NBUCKETS; k++) {
+            other->wait.buckets[k] += row[i].local->wait.buckets[k];
+            other->hold.buckets[k] += row[i].local->hold.buckets[k];
+        }
+
+        other->wait.sum += row[i].local->wait.sum;
+        other->hold.sum += row[i].local->hold.sum;
     }
-
-    metrics.text = text;
-    metrics.figures = &figures;
-    metrics.dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
-    metrics.open = open;
-
-    for (metric = ngx_http_dsem_metrics; metric->name; metric++) {
-        ngx_http_dsem_metrics_write(&metrics, metric);
-    }
-
-    if (open) {
-        ngx_http_dsem_api_put(text, "# EOF\n");
-    }
-
-    return NGX_OK;
 }
 
 
@@ -299,35 +405,86 @@ ngx_http_dsem_metrics_open(ngx_http_request_t *r)
 }
 
 
-static void
-ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric)
+/* the rest of a metric; NGX_AGAIN: in another turn */
+
+static ngx_int_t
+ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_list_t *list, off_t size)
 {
-    ngx_uint_t                i;
-    ngx_http_dsem_api_row_t  *row, other;
+    ngx_http_dsem_metric_t   *metric;
+    ngx_http_dsem_api_row_t   other;
 
-    ngx_http_dsem_prometheus_head(metrics, metric);
+    metric = list->metric;
 
-    if (metric->kind == NGX_HTTP_DSEM_METRIC_ONCE) {
-        metric->write(metrics, metric, NULL);
-        return;
+    if (list->row == 0) {
+        ngx_http_dsem_prometheus_head(&list->metrics, metric);
     }
 
-    row = metrics->figures->rows.elts;
+    if (metric->kind == NGX_HTTP_DSEM_METRIC_ONCE) {
+        metric->write(&list->metrics, metric, NULL);
+        return NGX_OK;
+    }
 
-    for (i = 0; i < metrics->figures->rows.nelts; i++) {
+    if (ngx_http_dsem_metrics_rows(list, size) == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
 
-        if (metric->kind == NGX_HTTP_DSEM_METRIC_LOCAL || row[i].fleet) {
-            metric->write(metrics, metric, &row[i]);
+    if (metric->kind != NGX_HTTP_DSEM_METRIC_FLEET) {
+        ngx_str_set(&other.name, "~other");
+        other.local = &list->figures.reader.other;
+        other.fleet = NULL;
+
+        metric->write(&list->metrics, metric, &other);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_list_t *list, off_t size)
+{
+    ngx_http_dsem_metric_t   *metric;
+    ngx_http_dsem_api_row_t  *row;
+
+    metric = list->metric;
+
+    while (list->row < list->figures.rows.nelts) {
+        row = (ngx_http_dsem_api_row_t *) list->figures.rows.elts + list->row;
+
+        /* behind the first row: a piece has one at least */
+
+        if (list->row
+            && ngx_http_dsem_api_text_len(&list->text) - size
+               >= NGX_HTTP_DSEM_API_TEXT_PIECE)
+        {
+            return NGX_AGAIN;
+        }
+
+        list->row++;
+
+        if (ngx_http_dsem_metrics_has(list, row)) {
+            metric->write(&list->metrics, metric, row);
         }
     }
 
-    if (metric->kind == NGX_HTTP_DSEM_METRIC_LOCAL) {
-        ngx_str_set(&other.name, "~other");
-        other.local = &metrics->figures->other;
-        other.fleet = NULL;
+    return NGX_OK;
+}
 
-        metric->write(metrics, metric, &other);
+
+static ngx_uint_t
+ngx_http_dsem_metrics_has(ngx_http_dsem_metrics_list_t *list,
+    ngx_http_dsem_api_row_t *row)
+{
+    switch (list->metric->kind) {
+
+    case NGX_HTTP_DSEM_METRIC_HISTOGRAM:
+        return list->full || row->literal;
+
+    case NGX_HTTP_DSEM_METRIC_FLEET:
+        return row->fleet != NULL;
+
+    default:
+        return 1;
     }
 }
 

@@ -4,7 +4,7 @@
  * /health: whether requests can be decided.
  *
  * What is fleet-wide comes from Redis and is null where it is not known; what
- * is in "local" is of this node.
+ * is in "local" is of this node.  The list is written in pieces.
  *
  * Called by: api, when a survey is there or cannot be had.
  */
@@ -19,8 +19,10 @@
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_api_semaphores.h"
+#include "ngx_http_dsem_api_turns.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_top.h"
 
 
@@ -28,12 +30,28 @@
 #define NGX_HTTP_DSEM_API_MAX_NODES  256
 
 
-static ngx_int_t ngx_http_dsem_api_all(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text);
+/* GET /semaphores, while it is written */
+typedef struct {
+    ngx_http_dsem_api_text_t      text;
+    ngx_http_dsem_api_figures_t   figures;
+    ngx_uint_t                    which;    /* of the cache */
+    ngx_uint_t                    row;      /* to be written next */
+    ngx_uint_t                    complete; /* unsigned:1, the figures are */
+} ngx_http_dsem_api_list_t;
+
+
+static ngx_int_t ngx_http_dsem_api_list(ngx_http_request_t *r, void *data);
+static ngx_int_t ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
+    ngx_http_dsem_api_list_t *list);
+static ngx_int_t ngx_http_dsem_api_list_end(ngx_http_request_t *r,
+    ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
+static void ngx_http_dsem_api_fleet_nodes(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_t *survey,
+    ngx_array_t *holders);
 static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_row_t *row);
@@ -46,7 +64,8 @@ static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
 static void ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
-    const char *key, ngx_http_dsem_figures_t *local, ngx_array_t *keys);
+    const char *key, ngx_http_dsem_figures_t *local,
+    ngx_http_dsem_limits_pair_t *literal, ngx_array_t *keys);
 static void ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text,
     ngx_array_t *keys);
 static void ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text,
@@ -64,6 +83,10 @@ static ngx_str_t  ngx_http_dsem_api_states[] = {
 };
 
 
+static ngx_str_t  ngx_http_dsem_api_version =
+    ngx_string(NGX_HTTP_DSEM_VERSION);
+
+
 /* for a state without a reason of its own, which a recovery always has */
 static ngx_str_t  ngx_http_dsem_api_reasons[] = {
     [NGX_HTTP_DSEM_CONDITION_CONNECTING] =
@@ -75,65 +98,124 @@ static ngx_str_t  ngx_http_dsem_api_reasons[] = {
 ngx_int_t
 ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_uint_t                 which;
-    ngx_http_dsem_loc_conf_t  *dlcf;
-    ngx_http_dsem_api_text_t   text;
+    ngx_http_dsem_loc_conf_t   *dlcf;
+    ngx_http_dsem_api_list_t   *list;
+    ngx_http_dsem_main_conf_t  *dmcf;
 
-    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
-    which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
-
-    ngx_http_dsem_api_text_init(&text, r->pool);
-
-    if (ngx_http_dsem_api_cache_get(which, &text) != NGX_OK) {
-
-        if (ngx_http_dsem_api_all(r, &text) != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        ngx_http_dsem_api_cache_put(which, &text);
+    list = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_api_list_t));
+    if (list == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                  &text);
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+
+    list->which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
+
+    ngx_http_dsem_api_text_init(&list->text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
+        return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                      &list->text);
+    }
+
+    if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
+                                        &list->figures)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_dsem_api_turns(r, ngx_http_dsem_api_list, list);
+}
+
+
+/* the next piece */
+
+static ngx_int_t
+ngx_http_dsem_api_list(ngx_http_request_t *r, void *data)
+{
+    ngx_http_dsem_api_list_t *list = data;
+
+    off_t                     size;
+    ngx_int_t                 rc;
+    ngx_http_dsem_api_row_t  *row;
+
+    if (!list->complete) {
+        rc = ngx_http_dsem_api_list_begin(r, list);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    size = ngx_http_dsem_api_text_len(&list->text);
+    row = list->figures.rows.elts;
+
+    while (list->row < list->figures.rows.nelts) {
+
+        if (ngx_http_dsem_api_text_len(&list->text) - size
+            >= NGX_HTTP_DSEM_API_TEXT_PIECE)
+        {
+            return NGX_AGAIN;
+        }
+
+        if (ngx_http_dsem_api_row(r, &list->text, NULL, &row[list->row++])
+            != NGX_OK)
+        {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    return ngx_http_dsem_api_list_end(r, list);
 }
 
 
 static ngx_int_t
-ngx_http_dsem_api_all(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text)
+ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
+    ngx_http_dsem_api_list_t *list)
 {
-    ngx_uint_t                    i;
-    ngx_http_dsem_api_row_t      *row;
-    ngx_http_dsem_api_figures_t   figures;
+    ngx_int_t  rc;
 
-    if (ngx_http_dsem_api_figures(r->pool, &figures) != NGX_OK) {
-        return NGX_ERROR;
+    rc = ngx_http_dsem_api_figures_read(&list->figures);
+
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
     }
 
-    ngx_http_dsem_api_head(r, text, &figures);
+    ngx_http_dsem_api_head(r, &list->text, &list->figures);
 
-    if (ngx_http_dsem_api_fleet(r, text, &figures) != NGX_OK) {
-        return NGX_ERROR;
+    if (rc != NGX_OK
+        || ngx_http_dsem_api_fleet(r, &list->text, &list->figures) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_dsem_json_open(text, "semaphores", "[");
+    ngx_http_dsem_json_open(&list->text, "semaphores", "[");
 
-    row = figures.rows.elts;
-
-    for (i = 0; i < figures.rows.nelts; i++) {
-        if (ngx_http_dsem_api_row(r, text, NULL, &row[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    ngx_http_dsem_json_close(text, "]");
-
-    ngx_http_dsem_api_local(text, "other", &figures.other, NULL);
-    ngx_http_dsem_api_bounds(text);
-
-    ngx_http_dsem_json_close(text, "}");
-    ngx_http_dsem_api_put(text, "\n");
+    list->complete = 1;
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_list_end(ngx_http_request_t *r,
+    ngx_http_dsem_api_list_t *list)
+{
+    ngx_http_dsem_json_close(&list->text, "]");
+
+    ngx_http_dsem_api_local(&list->text, "other", &list->figures.reader.other,
+                            NULL, NULL);
+    ngx_http_dsem_api_bounds(&list->text);
+
+    ngx_http_dsem_json_close(&list->text, "}");
+    ngx_http_dsem_api_put(&list->text, "\n");
+
+    ngx_http_dsem_api_cache_put(list->which, &list->text);
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                  &list->text);
 }
 
 
@@ -142,9 +224,13 @@ ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_int_t                     rc;
     ngx_http_dsem_api_text_t      text;
+    ngx_http_dsem_main_conf_t    *dmcf;
     ngx_http_dsem_api_figures_t   figures;
 
-    rc = ngx_http_dsem_api_figures_one(r->pool, name, &figures);
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+
+    rc = ngx_http_dsem_api_figures_one(r->pool, &dmcf->literals, name,
+                                       &figures);
 
     if (rc == NGX_DECLINED) {
 
@@ -198,8 +284,6 @@ ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_main_conf_t     *dmcf;
     ngx_http_dsem_survey_redis_t  *redis;
 
-    static ngx_str_t  version = ngx_string(NGX_HTTP_DSEM_VERSION);
-
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
     dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
     redis = &figures->redis;
@@ -209,7 +293,7 @@ ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_json_string(text, "node", &dmcf->node);
     ngx_http_dsem_json_seconds(text, "time",
                                (uint64_t) tp->sec * 1000 + tp->msec);
-    ngx_http_dsem_json_string(text, "version", &version);
+    ngx_http_dsem_json_string(text, "version", &ngx_http_dsem_api_version);
     ngx_http_dsem_json_flag(text, "write", dlcf->write);
 
     ngx_http_dsem_json_open(text, "redis", "{");
@@ -233,48 +317,101 @@ static ngx_int_t
 ngx_http_dsem_api_fleet(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures)
 {
-    ngx_uint_t                 i, n;
-    ngx_array_t                nodes;
-    ngx_http_dsem_api_node_t  *node;
+    ngx_uint_t               n;
+    ngx_array_t              holders;
+    ngx_http_dsem_survey_t  *survey;
+
+    survey = figures->survey;
+    n = 0;
 
     ngx_http_dsem_json_open(text, "fleet", "{");
 
-    if (figures->survey == NULL) {
+    if (survey) {
+        ngx_http_dsem_json_seconds(text, "age", figures->age);
+        ngx_http_dsem_json_number(text, "sessions", survey->nsessions);
+
+    } else {
         ngx_http_dsem_json_literal(text, "age", "null");
         ngx_http_dsem_json_literal(text, "sessions", "null");
-        ngx_http_dsem_json_open(text, "nodes", "[");
-        ngx_http_dsem_json_close(text, "]");
-        ngx_http_dsem_json_flag(text, "partial", figures->partial);
-        ngx_http_dsem_json_close(text, "}");
-        return NGX_OK;
     }
 
-    if (ngx_http_dsem_api_nodes(r->pool, &figures->survey->sessions, &nodes)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_http_dsem_json_seconds(text, "age", figures->age);
-    ngx_http_dsem_json_number(text, "sessions", figures->survey->nsessions);
     ngx_http_dsem_json_open(text, "nodes", "[");
 
-    node = nodes.elts;
-    n = ngx_min(nodes.nelts, NGX_HTTP_DSEM_API_MAX_NODES);
+    if (survey) {
 
-    for (i = 0; i < n; i++) {
-        ngx_http_dsem_json_open(text, NULL, "{");
-        ngx_http_dsem_json_string(text, "node", &node[i].node);
-        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
-        ngx_http_dsem_json_close(text, "}");
+        if (ngx_http_dsem_api_nodes(r->pool, &survey->sessions, &holders)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        n = survey->nodes.nelts;
+        ngx_http_dsem_api_fleet_nodes(r, text, survey, &holders);
     }
 
     ngx_http_dsem_json_close(text, "]");
     ngx_http_dsem_json_flag(text, "partial",
-                            figures->partial || n < nodes.nelts);
+                            figures->partial
+                            || n > NGX_HTTP_DSEM_API_MAX_NODES);
     ngx_http_dsem_json_close(text, "}");
 
     return NGX_OK;
+}
+
+
+/* both are sorted; of the other nodes the version is not known */
+
+static void
+ngx_http_dsem_api_fleet_nodes(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_t *survey,
+    ngx_array_t *holders)
+{
+    uint64_t                      now;
+    ngx_uint_t                    i, k, n;
+    ngx_http_dsem_api_node_t     *holder;
+    ngx_http_dsem_main_conf_t    *dmcf;
+    ngx_http_dsem_survey_node_t  *node;
+
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    now = ngx_http_dsem_monotonic();
+
+    node = survey->nodes.elts;
+    n = ngx_min(survey->nodes.nelts, NGX_HTTP_DSEM_API_MAX_NODES);
+
+    holder = holders->elts;
+    k = 0;
+
+    for (i = 0; i < n; i++) {
+
+        while (k < holders->nelts
+               && ngx_memn2cmp(holder[k].node.data, node[i].node.data,
+                               holder[k].node.len, node[i].node.len)
+                  < 0)
+        {
+            k++;
+        }
+
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "node", &node[i].node);
+        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
+        ngx_http_dsem_json_number(text, "holding",
+                                  (k < holders->nelts
+                                   && ngx_http_dsem_api_same(&holder[k].node,
+                                                             &node[i].node))
+                                  ? holder[k].sessions : 0);
+        ngx_http_dsem_json_seconds(text, "heartbeat",
+                                   now - ngx_min(node[i].heard, now));
+
+        if (ngx_http_dsem_api_same(&dmcf->node, &node[i].node)) {
+            ngx_http_dsem_json_string(text, "version",
+                                      &ngx_http_dsem_api_version);
+
+        } else {
+            ngx_http_dsem_json_literal(text, "version", "null");
+        }
+
+        ngx_http_dsem_json_close(text, "}");
+    }
 }
 
 
@@ -323,7 +460,8 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
         ngx_http_dsem_api_row_sessions(text, fleet);
     }
 
-    ngx_http_dsem_api_local(text, "local", row->local, key ? &keys : NULL);
+    ngx_http_dsem_api_local(text, "local", row->local, row->literal,
+                            key ? &keys : NULL);
     ngx_http_dsem_json_close(text, "}");
 
     return NGX_OK;
@@ -445,15 +583,25 @@ ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
 }
 
 
-/* of this node; keys is NULL where they are not shown */
+/*
+ * Of this node.
+ *
+ * literal   its name and limit are in the configuration; or NULL
+ * keys      or NULL, where they are not shown
+ */
 
 static void
 ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
-    ngx_http_dsem_figures_t *local, ngx_array_t *keys)
+    ngx_http_dsem_figures_t *local, ngx_http_dsem_limits_pair_t *literal,
+    ngx_array_t *keys)
 {
     ngx_uint_t  i;
 
     ngx_http_dsem_json_open(text, key, "{");
+
+    ngx_http_dsem_json_known(text, "configured", literal ? literal->limit : -1);
+    ngx_http_dsem_json_known(text, "limit", local->limit);
+    ngx_http_dsem_json_flag(text, "dry_run", local->dry_run);
 
     ngx_http_dsem_json_number(text, "in_use", local->in_use);
     ngx_http_dsem_json_number(text, "idle", local->idle);

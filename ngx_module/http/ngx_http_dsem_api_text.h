@@ -23,6 +23,14 @@ typedef struct {
 } ngx_http_dsem_api_text_t;
 
 
+/* bytes that an answer grows by in one turn of the event loop, about */
+#define NGX_HTTP_DSEM_API_TEXT_PIECE  65536
+
+
+/* what there is so far, in bytes */
+#define ngx_http_dsem_api_text_len(text)                                      \
+    ((text)->size + ((text)->buf ? (text)->buf->last - (text)->buf->pos : 0))
+
 /* a literal */
 #define ngx_http_dsem_api_put(text, s)                                        \
     ngx_http_dsem_api_write(text, (u_char *) s, sizeof(s) - 1)

@@ -297,11 +297,11 @@ ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row, ngx_uint_t histogram,
 }
 
 
-/* in the fleet, as a reply said */
+/* in the fleet, as a reply said; limit: in force, or negative */
 
 void
 ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
-    ngx_int_t in_use, ngx_int_t waiting)
+    ngx_int_t in_use, ngx_int_t waiting, ngx_int_t limit)
 {
     ngx_http_dsem_row_t  *row;
 
@@ -313,6 +313,27 @@ ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
 
     if (waiting > 0) {
         ngx_http_dsem_row_raise(row, NGX_HTTP_DSEM_PEAK_WAITING, waiting);
+    }
+
+    if (limit >= 0 && row->limit != (ngx_atomic_uint_t) limit + 1) {
+        row->limit = limit + 1;
+    }
+}
+
+
+/* a dry run has passed a request */
+
+void
+ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted)
+{
+    ngx_atomic_uint_t     now;
+    ngx_http_dsem_row_t  *row;
+
+    row = ngx_http_dsem_counters_row(counted);
+    now = ngx_http_dsem_rows_time() | 1;
+
+    if (row->dry != now) {
+        row->dry = now;
     }
 }
 

@@ -91,10 +91,42 @@ typedef struct {
     ngx_uint_t                  idle;
     ngx_uint_t                  waiting;
 
+    ngx_int_t                   limit;      /* last seen in force, also where
+                                               nothing is held; -1: unknown */
+    ngx_uint_t                  dry_run;    /* unsigned:1, of its last requests
+                                               some were passed so */
+
     /* oldest first, the running one last */
     ngx_http_dsem_period_t      periods[NGX_HTTP_DSEM_NPERIODS];
     ngx_uint_t                  nperiods;
 } ngx_http_dsem_figures_t;
+
+
+/* all rows of the node, read in pieces; the reader's until it is complete */
+typedef struct {
+    ngx_array_t                 names;      /* ngx_http_dsem_figures_t *,
+                                               by name when it is complete */
+    ngx_http_dsem_figures_t     other;      /* of all others, summed up */
+    ngx_uint_t                  partial;    /* unsigned:1, others have names */
+
+    /* which names are wanted, before others */
+    ngx_uint_t                (*wants)(void *data, ngx_str_t *name);
+    void                       *data;
+    ngx_uint_t                  spare;      /* places for others */
+
+    ngx_pool_t                 *pool;
+    ngx_array_t                 places;     /* of the rows that were copied */
+    ngx_uint_t                  row;        /* to be read next */
+    ngx_uint_t                  cell;       /* the same */
+} ngx_http_dsem_counters_reader_t;
+
+
+/* a name that has a row */
+typedef struct {
+    ngx_str_t                   name;       /* encoded */
+    ngx_uint_t                  busy;       /* unsigned:1, something is in use,
+                                               idle or waiting */
+} ngx_http_dsem_counters_name_t;
 
 
 extern const ngx_msec_t
@@ -102,13 +134,22 @@ extern const ngx_msec_t
 
 
 /*
- * for readers: all rows of the node as ngx_http_dsem_figures_t, by name, in
- * memory of the pool; the last element is that of the other names (its name
- * is empty).  NULL: no memory
+ * for readers: wants, data and spare are set.  NGX_AGAIN: there is more, to be
+ * read in another turn of the event loop; NGX_ERROR: no memory
  */
-ngx_array_t *ngx_http_dsem_counters_read(ngx_pool_t *pool);
+ngx_int_t ngx_http_dsem_counters_read_begin(
+    ngx_http_dsem_counters_reader_t *reader, ngx_pool_t *pool);
+ngx_int_t ngx_http_dsem_counters_read(
+    ngx_http_dsem_counters_reader_t *reader);
 
-/* one of them; NGX_DECLINED: the name has no row */
+/*
+ * some names, of ngx_http_dsem_counters_name_t: those that are busy, and as
+ * many others; a name may come twice.  NGX_ERROR: no memory
+ */
+ngx_int_t ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+    ngx_array_t *names);
+
+/* the figures of one; NGX_DECLINED: the name has no row */
 ngx_int_t ngx_http_dsem_counters_read_one(ngx_str_t *name,
     ngx_http_dsem_figures_t *figures);
 
@@ -122,7 +163,8 @@ void ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted,
 void ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted,
     ngx_msec_t time);
 void ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
-    ngx_int_t in_use, ngx_int_t waiting);
+    ngx_int_t in_use, ngx_int_t waiting, ngx_int_t limit);
+void ngx_http_dsem_counters_dry(ngx_http_dsem_counted_t *counted);
 
 /* without a ngx_http_dsem_counted_t of its own, for rare events */
 void ngx_http_dsem_counters_add_to(ngx_str_t *name,

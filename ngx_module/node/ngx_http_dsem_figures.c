@@ -4,7 +4,9 @@
  *
  * Adds up what rows and cells have, by name; a name may have two rows.  A
  * reader takes no lock and keeps no process from counting: figures of one
- * moment may miss a count that was made meanwhile, none is lost.
+ * moment may miss a count that was made meanwhile, none is lost.  There may be
+ * a million rows: one turn of the event loop reads a bounded piece of them, and
+ * what is copied and sorted is bounded by the places that the reader has.
  *
  * Called by: http, through counters.h.
  */
@@ -15,18 +17,35 @@
 #include "ngx_http_dsem_counters.h"
 
 
-/* where the figures of a row are, while cells are added up */
+/* rows, and cells, that are read in one turn of the event loop */
+#define NGX_HTTP_DSEM_FIGURES_ROWS   256
+#define NGX_HTTP_DSEM_FIGURES_CELLS  8192
+
+/* cells that are looked at for names that are busy */
+#define NGX_HTTP_DSEM_FIGURES_BUSY   65536
+
+/* ms by ngx_http_dsem_rows_time(): of these the last requests are */
+#define NGX_HTTP_DSEM_FIGURES_DRY    (60 * 1024)
+
+
+/* a row that was copied, while cells are added up */
 typedef struct {
+    ngx_uint_t                row;       /* its number */
     ngx_atomic_uint_t         version;
-    ngx_http_dsem_figures_t  *figures;   /* NULL: those of the other names */
-} ngx_http_dsem_figures_row_t;
+    ngx_http_dsem_figures_t  *figures;
+} ngx_http_dsem_figures_place_t;
 
 
-static ngx_int_t ngx_http_dsem_figures_rows(ngx_http_dsem_rows_t *rows,
-    ngx_uint_t n, ngx_array_t *all, ngx_http_dsem_figures_row_t *where,
-    ngx_http_dsem_figures_t *other);
-static void ngx_http_dsem_figures_cells(ngx_http_dsem_figures_row_t *where,
-    ngx_uint_t n, ngx_http_dsem_figures_t *other);
+static ngx_int_t ngx_http_dsem_figures_row(
+    ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *row);
+static ngx_uint_t ngx_http_dsem_figures_wanted(
+    ngx_http_dsem_counters_reader_t *reader, ngx_str_t *name);
+static ngx_http_dsem_figures_t *ngx_http_dsem_figures_copy(
+    ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *copy);
+static ngx_http_dsem_figures_t *ngx_http_dsem_figures_of(
+    ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_cell_t *cell);
+static ngx_int_t ngx_http_dsem_figures_name(ngx_array_t *names,
+    ngx_http_dsem_row_t *row, ngx_uint_t busy);
 static void ngx_http_dsem_figures_cell(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_cell_t *cell);
 static void ngx_http_dsem_figures_add(ngx_http_dsem_figures_t *figures,
@@ -39,7 +58,7 @@ static uint32_t ngx_http_dsem_figures_grown(uint32_t *from, uint32_t *to,
     ngx_uint_t i);
 static void ngx_http_dsem_figures_extend(ngx_http_dsem_figures_t *figures,
     ngx_uint_t nperiods);
-static void ngx_http_dsem_figures_merge(ngx_array_t *all);
+static void ngx_http_dsem_figures_merge(ngx_array_t *names);
 static void ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_figures_t *more);
 static void ngx_http_dsem_figures_join_history(
@@ -50,136 +69,323 @@ static void ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
     ngx_uint_t row, ngx_atomic_uint_t version);
 
 
-/*
- * All rows of the node as ngx_http_dsem_figures_t, by name; the last element
- * is that of the other names (its name is empty).  NULL: no memory.
- */
+/* the reader has its wishes; NGX_ERROR: no memory */
 
-ngx_array_t *
-ngx_http_dsem_counters_read(ngx_pool_t *pool)
+ngx_int_t
+ngx_http_dsem_counters_read_begin(ngx_http_dsem_counters_reader_t *reader,
+    ngx_pool_t *pool)
 {
-    ngx_uint_t                    n;
-    ngx_array_t                  *all;
-    ngx_http_dsem_rows_t         *rows;
-    ngx_http_dsem_figures_t      *last, other;
-    ngx_http_dsem_figures_row_t  *where;
+    ngx_http_dsem_row_t    copy;
+    ngx_http_dsem_rows_t  *rows;
 
-    ngx_memzero(&other, sizeof(ngx_http_dsem_figures_t));
+    reader->pool = pool;
+    reader->partial = 0;
+    reader->row = 1;
+    reader->cell = 0;
+
+    ngx_memzero(&reader->other, sizeof(ngx_http_dsem_figures_t));
+
+    reader->other.limit = -1;
+
+    if (ngx_array_init(&reader->names, pool, 16,
+                       sizeof(ngx_http_dsem_figures_t *))
+        != NGX_OK
+        || ngx_array_init(&reader->places, pool, 16,
+                          sizeof(ngx_http_dsem_figures_place_t))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     rows = ngx_http_dsem_counters_rows();
-    n = rows ? rows->used : 1;
-
-    /* no more than these: elements must not move */
-
-    all = ngx_array_create(pool, n, sizeof(ngx_http_dsem_figures_t));
-    if (all == NULL) {
-        return NULL;
-    }
 
     if (rows) {
-        where = ngx_pcalloc(pool, n * sizeof(ngx_http_dsem_figures_row_t));
-
-        if (where == NULL
-            || ngx_http_dsem_figures_rows(rows, n, all, where, &other)
-               != NGX_OK)
-        {
-            return NULL;
-        }
-
-        ngx_http_dsem_figures_cells(where, n, &other);
-        ngx_pfree(pool, where);
-
-        ngx_http_dsem_figures_merge(all);
-    }
-
-    last = ngx_array_push(all);
-    if (last == NULL) {
-        return NULL;
-    }
-
-    *last = other;
-
-    return all;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_figures_rows(ngx_http_dsem_rows_t *rows, ngx_uint_t n,
-    ngx_array_t *all, ngx_http_dsem_figures_row_t *where,
-    ngx_http_dsem_figures_t *other)
-{
-    ngx_uint_t                i;
-    ngx_http_dsem_row_t       copy;
-    ngx_http_dsem_figures_t  *figures;
-
-    ngx_http_dsem_row_copy(&rows->rows[0], &copy);
-    ngx_http_dsem_figures_add_row(other, &copy);
-
-    for (i = 1; i < n; i++) {
-        ngx_http_dsem_row_copy(&rows->rows[i], &copy);
-
-        if (copy.len == 0) {
-            ngx_http_dsem_figures_add(other, copy.values, NULL);
-            continue;
-        }
-
-        ngx_http_dsem_figures_add(other, copy.base, NULL);
-
-        figures = ngx_array_push(all);
-        if (figures == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memzero(figures, sizeof(ngx_http_dsem_figures_t));
-
-        figures->name.len = copy.len;
-        figures->name.data = ngx_pnalloc(all->pool, copy.len);
-        if (figures->name.data == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(figures->name.data, copy.name, copy.len);
-        ngx_http_dsem_figures_add_row(figures, &copy);
-
-        where[i].version = copy.version;
-        where[i].figures = figures;
+        ngx_http_dsem_row_copy(&rows->rows[0], &copy);
+        ngx_http_dsem_figures_add_row(&reader->other, &copy);
     }
 
     return NGX_OK;
 }
 
 
-static void
-ngx_http_dsem_figures_cells(ngx_http_dsem_figures_row_t *where, ngx_uint_t n,
-    ngx_http_dsem_figures_t *other)
+/*
+ * The next piece: some rows, or when all are read some cells.  A row that is
+ * not wanted, where no place is left, belongs to the other names.
+ */
+
+ngx_int_t
+ngx_http_dsem_counters_read(ngx_http_dsem_counters_reader_t *reader)
 {
-    ngx_uint_t              i, row;
-    ngx_http_dsem_cell_t   *cell;
-    ngx_http_dsem_cells_t  *cells;
+    ngx_uint_t                i, last;
+    ngx_http_dsem_cell_t     *cell;
+    ngx_http_dsem_rows_t     *rows;
+    ngx_http_dsem_cells_t    *cells;
+    ngx_http_dsem_figures_t  *figures;
+
+    rows = ngx_http_dsem_counters_rows();
+
+    if (rows == NULL) {
+        return NGX_OK;
+    }
+
+    last = ngx_min(reader->row + NGX_HTTP_DSEM_FIGURES_ROWS, rows->used);
+
+    while (reader->row < last) {
+        i = reader->row++;
+
+        if (ngx_http_dsem_figures_row(reader, &rows->rows[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (reader->row < rows->used) {
+        return NGX_AGAIN;
+    }
 
     cells = ngx_http_dsem_counters_cells();
 
+    if (reader->cell == 0) {
+        ngx_http_dsem_cells_look();
+    }
+
+    last = ngx_min(reader->cell + NGX_HTTP_DSEM_FIGURES_CELLS, cells->used);
+
+    while (reader->cell < last) {
+        cell = &cells->cells[reader->cell++];
+
+        if (ngx_http_dsem_cell_living(cell)) {
+            figures = ngx_http_dsem_figures_of(reader, cell);
+            ngx_http_dsem_figures_cell(figures ? figures : &reader->other,
+                                       cell);
+        }
+    }
+
+    if (reader->cell < cells->used) {
+        return NGX_AGAIN;
+    }
+
+    ngx_http_dsem_figures_merge(&reader->names);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_figures_row(ngx_http_dsem_counters_reader_t *reader,
+    ngx_http_dsem_row_t *row)
+{
+    ngx_str_t                       name;
+    ngx_http_dsem_row_t             copy;
+    ngx_http_dsem_figures_t        *figures;
+    ngx_http_dsem_figures_place_t  *place;
+
+    ngx_http_dsem_row_copy(row, &copy);
+
+    name.data = copy.name;
+    name.len = copy.len;
+
+    if (copy.len == 0) {
+        ngx_http_dsem_figures_add(&reader->other, copy.values, NULL);
+        return NGX_OK;
+    }
+
+    ngx_http_dsem_figures_add(&reader->other, copy.base, NULL);
+
+    if (!ngx_http_dsem_figures_wanted(reader, &name)) {
+        ngx_http_dsem_figures_add_row(&reader->other, &copy);
+        return NGX_OK;
+    }
+
+    figures = ngx_http_dsem_figures_copy(reader, &copy);
+    place = ngx_array_push(&reader->places);
+
+    if (figures == NULL || place == NULL) {
+        return NGX_ERROR;
+    }
+
+    place->row = reader->row - 1;
+    place->version = copy.version;
+    place->figures = figures;
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_figures_wanted(ngx_http_dsem_counters_reader_t *reader,
+    ngx_str_t *name)
+{
+    if (reader->wants(reader->data, name)) {
+        return 1;
+    }
+
+    if (reader->spare == 0) {
+        reader->partial = 1;
+        return 0;
+    }
+
+    reader->spare--;
+
+    return 1;
+}
+
+
+/* NULL: no memory */
+
+static ngx_http_dsem_figures_t *
+ngx_http_dsem_figures_copy(ngx_http_dsem_counters_reader_t *reader,
+    ngx_http_dsem_row_t *copy)
+{
+    ngx_http_dsem_figures_t  *figures, **f;
+
+    figures = ngx_pcalloc(reader->pool,
+                          sizeof(ngx_http_dsem_figures_t) + copy->len);
+    f = ngx_array_push(&reader->names);
+
+    if (figures == NULL || f == NULL) {
+        return NULL;
+    }
+
+    *f = figures;
+
+    figures->name.len = copy->len;
+    figures->name.data = (u_char *) figures + sizeof(ngx_http_dsem_figures_t);
+    ngx_memcpy(figures->name.data, copy->name, copy->len);
+
+    figures->limit = -1;
+    ngx_http_dsem_figures_add_row(figures, copy);
+
+    return figures;
+}
+
+
+/* those of its row; NULL: that was not copied, or has another name now */
+
+static ngx_http_dsem_figures_t *
+ngx_http_dsem_figures_of(ngx_http_dsem_counters_reader_t *reader,
+    ngx_http_dsem_cell_t *cell)
+{
+    ngx_uint_t                      low, high, middle;
+    ngx_http_dsem_figures_place_t  *place;
+
+    place = reader->places.elts;
+    low = 0;
+    high = reader->places.nelts;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+
+        if (place[middle].row < cell->row) {
+            low = middle + 1;
+
+        } else {
+            high = middle;
+        }
+    }
+
+    if (low < reader->places.nelts
+        && place[low].row == cell->row
+        && place[low].version == cell->version)
+    {
+        return place[low].figures;
+    }
+
+    return NULL;
+}
+
+
+/* see the header for what it returns */
+
+ngx_int_t
+ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+    ngx_array_t *names)
+{
+    ngx_uint_t              i, n;
+    ngx_http_dsem_row_t    *row;
+    ngx_http_dsem_cell_t   *cell;
+    ngx_http_dsem_rows_t   *rows;
+    ngx_http_dsem_cells_t  *cells;
+
+    if (ngx_array_init(names, pool, 64, sizeof(ngx_http_dsem_counters_name_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rows = ngx_http_dsem_counters_rows();
+
+    if (rows == NULL) {
+        return NGX_OK;
+    }
+
+    cells = ngx_http_dsem_counters_cells();
+    n = ngx_min(cells->used, NGX_HTTP_DSEM_FIGURES_BUSY);
+
     ngx_http_dsem_cells_look();
 
-    for (i = 0; i < cells->used; i++) {
+    for (i = 0; i < n && names->nelts < most; i++) {
         cell = &cells->cells[i];
 
-        if (!ngx_http_dsem_cell_living(cell)) {
+        if (cell->row == 0
+            || cell->row >= rows->used
+            || !(cell->in_use > 0 || cell->idle > 0 || cell->waiting > 0)
+            || !ngx_http_dsem_cell_living(cell))
+        {
             continue;
         }
 
-        row = cell->row;
+        row = &rows->rows[cell->row];
 
-        if (row < n
-            && where[row].figures
-            && where[row].version == cell->version)
+        if (row->version == cell->version
+            && ngx_http_dsem_figures_name(names, row, 1) != NGX_OK)
         {
-            ngx_http_dsem_figures_cell(where[row].figures, cell);
-
-        } else {
-            ngx_http_dsem_figures_cell(other, cell);
+            return NGX_ERROR;
         }
     }
+
+    n = ngx_min(rows->used, most + 1);
+
+    for (i = 1; i < n; i++) {
+        if (ngx_http_dsem_figures_name(names, &rows->rows[i], 0) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* adds the name of a row, if it has one; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_figures_name(ngx_array_t *names, ngx_http_dsem_row_t *row,
+    ngx_uint_t busy)
+{
+    ngx_http_dsem_row_t             copy;
+    ngx_http_dsem_counters_name_t  *name;
+
+    ngx_http_dsem_row_copy(row, &copy);
+
+    if (copy.len == 0) {
+        return NGX_OK;
+    }
+
+    name = ngx_array_push(names);
+    if (name == NULL) {
+        return NGX_ERROR;
+    }
+
+    name->busy = busy;
+    name->name.len = copy.len;
+    name->name.data = ngx_pnalloc(names->pool, copy.len);
+
+    if (name->name.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(name->name.data, copy.name, copy.len);
+
+    return NGX_OK;
 }
 
 
@@ -240,6 +446,20 @@ ngx_http_dsem_figures_add_row(ngx_http_dsem_figures_t *figures,
                                    row->peaks[NGX_HTTP_DSEM_PEAK_IN_USE]);
     figures->most_waiting = ngx_max(figures->most_waiting,
                                     row->peaks[NGX_HTTP_DSEM_PEAK_WAITING]);
+
+    /* not of the other names, which are many */
+
+    if (figures->name.len == 0) {
+        return;
+    }
+
+    if (row->limit) {
+        figures->limit = row->limit - 1;
+    }
+
+    figures->dry_run |= (row->dry
+                         && (ngx_atomic_int_t) (row->used - row->dry)
+                            <= NGX_HTTP_DSEM_FIGURES_DRY);
 }
 
 
@@ -314,32 +534,28 @@ ngx_http_dsem_figures_extend(ngx_http_dsem_figures_t *figures,
 /* a name that two processes have entered at once has two rows */
 
 static void
-ngx_http_dsem_figures_merge(ngx_array_t *all)
+ngx_http_dsem_figures_merge(ngx_array_t *names)
 {
     ngx_uint_t                i, n;
-    ngx_http_dsem_figures_t  *figures;
+    ngx_http_dsem_figures_t  **figures;
 
-    figures = all->elts;
+    figures = names->elts;
 
-    ngx_qsort(figures, all->nelts, sizeof(ngx_http_dsem_figures_t),
+    ngx_qsort(figures, names->nelts, sizeof(ngx_http_dsem_figures_t *),
               ngx_http_dsem_figures_cmp);
 
-    for (i = 1, n = 0; i < all->nelts; i++) {
+    for (i = 1, n = 0; i < names->nelts; i++) {
 
         if (ngx_http_dsem_figures_cmp(&figures[n], &figures[i]) == 0) {
-            ngx_http_dsem_figures_join(&figures[n], &figures[i]);
+            ngx_http_dsem_figures_join(figures[n], figures[i]);
             continue;
         }
 
-        n++;
-
-        if (n < i) {
-            figures[n] = figures[i];
-        }
+        figures[++n] = figures[i];
     }
 
-    if (all->nelts) {
-        all->nelts = n + 1;
+    if (names->nelts) {
+        names->nelts = n + 1;
     }
 }
 
@@ -351,8 +567,8 @@ ngx_http_dsem_figures_cmp(const void *one, const void *two)
 {
     const ngx_http_dsem_figures_t  *first, *second;
 
-    first = one;
-    second = two;
+    first = *(ngx_http_dsem_figures_t **) one;
+    second = *(ngx_http_dsem_figures_t **) two;
 
     return (int) ngx_memn2cmp(first->name.data, second->name.data,
                               first->name.len, second->name.len);
@@ -384,6 +600,9 @@ ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     figures->in_use += more->in_use;
     figures->idle += more->idle;
     figures->waiting += more->waiting;
+
+    figures->limit = ngx_max(figures->limit, more->limit);
+    figures->dry_run |= more->dry_run;
 
     ngx_http_dsem_figures_join_history(figures, more);
 }
@@ -425,6 +644,7 @@ ngx_http_dsem_counters_read_one(ngx_str_t *name,
     ngx_memzero(figures, sizeof(ngx_http_dsem_figures_t));
 
     figures->name = *name;
+    figures->limit = -1;
 
     rows = ngx_http_dsem_counters_rows();
 

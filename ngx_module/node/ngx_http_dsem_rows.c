@@ -389,6 +389,8 @@ ngx_http_dsem_rows_clear(ngx_http_dsem_rows_t *rows, ngx_http_dsem_row_t *row)
 
     row->len = 0;
     row->used = 0;
+    row->dry = 0;
+    row->limit = 0;
 
     for (i = 0; i < NGX_HTTP_DSEM_ROW_VALUES; i++) {
         row->base[i] = row->values[i];

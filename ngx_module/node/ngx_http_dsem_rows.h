@@ -34,6 +34,9 @@ typedef struct {
     ngx_atomic_t         version;    /* odd: the name is being changed */
     ngx_atomic_t         owner;      /* pid that changes it; 0: none */
     ngx_atomic_t         used;       /* time of the last use, see _time() */
+    ngx_atomic_t         dry;        /* time of the last request that a dry run
+                                        passed, and 1; 0: none */
+    ngx_atomic_t         limit;      /* last seen in force, and 1; 0: none */
 
     /* since the zone was created, of all names that the row has had */
     ngx_atomic_t         values[NGX_HTTP_DSEM_ROW_VALUES];

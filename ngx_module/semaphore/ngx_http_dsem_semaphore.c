@@ -237,11 +237,15 @@ void
 ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_count_e result)
 {
-    ngx_http_dsem_counted_t  own;
+    ngx_http_dsem_counted_t  own, *counted;
 
-    ngx_http_dsem_counters_add(
-                     ngx_http_dsem_semaphore_counted(ask, ticket, &own),
-                     result, 1);
+    counted = ngx_http_dsem_semaphore_counted(ask, ticket, &own);
+
+    ngx_http_dsem_counters_add(counted, result, 1);
+
+    if (ask->early) {
+        ngx_http_dsem_counters_dry(counted);
+    }
 }
 
 

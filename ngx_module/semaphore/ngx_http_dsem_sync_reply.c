@@ -298,7 +298,7 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
     ngx_http_dsem_counters_most(&account->counted,
                                 ngx_http_dsem_account_in_use(account,
                                                       account->usage.in_use),
-                                account->usage.waiting);
+                                account->usage.waiting, account->usage.limit);
 
     recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
 

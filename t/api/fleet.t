@@ -99,8 +99,12 @@ for my $node ($one, $two) {
         "$name: by node";
     my $fleet = figures($node)->{fleet};
     is $fleet->{sessions}, 2, "$name: sessions counted";
-    is_deeply [ map { $_->{node} } @{ $fleet->{nodes} } ], [qw(n1 n2)],
-        "$name: nodes named";
+    is_deeply [ map { "@$_{qw(node sessions holding)} "
+        . ($_->{version} ? 'told' : 'unknown') } @{ $fleet->{nodes} } ],
+        [ map { "$_ 1 1 " . ($_ eq $name ? 'told' : 'unknown') } qw(n1 n2) ],
+        "$name: nodes with workers, holders, own version";
+    is scalar(grep { $_->{heartbeat} !~ /^\d+\.\d+$/ } @{ $fleet->{nodes} }),
+        0, "$name: last heartbeats";
 }
 
 # an idle permit is told by a heartbeat, while the figures are asked for

@@ -90,28 +90,6 @@ ngx_pcalloc(ngx_pool_t *pool, size_t size)
 }
 
 
-ngx_int_t
-ngx_pfree(ngx_pool_t *pool, void *p)
-{
-    return NGX_DECLINED;
-}
-
-
-ngx_array_t *
-ngx_array_create(ngx_pool_t *pool, ngx_uint_t n, size_t size)
-{
-    ngx_array_t  *array;
-
-    array = ngx_palloc(pool, sizeof(ngx_array_t));
-
-    if (array == NULL || ngx_array_init(array, pool, n, size) != NGX_OK) {
-        return NULL;
-    }
-
-    return array;
-}
-
-
 void *
 ngx_array_push(ngx_array_t *array)
 {
@@ -302,29 +280,75 @@ table_of(ngx_uint_t n, ngx_uint_t which)
 }
 
 
-/* over all names, or the last alone */
+static ngx_uint_t
+table_wants(void *data, ngx_str_t *name)
+{
+    return 0;
+}
+
+
+/* over all names, or those without a row alone */
 
 static uint64_t
 table_sum(ngx_uint_t which, ngx_uint_t last, ngx_uint_t *names)
 {
-    uint64_t                  sum;
-    ngx_uint_t                i;
-    ngx_array_t              *all;
-    ngx_http_dsem_figures_t  *figures;
+    uint64_t                          sum;
+    ngx_uint_t                        i;
+    ngx_http_dsem_figures_t         **figures;
+    ngx_http_dsem_counters_reader_t   reader;
 
     table_used = 0;
 
-    all = ngx_http_dsem_counters_read(NULL);
-    figures = all->elts;
-    sum = 0;
+    reader.wants = table_wants;
+    reader.spare = NGX_MAX_INT_T_VALUE;
 
-    for (i = last ? all->nelts - 1 : 0; i < all->nelts; i++) {
-        sum += figures[i].counts[which];
+    (void) ngx_http_dsem_counters_read_begin(&reader, NULL);
+
+    while (ngx_http_dsem_counters_read(&reader) == NGX_AGAIN) {
+        /* void */
     }
 
-    *names = all->nelts - 1;
+    sum = reader.other.counts[which];
+    figures = reader.names.elts;
+
+    for (i = 0; i < reader.names.nelts && !last; i++) {
+        sum += figures[i]->counts[which];
+    }
+
+    *names = reader.names.nelts;
 
     return sum;
+}
+
+
+/* a reader with few places, of so many rows */
+
+static void
+table_pieces(ngx_uint_t nrows)
+{
+    ngx_uint_t                        pieces;
+    ngx_http_dsem_counters_reader_t   reader;
+
+    table_used = 0;
+
+    reader.wants = table_wants;
+    reader.spare = 10;
+
+    (void) ngx_http_dsem_counters_read_begin(&reader, NULL);
+
+    for (pieces = 1;
+         ngx_http_dsem_counters_read(&reader) == NGX_AGAIN;
+         pieces++)
+    {
+        /* void */
+    }
+
+    table_ok(pieces == (nrows + 255) / 256, "read: in pieces");
+    table_ok(reader.names.nelts == 10
+             && reader.partial
+             && reader.other.counts[NGX_HTTP_DSEM_COUNT_PASSED] == nrows - 10
+             && reader.other.periods[0].passed == nrows - 10,
+             "read: what has no place is other");
 }
 
 
@@ -349,6 +373,8 @@ table_many(ngx_uint_t n)
 
     other = table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names);
     table_ok(other == 0 && names == nrows - 1, "every row is used");
+
+    table_pieces(nrows - 1);
 
     for (i = 0; i < n; i++) {
         table_count(1000 + i, NGX_HTTP_DSEM_COUNT_REJECTED, 1);
@@ -656,9 +682,9 @@ table_histogram(void)
                                     ngx_http_dsem_counters_bounds[i] + 1);
     }
 
-    ngx_http_dsem_counters_most(&counted, 7, 2);
-    ngx_http_dsem_counters_most(&counted, 5, 3);
-    ngx_http_dsem_counters_most(&counted, -1, 0);
+    ngx_http_dsem_counters_most(&counted, 7, 2, 9);
+    ngx_http_dsem_counters_most(&counted, 5, 3, 9);
+    ngx_http_dsem_counters_most(&counted, -1, 0, -1);
 
     (void) ngx_http_dsem_counters_read_one(&name, &figures);
 
@@ -676,6 +702,7 @@ table_histogram(void)
              "histogram: bounds belong to their buckets");
     table_ok(figures.most_in_use == 7 && figures.most_waiting == 3,
              "highest figures");
+    table_ok(figures.limit == 9, "last limit");
 }
 
 

@@ -301,33 +301,28 @@ ngx_sha1_final(u_char result[20], ngx_sha1_t *ctx)
 
 /* two names of this node: one of the shard, and one of no shard */
 
-ngx_array_t *
-ngx_http_dsem_counters_read(ngx_pool_t *pool)
+ngx_int_t
+ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+    ngx_array_t *names)
 {
-    ngx_uint_t                i;
-    ngx_array_t              *rows;
-    ngx_http_dsem_figures_t  *figures;
+    ngx_uint_t                      i;
+    ngx_http_dsem_counters_name_t  *name;
 
-    static ngx_str_t  names[] = {
-        ngx_string("s0"), ngx_string("own"), ngx_null_string
-    };
+    static ngx_str_t  both[] = { ngx_string("s0"), ngx_string("own") };
 
-    rows = ngx_palloc(pool, sizeof(ngx_array_t));
-
-    if (rows == NULL
-        || ngx_array_init(rows, pool, 3, sizeof(ngx_http_dsem_figures_t))
-           != NGX_OK)
+    if (ngx_array_init(names, pool, 2, sizeof(ngx_http_dsem_counters_name_t))
+        != NGX_OK)
     {
-        return NULL;
+        return NGX_ERROR;
     }
 
-    for (i = 0; i < 3; i++) {
-        figures = ngx_array_push(rows);
-        ngx_memzero(figures, sizeof(ngx_http_dsem_figures_t));
-        figures->name = names[i];
+    for (i = 0; i < 2; i++) {
+        name = ngx_array_push(names);
+        name->name = both[i];
+        name->busy = 0;
     }
 
-    return rows;
+    return NGX_OK;
 }
 
 
@@ -409,7 +404,7 @@ text_mutate(void)
     static const char  *words[] = {
         "", " ", "\n", "-", "--1", "-5", "99999999999999999999", "1e3", "x",
         "semaphore ", "account ", "asks ", "shard ", "cursor ", "name ",
-        "auto ", "history ",
+        "auto ", "history ", "node ",
         "\nsemaphore s0 0 0 - - - 0 0", "account :0:0 1 1 1 1 1",
         "account a:0: 1 1 1 1 1", "account a:0:g 1 1 1 1 1", "\r\n", "%", "~"
     };
@@ -551,7 +546,7 @@ text_right(void)
             && fleet->survey.sessions.nelts == TEXT_SESSIONS,
             "all sessions and names");
 
-    semaphore = ngx_http_dsem_fleet_find(fleet, &name);
+    semaphore = ngx_http_dsem_fleet_find(&fleet->survey, &name);
 
     text_ok(semaphore
             && semaphore->held == 2 * TEXT_SESSIONS
@@ -718,6 +713,9 @@ text_wrong(ngx_uint_t rounds)
 }
 
 
+static void text_nodes(void);
+
+
 static void
 text_names(ngx_uint_t rounds)
 {
@@ -731,7 +729,9 @@ text_names(ngx_uint_t rounds)
         text_add("cursor %lu\n", (unsigned long) text_below(2));
 
         for (k = text_below(20); k; k--) {
-            text_add("name n%lu\n", (unsigned long) text_below(3000));
+            text_add("name n%lu\nnode n%lu 1 9\n",
+                     (unsigned long) text_below(3000),
+                     (unsigned long) text_below(3000));
         }
 
         text_mutate();
@@ -771,7 +771,78 @@ text_names(ngx_uint_t rounds)
             && !fleet->survey.partial, "names forgotten, and merged");
 
     ngx_http_dsem_fleet_destroy(fleet);
+
+    text_nodes();
+
     ngx_http_dsem_roster_free();
+}
+
+
+/* the sessions of "a" and "b", as a survey has them; a pass may have steps */
+
+static ngx_uint_t
+text_node_sessions(const char *step, const char *last)
+{
+    ngx_uint_t                    i, sum;
+    ngx_http_dsem_fleet_t        *fleet;
+    ngx_http_dsem_survey_node_t  *node;
+
+    text_len = 0;
+    text_add("cursor 7\n%s", step);
+    (void) text_read(NULL, 0);
+
+    text_len = 0;
+    text_add("cursor 0\n%s", last);
+    (void) text_read(NULL, 0);
+
+    fleet = text_fleet(0);
+    sum = 0;
+
+    if (ngx_http_dsem_roster_add(fleet, 1) == NGX_OK
+        && ngx_http_dsem_fleet_complete(fleet) == NGX_OK)
+    {
+        node = fleet->survey.nodes.elts;
+
+        for (i = 0; i < fleet->survey.nodes.nelts; i++) {
+            sum += node[i].sessions * ((node[i].node.data[0] == 'a') ? 1 : 100);
+        }
+    }
+
+    ngx_http_dsem_fleet_destroy(fleet);
+
+    return sum;
+}
+
+
+static void
+text_nodes(void)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_fleet_t  *fleet;
+
+    text_ok(text_node_sessions("node a 3 100\nnode b 1 0", "node a 2 50")
+            == 105,
+            "nodes: sessions of all steps");
+    text_ok(text_node_sessions("node b 4 0", "node a 1") == 105,
+            "nodes: bad text is left out");
+    text_ok(text_node_sessions("", "node b 2 7") == 600,
+            "nodes: gone with a pass that meets none");
+
+    text_len = 0;
+    text_add("cursor 0\n");
+
+    for (i = 0; i < 3000; i++) {
+        text_add("node c%lu 1 0\n", (unsigned long) i);
+    }
+
+    fleet = text_fleet(0);
+
+    text_ok(text_read(NULL, 0) == NGX_OK
+            && ngx_http_dsem_roster_add(fleet, 1) == NGX_OK
+            && fleet->survey.nodes.nelts == NGX_HTTP_DSEM_ROSTER_MAX_NODES - 1,
+            "nodes bounded");
+
+    ngx_http_dsem_fleet_destroy(fleet);
 }
 
 

@@ -37,6 +37,12 @@ my @wrong = (
     ['no value', 'location /d/ { dsem_api write=; }',
         qq(invalid value "" of "write" parameter in "dsem_api" directive, )
         . $words],
+    ['metrics of another kind', 'location /d/ { dsem_api metrics=all; }',
+        'invalid value "all" of "metrics" parameter in "dsem_api" directive, '
+        . 'it must be "full"'],
+    ['metrics twice',
+        'location /d/ { dsem_api metrics=full metrics=full; }',
+        'duplicate parameter "metrics=full" in "dsem_api" directive'],
     ['parameter twice', 'location /d/ { dsem_api write=on write=off; }',
         'duplicate parameter "write=off" in "dsem_api" directive'],
     ['directive twice', 'location /d/ { dsem_api; dsem_api write=on; }',
@@ -72,6 +78,7 @@ my @warned = (
     ['other handler in if', 'location /d/ { dsem_api; if ($arg_a) { '
         . 'proxy_pass http://127.0.0.1:1; } }'],
     ['write=off', 'location /d/ { dsem_api write=off; }'],
+    ['metrics=full', 'location /d/ { dsem_api metrics=full write=on; }'],
     ['exact location', 'location = /d { dsem_api; }'],
     ['location of all', 'location / { dsem_api; }'],
     ['limit_except around', 'location /d/ { dsem_api write=on; '

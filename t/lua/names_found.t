@@ -19,7 +19,8 @@ my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one');
 
-is_deeply $one->names, { status => 'ok', cursor => 0, names => [] },
+is_deeply $one->names,
+    { status => 'ok', cursor => 0, names => [], nodes => {} },
     'no state';
 $state->order('early', '5 0');
 is_deeply $one->names->{names}, [ 'early' ], 'order without a head';
@@ -60,6 +61,7 @@ cmp_ok $scripts->calls(sub { $one->names })->{hscan}, '<', 4, 'early end';
 $redis->cmd('FLUSHALL');
 $redis->cmd('HSET', $state->key, '.', '4 4711 9 1 0 4711 0 0 0', 'order:api',
     '5 0');
-is_deeply $one->names, { status => 'layout', names => [] }, 'other layout';
+is_deeply $one->names, { status => 'layout', names => [], nodes => {} },
+    'other layout';
 
 $scripts->done;

@@ -14,9 +14,12 @@
 #include <ctype.h>
 #include <stdio.h>
 
-ngx_array_t *text_counters(ngx_pool_t *pool);
+#include "ngx_http_dsem_counters.h"
 
-#define ngx_http_dsem_counters_read  text_counters
+#define ngx_http_dsem_counters_names  text_counters
+
+ngx_int_t text_counters(ngx_pool_t *pool, ngx_uint_t most,
+    ngx_array_t *names);
 
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_info.h"
@@ -119,7 +122,8 @@ text_fleet(ngx_http_dsem_fleet_t *fleet, ngx_uint_t n)
     for (i = 0; i < fleet->survey.semaphores.nelts; i++) {
         text_semaphore(&semaphore[i], n);
 
-        fuzz_check(ngx_http_dsem_fleet_find(fleet, &semaphore[i].name)
+        fuzz_check(ngx_http_dsem_fleet_find(&fleet->survey,
+                                            &semaphore[i].name)
                    == &semaphore[i]);
     }
 
@@ -248,10 +252,11 @@ text_roster(void)
 
 /* of this node: it has counted nothing */
 
-ngx_array_t *
-text_counters(ngx_pool_t *pool)
+ngx_int_t
+text_counters(ngx_pool_t *pool, ngx_uint_t most, ngx_array_t *names)
 {
-    return ngx_array_create(pool, 1, sizeof(ngx_http_dsem_figures_t));
+    return ngx_array_init(names, pool, 1,
+                          sizeof(ngx_http_dsem_counters_name_t));
 }
 
 

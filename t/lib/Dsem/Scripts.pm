@@ -368,12 +368,14 @@ sub names {
     my ($self, $cursor) = @_;
     my @keys = $self->{scripts}->keys_of('names');
     my ($status, @lines) = $self->text('names', \@keys, $cursor // 0);
-    my $reply = { status => $status, names => [] };
+    my $reply = { status => $status, names => [], nodes => {} };
     for (@lines) {
         my ($kind, @word) = @$_;
         $reply->{cursor} = $word[0] if $kind eq 'cursor';
         push @{ $reply->{names} }, "@word" if $kind eq 'name';
-        die "names: line '$kind @word'\n" unless $kind =~ /^(cursor|name)$/;
+        $reply->{nodes}{ $word[0] } = "@word[1, 2]" if $kind eq 'node';
+        die "names: line '$kind @word'\n"
+            unless $kind =~ /^(cursor|name|node)$/;
     }
     return $reply;
 }

@@ -1,0 +1,179 @@
+
+/*
+ * Turns: answers that are written in pieces.
+ *
+ * An answer may have thousands of semaphores, and a zone has many more: to
+ * read, sort and write all of it would keep other requests waiting.  The first
+ * piece, which mostly is the whole answer, is made at once.  After that each
+ * turn of the event loop makes one piece, of the request that has waited
+ * longest: many such requests take as much of a turn as one.
+ *
+ * Called by: api_semaphores, api_metrics.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_turns.h"
+
+
+/* a request that has more pieces */
+typedef struct {
+    ngx_queue_t                  queue;
+    ngx_http_request_t          *request;
+    ngx_http_dsem_api_piece_pt   piece;
+    void                        *data;
+    ngx_uint_t                   waiting;   /* unsigned:1, it is in the queue */
+} ngx_http_dsem_api_turn_t;
+
+
+/* of this worker; all zero: never used */
+typedef struct {
+    ngx_queue_t                  queue;
+    ngx_event_t                  event;
+} ngx_http_dsem_api_turns_t;
+
+
+static void ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn);
+static void ngx_http_dsem_api_turns_post(void);
+static void ngx_http_dsem_api_turns_handler(ngx_event_t *ev);
+static void ngx_http_dsem_api_turns_cleanup(void *data);
+
+
+static ngx_http_dsem_api_turns_t  ngx_http_dsem_api_all_turns;
+
+
+ngx_int_t
+ngx_http_dsem_api_turns(ngx_http_request_t *r,
+    ngx_http_dsem_api_piece_pt piece, void *data)
+{
+    ngx_int_t                  rc;
+    ngx_http_cleanup_t        *cln;
+    ngx_http_dsem_api_turn_t  *turn;
+
+    rc = piece(r, data);
+
+    if (rc != NGX_AGAIN) {
+        return rc;
+    }
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_dsem_api_turn_t));
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_dsem_api_turns_cleanup;
+    turn = cln->data;
+
+    turn->request = r;
+    turn->piece = piece;
+    turn->data = data;
+
+    ngx_http_dsem_api_turns_wait(turn);
+
+    r->main->count++;
+
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (r == r->main) {
+        r->read_event_handler = ngx_http_test_reading;
+    }
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn)
+{
+    ngx_http_dsem_api_turns_t  *turns;
+
+    turns = &ngx_http_dsem_api_all_turns;
+
+    if (turns->event.handler == NULL) {
+        ngx_queue_init(&turns->queue);
+
+        turns->event.handler = ngx_http_dsem_api_turns_handler;
+        turns->event.log = ngx_cycle->log;
+    }
+
+    ngx_queue_insert_tail(&turns->queue, &turn->queue);
+    turn->waiting = 1;
+
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, turn->request->connection->log, 0,
+                   "dsem api waits for the next turn");
+
+    ngx_http_dsem_api_turns_post();
+}
+
+
+/* an event that is posted by a posted one would run in the same turn */
+
+static void
+ngx_http_dsem_api_turns_post(void)
+{
+    ngx_event_t  *ev;
+
+    ev = &ngx_http_dsem_api_all_turns.event;
+
+    if (!ev->posted) {
+        ngx_post_event(ev, &ngx_posted_next_events);
+    }
+}
+
+
+static void
+ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
+{
+    ngx_int_t                  rc;
+    ngx_queue_t               *q, *queue;
+    ngx_connection_t          *c;
+    ngx_http_request_t        *r;
+    ngx_http_dsem_api_turn_t  *turn;
+
+    queue = &ngx_http_dsem_api_all_turns.queue;
+
+    if (ngx_queue_empty(queue)) {
+        return;
+    }
+
+    q = ngx_queue_head(queue);
+    turn = ngx_queue_data(q, ngx_http_dsem_api_turn_t, queue);
+
+    ngx_queue_remove(q);
+    turn->waiting = 0;
+
+    if (!ngx_queue_empty(queue)) {
+        ngx_http_dsem_api_turns_post();
+    }
+
+    r = turn->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    rc = turn->piece(r, turn->data);
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_dsem_api_turns_wait(turn);
+        return;
+    }
+
+    ngx_http_finalize_request(r, rc);
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_dsem_api_turns_cleanup(void *data)
+{
+    ngx_http_dsem_api_turn_t *turn = data;
+
+    if (turn->waiting) {
+        ngx_queue_remove(&turn->queue);
+        turn->waiting = 0;
+    }
+}
