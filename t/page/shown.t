@@ -55,7 +55,8 @@ $browser->evaluate('settings.poll = 250');
 eventually { $browser->text('#node') eq 'n1' } 'node named';
 eventually { $browser->text('#redis') =~ /^available for/ } 'Redis available';
 eventually { $browser->text('#age') =~ /^\d\.\d s old/ } 'age of the figures';
-eventually { $browser->text('#fleet') eq '2 sessions' } 'fleet counted';
+eventually { $browser->text('#fleet') eq '2 workers on 2 nodes' }
+    'fleet counted';
 like($browser->evaluate('document.title'), qr/^n1 dsem$/, 'quiet title');
 $browser->screenshot('empty-1400');
 
@@ -96,7 +97,7 @@ $browser->click('tr.row button >> text=reports');
 eventually { $browser->text('.holders') =~ /worker 0.*worker 0/s }
     'a worker of each node';
 like($browser->text('.holders'),
-    qr/n1 1 session\s+4\s+0\s+2\s.*n2 1 session\s+1\s+0\s+0\s/s,
+    qr/n1 1 worker\s+4\s+0\s+2\s.*n2 1 worker\s+1\s+0\s+0\s/s,
     'permits of each node');
 like($browser->text('.holders'), qr/\d\.\d s/, 'lease left');
 like($browser->text('.details'), qr/Refused, full\s+1\n/, 'counts');

@@ -65,7 +65,7 @@ like($browser->evaluate('document.title'), qr/Redis unavailable/,
 like($browser->text('#live'), qr/Redis is unavailable/, 'announced');
 $browser->fill('.control input', 5);
 $browser->press('Enter');
-eventually { $browser->text('.control ~ .said') =~ /^Not done: .*Redis/ }
+eventually { $browser->text('.control ~ .said') =~ /^Failed: .*Redis/ }
     'refused, with the sentence of the API';
 # less than the three seconds of a reader
 $browser->evaluate('settings.old = 1000');
