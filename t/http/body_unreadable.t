@@ -28,7 +28,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /first {
-            dsem first limit=1;
+            dsem first limit=1 queue=5;
             try_files /nowhere @uploads;
         }
         location @uploads {
@@ -47,6 +47,8 @@ http {
     }
 }
 EOF_CONF
+
+wait_for { $t->state->session_count == 1 } 15, 'a session';
 
 # no directory for the body
 $t->expect_log(qr/(?:mkdir|open)\(\) .* failed/);
