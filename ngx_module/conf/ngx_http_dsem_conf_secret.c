@@ -278,7 +278,9 @@ ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
     for (p = dump->start; p < dump->last; p++) {
         last = ngx_http_dsem_conf_spelled(p, dump->last, word);
 
-        if (last) {
+        /* an empty word is everywhere */
+
+        if (last > p) {
             ngx_memset(p, 'x', last - p);
             p = last - 1;
         }
