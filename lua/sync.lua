@@ -291,14 +291,16 @@ end
 local function acquire(call, sem, view, account, ask, first)
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
-    if not view.paused and sem.held + ask.weight <= view.limit
-        and comes_first(sem, view, ask, first)
-    then
+    local free = not view.paused and sem.held + ask.weight <= view.limit
+    -- its credit may bring it before a heavy one at the head
+    if ask.key and not (free and ask.class < first) then
+        fair_settle(sem, ask, view.limit)
+    end
+    if free and comes_first(sem, view, ask, first) then
         account_add(sem, account, ask.weight, 0)
         if ask.class == first then fair_pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
-    if ask.key then fair_settle(sem, ask, view.limit) end
     local most = ask[4] + semaphore_slack(sem, account, view)
     if sem.waiting >= most and not (ask.key
         and fair_make_room(call, sem, view, next_place(sem, ask), most))

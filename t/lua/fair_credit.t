@@ -113,4 +113,22 @@ for my $round (1 .. 60) {
 }
 cmp_ok abs($got{a} - $got{b}), '<=', 4, "a $got{a}, b $got{b}";
 
+# with its credit a ticket may come before a heavy one at the head, and takes
+# the permit that this one leaves
+$one->bye;
+$one = $scripts->session('one')->enter;
+sub of_two {
+    my ($key, $cost, $weight) = @_;
+    return $one->ask('api', ++$ticket, limit => 2, queue => 2000,
+        weight => $weight // 1, key => $key, cost => $cost);
+}
+
+is_deeply [ map { of_two('x', 10) } 1, 2 ], [qw/granted granted/],
+    'all permits out';
+of_two(@$_) for [ 'h', 1000 ], [ 'e', 4000 ], [ 'e', 10 ], [ 'h', 10, 2 ];
+$one->sync('api', cancel => [ $_ ]) for [ $ticket - 3, 1, 1000, 'h' ],
+    [ $ticket - 2, 1, 4000, 'e' ], [ $ticket - 1, 1, 10, 'e' ];
+is_deeply $one->sync('api', release => 1)->{granted}, [], 'heavy one waits';
+is of_two('e', 10), 'granted', 'credit: before it';
+
 $scripts->done;
