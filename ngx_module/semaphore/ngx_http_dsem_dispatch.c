@@ -505,6 +505,11 @@ ngx_http_dsem_dispatch_reset(void *data)
         counted |= (account->inflight
                     || ngx_http_dsem_account_sum(account) != 0);
 
+        if (account->inflight || account->ntickets || account->unclaimed) {
+            /* releases may be lost, and grants: others may wait for these */
+            account->refresh = 1;
+        }
+
         ngx_http_dsem_tickets_reset(account);
         ngx_http_dsem_account_reset(account);
 

@@ -394,11 +394,6 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_clear(account);
     ngx_http_dsem_account_forget_usage(account);
 
-    if (account->inflight) {
-        /* a release that was sent may not have been executed */
-        account->refresh = 1;
-    }
-
     account->inflight = 0;
     account->batched = 0;
     account->check = 0;

@@ -28,6 +28,7 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     dsem_lease 60s;
+    dsem_reuse off;
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
@@ -40,17 +41,19 @@ EOF_CONF
 
 my @running = map { $node->begin('/?hang=1') } 1, 2;
 wait_for { $up->now == 2 } 15, 'permits out';
-my @waiting = map { $node->begin('/?hang=1') } 1 .. 4;
-wait_for { $state->waiting('api') == 4 } 15, 'others queued';
-
 $state->set_shard(recover_until => 40_000 + $state->shard('clock'));
 $redis->beats(2, 'heartbeats');
 
+# no request waits when it comes free
 for my $n (0, 1) {
     $up->release_nonce($running[$n]->nonce);
     is $running[$n]->wait->status, 200, 'running request ends';
+    push @running, $node->begin('/?hang=1');
     eventually { $up->now == 2 } 'its permit is used again';
 }
+my @waiting = map { $node->begin('/?hang=1') } 1, 2;
+$redis->beats(2, 'heartbeats');
+is $up->now, 2, 'others wait';
 cmp_ok $state->shard('recover_until'), '>', $state->shard('clock'),
     'nothing granted meanwhile';
 
@@ -58,7 +61,7 @@ $state->set_shard(recover_until => 0);
 $up->release_all;
 eventually { $up->served == 4 && $up->now == 2 } 'others granted';
 $up->release_all;
-is $_->wait->status, 200, 'request served' for @waiting;
+is $_->wait->status, 200, 'request served' for @running[2, 3], @waiting;
 is $up->peak, 2, 'limit reached, never exceeded';
 
 $t->done;
