@@ -16,14 +16,16 @@
 -- ARGV[10] seal: 64 random bits, 16 hex digits; each message to the session
 --   begins with it from now on
 -- ARGV[11] number of shards of the prefix: integer > 0; 1: not in a Cluster
+-- ARGV[12] term that the session remembers of this generation: integer, 0: none
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
 --   1: the limits of the configuration have to be stated (configure), 0: known,
---   number that identifies the Redis process, 0: the server does not tell; or
---   an error "WRONGMODE ...", for people: a node, which is named, uses the
---   prefix with another number of shards, or a Cluster is used as one server
+--   number that identifies the Redis process, 0: the server does not tell,
+--   term of the state; or an error "WRONGMODE ...", for people: a node, which
+--   is named, uses the prefix with another number of shards, or a Cluster is
+--   used as one server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
 --   when a new session makes it n
 --
@@ -35,6 +37,12 @@
 -- at most; a first start causes no pause. State that another process wrote (a
 -- promoted replica, a restart from disk) may lack the last writes and causes
 -- the same recovery.
+--
+-- Each process that takes over raises the term. A session that remembers a
+-- higher term than the state, of the same generation, proves that others were
+-- masters since this one wrote its state: a former master is named again, that
+-- was no replica meanwhile. That causes the same recovery. The lower digits of
+-- a term are random: two that take over from one state give different terms.
 --
 -- The run id comes from INFO in this script, so it is that of the process that
 -- has the keys, whatever else a proxy connects to. State of another layout is
@@ -67,6 +75,9 @@ end
 local shards = integer(11, 1)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
+local remembered = integer(12)
+-- steps of terms
+local TERM = 2^20
 -- fields of a shard in which orders are looked for when it is forgotten
 local ORDERS_KEPT = 512
 
@@ -114,6 +125,11 @@ local function forget()
     end
 end
 
+-- The next term after this one.
+local function term_next(term)
+    return (math.floor(term / TERM) + 1) * TERM + fresh % TERM
+end
+
 -- Whether state of another layout may be in use: its wall clock, text, moved
 -- lately.
 local function in_use(wall)
@@ -152,7 +168,7 @@ end
 -- a key of the wrong type must fail the script before its first write
 local registered = redis.call('ZCARD', sessions)
 local v = redis.call('HMGET', key, '.', session, 'created', 'run', 'gen',
-    'wall', 'shards')
+    'wall', 'shards', 'term')
 local shard = shard_parse(key, v[1])
 local entry, bar_end = entry_parse(v[2])
 
@@ -189,7 +205,14 @@ end
 if not v[7] then redis.call('HSET', key, 'shards', shards) end
 
 local run = string.match(info, 'run_id:(%x+)') or ''
-local restarted = v[4] and run ~= '' and v[4] ~= run
+if known ~= shard.gen then remembered = 0 end
+-- a state that has lost its term has that of the session
+local term = tonumber(v[8]) or remembered
+local restarted = v[4] and run ~= '' and v[4] ~= run or remembered > term
+if restarted or term == 0 then term = term_next(math.max(term, remembered)) end
+if tonumber(v[8]) ~= term then
+    redis.call('HSET', key, 'term', string.format('%.0f', term))
+end
 -- a session that may not know it leaves it as it is
 if run ~= '' and v[4] ~= run then redis.call('HSET', key, 'run', run) end
 
@@ -223,4 +246,4 @@ shard_write(shard)
 if not entry then notify_others(size) end
 
 return reply(STATUS.ok, shard.gen, size, recovery, entry and 1 or 0, unknown,
-    run_number(run))
+    run_number(run), term)

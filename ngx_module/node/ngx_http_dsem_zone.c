@@ -62,6 +62,7 @@ struct ngx_http_dsem_zone_entry_s {
 typedef struct {
     uint64_t                     space;          /* 0: nothing is known */
     int64_t                      generation;     /* 0: never seen one */
+    int64_t                      term;           /* the highest one of it */
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
     uint64_t                     replied;        /* last by Redis, ms */
 
@@ -623,7 +624,7 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 
 void
 ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, ngx_uint_t newest, int64_t generation,
+    uint64_t space, ngx_uint_t newest, int64_t generation, int64_t term,
     ngx_uint_t sessions, uint64_t replied)
 {
     ngx_http_dsem_zone_t        *zone;
@@ -649,6 +650,12 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
         known->replied = 0;
     }
 
+    /* a sibling may still be connected to a former master */
+
+    if (known->generation != generation || known->term < term) {
+        known->term = term;
+    }
+
     known->generation = generation;
     known->sessions = sessions;
     known->replied = ngx_max(known->replied, replied);
@@ -663,13 +670,14 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
 void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
-    uint64_t space, int64_t *generation, ngx_uint_t *sessions,
+    uint64_t space, int64_t *generation, int64_t *term, ngx_uint_t *sessions,
     uint64_t *replied)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *known;
 
     *generation = 0;
+    *term = 0;
     *sessions = 0;
     *replied = 0;
 
@@ -685,6 +693,7 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     }
 
     *generation = known->generation;
+    *term = known->term;
     *sessions = known->sessions;
 
     /* where 64 bits are two words it may have been written by halves */

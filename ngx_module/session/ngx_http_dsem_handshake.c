@@ -172,7 +172,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 8);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 9);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -187,6 +187,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
                               ngx_http_dsem_limits_id(&session->limits));
     ngx_http_dsem_resp_bytes(command, session->seal, NGX_HTTP_DSEM_SEAL_LEN);
     ngx_http_dsem_resp_number(command, session->nshards);
+    ngx_http_dsem_resp_number(command, session->term);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -206,7 +207,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 6)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 7)) {
         return;
     }
 
@@ -217,6 +218,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     lost = ngx_http_dsem_handshake_lost(session, reply->values);
 
     session->generation = reply->values[0];
+    session->term = reply->values[6];
 
     ngx_http_dsem_session_set_recovery(session, reply->values[2]);
 
@@ -408,7 +410,8 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
                              &session->zone_own, &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->shard, session->space,
                                 ngx_http_dsem_session_newest(session),
-                                session->generation, fleet, sent);
+                                session->generation, session->term, fleet,
+                                sent);
 
     if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
                              ngx_http_dsem_lease_heartbeat(&session->lease)))

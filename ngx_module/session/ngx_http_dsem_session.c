@@ -54,7 +54,8 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     session->space = settings->space + session->shard;
 
     ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
-                              &session->generation, &session->fleet, &replied);
+                              &session->generation, &session->term,
+                              &session->fleet, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
     ngx_http_dsem_lease_init(&session->lease, settings->lease, replied);

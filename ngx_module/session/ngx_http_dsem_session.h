@@ -110,6 +110,7 @@ typedef struct {
     ngx_str_t                          node;
 
     int64_t                            generation; /* 0: none known */
+    int64_t                            term;       /* of it, 0: none known */
     ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         fleet;      /* live sessions, or 0 */
     ngx_uint_t                         registered; /* the same, as told to

@@ -73,6 +73,9 @@
 #ifndef FAILS
 #define FAILS       0           /* failovers to an older copy of the state */
 #endif
+#ifndef BACKS
+#define BACKS       0           /* the former master is named again */
+#endif
 #ifndef RELOADS
 #define RELOADS     0           /* sessions that change their limit */
 #endif
@@ -103,7 +106,8 @@
 
 typedef Shard {
     byte gen;                   /* 0: no state */
-    byte process;                   /* the process that wrote it */
+    byte process;               /* the process that wrote it */
+    byte term;                  /* raised by each process that takes over */
     bool reg[SESSIONS];         /* registry: entries */
     byte epoch[SESSIONS];
     byte declared[SESSIONS];
@@ -135,8 +139,15 @@ Shard R;
 Shard Copy;
 bool copied;
 #endif
+#if BACKS
+Shard Former;                   /* the state of the other master */
+hidden Shard Swapped;
+byte former;                    /* its process, 0: there is none */
+bool back;                      /* named again, and no hello since */
+#endif
 
 byte process = 1;               /* run id of the Redis that runs */
+byte processes = 1;
 byte gens = 1;                  /* generations given out */
 byte seq;                       /* last place given out */
 byte place[NT];                 /* of a ticket, when it was queued */
@@ -163,6 +174,7 @@ byte state[SESSIONS];
 byte epoch[SESSIONS];
 byte gen[SESSIONS];
 byte told[SESSIONS];            /* sessions, in the last hello or beat */
+byte term[SESSIONS];            /* in the last hello */
 byte limit[SESSIONS];
 byte ticket[NT];
 byte running[SESSIONS];         /* requests upstream */
@@ -235,7 +247,7 @@ bool begun;
 /* what is left of each fault */
 byte breaks = BREAKS, losts = LOST, leaves = LEAVES, ticks = TICKS,
     silents = SILENT, crashes = CRASHES, losses = LOSSES, qlosses = QLOSSES,
-    fails = FAILS, reloads = RELOADS;
+    fails = FAILS, backs = BACKS, reloads = RELOADS;
 
 /* scratch of one step, no state */
 hidden byte i, j, k, n, m, v, best, wanted, present;
@@ -499,9 +511,25 @@ inline lose_state()
     judge_census();
 }
 
+/* a state with an older term than a session's: others were masters since */
+
+#ifdef NO_TERM
+#define OLDER       0
+#else
+#define OLDER       (c_sum > R.term && (c_gen == R.gen || !R.open))
+#endif
+
+inline raise_term()
+{
+    R.term = (c_sum > R.term -> c_sum : R.term) + 1
+}
+
 inline exec_hello(w)
 {
     again = 0;
+#if BACKS
+    back = 0;
+#endif
     if
     :: R.gen == 0 ->
         gens++;
@@ -509,10 +537,12 @@ inline exec_hello(w)
         R.process = process;
         R.lost = 0;
         R.recovering = 0;
+        raise_term();
         begin_census(0)
-    :: R.gen != 0 && R.process != process ->
+    :: R.gen != 0 && (R.process != process || OLDER) ->
         R.process = process;
 #ifndef NO_RUN_ID
+        raise_term();
         n = SUM(R.reg);
         begin_census(n);
         R.lost = 1;
@@ -547,6 +577,7 @@ inline exec_hello(w)
             R.limit[w] = limit[w];
             judge_census();
             r_gen = R.gen;
+            r_removed = R.term;
             census_size()
         fi
     fi
@@ -967,7 +998,7 @@ inline say_hello(w)
     :: else
     fi
     renew(w);
-    command[w] ! HELLO, epoch[w], gen[w], told[w], 0, 0, 0, 0
+    command[w] ! HELLO, epoch[w], gen[w], told[w], 0, 0, 0, term[w]
 }
 
 inline expired(w)
@@ -999,6 +1030,7 @@ inline read_hello(w)
     :: else
     fi
     gen[w] = r_gen;
+    term[w] = r_removed;
     told[w] = r_num;
     renewed(w);
 #ifdef NO_OWN_FENCE
@@ -1404,6 +1436,7 @@ inline crash(w)
     :: w == 0 ->
         state[2] = S_DOWN;
         gen[2] = gen[0];
+        term[2] = term[0];
 #ifndef NO_BYE
         bye[2] = 1
 #endif
@@ -1422,6 +1455,7 @@ inline wipe()
     note_unknown();
     R.gen = 0;
     R.process = 0;
+    R.term = 0;
     R.ended = 0;
     R.marker = 0;
     R.recovering = 0;
@@ -1452,6 +1486,7 @@ inline copy(to, from)
 {
     to.gen = from.gen;
     to.process = from.process;
+    to.term = from.term;
     to.ended = from.ended;
     to.marker = from.marker;
     to.recovering = from.recovering;
@@ -1604,9 +1639,41 @@ inline lose_queue()
 inline failover()
 {
     printf("a replica takes over\n");
-    process++;
+#if BACKS
+    former = process;
+    copy(Former, R);
+#endif
+    processes++;
+    process = processes;
     note_unknown();
     copy(R, Copy);
+    cut(0);
+    cut(1);
+    drop_late(0);
+    drop_late(1)
+}
+#endif
+
+#if BACKS
+/*
+ * It was no replica meanwhile: its state, its process.  Each session has been
+ * answered by the other one; else there are two masters at once, an exception
+ * of S2.
+ */
+
+#define ANSWERED(w) (!ALIVE(w) || state[w] > S_HELLO && term[w] == R.term)
+
+inline name_former()
+{
+    printf("the former master is named again\n");
+    note_unknown();
+    copy(Swapped, R);
+    copy(R, Former);
+    copy(Former, Swapped);
+    n = process;
+    process = former;
+    former = n;
+    back = 1;
     cut(0);
     cut(1);
     drop_late(0);
@@ -1652,6 +1719,7 @@ init {
     d_step {
         R.gen = 1;
         R.process = 1;
+        R.term = 1;
         for (i : 0 .. 1) {
             limit[i] = LIMIT;
 #if RELOADS
@@ -1661,6 +1729,7 @@ init {
             epoch[i] = 1;
             gen[i] = 1;
             told[i] = 2;
+            term[i] = 1;
 #if TICKS && LOSSES + FAILS
             heard[i] = 2;
 #endif
@@ -1740,6 +1809,10 @@ end:
     :: d_step { R.reg[1] && R.process != process ->
         R.reg[1] = 0; log_ended(); skip }
 #endif
+#if BACKS
+    :: d_step { back && R.reg[0] -> R.reg[0] = 0; log_ended(); skip }
+    :: d_step { back && R.reg[1] -> R.reg[1] = 0; log_ended(); skip }
+#endif
 #endif
 
     /* faults */
@@ -1805,9 +1878,18 @@ end:
     :: qlosses -> qlosses--
 #endif
 #if FAILS
+#ifdef PLANNED                  /* a replica with all writes */
+    :: d_step { fails -> fails--; copy(Copy, R); failover(); skip }
+#else
     :: d_step { fails && !copied -> copied = 1; copy(Copy, R); skip }
     :: d_step { fails && copied -> fails--; failover(); skip }
+#endif
     :: fails -> fails--
+#endif
+#if BACKS
+    :: d_step { backs && former && ANSWERED(0) && ANSWERED(1) ->
+        backs--; name_former(); skip }
+    :: backs -> backs--
 #endif
 #if RELOADS
     :: d_step { reloads && state[0] == S_READY -> reloads--; reload(0); skip }

@@ -77,7 +77,7 @@ sub session {
     my $name = sprintf '%s:0:%016x', $node, ++$self->{sessions};
     return bless {
         scripts => $self, name => $name, epoch => 0, gen => 0, number => 0,
-        told => 0, lease => $self->{lease}, seal_first => $self->{sessions},
+        told => 0, term => 0, lease => $self->{lease}, seal_first => $self->{sessions},
     }, 'Dsem::Scripts::Session';
 }
 
@@ -230,9 +230,10 @@ sub hello {
         $arg{gen} // $self->{gen},
         $arg{fresh} // 1 + int rand 2 ** 50, $self->{lease},
         $arg{told} // $self->{told}, $arg{age} // 0, $arg{config} // '-',
-        $seal, $arg{shards} // 1);
-    @$reply{qw/gen live recovery known unknown process/} = @rest;
-    @$self{qw/gen told/} = @$reply{qw/gen live/} if $reply->{status} eq 'ok';
+        $seal, $arg{shards} // 1, $arg{term} // $self->{term});
+    @$reply{qw/gen live recovery known unknown process term/} = @rest;
+    @$self{qw/gen told term/} = @$reply{qw/gen live term/}
+        if $reply->{status} eq 'ok';
     return $reply;
 }
 

@@ -789,6 +789,7 @@ sub faults {
         $self->note("kill $old->{name}");
         $self->cut($old);
         $workers->[$which] = $self->worker(gen => $old->{gen},
+            term => $old->{term},
             byes => [ $old->{name}, @{ $old->{byes} } ],
             config => $old->{config}, limit => $old->{limit});
     }
@@ -880,6 +881,7 @@ sub worker_joins {
     my ($other) = grep { $_->{gen} } @$workers;
     return if !$other || @$workers >= 7;
     push @$workers, $self->worker(gen => $other->{gen},
+        term => $other->{term},
         config => $other->{config}, limit => $other->{limit});
     $self->note("join $workers->[-1]{name}");
 }

@@ -57,7 +57,7 @@ my $LATE = 300;             # ms without a reply
 sub new {
     my ($class, $walk, %arg) = @_;
     my $self = bless {
-        walk => $walk, gen => 0, byes => [], epoch => 0, number => 0,
+        walk => $walk, gen => 0, term => 0, byes => [], epoch => 0, number => 0,
         ready => 0, fence => -1, own_fence => -1, stopped => 0, tickets => 0,
         beaten => 0, looked => 0, told => 0, told_at => 0, used => {},
         wait => {},
@@ -217,7 +217,8 @@ sub hello {
     $self->send('hello', undef,
         [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
-            $self->{config}, $self->seal, 1 ], $self->{config});
+            $self->{config}, $self->seal, 1, $self->{term} ],
+        $self->{config});
 }
 
 # Of the messages of this epoch.
@@ -225,7 +226,7 @@ sub seal { return sprintf '%08x%08x', $_[0]{name} =~ /(\d+)/, $_[0]{epoch} }
 
 sub hello_reply {
     my ($self, $command, @rest) = @_;
-    my ($gen, $told, $recovery, $registered, $unknown, $run) = @rest;
+    my ($gen, $told, $recovery, $registered, $unknown, $run, $term) = @rest;
     $self->{run} = $run;
     my $lost = $self->{gen} && $self->{gen} != $gen;
     my $counted = $self->counts($gen, $registered)
@@ -233,7 +234,7 @@ sub hello_reply {
     $self->expired if !$counted && ($self->own_fenced
         || $self->{entered} && !$lost && !$registered || $lost && !$recovery);
     $self->{entered} = 1;
-    $self->{gen} = $gen;
+    @$self{qw/gen term/} = ($gen, $term);
     $self->renew($command, $told, $recovery);
     $self->{new_state} = $recovery && !$counted;
     $self->{own_fence} = $self->{fence}
