@@ -113,8 +113,8 @@ sub new {
 sub load {
     my ($class, $redis, $text, $small) = @_;
     my %value = (wall_now => "tonumber(redis.call('GET', 'model:now'))",
-        run_read => "redis.call('GET', 'model:run')");
-    my %sha;
+        info_read => "'run_id:' .. redis.call('GET', 'model:run')");
+    my (%sha, %replaced);
     for my $script (qw/hello declare declared beat sync syncs bye configure
         order adjust/)
     {
@@ -125,6 +125,7 @@ sub load {
                 =~ s/(?<=^local function $_\(\)\n).*?(?=^end\n)/$lines/ms;
             die "$script: $_() is not what it was\n"
                 if !$found && $body =~ /\b$_\b/;
+            $replaced{$_} ||= $found;
         }
         # the quiet path has a clock of its own
         $body =~ s/local t = redis\.call\('TIME'\)\n(.*?)t\[1\].*?1000\)/$1$value{wall_now}/s;
@@ -146,6 +147,7 @@ sub load {
         }
         $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
     }
+    $replaced{$_} or die "no script has $_()\n" for keys %value;
     return \%sha;
 }
 
