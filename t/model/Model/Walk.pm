@@ -34,6 +34,9 @@ package Model::Walk;
 #       all configurations, and the lowest one is in force
 #   C4  the shard has the leases of its sessions, and no session is removed
 #       before three quarters of its own have passed
+#   L2  while the world stands still, at the end, and with "wake" now and then:
+#       no ticket waits beside permits that are free, or idle at any worker: at
+#       once where no message is lost, otherwise after the poll
 # and after a quiet time at the end:
 #   L2  no ticket waits
 #   L1  no permit is held and no key of a semaphore is left
@@ -53,11 +56,12 @@ use Model::Worker;
 # the last writes, a queue lost, any one key lost but that of a semaphore, the
 # clock of Redis's host stepped by an hour, orders of the operator, reloads with another
 # limit, workers that drain; lease: workers with two leases; auto: limit=auto for the first name; again: one loss soon after another, workers that
-# are slow to connect, and long requests
+# are slow to connect, and long requests; wake: the world stands still now and then, when a connection was broken
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
     break => [qw/msg break/],
+    wake => [qw/break beat wake/],
     kill => [qw/msg break kill/],
     stop => [qw/msg stop/],
     beat => [qw/msg stop beat/],
@@ -76,6 +80,29 @@ our %FAULTS = (
     all => [qw/msg break kill stop beat loss fail queue order conf key clock/],
 );
 
+# HSCAN where hashes are small: by the numbers of sessions, at least some fields.
+my $SCAN = <<'EOF_SCAN';
+local function model_scan(key, cursor, _, count)
+    local all, rows, page, last = redis.call('HGETALL', key), {}, {}, 0
+    for i = 1, #all, 2 do
+        local n = tonumber(string.match(all[i], '^w(%d+):') or 0)
+        if n > tonumber(cursor) or cursor == '0' then
+            rows[#rows + 1] = { n, all[i], all[i + 1] }
+        end
+    end
+    table.sort(rows, function(a, b)
+        return a[1] < b[1] or a[1] == b[1] and a[2] < b[2]
+    end)
+    for i, row in ipairs(rows) do
+        if i > count and last > 0 and row[1] ~= last then
+            return { tostring(last), page }
+        end
+        page[#page + 1], page[#page + 2], last = row[2], row[3], row[1]
+    end
+    return { '0', page }
+end
+EOF_SCAN
+
 my $STEP = 100;             # ms
 my $BEAT = 6 * $STEP;       # ms, less than a fifth of the lease
 my $LOOK = 10 * $STEP;
@@ -89,7 +116,7 @@ sub new {
         redis => $redis, scripts => $scripts, faults => 'none', seed => 1,
         now => 1000 * $STEP, lease => 40 * $STEP, limit => 3, queue => 5,
         names => [qw/a b/], workers => [], messages => [], late => [],
-        trace => 0, sessions => 0, excepted => {}, differed => 0, count => {},
+        trace => 0, still => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
         recoveries => 0, by_census => 0, broken => '', together => 0,
@@ -99,6 +126,9 @@ sub new {
     $self->{limit} = 6 if $self->{can}{auto};
     srand $self->{seed};
     $self->{redis}->forget;
+    # the order of a hash table follows from random bits of the process
+    $self->{redis}->cmd('CONFIG', 'SET', 'hash-max-listpack-entries', 10_000,
+        'hash-max-listpack-value', 10_000);
     $self->{redis}->cmd('FLUSHALL');
     $self->clock;
     $self->{redis}->pushed;
@@ -142,6 +172,9 @@ sub load {
             die "sync: $bounds bounds\n" if $script eq 'sync' && $bounds != 4;
         }
         if ($small) {
+            # pages of a hash of some fields
+            $body =~ s/redis\.call\('HSCAN', /model_scan(/g;
+            $body = $SCAN . $body if $body =~ /model_scan/;
             $body =~ s/(MOST_UNTOLD = )\d+/${1}1/;
             $body =~ s/(FAIR_KEYS, FAIR_TRIMMED = )\d+, \d+/${1}2, 2/;
         }
@@ -195,7 +228,7 @@ sub happens { return rand() < $_[1] }
 # True with this probability if the walk has this fault.
 sub goes_wrong {
     my ($self, $what, $probability) = @_;
-    return 0 if $self->{quiet} || !$self->{can}{$what};
+    return 0 if $self->{quiet} || $self->{still} || !$self->{can}{$what};
     return rand() < $probability;
 }
 
@@ -685,12 +718,14 @@ sub timers {
         && $worker->{beaten} + $BEAT <= $self->{now}
         && !$self->goes_wrong('beat', 0.6);
     $worker->adjust($self->{names}[0]) if $self->{can}{auto}
-        && !$self->{quiet} && $self->happens(0.3);
+        && !$self->{quiet} && !$self->{still} && $self->happens(0.3);
     return if $worker->{looked} + $LOOK > $self->{now};
     $worker->{looked} = $self->{now};
     for my $name (@{ $self->{names} }) {
         $worker->{look}{$name} = 1
-            if %{ $worker->{wait}{$name} } || %{ $worker->{used}{$name} };
+            if %{ $worker->{wait}{$name} }
+            || %{ $worker->{used}{$name} } && !$self->{still};
+        next if $self->{still};
         # idle permits are released, used ones reported, after a while
         $worker->give_back($name);
         $worker->{refresh}{$name} = 1;
@@ -768,9 +803,9 @@ sub deliver {
     for my $message (splice @{ $self->{messages} }) {
         my ($session, $text) = @$message;
         my ($worker) = grep { $_->{name} eq $session } @{ $self->{workers} };
-        next unless $worker;
+        next if !$worker || $self->{still} eq 'deaf';
         if ($worker->{stopped} > $self->{now}
-            || !$self->{quiet} && !$self->happens(0.4))
+            || !$self->{quiet} && !$self->{still} && !$self->happens(0.4))
         {
             push @later, $message;
         } elsif ($self->goes_wrong('msg', 0.2)) {
@@ -952,6 +987,79 @@ sub run {
         : $@ =~ s/\n\z//r;
 }
 
+# The world stands still: no fault, no request that comes or ends, and all that is
+# on its way arrives; then the poll.
+sub still {
+    my ($self) = @_;
+    my @workers = @{ $self->{workers} };
+    return if grep { $_->{stopped} > $self->{now} } @workers;
+    $self->note('still');
+    $self->cut(pick(@workers)) if $self->{can}{wake};
+    # where messages may be lost all are, until the poll
+    local $self->{still} = $self->{can}{msg} ? 'deaf' : 1;
+    $_->{conn} || $_->hello for @workers;
+    $_->{ready} && $_->beat for @workers;
+    $self->arrive;
+    $self->unused('at once') if !$self->{can}{msg};
+    $self->{still} = 1;
+    for (0 .. $LOOK / $STEP) {
+        $self->{now} += $STEP;
+        $self->clock;
+        $self->timers($_) for @workers;
+        $self->arrive;
+    }
+    $self->unused('after the poll');
+}
+
+sub arrive {
+    my ($self) = @_;
+    for (1 .. 200) {
+        my $arrived = 0;
+        for my $worker (@{ $self->{workers} }) {
+            $worker->flush($_) for @{ $self->{names} };
+            my $conn = $worker->{conn};
+            while (@{ $conn->{replies} } || @{ $conn->{commands} }) {
+                my ($command, $reply) = @{ shift @{ $conn->{replies} } // [] };
+                $command //= shift @{ $conn->{commands} };
+                $worker->receive($command,
+                    $reply // $self->execute($worker, $command));
+                $arrived++;
+            }
+        }
+        return if !$arrived && !@{ $self->{messages} };
+        $self->deliver;
+    }
+}
+
+# L2
+sub unused {
+    my ($self, $when) = @_;
+    my @workers = @{ $self->{workers} };
+    my ($clock, $until) = $self->clock_now;
+    return if $clock < $until || grep { !$_->{ready} } @workers;
+    my $entries = $self->state->entries;
+    for my $name (@{ $self->{names} }) {
+        my ($ordered, $paused) = ($self->state->ordered($name) // '')
+            =~ /^(\d+|-) ([01])$/;
+        next if $paused;
+        my $limit = defined $ordered && $ordered ne '-' ? $ordered
+            : $self->state->lowest_limit($name) || $self->state->limit($name);
+        # of equal places either may be the first
+        my ($first) = sort { $a->{place} <=> $b->{place}
+            || $b->{weight} <=> $a->{weight} }
+            grep { $_->{weight} <= $limit }
+            map { values %{ $_->{wait}{$name} } } @workers or next;
+        my $accounts = $self->state->accounts($name);
+        # of an epoch that has ended: free; of a session that has: not yet
+        my $used = sum0 map { $accounts->{$_}{held} } grep {
+            $accounts->{$_}{epoch} >= ($entries->{$_}{declared} // 0)
+        } keys %$accounts;
+        my $idle = sum0 map { $_->{idle}{$name} } @workers;
+        $self->bad("L2 $name: waits beside $used of $limit, $idle idle, $when")
+            if $used - $idle + $first->{weight} <= $limit;
+    }
+}
+
 # Nothing but heartbeats goes on: all workers are ready and have neither
 # requests nor unsent changes, all commands and messages have arrived, and no
 # other session is registered.
@@ -966,7 +1074,11 @@ sub settled {
 
 sub walk {
     my ($self, $steps, $quiet) = @_;
-    $self->step for 1 .. $steps;
+    for my $n (1 .. $steps) {
+        $self->step;
+        $self->still if $self->{can}{wake} && $n % 30 == 0;
+    }
+    $self->still;
 
     $self->note('quiet');
     $self->{quiet} = 1;

@@ -44,6 +44,9 @@ package Model::Worker;
 #   declared    a hello to a state that recovers does not move the fence: Redis
 #               counts nothing for this worker before "declared"
 #   unsent      a part that was left alone is unsent again
+#   served      permits may be free beside tickets: a sync is sent when all is
+#               declared, a recovery ends, a beat was late, or a connection
+#               was lost with grants or releases on their way
 #   late        a cancel that came too late leaves no own permit: if the queue
 #               was lost there may be none
 
@@ -107,6 +110,11 @@ sub forget {
         $self->{sent}{$name} = 0;
         $self->{pause}{$name} = 0;
         my $wait = $self->{wait}{$name};
+        # releases may be lost, and grants
+        $self->{refresh}{$name} = 1 if !$self->broken('served')
+            && ($self->{flying}{$name} || $self->{todo}{$name}{late}
+                || %{ $self->{gone}{$name} // {} } || grep { $_->{epoch} }
+                    values %$wait);
         $self->{todo}{$name} = { release => 0, late => 0, cancel => [],
             ask => [ grep { !$wait->{$_}{epoch} } $self->waiting($name) ] };
         $self->{gone}{$name} = {};
@@ -115,7 +123,6 @@ sub forget {
         $self->{idle}{$name} = 0;
         $self->{reuse_sent}{$name} = 0;
         $self->{may_keep}{$name} = 1;
-        $self->{refresh}{$name} = 0;
         $self->{batched}{$name} = 0;
     }
 }
@@ -276,8 +283,22 @@ sub renew {
 # So many ms until the state has recovered.
 sub recovery {
     my ($self, $left) = @_;
+    my $ended = $self->{recovery} && !$left;
     $self->{recovery} = $left;
-    $_ = 0 for $left ? () : values %{ $self->{pause} };
+    for (values %{ $self->{pause} }) {
+        $_ = $left ? $self->{walk}{now} + $left + 1 : 0;
+    }
+    $self->ask_at_once if $ended;
+}
+
+# Permits may be free beside its tickets, which no other command serves.
+sub ask_at_once {
+    my ($self) = @_;
+    return if $self->{recovery} || $self->broken('served');
+    for my $name (@{ $self->{walk}{names} }) {
+        $self->{refresh}{$name} = 1
+            if grep { $_->{epoch} } values %{ $self->{wait}{$name} };
+    }
 }
 
 # Declares all names, one or more at a time. Own permits that no request holds
@@ -297,6 +318,8 @@ sub declare {
             if $self->{recovery};
         $self->{todo}{$name}{release} =
             $self->{recovery} || $self->broken('plain') ? $own : 0;
+        $self->{refresh}{$name} = 1
+            if $self->{reported}{$name} > $held && !$self->broken('served');
         $self->{reported}{$name} = 0;
         $self->{synced}{$name} = 1;
         $self->declare_one($name, $held);
@@ -632,6 +655,7 @@ sub receive {
         $self->hello_reply($command, @rest);
     } elsif ($script eq 'beat') {
         $self->renew($command, @rest[0, 2]);
+        $self->ask_at_once if $rest[6];
         $self->{own_fence} = $self->{fence};
     } elsif ($script =~ /^(configure|adjust)$/) {
         # nothing else to do
@@ -645,6 +669,7 @@ sub receive {
         $self->{known_run} = $self->{run};
         $self->{own_fence} = $self->{fence};
         $self->{ready} = 1;
+        $self->ask_at_once;
     } elsif ($script eq 'declare') {
         $self->declare_reply($command, @rest);
         $self->{declares}--;
@@ -697,6 +722,7 @@ sub sync_reply {
     my ($in_use, $limit, undef, $recovery, $held, $waiting, $may_keep, $more) =
         splice @rest, 0, 8;
     $self->{over}{$name} = 0 if !$recovery && $in_use <= $limit;
+    $self->recovery($recovery) if $recovery;
     $self->{flying}{$name}--;
     $self->{sent}{$name} -= $payload->{release};
     $self->{may_keep}{$name} = $may_keep;
