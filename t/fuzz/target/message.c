@@ -76,6 +76,7 @@ typedef struct {
 } message_world_t;
 
 
+static void message_post(void);
 static void message_init(void);
 static void message_begin(ngx_str_t *line);
 static ngx_http_dsem_account_t *message_account(ngx_uint_t i);
@@ -130,6 +131,18 @@ FUZZ_TARGET(message)(const uint8_t *data, size_t size)
 }
 
 
+/* the end of this turn of the event loop, and of those that it posts to */
+
+static void
+message_post(void)
+{
+    do {
+        ngx_event_move_posted_next(&fuzz_cycle);
+        ngx_event_process_posted(&fuzz_cycle, &ngx_posted_events);
+    } while (!ngx_queue_empty(&ngx_posted_next_events));
+}
+
+
 /* once: what a worker has before it has a session */
 
 static void
@@ -144,6 +157,7 @@ message_init(void)
     message_world.ready = 1;
 
     ngx_queue_init(&ngx_posted_events);
+    ngx_queue_init(&ngx_posted_next_events);
 
     fuzz_check(ngx_event_timer_init(ngx_cycle->log) == NGX_OK);
     fuzz_check(ngx_http_dsem_counters_init(NULL, MESSAGE_MEMORY) == NGX_OK);
@@ -187,7 +201,7 @@ message_begin(ngx_str_t *line)
     session->registered = 1;
 
     fuzz_check(ngx_http_dsem_limits_create(&session->limits, &limits, 0, 1,
-                                           NULL)
+                                           NULL, 0)
                == NGX_OK);
 
     weight = 1;
@@ -231,7 +245,7 @@ message_begin(ngx_str_t *line)
         }
     }
 
-    ngx_event_process_posted(&fuzz_cycle, &ngx_posted_events);
+    message_post();
 }
 
 
@@ -327,7 +341,7 @@ message_one(ngx_str_t *text)
     message_note();
 
     ngx_http_dsem_message(&message_world.session, text);
-    ngx_event_process_posted(&fuzz_cycle, &ngx_posted_events);
+    message_post();
 
     message_look(text);
     message_look_log();
@@ -501,7 +515,7 @@ message_end(void)
         }
     }
 
-    ngx_event_process_posted(&fuzz_cycle, &ngx_posted_events);
+    message_post();
 
     for (i = 0; i < message_world.n; i++) {
         own = &message_world.tickets[i];
