@@ -29,7 +29,7 @@ typedef enum {
 
 
 /* the claims of most locations; more are in the pool of the request */
-#define NGX_HTTP_DSEM_CTX_CLAIMS  2
+#define NGX_HTTP_DSEM_CTX_CLAIMS  1
 
 
 typedef struct ngx_http_dsem_ctx_s  ngx_http_dsem_ctx_t;
