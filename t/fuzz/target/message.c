@@ -8,7 +8,8 @@
  * place in the queue, "C" one whose owner has left, "h" one that holds its
  * permits, "i" an idle permit; "U" the account is not declared; "F" the lease
  * may have expired; "R" Redis recovers.  Tickets have the numbers 1, 2, ...;
- * the epoch is 7.  Each further line is a message.
+ * the epoch is 7.  Each further line is a message, to which the seal of the
+ * session is added; one that begins with "!" has none, and changes nothing.
  *
  * Whatever it is: the ledger changes only by the permits of tickets that it
  * grants; a ticket is granted once, in its own epoch, by its number, and not
@@ -47,6 +48,7 @@ static void message_resync(ngx_http_dsem_session_t *session,
 
 
 #define MESSAGE_EPOCH         7
+#define MESSAGE_SEAL          "0123456789abcdef"
 #define MESSAGE_SEMAPHORES    4
 #define MESSAGE_MAX_TICKETS   32
 #define MESSAGE_MEMORY        (64 * 1024)
@@ -109,7 +111,7 @@ static ngx_str_t  message_names[MESSAGE_SEMAPHORES] = {
 
 FUZZ_TARGET(message)(const uint8_t *data, size_t size)
 {
-    ngx_str_t  line, text;
+    ngx_str_t  line;
 
     message_init();
 
@@ -118,11 +120,7 @@ FUZZ_TARGET(message)(const uint8_t *data, size_t size)
 
     while (size && !message_world.resync) {
         fuzz_line(&line, &data, &size);
-        fuzz_copy(&text, line.data, line.len);
-
-        message_one(&text);
-
-        free(text.data);
+        message_one(&line);
     }
 
     message_end();
@@ -199,6 +197,7 @@ message_begin(ngx_str_t *line)
     session->lease.fence = UINT64_MAX;
     session->started = 1;
     session->registered = 1;
+    ngx_memcpy(session->seal, MESSAGE_SEAL, NGX_HTTP_DSEM_SEAL_LEN);
 
     fuzz_check(ngx_http_dsem_limits_create(&session->limits, &limits, 0, 1,
                                            NULL, 0)
@@ -334,17 +333,42 @@ message_told(void *data)
 
 
 static void
-message_one(ngx_str_t *text)
+message_one(ngx_str_t *line)
 {
+    size_t      len;
+    u_char     *p;
+    ngx_str_t   text, believed;
+
     fuzz_logged.len = 0;
 
     message_note();
 
-    ngx_http_dsem_message(&message_world.session, text);
+    if (line->len && line->data[0] == '!') {
+        fuzz_copy(&text, line->data + 1, line->len - 1);
+        ngx_str_null(&believed);
+
+    } else {
+        len = NGX_HTTP_DSEM_SEAL_LEN + 1 + line->len;
+        p = malloc(len);
+        fuzz_check(p);
+
+        ngx_memcpy(p, message_world.session.seal, NGX_HTTP_DSEM_SEAL_LEN);
+        p[NGX_HTTP_DSEM_SEAL_LEN] = ' ';
+        ngx_memcpy(p + NGX_HTTP_DSEM_SEAL_LEN + 1, line->data, line->len);
+
+        fuzz_copy(&text, p, len);
+        believed = *line;
+
+        free(p);
+    }
+
+    ngx_http_dsem_message(&message_world.session, &text);
     message_post();
 
-    message_look(text);
+    message_look(&believed);
     message_look_log();
+
+    free(text.data);
 }
 
 
