@@ -47,9 +47,9 @@ for my $script (qw/sync declare declared beat configure order/) {
 }
 
 my $gen = $two->gen;
-is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1) ],
-    [ 'ok', 10 ], 'hello: ok';
-is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1) ],
+is_deeply [ reply('hello', 3, 0, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1, 0) ],
+    [ 'ok', 11 ], 'hello: ok';
+is_deeply [ reply('hello', 3, 1, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1, 0) ],
     [ 'stale', 4 ],
     'hello: stale';
 is_deeply [ reply('declare', 3, 2, @{ $argv{declare} }) ], [ 'ok', 7 ],
@@ -76,7 +76,7 @@ $argv{sync}[0] = "$gen 3 1 1 1 2 1";
 is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 5 ], 'bye: ok';
-is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1) ],
+is_deeply [ reply('hello', 4, 9, $gen, 5, 5000, 0, 0, 'a1', 'f' x 16, 1, 0) ],
     [ 'gone', 4 ],
     'hello: gone';
 

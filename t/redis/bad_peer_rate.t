@@ -24,7 +24,7 @@ use Dsem::Test;
 # the peer tells connections by their first command
 delete $ENV{DSEM_ACL};
 
-my $SECONDS = 6;
+my $SECONDS = 10;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
@@ -217,7 +217,7 @@ for (@MANNERS) {
     $peer{$_}{began} = now;
 }
 my $began = now;
-wait_for { now > $began + $SECONDS } 60, 'six seconds';
+wait_for { now > $began + $SECONDS } 60, 'ten seconds';
 
 for (@MANNERS) {
     my ($control, $node) = @{ $peer{$_} }{qw(control node)};

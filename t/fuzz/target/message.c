@@ -559,6 +559,7 @@ message_end(void)
             account->held = 0;
             account->idle = 0;
             account->pending_release = 0;
+            account->refresh = 0;
 
             ngx_http_dsem_account_done(account);
             message_world.accounts[i] = NULL;
