@@ -29,8 +29,8 @@ local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 -- a unit is the longer the nearer V is to CLASS, which takes months.
 local FAIR_INCREMENT = 1000000000
 
--- Tickets of the queue that one acquire looks at where its key has a credit;
--- one call looks at twice as many.
+-- Tickets of the queue, and parked ones, that one acquire looks at where its
+-- key has a credit; one call looks at twice as many.
 local FAIR_LOOKS = 256
 
 -- The greatest cost, us.
@@ -122,26 +122,39 @@ local function fair_set(fair, name, F)
     fair.F[name], fair.changed[name] = F, true
 end
 
+-- The last tag from this one to F at which a ticket of the key waits, and true;
+-- that of the last ticket that was looked at, if there are too many; or nil.
+-- parked: 0, or PARKED for those that are parked.
+local function fair_find(sem, class, key, from, F, most, parked)
+    local lowest = class * CLASS + parked
+    local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
+        lowest + F), string.format('%.0f', lowest + from), 'BYSCORE', 'REV',
+        'LIMIT', 0, most, 'WITHSCORES') or {}
+    sem.fair.looks = sem.fair.looks - #list / 2
+    for i = 1, #list, 2 do
+        local of = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
+        if of == key and sem.scores[list[i]] ~= false then
+            return list[i + 1] - lowest, true
+        end
+    end
+    return #list / 2 == most and list[#list] - lowest or nil
+end
+
 -- Tickets of the key have left the queue: where none of it waits at the tags
 -- that it has paid for them, F goes back. Looks at some tickets of the queue.
 local function fair_settle(sem, ticket, limit)
     local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
     local credit, most = fair.credit[name], math.min(FAIR_LOOKS, fair.looks)
-    if not credit or fair.settled[name] or most == 0 then return end
+    if not credit or fair.settled[name] or most <= 0 then return end
     fair.settled[name] = true
-    local lowest, F = ticket.class * CLASS, fair.F[name]
-    local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
-        lowest + F), string.format('%.0f', lowest + F - credit), 'BYSCORE',
-        'REV', 'LIMIT', 0, most, 'WITHSCORES') or {}
-    fair.looks = fair.looks - #list / 2
+    local F = fair.F[name]
     local back = F - credit
-    if #list / 2 == most then back = list[#list] - lowest + 1 end
-    for i = 1, #list, 2 do
-        local key = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
-        if key == ticket.key and sem.scores[list[i]] ~= false then
-            back = list[i + 1] - lowest
-            back = back + fair_increment(ticket.cost, limit, back)
-            break
+    for parked = 0, sem.parked > 0 and PARKED or 0, PARKED do
+        local tag, waits = fair_find(sem, ticket.class, ticket.key, F - credit,
+            F, most, parked)
+        if tag then
+            back = math.max(back, tag
+                + (waits and fair_increment(ticket.cost, limit, tag) or 1))
         end
     end
     if back < F then
@@ -214,14 +227,22 @@ local function fair_refund(sem, ticket, place, limit)
     end
 end
 
--- The last ticket of a key was dropped.
+-- The last ticket of a key was dropped. Where a later one is parked F stays:
+-- the next one would pass that.
 local function fair_return(sem, class, key, tag)
     local fair, name = sem.fair, class .. ' ' .. key
     if not fair.F[name] and fair.begun then
         local scores = redis.call('ZMSCORE', fair.key, name, '!' .. name)
         fair_read(fair, name, scores[1], scores[2])
     end
-    if fair.F[name] and fair.F[name] > tag then fair_set(fair, name, tag) end
+    local F, most = fair.F[name], math.min(FAIR_LOOKS, fair.looks)
+    if not F or F <= tag then return end
+    if sem.parked > 0 and (most <= 0
+        or fair_find(sem, class, key, tag, F, most, PARKED))
+    then
+        return
+    end
+    fair_set(fair, name, tag)
 end
 
 -- Scores and members that have changed, and members that are gone.
