@@ -24,6 +24,7 @@
 
 static ngx_int_t ngx_http_dsem_adapter_connect(
     ngx_http_dsem_adapter_t *adapter, ngx_addr_t *addr);
+static ngx_uint_t ngx_http_dsem_adapter_refused(int fd);
 static ngx_int_t ngx_http_dsem_adapter_attach(
     ngx_http_dsem_adapter_t *adapter, void *data, ngx_event_handler_pt read,
     ngx_event_handler_pt write);
@@ -106,6 +107,13 @@ ngx_http_dsem_adapter_connect(ngx_http_dsem_adapter_t *adapter,
         return NGX_ERROR;
     }
 
+    if (addr->sockaddr->sa_family == AF_UNIX
+        && ngx_http_dsem_adapter_refused(adapter->ac->c.fd))
+    {
+        ngx_http_dsem_adapter_reason(adapter, strerror(NGX_EAGAIN));
+        return NGX_ERROR;
+    }
+
     /* a child of the worker must not inherit a connection that is logged in */
 
     if (fcntl(adapter->ac->c.fd, F_SETFD, FD_CLOEXEC) == -1) {
@@ -114,6 +122,25 @@ ngx_http_dsem_adapter_connect(ngx_http_dsem_adapter_t *adapter,
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * A unix socket is connected at once, or never.  hiredis 1.3 takes one that a
+ * full backlog has refused (EAGAIN) for a connect that goes on; epoll would
+ * report that it is writable all the time.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_adapter_refused(int fd)
+{
+    socklen_t           len;
+    struct sockaddr_un  saun;
+
+    len = sizeof(struct sockaddr_un);
+
+    return getpeername(fd, (struct sockaddr *) &saun, &len) == -1
+           && ngx_errno == NGX_ENOTCONN;
 }
 
 
