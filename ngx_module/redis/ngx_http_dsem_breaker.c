@@ -6,9 +6,10 @@
  * each logged once per change, and the count of requests that are handled
  * without it.  It opens when a connect or a command has had no reply in time,
  * or a wrong one, and closes when a session is accepted.  The time to connect
- * counts from the loss of the last session, through all attempts; a
- * connection that is established has the time of its commands.  The breaker
- * opens no connection and closes none.
+ * counts from the loss of the last session, through all attempts, and once
+ * anew where a search for the server is redirected; a connection that is
+ * established has the time of its commands.  The breaker opens no connection
+ * and closes none.
  *
  * Called by: redis, for each event of its connection.
  */
@@ -236,10 +237,14 @@ ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
 }
 
 
+/* a server that others have named has the time to connect for itself */
+
 static void
 ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 {
-    ngx_http_dsem_breaker_t  *breaker = ev->data;
+    ngx_http_dsem_breaker_t *breaker = ev->data;
+
+    ngx_msec_int_t  left;
 
     if (breaker->open) {
         ngx_http_dsem_breaker_remind(breaker);
@@ -249,7 +254,16 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
         ngx_http_dsem_breaker_available(breaker);
 
     } else if (!ngx_http_dsem_deadline_extend(&breaker->deadline, ev)) {
-        ngx_http_dsem_breaker_open(breaker);
+
+        left = ngx_http_dsem_peer_followed(breaker->peer)
+               + breaker->settings->connect_timeout - ngx_current_msec;
+
+        if (left > 0) {
+            ngx_http_dsem_deadline_set(&breaker->deadline, ev, left);
+
+        } else {
+            ngx_http_dsem_breaker_open(breaker);
+        }
     }
 }
 

@@ -78,6 +78,7 @@ struct ngx_http_dsem_cluster_s {
     ngx_uint_t                       failures;  /* of them in a row */
     ngx_uint_t                       tries;     /* that need no turn, left */
     ngx_msec_t                       turn;      /* time of the last one */
+    ngx_msec_t                       followed;  /* time of; 0: never */
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
 
     unsigned                         searching:1;
@@ -214,6 +215,7 @@ void
 ngx_http_dsem_cluster_find(ngx_http_dsem_cluster_t *cluster)
 {
     cluster->searching = 1;
+    cluster->followed = 0;
     cluster->search++;
     cluster->reason[0] = '\0';
 
@@ -316,6 +318,18 @@ ngx_http_dsem_cluster_reason(ngx_http_dsem_cluster_t *cluster)
 {
     return (cluster->searching && cluster->reason[0]) ? cluster->reason
                                                       : NULL;
+}
+
+
+/*
+ * When the first node that was named has been asked; 0: never.  Of the first
+ * search only: the node that is found may reject sessions.
+ */
+
+ngx_msec_t
+ngx_http_dsem_cluster_followed(ngx_http_dsem_cluster_t *cluster)
+{
+    return cluster->followed;
 }
 
 
@@ -543,6 +557,10 @@ ngx_http_dsem_cluster_follow(ngx_http_dsem_cluster_t *cluster,
     }
 
     cluster->tries--;
+
+    if (cluster->followed == 0 && cluster->failures == 1) {
+        cluster->followed = ngx_current_msec;
+    }
 
     ngx_http_dsem_cluster_ask(cluster, node);
 }

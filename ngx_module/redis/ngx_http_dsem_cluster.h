@@ -33,6 +33,7 @@ ngx_uint_t ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
     const char *error);
 ngx_addr_t *ngx_http_dsem_cluster_addr(ngx_http_dsem_cluster_t *cluster);
 const char *ngx_http_dsem_cluster_reason(ngx_http_dsem_cluster_t *cluster);
+ngx_msec_t ngx_http_dsem_cluster_followed(ngx_http_dsem_cluster_t *cluster);
 
 
 #endif /* _NGX_HTTP_DSEM_CLUSTER_H_INCLUDED_ */

@@ -329,3 +329,12 @@ ngx_http_dsem_peer_reason(ngx_http_dsem_peer_t *peer)
 {
     return peer->cluster ? ngx_http_dsem_cluster_reason(peer->cluster) : NULL;
 }
+
+
+/* when a server has named another one, which is asked since; 0: never */
+
+ngx_msec_t
+ngx_http_dsem_peer_followed(ngx_http_dsem_peer_t *peer)
+{
+    return peer->cluster ? ngx_http_dsem_cluster_followed(peer->cluster) : 0;
+}

@@ -41,6 +41,7 @@ ngx_addr_t *ngx_http_dsem_peer_addr(ngx_http_dsem_peer_t *peer);
 ngx_str_t *ngx_http_dsem_peer_name(ngx_http_dsem_peer_t *peer);
 const char *ngx_http_dsem_peer_pending(ngx_http_dsem_peer_t *peer);
 const char *ngx_http_dsem_peer_reason(ngx_http_dsem_peer_t *peer);
+ngx_msec_t ngx_http_dsem_peer_followed(ngx_http_dsem_peer_t *peer);
 
 
 #endif /* _NGX_HTTP_DSEM_PEER_H_INCLUDED_ */
