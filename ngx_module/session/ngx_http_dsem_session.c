@@ -258,8 +258,9 @@ ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
 
 
 /*
- * A message: so many sessions are registered now.  A wrong number costs time
- * after a loss of state, a lease at most.
+ * A message: so many sessions are registered now, and share each limit if Redis
+ * is lost before the next beat.  A wrong number costs time after a loss of
+ * state, a lease at most.
  */
 
 void
@@ -267,6 +268,7 @@ ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session, int64_t n)
 {
     if (session->registered && n > (int64_t) session->registered) {
         session->registered = (ngx_uint_t) n;
+        session->fleet = ngx_max(session->fleet, session->registered);
     }
 }
 
