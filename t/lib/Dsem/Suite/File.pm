@@ -16,13 +16,17 @@ use IO::Select;
 use POSIX ();
 use Test2::API ();
 
-# Test::More gets its state in each file
-BEGIN { Test2::API::test2_start_preload() }
+# Test::More gets its state in each file; where a test loads this, it has one
+my $preloads;
+BEGIN {
+    $preloads = !$INC{'Test/More.pm'};
+    Test2::API::test2_start_preload() if $preloads;
+}
 use Test::More ();
 use Dsem::Scripts ();
 use Dsem::Test ();
 BEGIN {
-    Test2::API::test2_stop_preload();
+    Test2::API::test2_stop_preload() if $preloads;
     delete $ENV{T2_IN_PRELOAD};
 }
 
