@@ -30,7 +30,7 @@ use Carp qw(croak);
 use Dsem::Clock;
 use Dsem::Redis;
 use Dsem::State;
-use Dsem::Wait qw(wait_for);
+use Dsem::Wait qw(now wait_for);
 
 use constant SLOTS => 16384;
 
