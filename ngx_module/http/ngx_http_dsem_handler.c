@@ -179,8 +179,10 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
         ctx->dry_run = 0;
     }
 
+    /* those that it has kept */
+
     for (i = 0; i < ctx->current; i++) {
-        if (claims[i].ticket->answer.local) {
+        if (ctx->claims[i].ticket->answer.local) {
             ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
         }
     }
