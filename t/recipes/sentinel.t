@@ -66,11 +66,11 @@ for my $server ($set->servers) {
 # resynchronize from the beginning
 
 my $old = $set->master;
+# each node knows of the other one, and of its share of the limit
+$old->beats(3 * @fleet, 'heartbeats');
 my $load = $t->load_start(urls => [ map { $_->url('/reports/') } @fleet ],
     clients => 2 * $limit, seconds => 3600, timeout => 70);
 wait_for { $up->peak == $limit } 15, 'limit reached';
-# each node knows of the other one, and of its share of the limit
-$old->beats(2 * @fleet, 'heartbeats');
 $set->failover;
 my $new = $set->replaced($old)->{master};
 wait_for { $new->cmd(qw(INFO replication)) =~ /^min_slaves_good_slaves:[12]/m }

@@ -28,7 +28,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 1s;
+    dsem_redis_connect_timeout 2s;
     dsem_node %%NODE%%;
     dsem_on_error reject;
     server {

@@ -44,7 +44,8 @@ EOF_CONF
 
 my $node = $t->node('node', $conf, REDIS => $proxy->address);
 my $other = $t->node('other', $conf);
-wait_for { $t->state->session_count == 2 } 15, 'sessions open';
+wait_for { $_->grep_log(qr/connected to redis/) } 15, 'sessions open'
+    for $node, $other;
 
 sub begin { my ($on, @n) = @_;
     return map { $on->begin("/?name=n$_&hang=1") } @n }

@@ -39,12 +39,13 @@ http {
 EOF_CONF
 my ($one, $two) = @fleet;
 
+# the node that is left knows of the other one
+$redis->beats(6, 'heartbeats');
+
 my $load = $t->load_start(urls => [ map { $_->url('/') } @fleet ],
     clients => 20, seconds => 3600, records => 1,
     timeout => 70);
 wait_for { $up->peak == 4 && $up->served > 20 } 15, 'load';
-# the node that is left knows of the other one
-$redis->beats(4, 'heartbeats');
 
 my $lost = now;
 $redis->kill;

@@ -102,6 +102,8 @@ sub followed {
 # the one that returns first comes first
 my @lanes = (lane('short', 0.3, qw(/patient /hasty)),
     lane('longer', 1.5, qw(/patient)));
+# each worker knows of all others
+$_->{redis}->beats(12, 'heartbeats') for @lanes;
 for my $n (1 .. $ROUNDS) {
     load($_) for @lanes;
     for my $lane (@lanes) {
