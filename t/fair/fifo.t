@@ -40,6 +40,9 @@ http {
 }
 EOF_CONF
 
+# each worker knows how long a reply takes
+$redis->beats(2 * @fleet, 'heartbeats');
+
 my $holder = $fleet[0]->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 
