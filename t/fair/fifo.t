@@ -22,7 +22,7 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 $proxy->delay(0.05, 's2c');
 
-my @fleet = $t->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
+my @fleet = $t->fleet(4, <<'EOF_CONF', REDIS => $proxy->address);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -40,10 +40,11 @@ http {
 }
 EOF_CONF
 
-# each worker knows how long a reply takes
+# each worker knows how long a reply takes; the holder's has no ticket that it
+# could serve while the reply to a release is late
 $redis->beats(2 * @fleet, 'heartbeats');
 
-my $holder = $fleet[0]->begin('/?k=holder&hang=1');
+my $holder = $fleet[3]->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 
 my %asked;
