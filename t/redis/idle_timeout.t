@@ -15,7 +15,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $up = $t->upstream;
-my $redis = $t->redis(args => [qw(--timeout 1)]);
+my $redis = $t->redis(args => [qw(--timeout 2)]);
 
 my $node = $t->node('single', <<'EOF_CONF');
 %%GLOBALS%%
