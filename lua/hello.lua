@@ -73,9 +73,9 @@ if #(seal or '') ~= 16 or string.find(seal, '%X') then
     error('DSEM argument 10 is not a seal', 0)
 end
 local shards = integer(11, 1)
+local remembered = integer(12)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
-local remembered = integer(12)
 -- steps of terms
 local TERM = 2^20
 -- fields of a shard in which orders are looked for when it is forgotten

@@ -7,9 +7,10 @@
 -- set; active, recalled: accounts by reuse; parked: tickets waiting that
 -- cannot be served now; tail: last place in the queue since it was last empty;
 -- while tickets with keys wait, what include/fair.lua needs; and " !<untold>",
--- if not 0: accounts with dropped tickets of which their sessions have not been
--- told. An empty semaphore stays until then. The short paths that could delete
--- it understand no such head.
+-- if not 0: number of accounts that list dropped tickets for their sessions. A
+-- semaphore with such an account is kept when it is empty, as the list would be
+-- lost with it: the patterns of the short paths, which delete empty semaphores,
+-- do not match its head.
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
@@ -204,8 +205,8 @@ local function semaphore_virtual(sem, view)
     end
 end
 
--- Writes what has changed. A semaphore without held permits, waiting tickets
--- and sessions to be told is deleted.
+-- Writes what has changed. Deletes the semaphore if no permit is held, no
+-- ticket waits, and no account lists dropped tickets.
 local function semaphore_write(sem, view)
     if sem.held == 0 and sem.waiting == 0 and sem.untold == 0 then
         redis.call('UNLINK', sem.key, sem.queue)
