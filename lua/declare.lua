@@ -60,6 +60,7 @@ local function declared_ticket(n)
 end
 
 local function member(ticket, of_epoch)
+    -- R12: member of the queue
     return string.format('%s %.0f %.0f %.0f%s', session, of_epoch,
         ticket.number, ticket.weight, ticket.key and ' ' .. ticket.key or '')
 end
@@ -95,6 +96,7 @@ local function declare_tickets(sem, all, dropped)
         end
         if ticket.place ~= 0 then
             sem.removed[#sem.removed + 1] = member(ticket, ticket.acquired)
+            -- R7: queue order
             queue_add(sem, member(ticket, epoch), ticket.place)
             sem.seq = math.max(sem.seq, ticket.place % CLASS)
             waiting = waiting + 1

@@ -95,6 +95,7 @@ local function load_entries(shard, sessions)
         if left > 0 and left < 1e10 then
             local quiet = quiet_ms[lease]
             if not quiet then
+                -- R6: silent session
                 quiet = 2 * heartbeat(lease)
                 quiet_ms[lease] = quiet
             end
@@ -191,6 +192,7 @@ local function account_lines(shard, key, name)
         local declared = declared_of[session]
         if declared then
             local epoch
+            -- R11: text of an account
             epoch, held[i], waiting[i], reuse[i] =
                 string.match(accounts[i], '^(%d+) (%d+) (%d+) ?(%d?)')
             if epoch and epoch - declared < 0 then held[i] = nil end
@@ -218,8 +220,10 @@ end
 -- Adds the lines of one semaphore.
 local function semaphore_lines(shard, key, auto, name, order, limits)
     local head = redis.pcall('HGET', key, '.')
+    -- R10: head of a semaphore
     local held, waiting, limit = string.match(
         type(head) == 'string' and head or '', '^(%d+) (%d+) (%d+) ')
+    -- R16: limit in force
     local view, at = { limit = limits_lowest(limits) or tonumber(limit) },
         #reply + 1
     local configured = view.limit

@@ -149,6 +149,7 @@ end
 local TICKETS = 1000
 
 -- the verdict on an acquire; ngx_module/ has the same table in C
+-- R15: codes in replies
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
 
 local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
@@ -178,6 +179,7 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
             error('DSEM argument ' .. i .. ' is not a ticket in range', 0)
         end
         ticket.number = string.format('%.0f', ticket[1])
+        -- R12: member of the queue
         ticket.member = string.format('%s %.0f %s %.0f', call.session,
             call.epoch, ticket.number, ticket.weight)
         if key then ticket.member = ticket.member .. ' ' .. key end
@@ -208,6 +210,7 @@ end
 -- configurations, else that of the last acquire. sem.limit is the limit
 -- without orders.
 local function limit_in_force(call, sem, view)
+    -- R16: limit in force
     local lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
     if lowest then
         sem.limit = lowest
@@ -279,6 +282,7 @@ end
 
 -- Whether a ticket would be the first one that waits. first: the class of the
 -- first one that does.
+-- R7: queue order
 local function comes_first(sem, view, ask, first)
     return ask.class < first
         or ask.key and ask.class == first and view.first_place
@@ -291,6 +295,7 @@ end
 local function acquire(call, sem, view, account, ask, first)
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
+    -- R1: room for a permit
     local free = not view.paused and sem.held + ask.weight <= view.limit
     -- its credit may bring it before a heavy one at the head
     if ask.key and not (free and ask.class < first) then
@@ -301,6 +306,7 @@ local function acquire(call, sem, view, account, ask, first)
         if ask.class == first then fair_pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
+    -- R2: full queue
     local most = ask[4] + semaphore_slack(sem, account, view)
     if sem.waiting >= most and not (ask.key
         and fair_make_room(call, sem, view, next_place(sem, ask), most))

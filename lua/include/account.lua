@@ -22,6 +22,7 @@ local SESSION = '^[%w._-]+:%d+:%x+$'
 
 -- An account, parsed; false: there is none.
 local function account_parse(text)
+    -- R11: text of an account
     local epoch, held, waiting, reuse, parked, chunks, dropped = string.match(
         text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)( ?!?[%d ]*)$')
     if not epoch then return false end
@@ -40,6 +41,7 @@ local function account_text(account)
     then
         return nil
     end
+    -- R11: text of an account
     local text = string.format('%.0f %.0f %.0f', account.epoch, account.held,
         account.waiting)
     if account.dropped then

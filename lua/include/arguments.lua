@@ -45,6 +45,7 @@ local function configuration_id(i)
 end
 
 -- Whether this may be the encoded name of a semaphore.
+-- R14: encoded name
 local function is_encoded(text)
     return #text <= 200 and string.find(text, '^[%w._:%%~-]+$')
 end

@@ -127,6 +127,7 @@ local function census_hello(census, session, clock, lease, member, number, age)
     end
 
     local answered = math.max(clock - age, NEVER / 2)
+    -- R3: fence
     local fence = answered + math.floor(lease * 3 / 4)
     census_add(census, session, string.format('%.0f', fence - PENDING))
     if answered > census.freshest then

@@ -14,5 +14,6 @@ end
 -- The logical clock at wall time now: clock and wall as stored; lease: the
 -- shortest one that is registered; all in ms.
 local function clock_now(clock, wall, lease, now)
+    -- R4: step of the clock
     return clock + math.min(math.max(now - wall, 0), math.floor(lease / 4))
 end

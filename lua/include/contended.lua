@@ -16,9 +16,11 @@ local function contended_account(session, of_epoch)
     end
     local current, declared, lease, ends, seal = string.match(entry or '',
         '^(%d+) (%d+) (%d+) (%d+) (%x+)')
+    -- R11: text of an account
     local counted, held, waiting = string.match(account or '',
         '^(%d+) (%d+) (%d+)$')
     -- an account that was lost, and begun again, does not count its tickets
+    -- R5: heartbeat; R6: silent session
     if current ~= of_epoch or declared ~= of_epoch or counted ~= of_epoch
         or waiting == '0'
         or session ~= ARGV[1] and shard_clock - ends + lease
@@ -35,6 +37,7 @@ end
 -- there.
 local function contended_add(place, ticket, rest, seen)
     local added
+    -- R12: member of the queue
     local member = ARGV[1] .. ' ' .. call_epoch .. ' ' .. ticket .. ' '
         .. rest
     if seen then
@@ -54,8 +57,10 @@ local function contended_write(head, account, member, session, ticket,
     if member then redis.call('ZREM', KEYS[3], member) end
     if member and session ~= ARGV[1] then
         redis.call('HSET', KEYS[2], '.', head, ARGV[1], account, session,
+            -- R11: text of an account
             of_epoch .. string.format(' %d %d', other_held + 1,
                 other_waiting - 1))
+        -- R13: keys and channels
         redis.pcall('PUBLISH', KEYS[1] .. ':c:' .. session,
             seal .. ' grant ' .. ARGV[3] .. ' ' .. of_epoch
                 .. string.format(' %d %d ', held, in_force) .. ticket)

@@ -6,6 +6,7 @@
 local function keyed_head()
     local page = redis.pcall('ZRANGE', KEYS[3], '0', '1', 'WITHSCORES')
     if page[1] ~= 'queue' then return nil end
+    -- R12: member of the queue
     local session, of_epoch, ticket, weight = string.match(page[3] or '',
         '^(%S+) (%d+) (%d+) (%d+)')
     if weight ~= '1' then return nil end
@@ -18,6 +19,7 @@ end
 -- after it. name: "<class> <key>", lowest: the first place of the class. nil:
 -- something is unusual.
 local function keyed_place(name, lowest, V, cost, in_force)
+    -- R7: queue order; R8: start tag
     local place, text = lowest + V, nil
     local score = redis.pcall('ZSCORE', KEYS[4], name)
     if score then
@@ -44,9 +46,11 @@ end
 -- is acquired.
 local function keyed_sync(values, ended, clock, epoch, acquires, flags,
     released, weights, limit, ask, weight, class, queue_limit, cost, key)
+    -- R10: head of a semaphore
     local held, waiting, stored, seq, seen, touched, tail, tags, V, others =
         string.match(values[1] or '', '^(%d+) (%d+) (%d+) (%d+)( %d+ )(%d+) '
             .. '0 0 0 (%-?%d+)( %-?%d:)(%d+)([%d: !-]*)$')
+    -- R11: text of an account
     local counted, kept, mine = string.match(values[2] or '',
         '^(%d+) (%d+) (%d+)$')
     local untouched = clock - (touched or 0)
@@ -57,6 +61,7 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
     end
     local in_force = (limit or stored) + 0
     kept, mine, waiting = kept - released, mine + 0, waiting + 0
+    -- R1: room for a permit
     local free = in_force - held + released
     if kept < 0 or free > 1 or weights > in_force then return nil end
 
@@ -92,13 +97,16 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         name = class .. ' ' .. key
         place, text, F = keyed_place(name, lowest, V, cost, in_force)
         if not place then return nil end
+        -- R2: full queue
         if waiting - queue_limit < 0 then
             local tag = place - lowest
+            -- R15: codes in replies
             verdict, waiting, mine, seq = 2, waiting + 1, mine + 1, seq + 0
             if tag > seq then seq = tag end
             if tag == V then V = V + 1 end
         else
             -- the last one of a full queue; another one drops that
+            -- R9: drop from a full queue
             local last = redis.pcall('ZRANGE', KEYS[3], '-1', '-1',
                 'WITHSCORES')
             if not last[2] or place - last[2] < 0 then return nil end
@@ -120,9 +128,11 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         end
         if place - tail > 0 then tail, position = place, waiting end
     end
+    -- R10: head of a semaphore
     local head = string.format('%d %d %d %.0f' .. seen .. touched
         .. ' 0 0 0 %.0f' .. tags .. '%.0f' .. others, held, waiting, in_force,
         seq, tail, V)
+    -- R11: text of an account
     local counts = epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, counts, member, session, ticket, of_epoch,
         other_held, other_waiting, seal, held, in_force)

@@ -6,6 +6,7 @@
 local function contended_head()
     local page = redis.pcall('ZRANGE', KEYS[3], '0', '1')
     if page[1] ~= 'queue' then return nil end
+    -- R12: member of the queue
     local session, of_epoch, ticket, weight = string.match(page[2] or '',
         '^(%S+) (%d+) (%d+) (%d+)$')
     if weight ~= '1' then return nil end
@@ -16,6 +17,7 @@ end
 
 -- Returns the reply, or nil.
 local function contended_sync()
+    -- R10: head of a semaphore; R11: text of an account
     local held, waiting, stored, seq, seen, touched, tail = string.match(
         semaphore_values[1] or '',
         '^(%d+) (%d+) (%d+) (%d+)( %d+ )(%d+) 0 0 0 (%-?%d+)$')
@@ -29,6 +31,7 @@ local function contended_sync()
     end
     local in_force = (usual_limit or stored) + 0
     kept, mine, waiting = kept - call_released, mine + 0, waiting + 0
+    -- R1: room for a permit
     local free = in_force - held + call_released
     if kept < 0 or free > 1 then return nil end
 
@@ -45,9 +48,12 @@ local function contended_sync()
     local verdict, place, position = 0, 0, 0
     local ask, weight, class, queue_limit = string.match(
         call_acquires == 1 and ARGV[4] or '', '^(%d+) (%d+) (%-?%d) (%d+)$')
+    -- R2: full queue
     if ask and waiting - queue_limit < 0 then
         seq, waiting, mine = seq + 1, waiting + 1, mine + 1
+        -- R15: codes in replies
         verdict, position = 2, waiting
+        -- R7: queue order
         place = class * 10000000000000 + seq
         tail = tail + 0
     end
@@ -60,8 +66,10 @@ local function contended_sync()
     end
     if verdict == 2 then tail = place end
     -- what was read is digits and blanks
+    -- R10: head of a semaphore
     local head = string.format('%d %d %d %.0f' .. seen .. touched
         .. ' 0 0 0 %.0f', held, waiting, in_force, seq, tail)
+    -- R11: text of an account
     local account = call_epoch .. string.format(' %d %d', kept, mine)
     contended_write(head, account, member, session, ticket, of_epoch,
         other_held, other_waiting, seal, held, in_force)

@@ -112,6 +112,7 @@ local function fair_virtual(sem, class)
 end
 
 -- The tag that a ticket of this key would have.
+-- R8: start tag
 local function fair_tag(sem, class, key)
     return math.min(math.max(fair_virtual(sem, class),
         sem.fair.F[class .. ' ' .. key] or 0), CLASS - 1)

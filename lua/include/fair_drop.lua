@@ -12,6 +12,7 @@ local function fair_last(sem)
         'LIMIT', 0, 1, 'WITHSCORES')
     if not raw then return nil, STATUS.broken end
     if not raw[1] then return nil, STATUS.resync end
+    -- R12: member of the queue
     local session, epoch, number, _, key = string.match(raw[1],
         '^(%S+) (%d+) (%d+) (%d+) ?(%S*)$')
     return session and {
@@ -54,6 +55,7 @@ end
 -- whether there is room now. A queue that is longer, as other requests may have
 -- a longer one, has room for it instead of those that were dropped: none is
 -- dropped in vain. Sets call.status if the queue is broken or lost.
+-- R9: drop from a full queue
 local function fair_make_room(call, sem, view, place, most)
     if most < 1 then return false end
     local before = sem.waiting

@@ -7,6 +7,7 @@ local LOOKED_AT, OTHERS = 16, 8
 
 -- The lowest limit of a name, from its field; nil: no configuration has it.
 local function limits_lowest(text)
+    -- R16: limit in force
     return text and tonumber(string.match(text, '^%d+'))
 end
 

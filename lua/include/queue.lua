@@ -44,6 +44,7 @@ end
 
 -- The place of a ticket that goes behind all others of its class.
 local function queue_next_place(sem, class)
+    -- R7: queue order
     sem.seq = sem.seq + 1
     return class * CLASS + sem.seq
 end

@@ -27,6 +27,7 @@ end
 local function usual_keyed(text)
     local ticket, weight, class, queue_limit, cost, key = string.match(
         text or '',
+        -- R14: encoded name
         '^([1-9]%d*) (%d+) (%-?%d) (%d+) ([1-9]%d*) ([%w._:%%~-]+)$')
     if ticket and cost - 10000000000 <= 0 and #key <= 200 then
         return ticket, weight, class, queue_limit, cost, key
@@ -62,6 +63,7 @@ local function usual_changes(first, acquires, limit, flags, released, order,
         end
         weights = weights + weight
     end
+    -- R16: limit in force
     local in_force = lowest and string.match(lowest, '^%d+')
     if in_force then
         -- a message about another node is to be sent
@@ -80,6 +82,7 @@ local function quiet_begin(key, shard)
     local t = redis.call('TIME')
     local clock, wall, ended, lease = string.match(shard[1],
         '^%d+ %d+ (%d+) (%d+) %d+( %d+ ).* (%d+)$')
+    -- R4: step of the clock
     local passed = t[1] * 1000 + math.floor(t[2] / 1000) - wall
     return string.format(' %.0f%s%s', clock
         + math.min(math.max(passed, 0), math.floor(lease / 4)), ended, clock),
@@ -105,6 +108,7 @@ local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
     local held, stored, seq, seen, touched, rest = 0, limit, nil, nil, nil, nil
     if head then
         held, stored, seq, seen, touched, rest = string.match(head,
+            -- R10: head of a semaphore
             '^(%d+) 0 (%d+)( %d+)( %d+ )(%d+)( %d+ %d+ 0 %-?%d+)$')
         if seen ~= ended or clock - touched < 0 or clock - touched >= TOUCH_MS
         then
@@ -113,12 +117,14 @@ local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
     end
     local counted, kept, reuse = epoch, 0, ''
     if own then
+        -- R11: text of an account
         counted, kept, reuse = string.match(own, '^(%d+) (%d+) 0 ?([12]?)$')
     end
     if counted ~= epoch then return nil end
     in_force = in_force or stored
     local change = weights - released
     local total, now, most = held + change, kept + change, tonumber(in_force)
+    -- R1: room for a permit
     if now < weights or total > most or total >= 1e14 then return nil end
 
     local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
@@ -128,8 +134,10 @@ local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
     elseif change ~= 0 or in_force ~= stored or keeps ~= reuse then
         local first = head and seq .. seen .. touched
         if not head then first, rest = quiet_begin(key, shard) end
+        -- R11: text of an account
         local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
             or ' 0')
+        -- R10: head of a semaphore
         redis.call('HSET', key, '.', total .. ' 0 ' .. in_force .. first
             .. quiet_reuse(rest, keeps, reuse), ARGV[1], account)
         if now == 0 then redis.call('HDEL', key, ARGV[1]) end

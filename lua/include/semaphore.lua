@@ -61,6 +61,7 @@ end
 -- in a new queue begin at the clock, above all places of its earlier lives.
 local function semaphore_new(key, queue, session, values, view)
     if values.err then return nil end
+    -- R10: head of a semaphore
     local head, untold = string.match(values[1] or '', '^(.*) !(%d+)$')
     local held, waiting, limit, seq, seen, touched, active, recalled, parked,
         tail, fair = string.match(head or values[1] or '', '^(%d+) (%d+) (%d+)'
@@ -218,6 +219,7 @@ local function semaphore_write(sem, view)
     local touch = passed < 0 or passed >= TOUCH_MS
     if touch then sem.touched = view.clock end
     if sem.waiting == 0 then sem.tail, sem.fair_text = 0, '' end
+    -- R10: head of a semaphore
     local text = string.format(
         '%.0f %.0f %.0f %.0f %.0f %.0f %d %d %.0f %.0f%s', sem.held,
         sem.waiting, sem.limit, sem.seq, sem.seen, sem.touched, sem.reuse[1],

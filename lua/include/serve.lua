@@ -18,6 +18,7 @@ local function serve_page(sem, view, from, size)
     end
     local page, sessions = { size = #raw / 2 }, {}
     for i = 1, #raw, 2 do
+        -- R12: member of the queue
         local session, text, epoch, number, weight = string.match(raw[i],
             '^(%S+) ((%d+) (%d+) (%d+) ?%S*)$')
         page[#page + 1] = {
@@ -47,6 +48,7 @@ local function serve_decide(sem, view, ticket)
     then
         return 'park'
     end
+    -- R1: room for a permit
     return sem.held + ticket.weight > view.limit and 'stop' or 'grant'
 end
 

@@ -79,6 +79,7 @@ end
 -- Sends a message to a session. pcall: a lost message only delays, or is sent
 -- again. Returns whether the user may publish.
 local function entry_publish(key, session, entry, text)
+    -- R13: keys and channels
     local sent = redis.pcall('PUBLISH', key .. ':c:' .. session,
         entry.seal .. ' ' .. text)
     return type(sent) == 'number'
@@ -96,11 +97,13 @@ end
 
 -- The heartbeat interval of a lease, both in ms.
 local function heartbeat(lease)
+    -- R5: heartbeat
     return math.min(math.floor(lease / 5), 1000)
 end
 
 -- Whether a session has missed two heartbeats. It is judged by the stored
 -- clock, because a step of the host's clock does not move that.
 local function entry_silent(entry, clock)
+    -- R6: silent session
     return clock - (entry.ends - entry.lease) > 2 * heartbeat(entry.lease)
 end

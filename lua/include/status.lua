@@ -1,5 +1,6 @@
 -- The status of a command: the fourth element of every reply. ngx_module/ has
 -- the same table in C.
+-- R15: codes in replies
 local STATUS = {
     ok = 0,
     resync = 1,     -- session, epoch or generation unknown: hello, declare

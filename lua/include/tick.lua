@@ -12,6 +12,7 @@ local function clock_tick(shard, lease)
     if shard.lease > 0 then lease = shard.lease end
     shard.clock = clock_now(shard.clock, shard.wall, lease, now)
     shard.wall = now
+    -- R3: fence
     if passed >= lease * 3 / 4 and shard.sessions > 0 then
         local longest = leases_longest(shard, passed * 4 / 3)
         local pause = shard.clock + math.floor(longest / 4)

@@ -153,6 +153,8 @@ ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
 }
 
 
+/* R13: keys and channels: the parts are in the next five, and in key_tag */
+
 /* the hash of a semaphore; written to p, returns the end */
 
 u_char *

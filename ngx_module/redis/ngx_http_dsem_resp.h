@@ -42,6 +42,7 @@ typedef struct {
 
 /* status of a reply; the same table as in lua/include/status.lua */
 typedef enum {
+    /* R15: codes in replies */
     NGX_HTTP_DSEM_REPLY_OK = 0,
     NGX_HTTP_DSEM_REPLY_RESYNC,
     NGX_HTTP_DSEM_REPLY_STALE,

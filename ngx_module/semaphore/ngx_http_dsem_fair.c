@@ -260,6 +260,7 @@ ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
     }
 
     served = fair->served[ngx_http_dsem_fair_class(class)];
+    /* R8: start tag */
     tag->start = ngx_max(served, key->finish);
 
     /* a key that has nothing to pay has no credit; no ticket is free */
@@ -458,6 +459,7 @@ ngx_http_dsem_fair_start(ngx_http_dsem_fair_t *fair, ngx_int_t class,
     known = ngx_http_dsem_fair_find(fair, &name, hash);
     served = fair->served[ngx_http_dsem_fair_class(class)];
 
+    /* R8: start tag */
     return known ? ngx_max(served, known->finish) : served;
 }
 

@@ -85,6 +85,7 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
 
     sessions = ngx_http_dsem_session_fleet(account->session);
 
+    /* R17: share of a worker */
     account->share = account->usage.limit / ngx_max(sessions, 1);
 
     account->may_keep = may_keep;

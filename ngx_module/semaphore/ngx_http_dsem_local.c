@@ -68,6 +68,7 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
         return 0;
     }
 
+    /* R2: full queue */
     return (ngx_int_t) account->nasks
            < ngx_http_dsem_local_places(account, ask->queue)
            || ngx_http_dsem_local_drop(account, ask);
@@ -85,6 +86,7 @@ ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
 {
     ngx_http_dsem_ticket_t  *last;
 
+    /* R9: drop from a full queue */
     last = ngx_http_dsem_waiting_last(account);
 
     if (last == NULL
@@ -152,6 +154,8 @@ ngx_http_dsem_local_places(ngx_http_dsem_account_t *account, ngx_int_t queue)
 static ngx_int_t
 ngx_http_dsem_local_share(ngx_int_t n)
 {
+    /* R17: share of a worker */
+
     if (n == 0) {
         return 0;
     }
@@ -301,6 +305,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
 
     limit = ngx_http_dsem_local_limit(account);
 
+    /* R1: room for a permit */
     if (account->held + ticket->weight > limit) {
         return NGX_DECLINED;
     }

@@ -211,6 +211,8 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 
     usage = ngx_http_dsem_hint_full(&ask->name, ask->hash);
 
+    /* R1: room for a permit; R2: full queue */
+
     if (usage == NULL
         || ask->fair
         || usage->in_use + ask->weight <= usage->limit

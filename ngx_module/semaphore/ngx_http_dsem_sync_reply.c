@@ -47,6 +47,7 @@
 
 
 typedef enum {
+    /* R15: codes in replies */
     NGX_HTTP_DSEM_ASK_REJECTED = 0,
     NGX_HTTP_DSEM_ASK_GRANTED,
     NGX_HTTP_DSEM_ASK_QUEUED,

@@ -178,6 +178,7 @@ ngx_http_dsem_waiting_insert_order(ngx_rbtree_node_t *temp,
     for ( ;; ) {
         other = ngx_http_dsem_waiting_ordered(temp);
 
+        /* R7: queue order */
         if (ticket->class != other->class) {
             before = (ticket->class < other->class);
 

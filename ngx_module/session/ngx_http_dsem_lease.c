@@ -47,6 +47,7 @@ ngx_http_dsem_lease_renew(ngx_http_dsem_lease_t *lease, uint64_t sent,
     ngx_uint_t declared)
 {
     lease->renewed = sent;
+    /* R3: fence */
     lease->fence = sent + lease->length / 4 * 3;
 
     if (declared) {
@@ -69,6 +70,7 @@ ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease)
 ngx_msec_t
 ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease)
 {
+    /* R5: heartbeat */
     return ngx_min(lease->length / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
 }
 

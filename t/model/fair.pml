@@ -146,6 +146,7 @@ inline check_tags()
     n = 0
 }
 
+/* R7: queue order */
 inline find_first()
 {
     first = NONE;
@@ -168,6 +169,7 @@ inline find_last()
     }
 }
 
+/* R8: start tag */
 inline set_tag(t)
 {
     tag[t] = F[KEY(t)];
@@ -219,6 +221,7 @@ inline refund(t)
 #endif
 }
 
+/* R9: drop from a full queue */
 inline drop(t, by)
 {
     backlog(KEY(t));
@@ -244,6 +247,7 @@ inline serve(s)
 {
     find_first();
     do
+    /* R1: room for a permit */
     :: held[0] + held[1] < LIMIT && first != NONE ->
         for (j : 0 .. TICKETS - 1) {
             assert(!(queued[j] && j != first && KEY(j) == KEY(first) &&
@@ -276,6 +280,7 @@ inline acquire(s, t)
     set_tag(t);
     find_last();
     if
+    /* R1: room for a permit */
     :: held[0] + held[1] < LIMIT && last == NONE ->
         printf("redis: %d granted at once\n", t);
         held[s]++;
@@ -285,6 +290,7 @@ inline acquire(s, t)
     :: !(held[0] + held[1] < LIMIT && last == NONE) &&
         waiting[0] + waiting[1] >= QUEUE ->
         if
+        /* R2: full queue */
         :: last != NONE && tag[t] < tag[last] -> drop(last, t); queue(t)
         :: else ->
             printf("redis: %d rejected\n", t);

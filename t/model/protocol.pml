@@ -297,6 +297,7 @@ inline limit_in_force(w)
 #endif
 }
 
+/* R16: limit in force */
 inline lowest()
 {
     lim = 99;
@@ -676,6 +677,8 @@ inline exec_bye()
     (R.qepoch[i] != R.epoch[o] || R.declared[o] != R.epoch[o] || \
      R.qepoch[i] != R.aepoch[o] || R.silent[o] && (o) != (w))
 
+/* R1: room for a permit */
+
 inline serve(w)
 {
     do
@@ -730,15 +733,18 @@ inline exec_ask(w, a)
 {
     if
     :: R.recovering -> skip
+    /* R1: room for a permit */
     :: !R.recovering && SUM(R.held) < lim &&
        SUM(R.waiting) == SUMT(R.parked) ->
         granted_one(w);
         r_granted = r_granted | BIT(a)
     :: else ->
         if
+        /* R2: full queue */
         :: SUM(R.waiting) >= QUEUE -> skip
         :: else ->
             seq++;
+            /* R7: queue order */
             place[a] = seq;
             R.queued[a] = 1;
             R.qepoch[a] = c_epoch;
@@ -1562,6 +1568,7 @@ inline end_recovery()
 
 #define UP(x)       (x == 2 -> 2 : x + 1)
 
+/* R3: fence */
 inline tick(w, fence, fly)
 {
     printf("time passes for %d\n", w);

@@ -43,8 +43,10 @@ use List::Util qw(sum0);
 
 use constant HEAD => qw(layout gen clock wall recover_until ended sessions
     first_bar last_bar lease);
+# R10: head of a semaphore
 use constant FIGURES => qw(held waiting limit seq seen touched active recalled
     parked tail);
+# R11: text of an account
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
 use constant ENTRY => qw(epoch declared lease ends seal configuration);
 use constant RULE => qw(found reason floor latency min max changes noted normal
@@ -100,6 +102,7 @@ sub key {
     return join ':', $self->{prefix}, @part;
 }
 
+# R13: keys and channels
 sub semaphore_key { $_[0]->key('s', $_[1]) }
 sub queue_key { $_[0]->key('q', $_[1]) }
 sub fair_key { $_[0]->key('f', $_[1]) }

@@ -55,6 +55,7 @@ sub recover {
 sub wait_for_redis {
     my ($t) = @_;
     return unless $t->nodes;
+    # R5: heartbeat
     my $heartbeat = $t->{lease} / 5 < 1 ? $t->{lease} / 5 : 1;
     my $timeout = $t->{lease} + 2 * $heartbeat + 1;
     my @left;

@@ -2,106 +2,18 @@ package Dsem::Test;
 
 # The harness: one object per test file, which owns the test's directory
 # build/t/<folder>/<name>/, every process started from it, and the teardown.
-#
-#   use Test::More;
-#   use Dsem::Test;                     # wait_for, eventually, now, took
+# t/README.md has a test to copy and all that there is.
 #
 #   my $t = Dsem::Test->new;
 #   my $redis = $t->redis;              # Dsem::Redis, private server
-#   my $up = $t->upstream(service => 0.020);            # Dsem::Upstream
-#   my $node = $t->node('a', <<'EOF_CONF');             # Dsem::Node
-#   %%GLOBALS%%
-#   events { }
-#   http {
-#       %%HTTP%%
-#       dsem_redis %%REDIS%%;
-#       dsem_node %%NODE%%;
-#       server {
-#           listen 127.0.0.1:%%PORT%%;
-#           location / { dsem a limit=2; proxy_pass http://%%UPSTREAM%%; }
-#       }
-#   }
-#   EOF_CONF
+#   my $up = $t->upstream;              # Dsem::Upstream, the oracle
+#   my $node = $t->node('a', $conf);    # Dsem::Node
 #   is($node->get('/?t=5')->status, 200, 'passed');
 #   eventually { $up->now == 0 } 'permit back';
-#   $t->done;                           # optional: END does it too
 #
-# Tokens: %%PORT%% %%PORT2%%.. (kept over reload), %%REDIS%% %%REDIS_UNIX%%
-#   (of the last $t->redis), %%UPSTREAM%% (host:port of the last upstream),
-#   %%SENTINELS%% %%MASTER%% (of $t->sentinel), %%DNS%% (of the last $t->dns),
-#   %%DIR%% (the node's prefix), %%NODE%%, %%GLOBALS%% (load_module,
-#   error_log, pid, user), %%HTTP%% (temporary paths, access log, long Redis
-#   timeouts and a short dsem_reuse unless the test sets its own); and those passed as arguments:
-#   $t->node('a', $conf, REDIS => $proxy->address). An unknown token dies.
+# Imports: wait_for, eventually, now, took (Dsem::Wait).
 #
-# Test: new(%opt: lease => 5 s of the module for teardown), dir, plan($n)
-#   (else the number is not planned; teardown adds its own), done,
-#   redis(%opt) upstream(%opt) node($name, $conf, %tokens)
-#   sentinel(%opt) (Dsem::Sentinel: a set of servers and sentinels; a Cluster
-#   is a Dsem::Cluster),
-#   fleet($n, $conf, %tokens) (nodes n1..), proxy($address), client,
-#   dns(name => [addresses]),
-#   load(%opt) (runs to the end, returns the result), load_start(%opt)
-#   (returns Dsem::Load with ->wait), test_conf($conf, %tokens): (exit status,
-#   stderr) of nginx -t, script($name): assembled Lua text, state: what the
-#   first Redis has (Dsem::State), connect: a subscriber (Dsem::Redis::Client),
-#   expect_log(qr//): this alert is expected, expect_held($n): so many permits
-#   may remain in Redis.
-# wait_for { cond } $timeout, 'what'    dies after the timeout (15 s)
-# eventually { cond } 'test name', $timeout     the same as an assertion
-# now                                   monotonic seconds, as in all logs
-# took($from, $to)      seconds between two times ($to: now), without those in
-#   which the machine stalled: for upper bounds. Lower bounds take all time:
-#   cmp_ok took($begun), '<', 2, 'in time'; cmp_ok now - $begun, '>', 1, 'late'
-#
-# Redis: cmd(@args) (a list reply is an array reference, errors die), client,
-#   address, port, unix, pid, stop start kill freeze thaw empty client_kill,
-#   calls: commands processed so far by name, beats($n, what, timeout): waits
-#   for so many heartbeats, recovering, log. Options: args => [...]
-#   (redis-server's), password.
-# Upstream (the oracle): address(es), peak($sem) now($sem) served aborted
-#   started, order (nonces by start), log (records: nonce uri node sem weight
-#   start end how=answered|closed|hanging), reset, release_all, release($n)
-#   release_nonce($nonce), connections, levels($sem), mean (service, s),
-#   goodput($limit, $from, $to, $sem) 0..1, worst (the same, of the worst
-#   second). Options: service (s), ports.
-#   Arguments of a request: ?t=ms, hang=1, size=bytes,
-#   stream=pieces&every=ms, status=code, close=1, rst=1, cut=bytes (of the
-#   response, then FIN), and headers X-Service (s), X-Weight, X-Sem, X-Nonce
-#   (echoed), X-Node; Upgrade gets 101 and an echo until closed.
-# Node: get($path, %headers) (blocking, Dsem::Client::Request), begin($path,
-#   %headers) (in flight), raw (Dsem::Client::Raw), port($n), url($path),
-#   pid, dir, workers([$master]), draining, alive, reload([$conf]), upgrade,
-#   quit, stop, kill (all at once), kill_worker([$pid, $signal]), freeze([$pid])
-#   thaw([$pid]), error_log, grep_log(qr//), access_log (hashes: request_id
-#   status dsem_status dsem_name dsem_wait_time dsem_queue_position
-#   dsem_limit dsem_in_use request_uri request_time pid ...), logged($request)
-#   (waits for its line of the access log), clear_logs.
-# Request: done, wait([timeout]), status, header($name), headers, body,
-#   latency, took (latency without stalls, for upper bounds), error, close
-#   (FIN), abort (RST), sock. Options among headers:
-#   -method -body -version.
-# Raw: send($bytes), read([timeout]) (available bytes), read_until(qr//),
-#   read_eof, shutdown, close, reset (RST), sock.
-# Load: urls => [...] or request => sub { my $i = shift; ($url, %headers) },
-#   clients => 300 (closed loop) or rate => 500 (open loop, per second),
-#   requests => n or seconds => s, keepalive => 1, timeout => 30,
-#   abort => sub { seconds or undef }, records => 1. Result: statuses
-#   {code|word => n}, count, seconds, rate, p50 p90 p99 max mean (s, of 200s),
-#   mismatched (nonces), records [{url nonce start latency status}].
-# Proxy: address, accepted, open, bytes ({c2s, s2c}), cut (FIN) reset (RST)
-#   freeze($dir) thaw delay($seconds, $dir) swallow(every => n, match => 're',
-#   count => n, dir => 's2c') swallowed pieces
-#   cut_after($bytes, $dir) slice($bytes, $pause) inject($bytes, $dir) refuse(1|0)
-#   retarget($address).
-# Dns: address, set($name, @addresses) (none: NXDOMAIN), silent(1|0), questions.
-#   (swallow: by default every pub/sub message; without arguments: no more).
-#   $dir is c2s, s2c or both.
-#
-# Environment: DSEM_NGINX, DSEM_MODULE, DSEM_STATIC_NGINX=1 (module linked in),
-#   DSEM_REDIS_SERVER, DSEM_DEBUG=1, DSEM_LONG=1, DSEM_TIME_FACTOR,
-#   DSEM_KEEP=1 (keep build/t/<folder>/<name>/ of a test that passed),
-#   DSEM_LUA (another folder of scripts than lua/, see Dsem::Branches).
+# Called by: tests.
 
 use strict;
 use warnings;

@@ -363,6 +363,7 @@ sub clock_now {
     my ($self) = @_;
     my ($clock, $wall, $until, $gen, $lease) = map { $_ // 0 }
         $self->state->shard(qw/clock wall recover_until gen lease/);
+    # R4: step of the clock
     my $passed = min(max($self->wall - $wall, 0),
         ($lease || $self->{lease}) / 4);
     return ($clock + $passed, $until, "$gen $self->{run}");
@@ -466,6 +467,7 @@ sub in_line {
         }
         next if $verdict != 1;
         # with a key it may pass a heavy one of its class
+        # R7: queue order
         my $last = ($class + !defined $key) * $CLASS - 1;
         push @granted, [ "$name $ticket", $last ];
         for (values %queued) {
@@ -491,6 +493,7 @@ sub in_line {
     for my $ticket (sort keys %$line) {
         # tickets of a silent session may be overtaken
         my ($session) = split / /, $ticket;
+        # R5: heartbeat; R6: silent session
         next if $self->{last_beat}{$session} + 2 * $self->{lease} / 5
             < $self->{now};
         for (@granted) {
@@ -514,10 +517,12 @@ sub one_key {
 # D1: tickets that have left the queue otherwise were dropped from its end.
 sub dropped {
     my ($self, $name, $line, $queued) = @_;
+    # R12: member of the queue
     my %there = map { join(' ', (split)[0, 2]) => 1 } $self->state->queue($name);
     my %all = (%$line, %$queued);
     my $last = max(-1e15, map { $all{$_} } grep { $there{$_} } keys %all);
     for my $ticket (grep { !$there{$_} } sort keys %all) {
+        # R9: drop from a full queue
         $self->bad("D1 $ticket dropped") if $all{$ticket} < $last;
         delete $line->{$ticket};
         delete $queued->{$ticket};
@@ -618,6 +623,7 @@ sub auto {
 # C3: the limit that a sync has reported
 sub in_force {
     my ($self, $name, $limit) = @_;
+    # R16: limit in force
     my ($lowest) = $self->stated($name) or return;
     $lowest = 'c' . $self->state->lowest_limit($name) if $self->{can}{auto};
     return if defined $self->state->ordered($name);

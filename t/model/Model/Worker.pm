@@ -274,6 +274,7 @@ sub expired {
 # A hello or a beat was answered.
 sub renew {
     my ($self, $command, $told, $recovery) = @_;
+    # R3: fence
     $self->{fence} = $command->{at} + 0.75 * $self->{lease};
     @$self{qw/told told_at/} = ($told, $command->{at});
     $self->{walk}->told($self, $command);
