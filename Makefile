@@ -163,6 +163,8 @@ help:
 	@echo '                     each mechanism that is removed, see t/model/README.md'
 	@echo 'make model-limits    simulate rules that find a limit, beside that of'
 	@echo '                     "limit=auto"'
+	@echo 'make model-zoo       the same rules with 34 backends and traffics; END=1:'
+	@echo '                     16 others; by luajit where there is one'
 	@echo 'make mutants         single changes to the sources, each of which must fail a'
 	@echo '                     test; NAME=name one, J=1 one at a time, see'
 	@echo '                     t/mutants/README.md'
@@ -546,6 +548,10 @@ model: model-needs
 model-limits: limits-needs
 	@t/model/limits
 
+model-zoo: limits-needs
+	@SORT=1 $$(command -v luajit || command -v lua5.1) t/model/zoo \
+	    $(if $(END),end)
+
 mutants: test-needs
 	@J=$(J) t/mutants/run $(NAME)
 
@@ -560,6 +566,6 @@ FORCE:
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
-    model-needs model-limits mutants proof test-page-needs dist deb \
+    model-needs model-limits model-zoo mutants proof test-page-needs dist deb \
     deb-needs run soak bench bench-scale bench-fair bench-auto \
     bench-instructions clean

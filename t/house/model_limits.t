@@ -31,7 +31,7 @@ for my $name (@names) {
     my ($one, $five, $many, $rate, $p99) = split ' ', $own{$name} // '';
     is scalar(grep { $_ && abs($_ - 20) <= 4 } $one, $five, $many), 3,
         "$name: the knee from 1, 5 and 200" or diag $own{$name};
-    cmp_ok $rate, '>=', 0.95, "$name: throughput";
+    cmp_ok $rate, '>=', 0.94, "$name: throughput";
     cmp_ok $p99, '<=', 1.3, "$name: p99";
 }
 

@@ -3,8 +3,8 @@
 -- published of them. Those that are made for one process get every request
 -- of the whole fleet at once, which no limiter in a process has.
 --
--- Called by: t/model/limits. rules[name](start, workers) begins one. Latencies
--- are in ms; "running" counts the request that ends.
+-- Called by: t/model/limits, t/model/zoo. rules[name](start, workers, of) begins
+-- one, of: the backend. Latencies are in ms; "running" counts the request that ends.
 
 local rules = {}
 
@@ -19,35 +19,70 @@ local function load_rule(path)
     file:close()
     return assert(loadstring(text .. ' return { new = auto_new, '
         .. 'add = auto_add, judge = auto_judge, pace = auto_pace, '
-        .. 'set = auto_set, reason = AUTO_REASON }', path))()
+        .. 'set = auto_set, bound = auto_bound, resume = auto_resume, '
+        .. 'reason = AUTO_REASON }', path))()
 end
 
--- Each worker sends a sample when the pace that it was told has passed.
+-- ms: dsem_lease; of a sample that follows a request after a silence
+local LEASE, LONGEST = 5000, 10000
+
+-- What one worker has of its requests, as in ngx_http_dsem_auto.c: times are in
+-- whole ms, and a sample is due when the pace that it was told has passed.
+local function worker_new(i)
+    return { count = 0, sum = 0, errors = 0, peak = 0, since = 0,
+        wait = 100 + i, next = math.huge }
+end
+
+local function worker_clear(w, clock)
+    w.count, w.sum, w.errors, w.peak = 0, 0, 0, 0
+    w.since, w.next = clock, math.huge
+end
+
+local function worker_add(w, now, latency, failed, held)
+    local clock = math.floor(now)
+    local ms = clock - math.floor(now - latency)
+    if w.count == 0 and clock - w.since > ms + LONGEST then
+        w.since = clock - ms
+    end
+    w.count, w.peak = w.count + 1, math.max(w.peak, held)
+    if failed then
+        w.errors = w.errors + 1
+    else
+        w.sum = w.sum + ms * 1000
+    end
+    if w.next == math.huge then
+        w.next = math.max(w.since + w.wait, clock + 1)
+    end
+end
+
+local function worker_sample(w, clock, waiting)
+    return { count = w.count, sum = w.sum, errors = w.errors, peak = w.peak,
+        window = math.max(clock - w.since, 1), waiting = waiting }
+end
+
+-- Samples of the workers move the limit, as adjust.lua does it.
 function rules.dsem(path)
     local rule = load_rule(path)
     return function(start, workers)
         local s = rule.new(start, 0)
-        local self = { limit = start, next = 100, state = s, moves = {} }
+        local self = { limit = start, next = math.huge, state = s, moves = {} }
         local mine = {}
-        for i = 1, workers do
-            mine[i] = { count = 0, sum = 0, errors = 0, peak = 0, last = 0,
-                next = 100 + i }
-        end
-        function self:done(worker, _, latency, failed)
+        for i = 1, workers do mine[i] = worker_new(i) end
+        function self:done(worker, now, latency, failed, _, held)
             local w = mine[worker]
-            w.count = w.count + 1
-            if failed then
-                w.errors = w.errors + 1
-            else
-                w.sum = w.sum + math.floor(latency * 1000)
-            end
+            worker_add(w, now, latency, failed, held)
+            if w.next < self.next then self.next = w.next end
+        end
+        function self:full(worker)
+            mine[worker].peak = math.max(mine[worker].peak, self.limit)
         end
         local function send(w, now, waiting)
             local clock = math.floor(now)
-            local sample = { count = w.count, sum = w.sum, errors = w.errors,
-                peak = w.peak, window = clock - w.last, waiting = waiting }
-            w.count, w.sum, w.errors, w.last = 0, 0, 0, clock
+            local sample = worker_sample(w, clock, waiting)
+            worker_clear(w, clock)
             local before, reason = s.found, s.reason
+            rule.resume(s, LEASE, clock)
+            rule.bound(s, 1, 1000, clock)
             if rule.add(s, sample, clock) then
                 rule.judge(s, 1, 1000, clock)
             end
@@ -57,7 +92,7 @@ function rules.dsem(path)
                     s.found, s.reason, s.floor, s.latency, s.mode)
             end
             self.limit = s.found
-            w.next = clock + rule.pace(s)
+            w.wait = rule.pace(s)
         end
         function self:tick(now, waiting)
             self.next = math.huge
@@ -71,11 +106,12 @@ function rules.dsem(path)
 end
 
 -- Additive increase, multiplicative decrease: by errors, or by a latency above
--- twice the service time of the scenarios, which has to be configured.
-function rules.aimd(start)
-    local self = { limit = start }
+-- twice the service time of the scenarios, or what else is slow for them, which
+-- has to be configured.
+function rules.aimd(start, _, of)
+    local self, slow = { limit = start }, of and of.slow or 100
     function self:done(_, _, latency, failed, running)
-        if failed or latency > 100 then
+        if failed or latency > slow then
             self.limit = bounded(self.limit * 0.9)
         elseif running * 2 >= self.limit then
             self.limit = bounded(self.limit + 1 / self.limit)
