@@ -62,7 +62,8 @@ is served(), 'PASSED', 'request still served by redis';
 
 my @lines = $node->grep_log(qr/figures of the fleet not readable/);
 is scalar(@lines), 1, 'logged once' or diag join "\n", @lines;
-like $lines[0], qr/\[warn\].*\(.*(?:NOPERM|can't run).* from redis/,
+like $lines[0],
+    qr/\[warn\].*\(.*(?:NOPERM|can't run|no permissions).* from redis/,
     'cause named';
 is scalar($node->grep_log(qr/unavailable|lost \(/)), 0, 'redis available';
 is epoch(), $epoch, 'connection kept';

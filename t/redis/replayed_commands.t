@@ -42,6 +42,7 @@ EOF_CONF
 sub state {
     my $state = $t->state->snapshot('api');
     delete @{ $state->{figures} }{qw(touched seq seen)};
+    delete $_->{ends} for values %{ $state->{entries} };
     $state->{shard} = [ $t->state->shard(qw(gen recover_until)) ];
     return $state;
 }

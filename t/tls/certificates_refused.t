@@ -27,6 +27,7 @@ http {
     dsem_redis %%TLS%%;
     dsem_redis_connect_timeout 10s;
     dsem_redis_timeout 10s;
+    dsem_lease 20s;
     dsem_node %%NODE%%;
     dsem_on_error reject;
     server {
