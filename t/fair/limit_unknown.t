@@ -44,7 +44,10 @@ my $holder = $node->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 
 $proxy->freeze('s2c');
+# all at once: it asks no more while a reply is late
+$node->freeze;
 my @leave = map { $node->begin("/?k=leave&t=2&n=$_") } 1 .. 8;
+$node->thaw;
 wait_for { $t->state->waiting('api') == 8 } 15, 'a key waiting';
 my ($epoch) = $t->state->declared;
 $proxy->reset;

@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my ($NAMES, $PERIOD, $BURST, $RATE) = (60, 0.1, 40, 40);
+my ($NAMES, $PERIOD, $BURST, $RATE) = (32, 0.1, 24, 40);
 
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;

@@ -49,7 +49,7 @@ sub run_id {
 
 sub failover {
     my ($how, $then) = @_;
-    my $master = $t->redis(args => [qw(--repl-diskless-sync-delay 0)]);
+    my $master = $t->redis;
     my $link = $t->proxy($master->address);
     my $replica = $t->redis(args => [
         '--replicaof', split /:/, $link->address ]);

@@ -49,8 +49,8 @@ sub move {
 sub named_again {
     my ($how) = @_;
     my $former = $t->redis;
-    my $replica = $t->redis(args => [ qw(--repl-diskless-sync-delay 0),
-        '--replicaof', split /:/, $former->address ]);
+    my $replica = $t->redis(
+        args => ['--replicaof', split /:/, $former->address]);
     my %to = map { $_ => $t->proxy($former->address) } qw(first late);
     my %node = map { $_ => $t->node("$_-$how", $conf,
         REDIS => $to{$_}->address) } qw(first late);
@@ -92,6 +92,8 @@ sub named_again {
     is_deeply [ map { $_->status } @asked, @long ], [ (200) x (2 * $LIMIT) ],
         "$how: every request served";
     $_->quit for values %node;
+    # the nodes have left it without a bye
+    $replica->stop;
     return $peak;
 }
 

@@ -16,8 +16,8 @@ use Dsem::Test;
 my $t = Dsem::Test->new(lease => 30);
 my $up = $t->upstream;
 my $former = $t->redis;
-my $replica = $t->redis(args => [ qw(--repl-diskless-sync-delay 0),
-    '--replicaof', split /:/, $former->address ]);
+my $replica = $t->redis(
+    args => ['--replicaof', split /:/, $former->address]);
 my $to = $t->proxy($former->address);
 my ($before, $after) = map { Dsem::State->new($_) } $former, $replica;
 

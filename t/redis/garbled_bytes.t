@@ -189,7 +189,7 @@ sub recovers {
     wait_for { $node->get('/garbled?t=1')->status == 200 } 15, 'service';
     wait_for { $state->session_count == @$workers && !$state->recovering } 15,
         'any recovery to end';
-    $redis->beats(2 * @$workers, 'heartbeats');
+    $redis->all_beat;
     $lane->{up}->reset;
     $lane->{load} = load($lane, requests => 150);
 }

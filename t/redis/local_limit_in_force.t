@@ -40,7 +40,8 @@ EOF_CONF
 my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
 my $high = $t->node('high', $conf);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
-$redis->beats(4, 'each to have seen the other');
+# each has seen the other
+$redis->all_beat;
 
 my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 20,
     seconds => 60);

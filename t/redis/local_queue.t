@@ -58,7 +58,8 @@ my ($node, $other) = $t->fleet(2, $conf, REDIS => $proxy->address);
 sub waiting { $t->state->waiting('api') }
 sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
 
-$redis->beats(4, 'each to have seen the other');
+# each has seen the other
+$redis->all_beat;
 
 # a share of three places, and five waiting requests
 

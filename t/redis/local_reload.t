@@ -118,7 +118,8 @@ my @pairs = (
         wait_for { grep { $_ != $old } $new->workers } 15, 'the successor';
     }),
 );
-$_->{redis}->beats(4, 'each to have seen the other') for @pairs;
+# each has seen the other
+Dsem::Redis::all_beat(map { $_->{redis} } @pairs);
 full($_) for @pairs;
 loses($_) for @pairs;
 shares($_) for @pairs;

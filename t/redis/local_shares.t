@@ -199,7 +199,8 @@ my @fleets = (
         sub { $_[0]{redis}->start }) : ()),
 );
 full($_) for @fleets;
-$_->{redis}->beats(2 * 3, 'each to have seen the others') for @fleets;
+# each has seen the others
+Dsem::Redis::all_beat(map { $_->{redis} } @fleets);
 loses($_) for @fleets;
 # later requests see the share sooner after the lease
 my $gone = now;

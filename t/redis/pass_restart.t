@@ -40,7 +40,7 @@ EOF_CONF
 my ($one, $two) = @fleet;
 
 # the node that is left knows of the other one
-$redis->beats(6, 'heartbeats');
+$redis->all_beat;
 
 my $load = $t->load_start(urls => [ map { $_->url('/') } @fleet ],
     clients => 20, seconds => 3600, records => 1,

@@ -50,7 +50,8 @@ EOF_CONF
 my $node = $t->node('a', $conf, REDIS => $proxy->address);
 my $missing = $t->node('b', $conf);
 wait_for { $t->state->session_count == 2 } 15, 'two sessions';
-$redis->beats(4, 'each to have seen the other');
+# each has seen the other
+$redis->all_beat;
 my $holder = $node->begin('/pass?name=own&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 $missing->kill;

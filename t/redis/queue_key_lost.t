@@ -60,7 +60,7 @@ eventually { in_queue() == $WAITING } 'all places declared';
 # until then a worker passes its permits on to its own requests
 eventually { !$redis->recovering } 'recovery over';
 # the workers know it from their next beats
-$redis->beats(6, 'heartbeats');
+$redis->all_beat;
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
 $up->release_all;

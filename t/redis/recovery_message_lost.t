@@ -49,8 +49,7 @@ sub wait_for_recovery {
 }
 
 wait_for { $t->state->session_count == 2 } 15, 'both sessions';
-# of three at least one is of each
-$redis->beats(3, 'heartbeats');
+$redis->all_beat;
 
 $way{late}->freeze;
 $way{deaf}->swallow(match => 'recovered');

@@ -51,7 +51,7 @@ sub pair {
     my ($on, @node) = @_;
     wait_for { Dsem::State->new($on)->session_count == @node } 30,
         'all sessions';
-    $on->beats(1 + @node, 'heartbeats', 30);
+    $on->all_beat;
     return @node;
 }
 

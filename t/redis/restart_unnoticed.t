@@ -103,7 +103,7 @@ sub followed {
 my @lanes = (lane('short', 0.3, qw(/patient /hasty)),
     lane('longer', 1.5, qw(/patient)));
 # each worker knows of all others
-$_->{redis}->beats(12, 'heartbeats') for @lanes;
+Dsem::Redis::all_beat(map { $_->{redis} } @lanes);
 for my $n (1 .. $ROUNDS) {
     load($_) for @lanes;
     for my $lane (@lanes) {

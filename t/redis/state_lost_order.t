@@ -18,8 +18,12 @@ my $WAITING = 8;
 my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
+# a worker serves its own requests while a reply takes four times as long as
+# usual
+my $proxy = $t->proxy($redis->address);
+$proxy->delay(0.05, 's2c');
 
-my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+my ($one, $two) = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -60,8 +64,9 @@ sub in_order {
     eventually { waiting() == $WAITING } "$how: tickets declared";
     # until then a worker passes its permits on to its own requests
     wait_for { !$redis->recovering } 15, 'the recovery';
-    # the workers know it from their next beats
-    $redis->beats(6, 'heartbeats');
+    # the workers know it from the reply to their next beats, and how long a
+    # reply takes from some more
+    $redis->all_beat for 1 .. 6;
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],

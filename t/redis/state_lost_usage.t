@@ -43,7 +43,8 @@ EOF_CONF
 sub state { return $t->state->figure('api', $_[0]) }
 
 wait_for { $t->state->session_count == 2 } 15, 'two sessions';
-$redis->beats(2 * 2, 'each to have seen the other');
+# each has seen the other
+$redis->all_beat;
 my @running = map { $node->begin('/?hang=1') } 1 .. 5;
 wait_for { $up->now == 5 } 15, 'all permits out';
 

@@ -38,7 +38,8 @@ http {
 EOF_CONF
 
 wait_for { $t->state->session_count == 2 } 15, 'sessions open';
-$redis->beats(4, 'each to have seen the other');
+# each has seen the other
+$redis->all_beat;
 
 my @requests = map { $node->begin('/?hang=1') } 1 .. 6;
 wait_for { $up->now == 6 } 15, 'all permits in use';

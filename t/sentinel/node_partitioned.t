@@ -60,7 +60,7 @@ my $waits = $node{whole}->begin('/waits?hang=1');
 wait_for { $state->waiting('api') == 1 } 15, 'one request queued';
 
 # the fence is three quarters of the lease after a heartbeat
-$set->master->beats(3, 'heartbeats of both');
+$set->master->all_beat;
 my $opened = $way->accepted;
 $way->freeze;
 my $frozen = now;

@@ -23,8 +23,8 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $set = $t->sentinel(servers => 1, sentinels => 0);
 my $old = $set->master;
 my $link = $t->proxy($old->address);
-my $new = $t->redis(reconnect => 1, args => [qw(--repl-diskless-sync-delay 0),
-    '--replicaof', split /:/, $link->address ]);
+my $new = $t->redis(reconnect => 1,
+    args => ['--replicaof', split /:/, $link->address]);
 wait_for { $new->cmd('INFO', 'replication') =~ /link_status:up/ } 15,
     'replication';
 $old->cmd(qw(CONFIG SET min-replicas-to-write 1),

@@ -21,13 +21,16 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
+use File::Basename qw(dirname);
 
 sub new {
     my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
+    # of all files of a run
+    my $shared = dirname($ENV{DSEM_METRONOME});
     my $which = $opt{monotonic} ? 'monotonic' : 'wall';
     my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
-        offset => 0, library => "$dir/$which.so" }, $class;
+        offset => 0, library => "$shared/$which.so" }, $class;
     $self->step(0);
     $self->_compile($opt{monotonic} ? '-DMONOTONIC' : ())
         unless -e $self->{library};
@@ -40,9 +43,10 @@ sub _compile {
     my ($self, @args) = @_;
     $source //= do { local $/; <DATA> };
     open my $cc, '|-', $ENV{CC} // 'cc', qw(-shared -fPIC -O1 -x c), @args,
-        '-o', $self->{library}, '-' or croak "cc: $!";
+        '-o', "$self->{library}.$$", '-' or croak "cc: $!";
     print $cc $source;
     close $cc or croak 'the clock cannot be compiled';
+    rename "$self->{library}.$$", $self->{library} or croak "clock: $!";
 }
 
 sub redis {

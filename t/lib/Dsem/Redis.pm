@@ -84,6 +84,8 @@ sub launch {
             '--bind', '127.0.0.1', '--port', $self->{port},
             '--unixsocket', $self->unix, '--dir', $self->{dir},
             '--save', '', '--appendonly', 'no', '--loglevel', 'notice',
+            # a replica need not wait for others that might come
+            ($self->{conf} ? () : qw(--repl-diskless-sync-delay 0)),
             $self->_acl,
             map({ ("--tls-$_", $self->{tls}{$_}) } sort keys
                 %{ $self->{tls} // {} }),
@@ -182,6 +184,22 @@ sub beats {
     my $end = ($self->calls->{publish} // 0) + $n;
     return wait_for { ($self->calls->{publish} // 0) >= $end } $timeout // 15,
         $what;
+}
+
+# Waits for a heartbeat of each session that is registered with one of these
+# servers: each worker knows then how many there are.
+sub all_beat {
+    my (@redis) = @_;
+    my @state = map { Dsem::State->new($_) } @redis;
+    my @before = map { $_->lease_ends } @state;
+    return wait_for {
+        for my $i (0 .. $#state) {
+            my ($before, $ends) = ($before[$i], $state[$i]->lease_ends);
+            return 0 if grep { ($ends->{$_} // 0) <= $before->{$_} }
+                keys %$before;
+        }
+        1;
+    } 15, 'a heartbeat of each session';
 }
 
 # Nothing is granted yet, because a lost state is being declared again.

@@ -44,9 +44,10 @@ sub new {
     }, $class;
     $self->{of} = [ $self->start_servers ];
     $self->{by} = [ map {
-        $self->start_sentinel("sentinel$_", $self->{name},
+        $self->launch_sentinel("sentinel$_", $self->{name},
             $self->{of}[0]->address, 2)
     } 1 .. $self->{sentinels} ];
+    $_->ready for $self->servers, $self->sentinels;
     return $self->settle;
 }
 
@@ -62,15 +63,16 @@ sub start_servers {
         '--masterauth', $self->{password} if defined $self->{password};
     my $start = sub {
         $self->{t}->redis(args => [@args, @_], reconnect => 1,
-            password => $self->{password});
+            password => $self->{password}, later => 1)->launch;
     };
-    my $master = $start->();
+    # a replica that does not reach it waits for a second
+    my $master = $start->()->ready;
     return $master, map {
         $start->('--replicaof', split /:/, $master->address)
     } 2 .. $self->{servers};
 }
 
-sub start_sentinel {
+sub launch_sentinel {
     my ($self, $process, $name, $address, $quorum) = @_;
     my ($host, $port) = split /:/, $address;
     my $path = $self->{t}->dir . "/$process.conf";
@@ -89,9 +91,14 @@ sub start_sentinel {
     open my $fh, '>', $path or croak "$path: $!";
     print $fh map { "$_\n" } @line;
     close $fh;
-    my $sentinel = Dsem::Redis->new($self->{t}, $process, conf => $path,
-        args => ['--sentinel'], password => $self->{sentinel_password});
-    return $sentinel;
+    return Dsem::Redis->new($self->{t}, $process, conf => $path, later => 1,
+        args => ['--sentinel'], password => $self->{sentinel_password})
+        ->launch;
+}
+
+sub start_sentinel {
+    my ($self, @args) = @_;
+    return $self->launch_sentinel(@args)->ready;
 }
 
 # One that names $address as the master $name, whatever happens.
