@@ -87,7 +87,7 @@ entry_write(key, session, entry)
 redis.call('ZADD', sessions, entry.ends, session)
 
 local removed = remove_expired(shard)
-limits_withdraw(key)
+limits_withdraw(key, sessions)
 registry_prune_bars(shard, PRUNED_AT_ONCE)
 shard_write(shard)
 

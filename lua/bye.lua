@@ -14,7 +14,7 @@
 --   not barred; 1: one that was heard from within two heartbeats stays
 -- Reply: session (string), epoch, number, status (ok), 1: removed, 0: it was
 --   not registered, 2: it was heard from, and stays: integers
--- Messages: "recovered", see include/census.lua
+-- Messages: "recovered", see include/census.lua; "raised"
 --
 -- Run again it only prolongs the bar. O(log n), n sessions.
 
@@ -63,7 +63,7 @@ if entry then
     leases_change(shard, { [entry.lease] = -1 })
     limits_leave(shard.key, entry.configuration)
 end
-limits_withdraw(shard.key)
+limits_withdraw(shard.key, KEYS[2])
 census_declared(shard, KEYS[3], KEYS[2], leaving, true)
 shard_write(shard)
 

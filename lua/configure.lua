@@ -1,7 +1,7 @@
 -- configure: states the literal limits of the session's configuration, a part
 -- per call, in order; or leaves the configuration, as an exiting worker does.
 --
--- KEYS[1] shard HASH
+-- KEYS[1] shard HASH, KEYS[2] sessions ZSET
 -- ARGV[1] session: string
 -- ARGV[2] epoch: integer > 0
 -- ARGV[3] number of the command: integer, echoed
@@ -14,6 +14,7 @@
 --   limit=auto "start=min-max" (three integers): the limit to begin with where
 --   no other session has one, and its bounds
 -- Reply: session (string), epoch, number, status (ok, resync)
+-- Messages: "raised", see include/limits_withdraw.lua
 --
 -- Run again it changes nothing. O(m log c), m limits in the part, c
 -- configurations that have these names; it copies their fields.
@@ -105,7 +106,7 @@ if digest == NO_CONFIGURATION then
     limits_leave(key, entry.configuration)
     entry.configuration = NO_CONFIGURATION
     entry_write(key, session, entry)
-    limits_withdraw(key)
+    limits_withdraw(key, KEYS[2])
     return reply(STATUS.ok)
 end
 

@@ -179,8 +179,7 @@ local function census_judge(census, sessions)
         shard.recover_until = census_end(census, clock, before, pause)
     end
     if before > clock and shard.recover_until <= clock then
-        local all = redis.call('ZRANGE', sessions, 0, NOTIFIED_AT_ONCE - 1)
-        publish_all(shard.key, all, 'recovered')
+        publish_fleet(shard.key, sessions, NOTIFIED_AT_ONCE, 'recovered')
     end
     return math.max(shard.recover_until - clock, 0)
 end

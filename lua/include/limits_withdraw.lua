@@ -4,6 +4,9 @@
 -- fields of names are long where many nodes have configurations of their own.
 local PARTS_AT_ONCE, BYTES_AT_ONCE = 32, 50000
 
+-- Sessions that are told of a higher limit: one with a ticket is enough.
+local TOLD_AT_ONCE = 64
+
 -- @include "include/limits_groups.lua"
 
 -- A name's field with one configuration less; '': no other has this name.
@@ -41,7 +44,13 @@ local function limits_change(key, names, limits, change)
     return size
 end
 
--- Withdraws the last part of a configuration; returns the size of its fields.
+-- The lowest limit in a name's field; nil: there is none.
+local function limits_first(text)
+    return tonumber(string.match(text, '^%d+'))
+end
+
+-- Withdraws the last part of a configuration; returns the size of its fields,
+-- and whether a limit in force is higher now.
 local function limits_withdraw_part(key, id, part)
     local field = 'names:' .. id .. '/' .. part
     local text = redis.call('HGET', key, field)
@@ -49,25 +58,31 @@ local function limits_withdraw_part(key, id, part)
     for name, limit in string.gmatch(text or '', '(%S+) (%S+)') do
         names[#names + 1], limits[#limits + 1] = name, limit
     end
+    local raised = false
     local size = limits_change(key, names, limits, function(old, limit)
-        return limits_remove(old, limit, id)
+        local new = limits_remove(old, limit, id)
+        local lowest = limits_first(new)
+        raised = raised or lowest and lowest > limits_first(old)
+        return new
     end)
     redis.call('HDEL', key, field)
-    return size
+    return size, raised
 end
 
 -- Withdraws configurations without sessions, the last part first; what is left
--- is for the next call.
-local function limits_withdraw(key)
-    local size, done = 0, 0
+-- is for the next call. Tickets may wait for a limit that is higher now:
+-- sessions are told by the message "raised".
+local function limits_withdraw(key, sessions)
+    local size, done, raised = 0, 0, false
     while done < PARTS_AT_ONCE and size < BYTES_AT_ONCE do
         local leaving = redis.call('HGET', key, 'leaving')
-        if not leaving then return end
+        if not leaving then break end
         local id, rest = string.match(leaving, '^(%S+) ?(.*)$')
         local config = limits_read(key, id)
         if config.sessions == 0 and config.stated > 0 then
             config.stated = config.stated - 1
-            size = size + limits_withdraw_part(key, id, config.stated)
+            local bytes, higher = limits_withdraw_part(key, id, config.stated)
+            size, raised = size + bytes, raised or higher
             limits_write(key, id, config)
         end
         done = done + 1
@@ -82,4 +97,5 @@ local function limits_withdraw(key)
             end
         end
     end
+    if raised then publish_fleet(key, sessions, TOLD_AT_ONCE, 'raised') end
 end

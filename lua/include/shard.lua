@@ -95,6 +95,11 @@ local function publish_all(key, sessions, text)
     end
 end
 
+-- The same to all sessions of the ZSET, so many at most.
+local function publish_fleet(key, sessions, most, text)
+    publish_all(key, redis.call('ZRANGE', sessions, 0, most - 1), text)
+end
+
 -- The heartbeat interval of a lease, both in ms.
 local function heartbeat(lease)
     -- R5: heartbeat

@@ -551,8 +551,8 @@ ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
 
 /*
  * All is declared, Redis grants again, or has stepped over the tickets of this
- * silent session: unsent commands can be sent, and permits may be free beside
- * tickets, which no other command serves.
+ * silent session, or limits are higher: unsent commands can be sent, and
+ * permits may be free beside tickets, which no other command serves.
  */
 
 static void

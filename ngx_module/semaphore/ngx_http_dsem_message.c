@@ -60,7 +60,7 @@ static ngx_http_dsem_messages_t  ngx_http_dsem_messages;
 
 /*
  * After the seal: "grant <name> <epoch> ...", "recall <name> <epoch>",
- * "drop <name> <epoch>", "recovered",
+ * "drop <name> <epoch>", "recovered", "raised": tickets may wait for a limit,
  * "sessions <n>", which may be late; "limit <name> <epoch> ..." of another
  * node; "order <name> <epoch> ...", which is malformed; "reclaimed <name>
  * <epoch> <permits>".  No text: earlier messages may have been missed.
@@ -88,6 +88,11 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
 
     if (ngx_http_dsem_text_is(&verb, "recovered")) {
         ngx_http_dsem_session_recovered(session);
+        return;
+    }
+
+    if (ngx_http_dsem_text_is(&verb, "raised")) {
+        session->handlers->ready(session);
         return;
     }
 

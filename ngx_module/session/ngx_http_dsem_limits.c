@@ -237,7 +237,8 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
     n = ngx_min(limits->nliterals - i, NGX_HTTP_DSEM_LIMITS_MAX_BATCH);
 
     command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_CONFIGURE,
-                      NULL, 0, NGX_HTTP_DSEM_LIMITS_ARGS
+                      ngx_http_dsem_redis_keys(redis)->registry, 1,
+                      NGX_HTTP_DSEM_LIMITS_ARGS
                       + n * NGX_HTTP_DSEM_LIMITS_PAIR_ARGS);
     if (command == NULL) {
         return NGX_ERROR;
@@ -299,7 +300,8 @@ ngx_http_dsem_limits_leave(ngx_http_dsem_limits_t *limits,
     }
 
     command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_CONFIGURE,
-                                        NULL, 0, 1);
+                               ngx_http_dsem_redis_keys(redis)->registry, 1,
+                               1);
     if (command == NULL) {
         return;
     }

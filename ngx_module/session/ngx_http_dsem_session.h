@@ -56,7 +56,10 @@ typedef struct {
      */
     ngx_int_t               (*declare)(void *data, ngx_uint_t room,
                                        ngx_uint_t *calls);
-    /* all is declared, or Redis grants permits again: syncs are to be sent */
+    /*
+     * all is declared, Redis grants permits again, or limits are higher:
+     * syncs are to be sent
+     */
     void                    (*ready)(void *data);
     /* no request should wait for Redis */
     void                    (*unavailable)(void *data);

@@ -112,6 +112,9 @@ for (
         qr/view\.entry\.epoch ~= call\.epoch|string\.match\(shard_values\[2\][^\n]* ~= epoch/,
         'false' ],
     [ 'C3', 'conf', 'hello', qr/entry and not joined/, 'false' ],
+    # a limit that rises is not told
+    [ 'L2', 'raise', 'beat configure', qr/if raised then/, 'if false then',
+        undef, 8 ],
     # the clock moves by the lease of the caller
     [ 'C4', 'lease', 'beat hello bye', qr/shard\.lease > 0/, 'false' ],
     # a session counts before it has declared

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A configuration leaves with its last session: by bye, of a sibling too, by the
-# end of the lease, or because its workers exit. Nothing of it remains.
+# end of the lease, or because its workers exit. Nothing of it remains. Sessions
+# are told where that raises a limit, as tickets may wait for it.
 
 use warnings;
 use strict;
@@ -18,13 +19,17 @@ my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $two = $scripts->session('two')->configured('20', { api => 20 });
 my @fields = fields();
 
+$two->listen;
+
 my @one = map { $scripts->session('one')->configured('10', { api => 10 }) }
     1 .. 2;
 is in_force(), 10, 'one of two nodes asks for less';
 $one[0]->bye;
 is in_force(), 10, 'one session left';
+is_deeply [ $two->messages ], [], 'no limit raised';
 $two->bye($one[1]);
 is in_force(), 20, 'a bye by a sibling';
+is_deeply [ $two->messages ], ['raised'], 'limit raised';
 is_deeply [ fields() ], \@fields, 'nothing left';
 
 # twice
@@ -35,8 +40,11 @@ is in_force(), 20, 'a second bye changes nothing';
 my $lost = $scripts->session('lost')->configured('10', { api => 10 });
 $scripts->pass(4000, $two);
 is in_force(), 10, 'lease not over';
+$two->messages;
 $scripts->pass(2000, $two);
 is in_force(), 20, 'lease expired';
+is_deeply [ grep { !/^beat / } $two->messages ], ['raised'],
+    'limit raised by a beat';
 is_deeply [ fields() ], \@fields, 'nothing left of it';
 
 # two at once
@@ -51,6 +59,8 @@ is_deeply [ fields() ], \@fields, 'nothing left of both';
 my $exits = $scripts->session('exits')->configured('10', { api => 10 });
 is $exits->configure('-')->{status}, 'ok', 'leaves its configuration';
 is in_force(), 20, 'draining worker ignored';
+is_deeply [ grep { !/^beat / } $two->messages ], ['raised', 'raised'],
+    'limit raised for live ones';
 is $exits->configure('-')->{status}, 'ok', 'once more';
 is $exits->beat->{status}, 'ok', 'still registered';
 is $exits->sync('api', limit => 10, literal => 1)->{limit}, 20,
@@ -80,6 +90,11 @@ $two->beat;
 is in_force(), 10, 'configuration came back';
 $again->bye;
 is in_force(), 20, 'and left again';
+
+# a higher one than the lowest, and of a name that no other has
+$two->messages;
+$scripts->session('high')->configured('30', { api => 30, web => 1 })->bye;
+is_deeply [ $two->messages ], [], 'no limit in force raised';
 
 # unknown sessions
 my $none = $scripts->session('none');

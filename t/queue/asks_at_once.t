@@ -3,7 +3,8 @@
 # Whatever may leave a permit free beside a ticket makes a worker ask at once,
 # not with the check of its next poll: an end of its declaration or of a
 # recovery, a late heartbeat, a permit that came free while it was not
-# connected. A sync without checks is no poll.
+# connected, a configuration with a lower limit that leaves. A sync without
+# checks is no poll.
 
 use warnings;
 use strict;
@@ -13,6 +14,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Scripts;
 use Dsem::Test;
 
 # where a poll falls into the same turn of the event loop, it asks instead
@@ -118,6 +120,15 @@ asks('waits', 'late beat', sub {
 asks('waits', 'recovered', sub {
     $state->set_shard(recover_until => 500 + $state->shard('clock'));
 });
+
+# with a limit that is lower than the permits held
+my $scripts = Dsem::Scripts->new($t, redis => $redis, clock => 'redis');
+asks('waits', 'limit raised', sub {
+    my $other = $scripts->session('other')->configured('c0', { api => 0 });
+    wait_for { $state->lowest_limit('api') == 0 } 15, 'lower limit';
+    $other->bye;
+});
+is $state->lowest_limit('api'), 1, 'limit raised';
 
 # a release that is lost with its connection
 look();

@@ -12,7 +12,7 @@ package Dsem::Scripts;
 #
 # The wall clock of the scripts stands still, at wall (ms): only the test moves
 # the clock of the shard, with advance and pass. new($t, clock => 'redis'): it
-# is that of Redis. lease => ms: of the sessions.
+# is that of Redis. lease => ms: of the sessions; redis: one that is there.
 #
 # Shard: run($script, \@keys, @argv), all_keys, state (Dsem::State), t, redis,
 #   queue($name), meta($field), advance($ms), order($name, $limit, $paused) of
@@ -38,7 +38,7 @@ our @VERDICT = qw/refused granted queued recovering/;
 sub new {
     my ($class, $t, %arg) = @_;
     return bless {
-        redis => $t->redis, t => $t, sha => {}, sessions => 0,
+        redis => $arg{redis} // $t->redis, t => $t, sha => {}, sessions => 0,
         lease => 5000, wall => time * 1000, clock => 'still', %arg,
     }, $class;
 }

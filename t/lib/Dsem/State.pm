@@ -120,7 +120,8 @@ sub shard_keys {
 sub keys_of {
     my ($self, $script, @names) = @_;
     @names = grep { defined } @names;
-    return $self->key if $script =~ /^(configure|names)$/;
+    return $self->key if $script eq 'names';
+    return $self->key, $self->key('sessions') if $script eq 'configure';
     return $self->key, map { $self->semaphore_keys($_) } @names
         if $script =~ /^(syncs?|declare|order)$/;
     return $self->key, $self->semaphore_keys(@names), $self->auto_key(@names)

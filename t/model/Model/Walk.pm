@@ -56,12 +56,14 @@ use Model::Worker;
 # the last writes, a queue lost, any one key lost but that of a semaphore, the
 # clock of Redis's host stepped by an hour, orders of the operator, reloads with another
 # limit, workers that drain; lease: workers with two leases; auto: limit=auto for the first name; again: one loss soon after another, workers that
-# are slow to connect, and long requests; wake: the world stands still now and then, when a connection was broken
+# are slow to connect, and long requests; wake: the world stands still now and then, when a connection was broken;
+# raise: when a worker begins to exit, whose limit may have been the lowest
 our %FAULTS = (
     none => [],
     msg => [qw/msg/],
     break => [qw/msg break/],
     wake => [qw/break beat wake/],
+    raise => [qw/conf wake/],
     kill => [qw/msg break kill/],
     stop => [qw/msg stop/],
     beat => [qw/msg stop beat/],
@@ -176,7 +178,7 @@ sub load {
             $body =~ s/redis\.call\('HSCAN', /model_scan(/g;
             $body = $SCAN . $body if $body =~ /model_scan/;
             $body =~ s/(MOST_UNTOLD = )\d+/${1}1/;
-            $body =~ s/(FAIR_KEYS, FAIR_TRIMMED = )\d+, \d+/${1}2, 2/;
+            $body =~ s/(FAIR_KEYS, FAIR_EXCESS, FAIR_TRIMMED = )\d+, \d+, \d+/${1}2, 1, 2/;
         }
         $sha{$script} = $redis->cmd('SCRIPT', 'LOAD', $body);
     }
@@ -1000,7 +1002,10 @@ sub still {
     my @workers = @{ $self->{workers} };
     return if grep { $_->{stopped} > $self->{now} } @workers;
     $self->note('still');
-    $self->cut(pick(@workers)) if $self->{can}{wake};
+    if ($self->{can}{wake}) {
+        my $worker = pick(@workers);
+        $self->{can}{conf} ? $worker->reload('-') : $self->cut($worker);
+    }
     # where messages may be lost all are, until the poll
     local $self->{still} = $self->{can}{msg} ? 'deaf' : 1;
     $_->{conn} || $_->hello for @workers;

@@ -618,6 +618,7 @@ sub message {
     my ($seal, $word, $name, $epoch, undef, undef, @tickets) = split / /, $text;
     return if $seal ne $self->seal || $word eq 'beat';
     return $self->recovery(0) if $word eq 'recovered';
+    return $self->ask_at_once if $word eq 'raised';
     if ($word eq 'sessions') {
         $self->{told} = max($self->{told}, $name) if $self->{told};
         return;
