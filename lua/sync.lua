@@ -140,6 +140,7 @@ end
 -- @include "include/fair.lua"
 -- @include "include/fair_drop.lua"
 -- @include "include/serve.lua"
+-- @include "include/dead.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"
 -- @include "include/order.lua"
@@ -280,13 +281,14 @@ local function next_place(sem, ask)
     return queue_next_place(sem, ask.class)
 end
 
--- Whether a ticket would be the first one that waits. first: the class of the
--- first one that does.
+-- Whether a ticket would be the first one that waits. Of equal places any may
+-- be that: it is the one that has its permits. first: the class of the first
+-- ticket that waits.
 -- R7: queue order
 local function comes_first(sem, view, ask, first)
     return ask.class < first
         or ask.key and ask.class == first and view.first_place
-        and next_place(sem, ask) < view.first_place
+        and next_place(sem, ask) <= view.first_place
 end
 
 -- Verdict, place and position of one acquire. first: class of the first ticket
@@ -347,6 +349,7 @@ local function execute(call, sem, view, account)
             or 0
     end
 
+    if call.sweeps or #call.cancels > 0 then dead_sweep(sem, view) end
     local first, status = serve(sem, view)
     if not first then return status end
     if sem.fair then fair_served(sem, view.served) end
@@ -413,6 +416,7 @@ local function sync(call)
     local sem = semaphore_new(KEYS[2], KEYS[3], call.session,
         semaphore_values, view)
     if not sem then return STATUS.broken end
+    call.sweeps = sem.seen ~= view.ended
     semaphore_drop_ended(sem, view)
     local account = sem.accounts[call.session]
     if not account or account.epoch < call.epoch then

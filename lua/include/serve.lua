@@ -5,17 +5,9 @@
 -- waits.
 local FIRST_UNKNOWN, FIRST_NONE = -100, 100
 
--- A page of the queue as tickets in order, with all that is known of their
--- sessions. nil and a status if the queue is broken or lost.
-local function serve_page(sem, view, from, size)
-    local raw = queue_call('ZRANGE', sem.queue, from, from + size - 1,
-        'WITHSCORES')
-    if not raw then return nil, STATUS.broken end
-    if from == 0 and raw[1] ~= MARKER
-        and not redis.call('ZSCORE', sem.queue, MARKER)
-    then
-        return nil, STATUS.resync
-    end
+-- Members and scores of the queue as tickets in order, with all that is known
+-- of their sessions.
+local function serve_tickets(sem, view, raw)
     local page, sessions = { size = #raw / 2 }, {}
     for i = 1, #raw, 2 do
         -- R12: member of the queue
@@ -31,6 +23,19 @@ local function serve_page(sem, view, from, size)
     view_load(view, sessions)
     accounts_load(sem, sessions)
     return page
+end
+
+-- A page of the queue. nil and a status if the queue is broken or lost.
+local function serve_page(sem, view, from, size)
+    local raw = queue_call('ZRANGE', sem.queue, from, from + size - 1,
+        'WITHSCORES')
+    if not raw then return nil, STATUS.broken end
+    if from == 0 and raw[1] ~= MARKER
+        and not redis.call('ZSCORE', sem.queue, MARKER)
+    then
+        return nil, STATUS.resync
+    end
+    return serve_tickets(sem, view, raw)
 end
 
 -- Decides about one ticket: 'drop' (its session or epoch has ended), 'park'

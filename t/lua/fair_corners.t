@@ -105,7 +105,7 @@ $one->ask('api', 8, key => 'a');
 is $one->ask('api', 6, queue => 2, key => 'a'), 'refused',
     'parked ones are not dropped';
 begin();
-$two->sync('api', ask => [ map { [ $_, 1, 0, 999, 1000, 'b' ] } 10 .. 79 ]);
+$two->sync('api', ask => [ map { [ $_, 1, 0, 999, 1000, 'b' ] } 10 .. 150 ]);
 $two->bye;
 $one->ask('api', 6, queue => 3, key => 'a');
 is $one->ask('api', 7, queue => 3, key => 'c'), 'refused',

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A heavy ticket with a key is not overtaken by a lighter one that is acquired
-# by the same call, and whose place is between it and the first that waited.
+# by the same call, and whose place is between it and the first that waited. With
+# the place of the first one it does not wait behind that.
 
 use warnings;
 use strict;
@@ -34,5 +35,25 @@ is $reply->{asked}{4}{position}, 1, 'at the head';
 is $reply->{asked}{5}{verdict}, 'queued', 'a light one waits behind it';
 is_deeply $one->sync('api', limit => 10, release => 2, fair => 1)->{granted},
     [4, 5], 'served in that order';
+
+# a heavy ticket without key at the head, and a new key with the same place:
+# whatever the order of sessions in the queue, no ticket waits beside a permit
+# that is free for it
+for (qw/first tie/) {
+    my $name = $_;
+    my $two = $scripts->session($name eq 'tie' ? 'aaa' : 'zzz')->enter;
+    $one->ask($name, 1, limit => 2, weight => 2);
+    $one->ask($name, 2, @limit, limit => 2, key => 'a');
+    $one->ask($name, 3, @limit, limit => 2, weight => 2);
+    $one->sync($name, limit => 2, release => 2, fair => 1);
+    is $two->ask($name, 4, @limit, limit => 2, key => 'b'), 'granted',
+        'same place: served';
+    is $two->ask($name, 5, @limit, limit => 2, key => 'c'), 'queued',
+        'then the first one';
+    is_deeply $two->sync($name, limit => 2, release => 1, fair => 1)->{granted},
+        [], 'not passed';
+    is $one->sync($name, limit => 2, release => 1, fair => 1)->{granted}[0], 3,
+        'served next';
+}
 
 $scripts->done;

@@ -1,0 +1,51 @@
+-- Dead tickets, of sessions and epochs that have ended, at the end of the
+-- queue. Those at its head are dropped on the way to a live one. Behind tickets
+-- that come before them again and again, of new keys or of a better class, they
+-- would stay for ever, and their keys would pay for them.
+
+-- Whether more tickets are in the queue than are counted.
+local function dead_wait(sem)
+    local members = queue_call('ZCARD', sem.queue)
+    return members and members - #sem.removed > sem.waiting + 1
+end
+
+-- Drops a dead ticket. alive: keys of live ones behind it, which have paid.
+local function dead_drop(sem, view, ticket, name, alive)
+    serve_do(sem, view, 'drop', ticket)
+    local class, key = string.match(name, '^(%S+) (.+)$')
+    if key and not alive[name] then
+        class = tonumber(class)
+        fair_return(sem, class, key, ticket.place - class * CLASS)
+    end
+end
+
+-- Drops those among the last tickets of the queue, but for parked ones: half of
+-- what this call may look at. Where some leave there may be more: the next call
+-- of any session goes on. Tags are known to commands that have keys.
+local function dead_sweep(sem, view)
+    local size = math.floor(view.steps / 2)
+    if not sem.had_queue or view.recovering or size < 1 or not dead_wait(sem)
+    then
+        return
+    end
+    local raw = redis.call('ZRANGE', sem.queue, string.format('%.0f',
+        PARKED / 2), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, size, 'WITHSCORES')
+    local page, alive, gone = serve_tickets(sem, view, raw), {}, false
+    for _, ticket in ipairs(page) do
+        if sem.scores[ticket.member] == false then
+            gone = true
+        elseif ticket.session then
+            local name = queue_class(ticket.place) .. ' '
+                .. string.match(ticket.text, '^%d+ %d+ %d+ ?(.*)$')
+            if serve_decide(sem, view, ticket) ~= 'drop' then
+                alive[name] = true
+            elseif sem.fair or not string.find(name, ' .') then
+                dead_drop(sem, view, ticket, name, alive)
+                gone = true
+            end
+        end
+    end
+    if gone and page.size == size then
+        view.more, sem.seen = true, math.min(sem.seen, view.ended - 1)
+    end
+end
