@@ -19,6 +19,7 @@
 --   where it was set back, ms for which beats shall tell idle permits (0: they
 --   are not wanted), 1: the session was silent for two heartbeats, its tickets
 --   may be parked until it sends a sync, 0: it was not: integers
+-- Messages: "beat <number>"; "raised", see include/limits_withdraw.lua
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.

@@ -102,4 +102,24 @@ $three->sync('old', cancel => [ map { [ $_->[0], 1, 1000, 'noisy' ] } @many ]);
 go_on('old');
 is dead('old'), 0, 'dropped when these have left';
 
+# a command without keys knows no tags: it leaves those with keys
+left_behind('old', 5, @noisy);
+$one->sync('old');
+is dead('old'), 5, 'left by a command without keys';
+$one->sync('old', cancel => [ [ 999, 1, 1000, 'y' ] ]);
+is dead('old'), 0, 'dropped by one with keys';
+
+# while the state recovers their sessions may come back
+left_behind('old', 5, @noisy);
+$state->set_shard(recover_until => 1000 + $state->shard('clock'));
+$one->sync('old', fair => 1);
+is dead('old'), 5, 'left while the state recovers';
+$scripts->pass(1000, $one, $three);
+
+# a key of the wrong type
+left_behind('old', 5, @noisy);
+$scripts->redis->cmd('SET', $state->queue_key('old'), 'x');
+is $one->sync('old', release => 1, fair => 1)->{status}, 'broken',
+    'a broken queue';
+
 $scripts->done;
