@@ -353,7 +353,8 @@ test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
 $(ASAN)/apt/updated:
 	@rm -rf $(ASAN)
 	@mkdir -p $(ASAN)/apt/sources $(ASAN)/apt/lists/partial
-	@for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do \
+	@for file in $(wildcard /etc/apt/sources.list \
+	    /etc/apt/sources.list.d/*); do \
 	    to=$(ASAN)/apt/sources/$$(basename $$file); \
 	    case $$file in \
 	    *.list) sed -n 's/^deb\([[:blank:]]\)/deb-src\1/p' $$file ;; \
@@ -364,19 +365,24 @@ $(ASAN)/apt/updated:
 	@apt-get $(APT_PRIVATE) update
 	@touch $@
 
-# a mirror may lack the newest version
+# a mirror may lack the newest version, or all but the sources without Debian's
+# patches
 $(ASAN)/nginx/configure $(ASAN)/hiredis/Makefile: | $(ASAN)/apt/updated
-	@cd $(ASAN) && package=$(notdir $(@D)) && for version in $$(apt-cache \
-	    $(APT_PRIVATE) madison $$package | cut -d '|' -f 2 | sort -rV); do \
-	    apt-get $(APT_PRIVATE) source $$package=$$version && break; \
+	@cd $(ASAN) && package=$(notdir $(@D)) && for only in '' --tar-only; do \
+	    for version in $$(apt-cache $(APT_PRIVATE) madison $$package \
+	        | cut -d '|' -f 2 | sort -rV); do \
+	        apt-get $(APT_PRIVATE) source $$only $$package=$$version \
+	            && break 2; \
+	    done; \
 	done > $$package.log 2>&1; \
+	[ -d $$package-*/ ] || tar -xf $${package}_*.orig.tar.*; \
 	[ -d $$package-*/ ] || { cat $$package.log; exit 1; }; \
 	ln -s $$package-*/ $$package
 
 $(ASAN)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
 	@$(MAKE) -s -C $(@D) clean
-	@$(MAKE) -s -C $(@D) static CC="$(CC)" OPTIMIZATION= DEBUG_FLAGS= \
-	    CFLAGS="$(ASAN_FLAGS) -fPIC -w" > $(@D).log
+	@$(MAKE) -s -C $(@D) static USE_SSL=1 CC="$(CC)" OPTIMIZATION= \
+	    DEBUG_FLAGS= CFLAGS="$(ASAN_FLAGS) -fPIC -w" > $(@D).log
 
 $(ASAN)/nginx/objs/Makefile: config build/settings $(ASAN)/nginx/configure \
     $(ASAN)/hiredis/libhiredis.a
