@@ -190,13 +190,20 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
 /*
  * Messages may have been missed.  Grants: accounts that wait compare counts.
  * Recalls: accounts with idle permits send a sync, whose reply tells whether
- * these are wanted back.
+ * these are wanted back.  New sessions: a beat at once tells their number; if
+ * Redis is lost before, the recovery does not wait for them.
  */
 
 static void
 ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
 {
     ngx_http_dsem_account_t  *account;
+
+    if (session->beat.timer_set) {
+        /* nginx does not move a timer by less than 300 ms */
+        ngx_del_timer(&session->beat);
+        ngx_add_timer(&session->beat, 1);
+    }
 
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;
