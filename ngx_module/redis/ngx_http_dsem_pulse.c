@@ -64,9 +64,10 @@ ngx_http_dsem_pulse_replied(ngx_http_dsem_pulse_t *pulse)
 
         rtt = 8 * (ngx_current_msec - pulse->since);
 
-        /* a busy machine is no distant Redis */
+        /* a busy machine is no distant Redis; the first one may be either */
 
-        if (rtt < pulse->rtt) {
+        if (!pulse->timed || rtt < pulse->rtt) {
+            pulse->timed = 1;
             pulse->rtt = rtt;
 
         } else {

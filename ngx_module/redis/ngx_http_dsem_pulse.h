@@ -22,6 +22,7 @@ typedef struct {
     void         (*handler)(void *data);
     void          *data;
 
+    unsigned       timed:1;       /* a round trip has ended */
     unsigned       timing:1;      /* the next reply ends a round trip */
     unsigned       awaited:1;     /* handler is to be called */
 } ngx_http_dsem_pulse_t;
