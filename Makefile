@@ -130,7 +130,7 @@ help:
 	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
 	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
-	@echo '                     ACL=1 as the Redis user of the README'
+	@echo '                     ACL=1 as the Redis user of docs/redis.md'
 	@echo 'make test-asan       the same with AddressSanitizer and UBSan, in an'
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'

@@ -176,7 +176,7 @@ ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
     if (tls == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"ssl\" in \"dsem_redis\" directive cannot be used "
-                           "(%s), see \"TLS\" in README.md", reason);
+                           "(%s), see \"TLS\" in docs/redis.md", reason);
         return NULL;
     }
 

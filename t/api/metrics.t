@@ -15,6 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Cpanel::JSON::XS qw(decode_json);
 
+use Dsem::Pages;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -66,15 +67,13 @@ is_deeply histograms($metrics), { reports => 1, dry => 0, '~other' => 3 },
 is_deeply histograms($full), { reports => 1, dry => 0, '~other' => 0,
     map { ("tenant:$_" => 1) } 1 .. 3 }, 'of all names';
 
-# what the README says of their number
+# what docs/api.md says of their number
 
 sub series {
     my ($text, $name) = @_;
     return scalar(my @lines = $text =~ /^dsem_\w+\{semaphore="\Q$name\E"/mg);
 }
-open my $fh, '<', "$Dsem::Test::ROOT/README.md" or die "README.md: $!";
-my $readme = do { local $/; <$fh> };
-my ($literal, $variable) = $readme =~
+my ($literal, $variable) = section('Metrics') =~
     /(\d+) series for a literal name, (\d+) for one from variables/;
 is series($metrics, 'dry'), $literal, 'series of a literal name';
 is series($full, 'tenant:1') - series($metrics, 'tenant:1'),

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The version is defined in one place, and all others agree: the Makefile, the
-# Debian package, the section of CHANGELOG.md, the README. So does the layout of
-# the state in Redis.
+# Debian package, the section of CHANGELOG.md, the documents. So does the layout
+# of the state in Redis.
 
 use warnings;
 use strict;
@@ -37,10 +37,11 @@ my ($layout) = slurp('lua/include/shard.lua') =~ /^local LAYOUT = (\d+)$/m;
 like($section, qr/\bLayout of the state in Redis: $layout\.$/m,
     'CHANGELOG.md: layout');
 
-my $readme = slurp('README.md');
-my @shown = ($readme =~ /`dsem: version (\S+)`/g,
-    $readme =~ /"version":"(.*?)"/g, $readme =~ /-mod-http-dsem_(\d[^_]*)_/g);
-is_deeply(\@shown, [($version) x 3], 'README');
+my $text = join '', map { slurp($_) } 'README.md',
+    map { s{^\Q$root\E/}{}r } glob "$root/docs/*.md";
+my @shown = ($text =~ /`dsem: version (\S+)`/g,
+    $text =~ /"version":"(.*?)"/g, $text =~ /-mod-http-dsem_(\d[^_]*)_/g);
+is_deeply(\@shown, [($version) x 3], 'documents');
 
 like(scalar qx(make -s -C $root help), qr{build/dsem-\Q$version\E\.tar\.gz},
     'Makefile');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The files of monitoring/: rules that Prometheus accepts, with a test of each
-# and a row in the README; a dashboard whose expressions are valid.
+# and a section of docs/alerts.md; a dashboard whose expressions are valid.
 
 ###############################################################################
 
@@ -16,6 +16,7 @@ use lib "$FindBin::Bin/../lib";
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Monitoring;
+use Dsem::Pages;
 use Dsem::Test;
 
 plan skip_all => 'promtool is not there, make test installs it'
@@ -23,7 +24,6 @@ plan skip_all => 'promtool is not there, make test installs it'
 
 my $t = Dsem::Test->new;
 my $monitoring = Dsem::Monitoring->new($t);
-my $readme = $monitoring->text('../README.md');
 
 # rules
 
@@ -35,10 +35,10 @@ is($monitoring->promtool('test rules', $monitoring->path('dsem.rules.test.yml'))
 
 my %alert = $monitoring->alerts;
 cmp_ok(scalar keys %alert, '>=', 15, 'alerts found');
-my ($table) = $readme =~ /^### Alerts\n(.*?)^### /ms;
-is_deeply([$table =~ /^\| `(Dsem\w+)` \|/mg],
+my $alerts = page('docs/alerts.md');
+is_deeply([$alerts =~ /^## (Dsem\w+)$/mg],
     [$monitoring->text($rules) =~ /alert: (\w+)/g],
-    'alerts of the README, in order');
+    'alerts explained, in order');
 my $tests = $monitoring->text('dsem.rules.test.yml');
 for my $name (sort keys %alert) {
     my @fired = $tests =~ /alertname: $name\n.*\n\s+exp_alerts:\n/g;
@@ -46,13 +46,14 @@ for my $name (sort keys %alert) {
     like($alert{$name}, qr/severity: (?:critical|warning|info)\n/,
         "$name: severity");
     like($alert{$name}, qr/$_: \S/, "$name: $_") for qw(summary description);
-    my ($anchor) = $alert{$name} =~ /runbook: README\.md#(\S+)$/m;
-    like($readme, qr/^#+ \Q$anchor\E$/mi, "$name: runbook");
+    like($alert{$name}, qr{runbook: docs/alerts\.md#\L$name\E$}m,
+        "$name: runbook");
+    like(section($name), qr/^\S.*^\*Do:\* \S/ms, "$name: meaning, what to do");
 }
 
-# scrape configuration of the README
+# scrape configuration of docs/operations.md
 
-my ($scrape) = $readme =~ /^```yaml\n(.*?)^```$/ms;
+my ($scrape) = section('Monitoring') =~ /^```yaml\n(.*?)^```$/ms;
 is($monitoring->promtool('check config', $monitoring->write('prometheus.yml',
     "rule_files: [$path]\n$scrape")), '', 'scrape configuration valid');
 

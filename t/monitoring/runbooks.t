@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The commands of the README's operations, run as they stand there: a limit is
+# The commands of docs/operations.md, run as they stand there: a limit is
 # cut for the whole fleet, requests are paused, both end; a session is removed;
 # the binary is replaced.
 
@@ -16,13 +16,12 @@ use lib "$FindBin::Bin/../lib";
 
 use Cpanel::JSON::XS qw(decode_json);
 
-use Dsem::Monitoring;
+use Dsem::Pages;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
-my $readme = Dsem::Monitoring->new($t)->text('../README.md');
 
 my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
@@ -72,7 +71,7 @@ is(run($back)->{limit}, 8, 'as configured');
 is($_->wait->status, 200, 'answered') for @requests;
 eventually { !semaphore()->{order} } 'no order is left';
 
-# a session; the one of the README is unknown
+# a session; the one that is shown is unknown
 
 my ($remove) = commands('A lost node');
 like(run($remove)->{error}, qr/\w/, 'unknown session');
@@ -97,8 +96,7 @@ done_testing();
 # Those of one section, each with its continued lines.
 sub commands {
     my ($title) = @_;
-    my ($section) = $readme =~ /^### \Q$title\E\n(.*?)^###? /ms;
-    return $section =~ /^(?: {4})?((?:curl|kill) (?:.*\\\n)*.*)$/mg;
+    return section($title) =~ /^(?: {4})?((?:curl|kill) (?:.*\\\n)*.*)$/mg;
 }
 
 sub run {

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Every recipe of the README has its test, in this folder, and no test speaks
+# Every recipe of docs/ has its test, in this folder, and no test speaks
 # of a recipe that is not there.
 
 use warnings;

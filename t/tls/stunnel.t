@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # Without TLS in hiredis: stunnel encrypts for nginx, with the configuration of
-# the README. The limit holds and messages arrive; a restart of Redis is no
+# docs/redis.md. The limit holds and messages arrive; a restart of Redis is no
 # outage for long. A server with a certificate of another name gets no byte of
 # a command.
 
@@ -15,6 +15,7 @@ use lib "$FindBin::Bin/../lib";
 
 use IO::Socket::INET ();
 
+use Dsem::Pages;
 use Dsem::Process;
 use Dsem::Test;
 use Dsem::Tls;
@@ -27,8 +28,7 @@ my $redis = $tls->redis(san => 'DNS:redis.example');
 my $other = $tls->redis(san => 'DNS:other.example');
 my $up = $t->upstream;
 
-open my $readme, '<', $t->root . '/README.md' or die "README.md: $!";
-my ($recipe) = join('', <$readme>) =~ /^```\n(client = yes\n.*?)^```$/ms;
+my ($recipe) = section('TLS') =~ /^```\n(client = yes\n.*?)^```$/ms;
 
 sub stunnel {
     my ($name, $to) = @_;

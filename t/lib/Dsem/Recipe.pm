@@ -1,6 +1,6 @@
 package Dsem::Recipe;
 
-# The recipes of the README, unchanged or adapted to this machine: only
+# The recipes of docs/, unchanged or adapted to this machine: only
 # addresses and paths are replaced.
 #
 #   my $recipe = recipe('WebSockets', '/var/log/nginx' => '%%DIR%%');
@@ -17,6 +17,7 @@ use parent 'Exporter';
 
 use Carp qw(croak);
 
+use Dsem::Pages;
 use Dsem::Test ();
 
 our @EXPORT = qw(recipe recipes);
@@ -24,12 +25,8 @@ our @EXPORT = qw(recipe recipes);
 # Replaced in every recipe that has it.
 my %HERE = ('listen 80;' => 'listen 127.0.0.1:%%PORT%%;');
 
-sub _section {
-    my $path = "$Dsem::Test::ROOT/t/recipes/README.md";
-    open my $fh, '<', $path or croak "$path: $!";
-    local $/;
-    return <$fh>;
-}
+# Pages on which a section of the third level is a recipe.
+sub _section { return join "\n", map { page("docs/$_.md") } qw(recipes redis) }
 
 # The titles of all recipes.
 sub recipes { return _section() =~ /^### (.*)/mg }
@@ -38,8 +35,8 @@ sub recipes { return _section() =~ /^### (.*)/mg }
 # the configuration.
 sub recipe {
     my ($title, %place) = @_;
-    my ($text) = _section() =~ /^### \Q$title\E\n(.*?)(?=^### |\z)/ms
-        or croak "README.md has no recipe \"$title\"";
+    my ($text) = _section() =~ /^### \Q$title\E\n(.*?)(?=^#+ |\z)/ms
+        or croak "docs/ has no recipe \"$title\"";
     my @blocks = map { s/^    //mgr } $text =~ /^((?: {4}.*\n|\n(?= {4}))+)/mg;
     for my $from (sort keys %place) {
         croak "recipe \"$title\" has no \"$from\""

@@ -2,7 +2,7 @@ package Dsem::Redis;
 
 # A private redis-server: no persistence, TCP and unix socket, log in the test's
 # directory. The test stops, kills, freezes or empties it. With DSEM_ACL=1
-# nginx is the user of the README, for any prefix, and the test the default one.
+# nginx is the user of docs/redis.md, for any prefix, and the test the default one.
 #
 # With the option later => 1 it is not started by new: start does, or, for
 # several at a time, launch and then ready.
@@ -13,9 +13,9 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
-use File::Basename qw(dirname);
 use File::Path qw(make_path);
 
+use Dsem::Pages;
 use Dsem::Process;
 use Dsem::Redis::Client;
 use Dsem::State;
@@ -49,11 +49,8 @@ sub login { $ENV{DSEM_ACL} ? ' user=dsem password=password' : '' }
 sub _acl {
     my ($self) = @_;
     return if !$ENV{DSEM_ACL} || $self->{conf};
-    open my $readme, '<', dirname(__FILE__) . '/../../../README.md'
-        or croak $!;
-    my $text = do { local $/; <$readme> };
-    my ($user) = $text =~ /^```\n(user dsem .*?)^```$/ms
-        or croak 'no user in README.md';
+    my ($user) = page('docs/redis.md') =~ /^```\n(user dsem .*?)^```$/ms
+        or croak 'no user in docs/redis.md';
     $user = join ' ', split ' ', $user =~ s/([~&])dsem:/$1*:/gr;
     open my $acl, '>', "$self->{dir}/acl" or croak $!;
     print $acl "user default on nopass ~* &* +\@all\n$user\n";

@@ -12,7 +12,7 @@ use Cpanel::JSON::XS ();
 
 my $json = Cpanel::JSON::XS->new->canonical;
 
-# what README.md calls the systems of t/matrix
+# what t/matrix/README.md calls the systems
 my %SYSTEM = (
     'this' => 'Debian 12', 'debian12-i386' => 'Debian 12, i386 (32 bits)',
     'debian13' => 'Debian 13', 'debian13-valkey' => 'Debian 13',

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The README is true: directives, variables, defaults, sentences of the log,
-# the quick start, links, the permissions of the Redis user. lua/README.md has
-# every key. The configurations of the README and conf.example are valid.
+# README.md and docs/ are true: directives, variables, defaults, sentences of the
+# log, the quick start, links, the permissions of the Redis user. lua/README.md
+# has every key. The configurations that are shown, and conf.example, are valid.
 
 ###############################################################################
 
@@ -16,6 +16,7 @@ use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
 
 use File::Find;
 
+use Dsem::Pages;
 use Dsem::Test;
 use Fleet::Conf;
 
@@ -24,13 +25,26 @@ use Fleet::Conf;
 my $root = "$FindBin::Bin/../..";
 my $t = Dsem::Test->new;
 
-my $readme = slurp('README.md');
+my $readme = page('README.md');
+my %page = pages();
+my %document = documents();
+my $all = join "\n", map { $page{$_} } sort keys %page;
 my $source = sources();
 
-cmp_ok(scalar(() = $readme =~ /\n/g), '<=', 1070, 'README: 1070 lines');
-unlike($readme, qr/\b(?:who|whoever|nobody|somebody)\b/i, 'README: subjects');
+cmp_ok(scalar(() = $readme =~ /\n/g), '<=', 400, 'README: 400 lines');
+for my $path (sort keys %page) {
+    # the glossary names the retired ones
+    unlike($page{$path} =~ s/^Retired, and what.*?\n\n?\z//msr,
+        qr/\b(?:who|whoever|nobody|somebody)\b/i, "$path: subjects");
+    like($page{$path}, qr/\A# .*\n\n\S/, "$path: title");
+    like($readme, qr/\(\Q$path\E\)/, "$path: the README leads there")
+        if $path ne 'README.md';
+    my @headings = anchors($page{$path});
+    is_deeply([grep { /-\d$/ } @headings], [], "$path: headings differ");
+}
 
-# directives: the same, in the same contexts
+# directives: the same, in the same contexts; "dsem" is in the README, all others
+# in docs/directives.md, in the order of the table of the README
 
 my %flag = (MAIN => 'http', SRV => 'server', LOC => 'location',
     LIF => 'if in location');
@@ -39,11 +53,20 @@ my %directive = map { $_->[0] => {
         map { $flag{$_} } $_->[1] =~ /NGX_HTTP_(\w+?)_CONF/g),
     entry => $_->[2],
 } } directives();
-my %section = map { $_->[0] => section($_->[1]) }
-    sections(qr/dsem\w*/);
+my @others = $page{'docs/directives.md'} =~ /^## (dsem\w*)$/mg;
+my %section = map { $_ => entry($_) } 'dsem', @others;
 
-is_deeply([sort keys %section], [sort keys %directive],
+is_deeply([sort 'dsem', @others], [sort keys %directive],
     'every directive, and no other');
+my @rows = section('All others')
+    =~ /^\| \[(dsem\w+)\]\(.*?\) \| (.*?) \| (.*?) \| /mg;
+is_deeply([@rows[map { 3 * $_ } 0 .. @rows / 3 - 1]], \@others,
+    'the same directives in the table');
+while (my ($name, $default, $context) = splice @rows, 0, 3) {
+    my $written = $section{$name}{default} =~ s/^$name (.*);$/`$1`/r;
+    is("$default, $context", ($written eq '-' ? '–' : $written)
+        . ", $section{$name}{context}", "$name: row of the table");
+}
 is($section{$_}{context}, $directive{$_}{context}, "$_: context")
     for sort keys %directive;
 
@@ -76,38 +99,66 @@ is(1000 * (param_default('timeout') =~ s/s$//r),
 
 # variables
 
-is_deeply([sort $readme =~ /^\| `(\$dsem\w+)` \|/mg],
+my @variables = section('Variables') =~ /^\| `(\$dsem\w+)` \|/mg;
+is_deeply([sort @variables],
     [sort map { "\$$_" }
         $source =~ /ngx_string\("(dsem_\w+)"\), NULL,/g],
     'every variable, and no other');
 
 # log
 
-my @sentences = $readme =~ /(?:`|^    )(dsem(?: \w+)?: [^`\n]+)(?:`|\n)/mg;
-cmp_ok(scalar @sentences, '>=', 20, 'sentences found');
+my $SENTENCE = qr/(?:`|^    )(dsem(?: \w+)?: [^`\n]+)(?:`|\n)/m;
+my @sentences = $all =~ /$SENTENCE/g;
+my @troubles = $page{'docs/troubleshooting.md'} =~ /$SENTENCE/g;
+my @explained = (@troubles, $readme =~ /$SENTENCE/g);
+cmp_ok(scalar @explained, '>=', 40, 'sentences found');
+is_deeply(\@troubles, [sort { plain($a) cmp plain($b) } @troubles],
+    'docs/troubleshooting.md: sorted');
+my @causes = section('Causes') =~ /^\| `([^`]+)`/mg;
+is_deeply(\@causes, [sort { plain($a) cmp plain($b) } @causes],
+    'causes: sorted');
 for my $sentence (@sentences) {
     ok((grep { $sentence =~ $_->{re} } formats()),
         'logged: ' . substr $sentence, 0, 60);
 }
 for my $format (grep { $_->{level} =~ /NOTICE|WARN|ERR/ } formats()) {
-    ok((grep { $_ =~ $format->{re} } @sentences),
+    ok((grep { $_ =~ $format->{re} } @explained),
         'explained: ' . substr $format->{text}, 0, 60);
 }
 
 # links
 
-for my $link ($readme =~ /\]\(([^)]+)\)/g) {
-    my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
-    my $text = eval { $file eq '' ? $readme : slurp($file) };
-    ok(defined $text && ($anchor eq '' || grep { $_ eq $anchor }
-        anchors($text)), "leads somewhere: $link");
+my @astray;
+for my $path (sort keys %document) {
+    my $folder = $path =~ m{^(.*/)} ? $1 : '';
+    my $prose = $document{$path} =~ s/^(?:```.*?^```$| {4,}.*?$)//msgr;
+    for my $link ($prose =~ /\]\(([^)\s]+)\)/g) {
+        next if $link =~ m{^https?:};
+        my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
+        my $target = $file eq '' ? $path : straight($folder . $file);
+        my $there = defined $document{$target} || -e "$root/$target";
+        $there &&= grep { $_ eq $anchor } anchors($document{$target} // '')
+            if $anchor ne '';
+        push @astray, "$path: $link" if !$there;
+    }
 }
+is_deeply(\@astray, [], 'links lead somewhere');
+is_deeply([grep { !/\]\(/ } ($readme =~ /^## Operation\n.*?\n(\|.*?)^$/ms)[0]
+    =~ /^(\| [^|]+\? \|.*)$/mg], [], 'questions have links');
+
+# what nginx, rules and the package say of pages
+
+my @named = map { $source =~ m{\b((?:README|docs/\w+)\.md)\b}g } 1;
+cmp_ok(scalar @named, '>=', 1, 'pages named by the module');
+ok(defined $page{$_}, "named by the module: $_") for @named;
+like(slurp('debian/libnginx-mod-http-dsem.install'),
+    qr{^docs/\*\.md usr/share/doc/libnginx-mod-http-dsem/docs$}m, 'packaged');
 
 # configurations
 
-for my $text ($readme =~ /^```nginx\n(.*?)^```$/msg) {
+for my $text ($all =~ /^```nginx\n(.*?)^```$/msg) {
     is(faults(Fleet::Conf::relocate($text, here())), '',
-        'configuration of the README');
+        'configuration that is shown');
 }
 
 is(faults(Fleet::Conf::relocate(slurp('conf.example'),
@@ -121,13 +172,16 @@ is(faults("http {\n"
 
 quick_start();
 
-# Redis, as a user that may do what the README says and no more
+# Redis, as a user that may do what docs/redis.md says and no more
 
-my ($user) = $readme =~ /^```\n(user dsem .*?)^```$/ms;
+my ($user) = section('Permissions') =~ /^```\n(user dsem .*?)^```$/ms;
 my @may = map { /^\+(.*)/ ? $1 : () } split ' ', $user;
 my %used = map { lc($_) => 1 }
     map { slurp($_) =~ /\b(?:redis\.p|redis\.|queue_)call\('(\w+)'/g }
     map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
+my ($again) = $document{'lua/README.md'} =~ /^```\n(user dsem .*?)^```$/ms;
+is_deeply([sort split ' ', $again], [sort split ' ', $user],
+    'lua/README.md has the same user');
 is_deeply([sort @may],
     [sort keys %used, qw(evalsha script|exists script|load subscribe ping
         client|setname)],
@@ -179,22 +233,30 @@ ok(!$_->grep_log(qr/rejects commands|unavailable \(/), 'no command refused')
 done_testing();
 
 ###############################################################################
-# the README
+# the pages
 
-# [title, text] of those with such a title.
-sub sections {
-    my ($title) = @_;
-    return map { /^($title)\n(.*)/s ? [$1, $2] : () }
-        split /^##+ /m, $readme;
-}
-
-sub section {
-    my ($text) = @_;
+# Syntax, default and context of a directive.
+sub entry {
+    my ($name) = @_;
+    my $text = section($name);
     my ($syntax) = $text =~ /^    Syntax:   (.*?)^    Default:/ms;
     my ($default) = $text =~ /^    Default:  (.*)/m;
     my ($context) = $text =~ /^    Context:  (.*)/m;
     return { syntax => join(' ', split ' ', $syntax // ''),
         default => $default, context => $context };
+}
+
+# What a sentence of the log, or a cause, is sorted by.
+sub plain {
+    my ($text) = @_;
+    return lc($text) =~ s/^dsem: //r =~ s/[^a-z0-9 ]//gr;
+}
+
+# A path without "..".
+sub straight {
+    my ($path) = @_;
+    1 while $path =~ s{(?:^|(?<=/))(?!\.\./)[^/]+/\.\./}{};
+    return $path;
 }
 
 sub param_default {
@@ -282,12 +344,6 @@ sub formats {
     return @formats;
 }
 
-# Of headings, as GitHub names them.
-sub anchors {
-    my ($text) = @_;
-    return map { lc($_) =~ s/[^\w -]//gr =~ tr/ /-/r } $text =~ /^#+ (.*)/mg;
-}
-
 ###############################################################################
 # nginx and Redis
 
@@ -309,7 +365,7 @@ sub faults {
 
 # The commands of the quick start give what it shows, times aside.
 sub quick_start {
-    my ($text) = $readme =~ /^## Quick start\n(.*?)^## /ms;
+    my $text = section('Quick start');
     my ($server) = $text =~ /<<'EOF'\n(.*?)^    EOF$/ms;
     my @shown = $text =~ /^    (\d{3} [A-Z]+) [\d.]+$/mg;
     my ($loop) = $text =~ /^(    for .*?done; wait)$/ms;
