@@ -62,7 +62,7 @@ cmp_ok took($promoted), '<', 1.5, 'new master found in time';
 $master->thaw;
 wait_for { !$cluster->owns($master) } 20, 'the old master to be a replica';
 $cluster->whole;
-Dsem::Redis::all_beat($cluster);
+Dsem::Redis::all_beat($cluster, 2);
 my $served = $up->served;
 wait_for { $up->served > $served + 50 } 15, 'load';
 my $result = $load->stop->wait;

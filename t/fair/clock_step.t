@@ -66,7 +66,7 @@ sub in_order {
     my $places = $t->state->places('api');
     $clock->step($step);
     # until each worker has told that it is alive
-    $redis->all_beat;
+    $redis->all_beat(2);
     is_deeply $t->state->places('api'), $places, "$step s: places kept";
     $ask->('light') for 1 .. 2;
     ok !$_->done, "$step s: request waits" for @all;

@@ -67,7 +67,7 @@ for my $server ($set->servers) {
 
 my $old = $set->master;
 # each node knows of the other one, and of its share of the limit
-$old->all_beat;
+$old->all_beat(2);
 my $load = $t->load_start(urls => [ map { $_->url('/reports/') } @fleet ],
     clients => 2 * $limit, seconds => 3600, timeout => 70);
 wait_for { $up->peak == $limit } 15, 'limit reached';

@@ -101,7 +101,7 @@ wait_for { !eval { $redis->cmd('DBSIZE') } && $@ =~ /LOADING/ } 15, 'loading';
 my $connects;
 ($bytes, $connects) = cost(sub {
     $far->cut;
-    my $until = $far->accepted + 8;
+    my $until = $far->accepted + 4;
     wait_for { $far->accepted > $until } 15, 'connects';
 });
 cmp_ok $bytes / $connects, '<', $MOST, 'no script sent while redis loads';

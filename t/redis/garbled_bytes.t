@@ -189,7 +189,7 @@ sub recovers {
     wait_for { $node->get('/garbled?t=1')->status == 200 } 15, 'service';
     wait_for { $state->session_count == @$workers && !$state->recovering } 15,
         'any recovery to end';
-    $redis->all_beat;
+    $redis->all_beat(scalar @$workers);
     $lane->{up}->reset;
     $lane->{load} = load($lane, requests => 150);
 }

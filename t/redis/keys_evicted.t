@@ -96,7 +96,7 @@ my $served = $up->served;
 eventually { $up->served > $served + 30 } 'service continues', 5;
 wait_for { $t->state->session_count == 2 && !$redis->recovering } 15,
     'any recovery to end';
-$redis->all_beat;
+$redis->all_beat(2);
 wait_for { !$redis->recovering } 15, 'a recovery since';
 wait_for { $up->now <= $LIMIT } 15, 'the excess to end';
 $up->reset;

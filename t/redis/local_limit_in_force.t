@@ -41,7 +41,7 @@ my $low = $t->node('low', $conf =~ s/limit=20/limit=6/r);
 my $high = $t->node('high', $conf);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
 # each has seen the other
-$redis->all_beat;
+$redis->all_beat(2);
 
 my $load = $t->load_start(urls => [ $high->url('/local') ], clients => 20,
     seconds => 60);

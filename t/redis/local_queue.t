@@ -59,7 +59,7 @@ sub waiting { $t->state->waiting('api') }
 sub said { join ' ', @{ $_[0]->logged($_[1]) }{qw(status dsem_status)} }
 
 # each has seen the other
-$redis->all_beat;
+$redis->all_beat(2);
 
 # a share of three places, and five waiting requests
 

@@ -119,7 +119,7 @@ my @pairs = (
     }),
 );
 # each has seen the other
-Dsem::Redis::all_beat(map { $_->{redis} } @pairs);
+$pairs[0]{redis}->all_beat(2, map { $_->{redis} } @pairs[1 .. $#pairs]);
 full($_) for @pairs;
 loses($_) for @pairs;
 shares($_) for @pairs;

@@ -200,7 +200,7 @@ my @fleets = (
 );
 full($_) for @fleets;
 # each has seen the others
-Dsem::Redis::all_beat(map { $_->{redis} } @fleets);
+$fleets[0]{redis}->all_beat(3, map { $_->{redis} } @fleets[1 .. $#fleets]);
 loses($_) for @fleets;
 # later requests see the share sooner after the lease
 my $gone = now;

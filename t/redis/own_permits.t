@@ -79,7 +79,7 @@ wait_for { 3 == grep { $up->now("near-$_") == 2 } @modes } 15,
     'requests of the other';
 
 # the fence is three quarters of the lease after a heartbeat
-$redis->all_beat;
+$redis->all_beat(2);
 my $lost = now;
 $proxy->refuse;
 $proxy->cut;

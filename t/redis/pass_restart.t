@@ -40,7 +40,7 @@ EOF_CONF
 my ($one, $two) = @fleet;
 
 # the node that is left knows of the other one
-$redis->all_beat;
+$redis->all_beat(2);
 
 my $load = $t->load_start(urls => [ map { $_->url('/') } @fleet ],
     clients => 20, seconds => 3600, records => 1,

@@ -51,7 +51,7 @@ my $node = $t->node('a', $conf, REDIS => $proxy->address);
 my $missing = $t->node('b', $conf);
 wait_for { $t->state->session_count == 2 } 15, 'two sessions';
 # each has seen the other
-$redis->all_beat;
+$redis->all_beat(2);
 my $holder = $node->begin('/pass?name=own&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 $missing->kill;

@@ -60,7 +60,7 @@ eventually { in_queue() == $WAITING } 'all places declared';
 # until then a worker passes its permits on to its own requests
 eventually { !$redis->recovering } 'recovery over';
 # the workers know it from their next beats
-$redis->all_beat;
+$redis->all_beat(2);
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
 $up->release_all;

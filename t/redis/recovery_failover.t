@@ -93,7 +93,7 @@ sub resumed {
 my @lanes = (lane('alive', $LEASE, 0), lane('missing', 1, 1));
 full($_) for @lanes;
 # the more seldom ones
-$lanes[0]{master}->all_beat;
+$lanes[0]{master}->all_beat(2);
 failover($_) for @lanes;
 # the one that takes longer first, as a later look would find it later
 cmp_ok resumed($lanes[1]), '>', 0.5, 'missing session waited for';

@@ -49,7 +49,7 @@ sub wait_for_recovery {
 }
 
 wait_for { $t->state->session_count == 2 } 15, 'both sessions';
-$redis->all_beat;
+$redis->all_beat(2);
 
 $way{late}->freeze;
 $way{deaf}->swallow(match => 'recovered');

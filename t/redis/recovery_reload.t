@@ -43,7 +43,7 @@ my $late = $t->node('late', $conf, REDIS => $proxy->address);
 sub of { return $t->state->shard($_[0]) // 0 }
 
 wait_for { $t->state->session_count == 2 } 15, 'both sessions';
-$redis->all_beat;
+$redis->all_beat(2);
 
 my $long = $late->begin('/waits?hang=1');
 wait_for { $up->now == 1 } 15, 'long request';

@@ -51,7 +51,7 @@ sub pair {
     my ($on, @node) = @_;
     wait_for { Dsem::State->new($on)->session_count == @node } 30,
         'all sessions';
-    $on->all_beat;
+    $on->all_beat(scalar @node);
     return @node;
 }
 

@@ -103,7 +103,8 @@ sub followed {
 my @lanes = (lane('short', 0.3, qw(/patient /hasty)),
     lane('longer', 1.5, qw(/patient)));
 # each worker knows of all others
-Dsem::Redis::all_beat(map { $_->{redis} } @lanes);
+$lanes[0]{redis}->all_beat(4, map { $_->{redis} } @lanes[1 .. $#lanes])
+    for 1, 2;
 for my $n (1 .. $ROUNDS) {
     load($_) for @lanes;
     for my $lane (@lanes) {

@@ -66,7 +66,7 @@ sub in_order {
     wait_for { !$redis->recovering } 15, 'the recovery';
     # the workers know it from the reply to their next beats, and how long a
     # reply takes from some more
-    $redis->all_beat for 1 .. 6;
+    $redis->all_beat(2) for 1 .. 6;
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],

@@ -44,7 +44,7 @@ sub state { return $t->state->figure('api', $_[0]) }
 
 wait_for { $t->state->session_count == 2 } 15, 'two sessions';
 # each has seen the other
-$redis->all_beat;
+$redis->all_beat(2);
 my @running = map { $node->begin('/?hang=1') } 1 .. 5;
 wait_for { $up->now == 5 } 15, 'all permits out';
 

@@ -39,7 +39,7 @@ EOF_CONF
 
 wait_for { $t->state->session_count == 2 } 15, 'sessions open';
 # each has seen the other
-$redis->all_beat;
+$redis->all_beat(2);
 
 my @requests = map { $node->begin('/?hang=1') } 1 .. 6;
 wait_for { $up->now == 6 } 15, 'all permits in use';

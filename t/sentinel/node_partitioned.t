@@ -60,7 +60,7 @@ my $waits = $node{whole}->begin('/waits?hang=1');
 wait_for { $state->waiting('api') == 1 } 15, 'one request queued';
 
 # the fence is three quarters of the lease after a heartbeat
-$set->master->all_beat;
+$set->master->all_beat(2);
 my $opened = $way->accepted;
 $way->freeze;
 my $frozen = now;

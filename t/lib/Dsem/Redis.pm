@@ -183,11 +183,12 @@ sub beats {
         $what;
 }
 
-# Waits for a heartbeat of each session that is registered with one of these
-# servers: each worker knows then how many there are.
+# Waits for $n sessions, and then for a heartbeat of each: every worker knows
+# how many there are. The same of other servers, meanwhile.
 sub all_beat {
-    my (@redis) = @_;
-    my @state = map { Dsem::State->new($_) } @redis;
+    my ($self, $n, @others) = @_;
+    my @state = map { Dsem::State->new($_) } $self, @others;
+    wait_for { !grep { $_->session_count != $n } @state } 15, "$n sessions";
     my @before = map { $_->lease_ends } @state;
     return wait_for {
         for my $i (0 .. $#state) {
