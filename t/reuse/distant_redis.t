@@ -44,7 +44,7 @@ $proxy->delay(0.003);
 # requests come at their own pace, whatever the responses
 for my $round (1 .. 2) {
     my $before = $redis->calls->{evalsha};
-    my $result = $t->load(urls => [$node->url('/')], rate => 500,
+    my $result = $t->load(urls => [$node->url('/')], rate => 300,
         requests => 400);
     my $served = $result->{statuses}{200};
     my $calls = $redis->calls->{evalsha} - $before;
