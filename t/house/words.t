@@ -55,6 +55,19 @@ for my $word (sort keys %retired) {
         or diag join "\n", @places;
 }
 
+# in documents for operators there are none of the worst
+
+my @said;
+for my $path ("$root/README.md", glob "$root/docs/*.md") {
+    open my $fh, '<', $path or die "$path: $!";
+    my $text = do { local $/; <$fh> };
+    $text =~ s/^Retired, and what.*?\n\n?\z//ms;
+    $text =~ s/^```.*?^```$|`[^`]*`|\]\([^)]*\)//msg;
+    push @said, map { "$path: $_" }
+        $text =~ /\b(told|tells?|heard|news|goes? on|so many)\b/g;
+}
+is scalar(@said), 0, 'none in the documents' or diag join "\n", @said;
+
 # the glossary names each of them
 
 open my $fh, '<', "$root/docs/architecture.md" or die "architecture.md: $!";
