@@ -15,7 +15,7 @@ use Dsem::Test;
 
 my $FOUND = 20;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -27,6 +27,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 1m;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /lost {

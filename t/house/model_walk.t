@@ -110,7 +110,7 @@ for (
         undef, 26 ],
     [ 'C1', 'break', 'sync',
         qr/view\.entry\.epoch ~= call\.epoch|string\.match\(shard_values\[2\][^\n]* ~= epoch/,
-        'false' ],
+        'false', undef, 2 ],
     [ 'C3', 'conf', 'hello', qr/entry and not joined/, 'false' ],
     # a limit that rises is not told
     [ 'L2', 'raise', 'beat configure', qr/if raised then/, 'if false then',
@@ -126,7 +126,8 @@ for (
         'account', undef, 27 ],
     # the log of the ended: not written, not read
     [ 'L[12]', 'kill', 'bye beat declared',
-        qr/shard\.logged\[#shard\.logged \+ 1\] = session/, '' ],
+        qr/shard\.logged\[#shard\.logged \+ 1\] = session/, '',
+        undef, 2 ],
     [ 'L[12]', 'kill', 'sync', qr/if behind == 0 then/, 'if true then', undef,
         5 ],
     # parked tickets: places not restored, a list lost, a place forgotten
@@ -163,12 +164,12 @@ for (
 # and with tickets that have keys: a key's debt, the end of the queue, and who is
 # told
 for (
-    [ 'K1', qr/sem\.fair\.F\[class \.\. ' ' \.\. key\] or 0/, '0' ],
+    [ 'K1', qr/sem\.fair\.F\[class \.\. ' ' \.\. key\] or 0/, '0', 2 ],
     [ 'D1', qr/last\.place <= place/, 'false' ],
-    [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true' ],
+    [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true', 2 ],
     [ 'C2', qr/in pairs\(call\.dropped\)/, 'in pairs({})' ],
 ) {
-    my ($what, $from, $to) = @$_;
+    my ($what, $from, $to, $hint) = @$_;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
         my $text = text($_[0]);
@@ -177,7 +178,7 @@ for (
     });
     is $found, 1, "with keys: broken for $what";
     my $seed = first { (walk('none', $broken, $_, undef, fair => 1) // '')
-        =~ /: $what / } 1 .. 96;
+        =~ /: $what / } $hint // (), 1 .. 96;
     ok $seed, "with keys: $what seen";
     note "seed $seed" if $seed;
 }
@@ -217,10 +218,11 @@ for (
 my $seed = first { (walk('none', $scripts, $_, undef, @together,
     broken => 'unsent') // '') =~ /: C2 / } 1 .. 96;
 ok $seed, 'part left alone, not sent again: C2 seen';
-for ([ 'S1', qr/ or total > most/ ], [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/,
-    '%d+' ])
-{
-    my ($what, $from, $to) = @$_;
+for (
+    [ 'S1', qr/ or total > most/, undef, 2 ],
+    [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/, '%d+', 29 ],
+) {
+    my ($what, $from, $to, $hint) = @$_;
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
         my $text = text($_[0]);
@@ -229,7 +231,7 @@ for ([ 'S1', qr/ or total > most/ ], [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/,
     });
     is $found, 1, "syncs: broken for $what";
     $seed = first { (walk('none', $broken, $_, undef, @together) // '')
-        =~ /: $what / } 1 .. 96;
+        =~ /: $what / } $hint // (), 1 .. 96;
     ok $seed, "syncs: $what seen";
     note "seed $seed" if $seed;
 }

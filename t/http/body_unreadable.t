@@ -25,6 +25,8 @@ http {
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
     client_body_buffer_size 1k;
+    # the rest of the body does not come
+    lingering_timeout 100ms;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /first {

@@ -15,7 +15,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
+my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -81,8 +81,16 @@ sub peak {
     my ($path, @nodes) = @_;
     wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
     $up->reset;
-    $t->load(urls => [ map { $_->url($path) } @nodes ], clients => 50,
-        requests => 100);
+    my @requests = map {
+        map { $_->begin("$path?hang=1") } @nodes
+    } 1 .. 40 / @nodes;
+    my $sem = $path eq '/alone' ? 'alone' : 'api';
+    wait_for {
+        my $held = $t->state->held($sem);
+        $up->now == $held && $held + $t->state->waiting($sem) == @requests;
+    } 15, 'all running or waiting';
+    wait_for { $up->release_all; !grep { !$_->done } @requests } 15,
+        'the end of all requests';
     return $up->peak;
 }
 

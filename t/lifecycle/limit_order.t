@@ -16,7 +16,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
-my $up = $t->upstream(service => 0.020);
+my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
 %%GLOBALS%%
@@ -62,8 +62,15 @@ $t->done;
 sub peak {
     wait_for { !Dsem::Teardown::left_in($redis) } 15, 'no permit held';
     $up->reset;
-    $t->load(urls => [ map { $_->url('/ordered') } @nodes ], clients => 50,
-        requests => 100);
+    my @requests = map {
+        map { $_->begin('/ordered?hang=1') } @nodes
+    } 1 .. 20;
+    wait_for {
+        my $held = $t->state->held('api');
+        $up->now == $held && $held + $t->state->waiting('api') == @requests;
+    } 15, 'all running or waiting';
+    wait_for { $up->release_all; !grep { !$_->done } @requests } 15,
+        'the end of all requests';
     return $up->peak;
 }
 

@@ -68,8 +68,8 @@ for (['db', conf('%%REDIS%% db=1', 'one')],
 is_deeply [ $node->grep_log(qr/lost its state/) ], [], 'no loss logged';
 
 # a worker that drains is killed: the other one is still at the old keys
-my @drain = $node->draining;
-is @drain, 2, 'two workers drain';
+my @drain;
+eventually { (@drain = $node->draining) == 2 } 'two workers drain';
 $node->kill_worker($drain[0]);
 eventually { $one->session_count == 1 } 'session removed where it was';
 is scalar(grep { $_->{bar} } values %{ $two->entries }), 0,

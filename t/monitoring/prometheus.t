@@ -72,7 +72,7 @@ is($n1->get('/patient')->status, 200, 'passed');
 is($n1->get('/odd', 'X-Name' => "\"\\\xff}\n{a"  =~ tr/\n/ /r)->status, 200,
     'odd name');
 is($n1->get('/auto')->status, 200, 'a limit that is found');
-my $held = $n1->begin('/reports?hang=1');
+my $held = $n1->begin('/patient?hang=1');
 wait_for { $up->now == 1 } 10, 'a request at the backend';
 is($n1->get('/reports')->status, 503, 'timed out');
 my $waits = $n1->begin('/patient');
