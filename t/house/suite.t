@@ -160,6 +160,9 @@ my @spread = Dsem::Suite::spread(1 .. 500);
 is_deeply([sort { $a <=> $b } @spread], [1 .. 500], 'all files, once each');
 is(scalar(grep { abs($spread[$_] - $spread[$_ - 1]) < 20 } 1 .. $#spread), 0,
     'neighbours are distant');
+@spread = Dsem::Suite::spread(map { ("t/lua/$_.t", "t/other/$_.t") } 1 .. 100);
+is(scalar(grep { m{/lua/} } @spread[-30 .. -1]), 30, 'short ones last');
+ok((grep { m{/lua/} } @spread[0 .. 20]), 'others among all');
 
 # with a metronome of its own
 

@@ -7,7 +7,7 @@ package Dsem::Suite;
 # a stall has failed.
 #
 # Files of one folder use the machine alike: of many files, neighbours in the
-# list do not run at one time.
+# list do not run at one time. Short ones are last: no long file runs alone then.
 #
 # Called by: prove --harness Dsem::Suite.
 
@@ -17,7 +17,7 @@ use warnings;
 use parent 'TAP::Harness';
 
 use File::Temp ();
-use List::Util qw(max);
+use List::Util qw(head max);
 use POSIX qw(_exit);
 use TAP::Parser::Aggregator;
 
@@ -30,7 +30,7 @@ use Dsem::Wait qw(now);
 use constant { SLOWER => 2.5, AT_ONCE => 0.25 };
 
 # files
-use constant MANY => 100;
+use constant { MANY => 100, LAST => 30 };
 
 sub aggregate_tests {
     my ($self, $aggregate, @tests) = @_;
@@ -70,10 +70,13 @@ sub aggregate_tests {
 sub spread {
     my (@tests) = @_;
     my $step = int sqrt @tests;
-    return map {
+    my @spread = map {
         my $first = $_;
         @tests[grep { $_ % $step == $first } 0 .. $#tests];
     } 0 .. $step - 1;
+    my %last = map { $_ => 1 }
+        head LAST, grep { m{(?:^|/)t/lua/} } reverse @spread;
+    return (grep { !$last{$_} } @spread), grep { $last{$_} } @spread;
 }
 
 sub summary {
