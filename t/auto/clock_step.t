@@ -62,7 +62,7 @@ $load->stop->wait;
 
 $clock->step(-3600);
 $load = load(60, 't=20&knee=4');
-eventually { limit() <= 8 } 'lowered after a step back', 30;
+eventually { limit() <= 14 } 'lowered after a step back', 30;
 $load->stop->wait;
 my $lowered = limit();
 $clock->step(3600);

@@ -21,7 +21,7 @@ plan skip_all => 'make bench-fair is for the nginx of the distribution'
 
 my $root = "$FindBin::Bin/../..";
 local $ENV{ROUNDS} = 1;
-local $ENV{SECONDS} = 0.5;
+local $ENV{SECONDS} = 0.3;
 # of its 12 permits, 50 ms each; what waits is waited for after each case
 local $ENV{CAPACITY} = 240;
 local $ENV{QUEUE} = 24;

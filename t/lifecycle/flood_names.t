@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use Dsem::Http2;
 use Dsem::Test;
 
-my $NAMES = $ENV{DSEM_LONG} ? 1_000_000 : 20_000;
+my $NAMES = $ENV{DSEM_LONG} ? 1_000_000 : 12_000;
 my $ROUNDS = 4;
 my $FLAT = 256;     # KB, in all rounds after the first
 

@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $REQUESTS = $ENV{DSEM_LONG} ? 200_000 : 15_000;
+my $REQUESTS = $ENV{DSEM_LONG} ? 200_000 : 10_000;
 my $ROUNDS = $ENV{DSEM_LONG} ? 20 : 5;
 # KB, in all rounds after the first; sanitizers need more
 my $FLAT = 128 * ($ENV{DSEM_TIME_FACTOR} || 1);

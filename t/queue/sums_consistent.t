@@ -14,7 +14,7 @@ use lib "$FindBin::Bin/../lib";
 
 use Dsem::Test;
 
-my $LOOKS = $ENV{DSEM_LONG} ? 9000 : 600;
+my $LOOKS = $ENV{DSEM_LONG} ? 9000 : 400;
 my $LIMIT = 6;
 
 my $t = Dsem::Test->new;
