@@ -54,6 +54,12 @@ for ([\%quiet, 'quiet'], [\%slow, 'busy']) {
 is_deeply(first(\%quiet, peak => 9)->{wrong},
     ['the limit was not reached, the peak was 9'], 'quiet: not reached');
 is_deeply(first(\%slow, peak => 9)->{wrong}, [], 'busy: not reached');
+my @timeout = (status => { 200 => 1, timeout => 1 });
+is_deeply(first(\%quiet, @timeout)->{wrong},
+    ['some requests ended with timeout'], 'quiet: a client gave up');
+is_deeply(first(\%slow, @timeout)->{unjudged},
+    ['some requests ended with timeout'], 'busy: a client gave up');
+is_deeply(first(\%slow, @timeout)->{wrong}, [], 'busy: no failure');
 is_deeply(shown(first(\%slow)), ['This machine is too busy to judge '
     . '(232/s of 500/s); the limit held: 10 of 10.'], 'busy: said');
 is_deeply(shown(first(\%slow, peak => 9), 9), ['This machine is too busy to '
@@ -105,6 +111,8 @@ my %timed = (
         [shared => { rejected => 0 }],
     'with "fair=" requests of quiet tenants were rejected' =>
         [fair => { rejected => 2 }],
+    map { ("requests of $_ ended with timeout" =>
+        [$_ => { status => { 200 => 1, timeout => 1 } }]) } qw(shared fair),
 );
 for my $sentence (sort keys %timed) {
     my ($part, $figures) = @{ $timed{$sentence} };

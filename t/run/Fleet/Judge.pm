@@ -52,6 +52,7 @@ sub first {
         $peak > $limit ? "the backend served $peak at once" : (),
         @other ? 'some requests ended with ' . join ', ', @other : (),
     ], [
+        $result->{status}{timeout} ? 'some requests ended with timeout' : (),
         $peak < $limit ? "the limit was not reached, the peak was $peak" : (),
     ]);
 }
@@ -61,11 +62,14 @@ sub first {
 # machine, that of their own time.
 sub second {
     my ($shared, $fair, @knee) = @_;
+    # the last parts on the machine of those before
     my @part = (verdict($shared->{machine}, [exceeded($shared)], [
+        map({ late($_) } $shared, @knee),
         $shared->{peak} < $shared->{limit} ? 'the limit was not reached' : (),
         $shared->{rejected} ? ()
             : 'without "fair=" no request of a quiet tenant was rejected',
     ]), verdict($fair->{machine}, [exceeded($fair)], [
+        late($fair),
         $fair->{rejected}
             ? 'with "fair=" requests of quiet tenants were rejected' : (),
     ]));
@@ -90,9 +94,16 @@ sub exceeded {
     );
 }
 
+# A client has given up: on a busy machine that says nothing.
+sub late {
+    my ($part) = @_;
+    return $part->{status}{timeout}
+        ? "requests of $part->{name} ended with timeout" : ();
+}
+
 sub unexpected {
     my ($status) = @_;
-    return grep { !/^(?:200|503)$/ } sort keys %$status;
+    return grep { !/^(?:200|503|timeout)$/ } sort keys %$status;
 }
 
 # Sentences for the screen.
