@@ -4,7 +4,8 @@ package Dsem::Suite;
 # metronome for all of them. A file that failed while the machine stalled for
 # longer than it can stand runs again, alone and once, when all others have
 # ended: that result counts, and the file is named. A file that failed without
-# a stall has failed.
+# a stall has failed, and so has one in which a limit was exceeded: no stall
+# that ends before the fence of a lease is the cause of that.
 #
 # Files of one folder use the machine alike: of many files, neighbours in the
 # list do not run at one time. Short ones are last: no long file runs alone then.
@@ -29,6 +30,9 @@ use Dsem::Wait qw(now);
 # a stall of so many seconds at once
 use constant { SLOWER => 2.5, AT_ONCE => 0.25 };
 
+# s, of the shortest lease in a test
+use constant FENCE => 0.75;
+
 # files
 use constant { MANY => 100, LAST => 30 };
 
@@ -41,7 +45,13 @@ sub aggregate_tests {
         $args->{iterator} = Dsem::Suite::File->new(delete $args->{source});
     });
     my %met;
-    $self->callback(made_parser => sub { $met{ $_[1][1] }{from} = now });
+    $self->callback(made_parser => sub {
+        my ($parser, $job) = @_;
+        my $met = $met{ $job->[1] } = { from => now };
+        $parser->callback(comment => sub {
+            $met->{exceeded} ||= $_[0]->comment eq Dsem::Suite::File::EXCEEDED;
+        });
+    });
     $self->callback(after_test => sub {
         my ($job, $parser) = @_;
         @{ $met{ $job->[1] } }{qw(to failed)} = (now, $parser->has_problems);
@@ -105,6 +115,7 @@ sub stalled {
     # a beat that is overdue may be all of the time
     my $slower = $took / max(0.001, $took - $notes->stalled($from, $to));
     return unless $slower > SLOWER || $longest > AT_ONCE;
+    return if $met->{exceeded} && $longest < FENCE;
     return sprintf 'was %.1f times slower and stalled %.1f s at once', $slower,
         $longest;
 }

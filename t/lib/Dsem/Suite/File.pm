@@ -30,6 +30,9 @@ BEGIN {
     delete $ENV{T2_IN_PRELOAD};
 }
 
+# a comment in what the file prints
+use constant EXCEEDED => 'limit exceeded';
+
 sub _initialize {
     my ($self, $file) = @_;
     my @pipe = map { pipe my $from, my $to or die "pipe: $!"; [$from, $to] }
@@ -58,11 +61,30 @@ sub run {
     Test2::API::test2_formatter_add('Test::Builder::Formatter');
     Test2::API::test2_reset_io();
     Test::Builder->new->reset;
+    note_exceeded();
     package main;
     -r $file or die "$file: $!\n";
     do($file =~ m{^/} ? $file : "./$file");
     die $@ if $@;
     exit 0;
+}
+
+# Prints the comment if the first assertion that fails is one that a limit was
+# not exceeded, and the figure is above it. What fails later may follow.
+sub note_exceeded {
+    my ($failed, $limit);
+    Test2::API::test2_stack()->top->listen(sub {
+        my ($hub, $event) = @_;
+        if ($event->isa('Test2::Event::Ok')) {
+            $limit = !$event->pass && !$failed
+                && ($event->name // '') =~ /exceeded/;
+            $failed ||= !$event->pass;
+        } elsif ($limit && $event->isa('Test2::Event::Diag')
+            && $event->message =~ /'(\d+)'\s+(?:<=|expected:)\s+'(\d+)'/)
+        {
+            syswrite STDOUT, '# ' . EXCEEDED . "\n" if $1 > $2;
+        }
+    });
 }
 
 1;
