@@ -151,6 +151,8 @@ is_deeply([grep { !/\]\(/ } ($readme =~ /^## Operation\n.*?\n(\|.*?)^$/ms)[0]
 my @named = map { $source =~ m{\b((?:README|docs/\w+)\.md)\b}g } 1;
 cmp_ok(scalar @named, '>=', 1, 'pages named by the module');
 ok(defined $page{$_}, "named by the module: $_") for @named;
+like(slurp('debian/rules'), qr/^\tdh_compress -X\.md$/m,
+    'packaged pages are not compressed');
 like(slurp('debian/libnginx-mod-http-dsem.install'),
     qr{^docs/\*\.md usr/share/doc/libnginx-mod-http-dsem/docs$}m, 'packaged');
 
