@@ -58,7 +58,7 @@ sub survives {
         'the recovery';
     my $recovered = now;
     my $served = $up->served;
-    wait_for { $up->served > $served + 20 } 15, 'service';
+    wait_for { $up->served > $served + 120 } 15, 'service';
     my $result = $load->stop->wait;
     my $back = (grep { $_ > $lost } sort { $a <=> $b }
         map { $_->{start} } grep { $_->{uri} !~ /hang/ } $up->log);
