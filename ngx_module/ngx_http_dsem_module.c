@@ -18,6 +18,7 @@
 #include "ngx_http_dsem_filter.h"
 #include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_hangup.h"
+#include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
@@ -77,6 +78,7 @@ ngx_http_dsem_add(ngx_conf_t *cf)
 
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
     dmcf->api = ngx_http_dsem_api_handler;
+    dmcf->hold = ngx_http_dsem_hold_handler;
 
     return ngx_http_dsem_add_variables(cf);
 }
@@ -265,6 +267,7 @@ static void
 ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
 {
     ngx_http_dsem_hangup(cycle);
+    ngx_http_dsem_hold_exit();
     ngx_http_dsem_dispatch_exit();
     ngx_http_dsem_counters_exit();
 }

@@ -30,6 +30,10 @@ static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static ngx_int_t ngx_http_dsem_hold_merge(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
 static ngx_int_t ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
@@ -52,6 +56,21 @@ static ngx_http_dsem_param_t  ngx_http_dsem_reasons[] = {
     ngx_http_dsem_status_code("full"),
     ngx_http_dsem_status_code("timeout"),
     ngx_http_dsem_status_code("error"),
+    ngx_http_dsem_null_param
+};
+
+
+/* indices of the parameters of "dsem_hold" */
+enum {
+    NGX_HTTP_DSEM_HOLD_MAX = 0,
+    NGX_HTTP_DSEM_HOLD_INTERVAL,
+    NGX_HTTP_DSEM_NHOLDS
+};
+
+
+static ngx_http_dsem_param_t  ngx_http_dsem_holds[] = {
+    ngx_http_dsem_time("max", 1, NGX_HTTP_DSEM_MAX_TIME),
+    ngx_http_dsem_time("interval", 100, 3600000),
     ngx_http_dsem_null_param
 };
 
@@ -186,6 +205,13 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       offsetof(ngx_http_dsem_loc_conf_t, dry_run),
       &ngx_http_dsem_flag },
 
+    { ngx_string("dsem_hold"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
+      ngx_http_dsem_hold,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("dsem_redis"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
       ngx_http_dsem_redis,
@@ -274,6 +300,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->zone = NULL;
      *     dmcf->enabled = 0;
      *     dmcf->api = NULL;
+     *     dmcf->hold = NULL;
      *     dmcf->readers = NULL;
      *     dmcf->longest = 0;
      *     dmcf->longest_name = { 0, NULL };
@@ -437,6 +464,10 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->full = NGX_CONF_UNSET;
     dlcf->exact = 0;
 
+    dlcf->hold = NGX_CONF_UNSET;
+    dlcf->hold_max = NGX_CONF_UNSET_MSEC;
+    dlcf->hold_interval = NGX_CONF_UNSET_MSEC;
+
     dlcf->status = NGX_CONF_UNSET_UINT;
     dlcf->status_full = NGX_CONF_UNSET_UINT;
     dlcf->status_timeout = NGX_CONF_UNSET_UINT;
@@ -496,6 +527,10 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->wait_body, prev->wait_body, 1);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
+    if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     return NGX_CONF_OK;
 }
 
@@ -517,7 +552,7 @@ ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     code.text = value[1];
 
     if (ngx_http_dsem_conf_arg(cf, cmd, &ngx_http_dsem_code, &code) != NGX_OK
-        || ngx_http_dsem_conf_params(cf, cmd, ngx_http_dsem_reasons, args)
+        || ngx_http_dsem_conf_params(cf, cmd, 2, ngx_http_dsem_reasons, args)
            != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -616,6 +651,94 @@ ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_http_dsem_conf_number(cf, cmd, conf);
+}
+
+
+static char *
+ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_loc_conf_t *dlcf = conf;
+
+    ngx_http_dsem_arg_t         args[NGX_HTTP_DSEM_NHOLDS];
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    if (dlcf->hold != NGX_CONF_UNSET) {
+        return "is duplicate";
+    }
+
+    if (ngx_http_dsem_conf_params(cf, cmd, 1, ngx_http_dsem_holds, args)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    dlcf->hold = 1;
+    dlcf->hold_max = args[NGX_HTTP_DSEM_HOLD_MAX].number;
+    dlcf->hold_interval = args[NGX_HTTP_DSEM_HOLD_INTERVAL].number;
+
+    ngx_conf_init_msec_value(dlcf->hold_max, 0);
+    ngx_conf_init_msec_value(dlcf->hold_interval, 15000);
+
+    clcf->handler = dmcf->hold;
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * "if" and "limit_except" are levels without a name: they hold as their
+ * location does.  The limits are merged already.
+ *
+ * Returns NGX_OK, or NGX_ERROR when there is no permit to hold.
+ */
+
+static ngx_int_t
+ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+    ngx_http_dsem_loc_conf_t *conf)
+{
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (clcf->noname
+        && prev->hold == 1
+        && conf->hold == NGX_CONF_UNSET
+        && clcf->handler == NULL)
+    {
+        conf->hold = 1;
+        conf->hold_max = prev->hold_max;
+        conf->hold_interval = prev->hold_interval;
+
+        if (clcf->lmt_excpt) {
+            clcf->handler = dmcf->hold;
+        }
+    }
+
+    ngx_conf_init_value(conf->hold, 0);
+
+    if (conf->hold && clcf->handler && clcf->handler != dmcf->hold) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem_hold\" directive has no effect in location "
+                           "\"%V\", a later directive answers its requests",
+                           &clcf->name);
+        conf->hold = 0;
+    }
+
+    if (conf->hold && conf->limits == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"dsem_hold\" directive in location \"%V\" has no "
+                           "permit to hold, it needs a \"dsem\" directive",
+                           &clcf->name);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -92,6 +92,10 @@ typedef struct {
     ngx_uint_t                 exact;       /* unsigned:1, the path is that of
                                                the location */
 
+    ngx_flag_t                 hold;        /* "dsem_hold" answers here */
+    ngx_msec_t                 hold_max;    /* 0: for ever */
+    ngx_msec_t                 hold_interval;
+
     ngx_uint_t                 status;
     ngx_uint_t                 status_full;
     ngx_uint_t                 status_timeout;
@@ -127,6 +131,7 @@ typedef struct {
 
     ngx_uint_t                 enabled;     /* unsigned:1, any limit or API */
     ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
+    ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
 
     ngx_int_t                  longest;     /* queue, of longest_name */

@@ -223,7 +223,7 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t            i;
     ngx_http_dsem_arg_t  *limit, *weight;
 
-    if (ngx_http_dsem_conf_params(cf, cmd, ngx_http_dsem_params, args)
+    if (ngx_http_dsem_conf_params(cf, cmd, 2, ngx_http_dsem_params, args)
         != NGX_OK)
     {
         return NGX_ERROR;

@@ -162,9 +162,10 @@ ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 /*
- * Reads the parameters of a directive: all of its words after the first
- * value, as name=value, in any order, each at most once.
+ * Reads the parameters of a directive: name=value, in any order, each at most
+ * once.
  *
+ * first    the first of its words that is a parameter
  * params   the allowed ones, up to an entry without a name
  * args     result, one for each of params
  *
@@ -173,7 +174,8 @@ ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 ngx_int_t
 ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
+    ngx_uint_t first, ngx_http_dsem_param_t *params,
+    ngx_http_dsem_arg_t *args)
 {
     ngx_str_t   *value;
     ngx_uint_t   i;
@@ -185,7 +187,7 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
 
     value = cf->args->elts;
 
-    for (i = 2; i < cf->args->nelts; i++) {
+    for (i = first; i < cf->args->nelts; i++) {
         if (ngx_http_dsem_conf_param(cf, cmd, params, args, &value[i])
             != NGX_OK)
         {

@@ -80,7 +80,8 @@ char *ngx_http_dsem_conf_string(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 ngx_int_t ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
+    ngx_uint_t first, ngx_http_dsem_param_t *params,
+    ngx_http_dsem_arg_t *args);
 ngx_int_t ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg);
 ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);

@@ -16,6 +16,7 @@
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_handler.h"
+#include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
 
 
@@ -161,6 +162,10 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
                                            &nclaims);
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
+        }
+
+        if (ctx->conf->hold) {
+            ngx_http_dsem_hold_prefer(ctx->request, claims, nclaims);
         }
     }
 

@@ -1,0 +1,569 @@
+
+/*
+ * The content handler of "dsem_hold": a permit for as long as a client holds
+ * its connection.
+ *
+ * A request that gets here has its permit, as any other one.  It is answered
+ * with a line, and then never ends by itself: an empty line each interval
+ * shows a peer that is gone, on both sides.  The end of the connection ends
+ * the request, and the log phase gives the permit back.
+ *
+ * An old worker keeps its holders, as it does with websockets.  nginx closes
+ * them without a word when "worker_shutdown_timeout" is over, so they are told
+ * shortly before that.
+ *
+ * Called by: nginx, as the directive in conf has set; handler, for how long it
+ * waits; module, at the exit.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_hold.h"
+#include "ngx_http_dsem_module.h"
+
+
+/* ms, the longest: how often is looked whether the worker is to exit */
+#define NGX_HTTP_DSEM_HOLD_LOOK  500
+
+
+typedef struct {
+    ngx_queue_t           queue;
+    ngx_http_request_t   *request;
+    ngx_http_dsem_ctx_t  *ctx;
+    ngx_event_t           timer;    /* of the next line */
+    ngx_msec_t            expires;  /* by ngx_current_msec; of "max" only */
+    ngx_buf_t             line;
+} ngx_http_dsem_hold_t;
+
+
+/* those of this worker */
+typedef struct {
+    ngx_queue_t           queue;
+    ngx_event_t           look;     /* for the end of the worker */
+    ngx_msec_t            period;   /* 0: the worker waits for its holders */
+    ngx_uint_t            last;     /* unsigned:1, it ends them next time */
+} ngx_http_dsem_holds_t;
+
+
+static ngx_int_t ngx_http_dsem_hold_preferred(ngx_http_request_t *r);
+static void ngx_http_dsem_hold_start(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h);
+static void ngx_http_dsem_hold_patience(ngx_connection_t *c,
+    ngx_msec_t timeout);
+static void ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h);
+static void ngx_http_dsem_hold_wait(ngx_http_dsem_hold_t *h);
+static void ngx_http_dsem_hold_timer_handler(ngx_event_t *ev);
+static void ngx_http_dsem_hold_writer(ngx_http_request_t *r);
+static void ngx_http_dsem_hold_written(ngx_http_request_t *r, ngx_int_t rc);
+static ngx_int_t ngx_http_dsem_hold_line(ngx_http_dsem_hold_t *h,
+    const char *text);
+static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
+    const char *text);
+static ngx_int_t ngx_http_dsem_hold_last(ngx_http_dsem_hold_t *h,
+    const char *text);
+static void ngx_http_dsem_hold_cleanup(void *data);
+static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
+
+
+static ngx_http_dsem_holds_t  ngx_http_dsem_holds;
+
+
+ngx_int_t
+ngx_http_dsem_hold_handler(ngx_http_request_t *r)
+{
+    ngx_int_t             rc;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    /* a subrequest is not limited, and its request would wait for ever */
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_POST)) || r != r->main) {
+        return NGX_HTTP_NOT_ALLOWED;
+    }
+
+    ctx = ngx_http_dsem_ctx_find(r);
+
+    if (ctx == NULL || ctx->refused) {
+        /* the page of an error: it must not say that it holds anything */
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    rc = ngx_http_read_client_request_body(r, ngx_http_dsem_hold_start);
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    return NGX_DONE;
+}
+
+
+/*
+ * How long a program wants to wait for its permit: "Prefer: wait=10", seconds
+ * (RFC 7240).  Never longer than the directive says; with 0 not at all.
+ */
+
+void
+ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
+{
+    ngx_int_t   seconds;
+    ngx_uint_t  i;
+
+    seconds = ngx_http_dsem_hold_preferred(r);
+
+    if (seconds == NGX_ERROR) {
+        return;
+    }
+
+    for (i = 0; i < nclaims; i++) {
+
+        if (seconds == 0) {
+            claims[i].ask.queue = 0;
+
+        } else if ((ngx_msec_t) seconds < claims[i].timeout / 1000) {
+            claims[i].timeout = seconds * 1000;
+        }
+    }
+}
+
+
+/* NGX_ERROR: it says nothing, or nothing that can be read */
+
+static ngx_int_t
+ngx_http_dsem_hold_preferred(ngx_http_request_t *r)
+{
+    u_char      *p, *q, *last;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    for (i = 0; /* void */ ; i++) {
+        value = ngx_http_dsem_api_sent(r, "Prefer", i);
+
+        if (value == NULL) {
+            return NGX_ERROR;
+        }
+
+        last = value->data + value->len;
+
+        p = ngx_strlcasestrn(value->data, last, (u_char *) "wait=", 5 - 1);
+
+        if (p) {
+            break;
+        }
+    }
+
+    p += 5;
+
+    for (q = p; q < last && *q >= '0' && *q <= '9'; q++) { /* void */ }
+
+    return ngx_atoi(p, q - p);
+}
+
+
+static void
+ngx_http_dsem_hold_start(ngx_http_request_t *r)
+{
+    ngx_int_t              rc;
+    ngx_http_cleanup_t    *cln;
+    ngx_http_dsem_hold_t  *h;
+
+    h = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_hold_t));
+    cln = ngx_http_cleanup_add(r, 0);
+
+    if (h == NULL || cln == NULL) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    h->request = r;
+    h->ctx = ngx_http_dsem_ctx_find(r);
+
+    if (ngx_http_dsem_hold_headers(h) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        ngx_http_finalize_request(r, rc);
+        return;
+    }
+
+    cln->handler = ngx_http_dsem_hold_cleanup;
+    cln->data = h;
+
+    ngx_http_dsem_hold_add(h);
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_dsem_hold_writer;
+
+    ngx_http_dsem_hold_written(r, ngx_http_dsem_hold_line(h, "granted\n"));
+}
+
+
+static ngx_int_t
+ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
+{
+    ngx_http_request_t        *r;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    static ngx_str_t  no_store = ngx_string("no-store");
+    static ngx_str_t  no_buffering = ngx_string("no");
+
+    r = h->request;
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_length_n = -1;
+
+    ngx_str_set(&r->headers_out.content_type, "text/plain");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+    /* no condition makes another answer of it */
+
+    r->disable_not_modified = 1;
+
+    /* the end of the hold is the end of the connection, for all clients */
+
+    r->keepalive = 0;
+
+    ngx_http_dsem_hold_patience(r->connection, clcf->send_timeout);
+
+    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK
+        || ngx_http_dsem_api_header(r, "X-Accel-Buffering", &no_buffering)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_api_header(r, "Dsem-Permit", &h->ctx->name);
+}
+
+
+/*
+ * A few bytes always fit into the buffer of a socket, so a peer that is gone
+ * without a FIN is not seen by "send_timeout".  The system sees it: it is told
+ * how long bytes may stay unacknowledged.
+ */
+
+static void
+ngx_http_dsem_hold_patience(ngx_connection_t *c, ngx_msec_t timeout)
+{
+#ifdef TCP_USER_TIMEOUT
+
+    unsigned int  ms;
+
+    ms = (unsigned int) timeout;
+
+    if (c->type == SOCK_STREAM
+        && c->sockaddr->sa_family != AF_UNIX
+        && setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms))
+           == -1)
+    {
+        ngx_connection_error(c, ngx_socket_errno,
+                             "setsockopt(TCP_USER_TIMEOUT) failed");
+    }
+
+#endif
+}
+
+
+static void
+ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h)
+{
+    ngx_core_conf_t           *ccf;
+    ngx_http_dsem_holds_t     *holds;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    holds = &ngx_http_dsem_holds;
+    dlcf = ngx_http_get_module_loc_conf(h->request, ngx_http_dsem_module);
+
+    if (holds->queue.next == NULL) {
+        ngx_queue_init(&holds->queue);
+
+        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                               ngx_core_module);
+
+        holds->period = ngx_min(ccf->shutdown_timeout / 4,
+                                NGX_HTTP_DSEM_HOLD_LOOK);
+
+        holds->look.handler = ngx_http_dsem_hold_look_handler;
+        holds->look.data = holds;
+        holds->look.log = ngx_cycle->log;
+        holds->look.cancelable = 1;
+    }
+
+    if (holds->period && !holds->look.timer_set) {
+        ngx_add_timer(&holds->look, holds->period);
+    }
+
+    ngx_queue_insert_tail(&holds->queue, &h->queue);
+
+    /* not cancelable: an exiting worker keeps its holders */
+
+    h->timer.handler = ngx_http_dsem_hold_timer_handler;
+    h->timer.data = h;
+    h->timer.log = h->request->connection->log;
+
+    h->expires = ngx_current_msec + dlcf->hold_max;
+
+    ngx_http_dsem_hold_wait(h);
+}
+
+
+/* for the next line: an empty one, or the last */
+
+static void
+ngx_http_dsem_hold_wait(ngx_http_dsem_hold_t *h)
+{
+    ngx_msec_t                 wait;
+    ngx_msec_int_t             left;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    dlcf = ngx_http_get_module_loc_conf(h->request, ngx_http_dsem_module);
+
+    wait = dlcf->hold_interval;
+
+    if (dlcf->hold_max) {
+        left = (ngx_msec_int_t) (h->expires - ngx_current_msec);
+        wait = ngx_min(wait, (ngx_msec_t) ngx_max(left, 1));
+    }
+
+    ngx_add_timer(&h->timer, wait);
+}
+
+
+static void
+ngx_http_dsem_hold_timer_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_hold_t *h = ev->data;
+
+    ngx_connection_t          *c;
+    ngx_http_request_t        *r;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    r = h->request;
+    c = r->connection;
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+    ngx_http_set_log_request(c->log, r);
+
+    if (dlcf->hold_max
+        && (ngx_msec_int_t) (h->expires - ngx_current_msec) <= 0)
+    {
+        ngx_http_dsem_hold_end(h, "expired\n");
+
+    } else {
+        ngx_http_dsem_hold_wait(h);
+
+        /* the last line may not be sent yet: "send_timeout" runs */
+
+        if (ngx_buf_size(&h->line) == 0) {
+            ngx_http_dsem_hold_written(r, ngx_http_dsem_hold_line(h, "\n"));
+        }
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_dsem_hold_writer(ngx_http_request_t *r)
+{
+    if (r->connection->write->timedout) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, NGX_ETIMEDOUT,
+                      "client timed out");
+        r->connection->timedout = 1;
+
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    ngx_http_dsem_hold_written(r, ngx_http_output_filter(r, NULL));
+}
+
+
+/* what the client has not taken yet must go within "send_timeout" */
+
+static void
+ngx_http_dsem_hold_written(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_event_t               *wev;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    wev = r->connection->write;
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (rc != NGX_ERROR && (r->buffered || r->connection->buffered)) {
+
+        if (!wev->timer_set && !wev->delayed) {
+            ngx_add_timer(wev, clcf->send_timeout);
+        }
+
+    } else if (wev->timer_set && !wev->delayed) {
+        ngx_del_timer(wev);
+    }
+
+    if (rc == NGX_ERROR
+        || ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK)
+    {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_dsem_hold_line(ngx_http_dsem_hold_t *h, const char *text)
+{
+    ngx_chain_t  out;
+
+    ngx_memzero(&h->line, sizeof(ngx_buf_t));
+
+    h->line.pos = (u_char *) text;
+    h->line.last = h->line.pos + ngx_strlen(text);
+    h->line.memory = 1;
+    h->line.flush = 1;
+
+    out.buf = &h->line;
+    out.next = NULL;
+
+    return ngx_http_output_filter(h->request, &out);
+}
+
+
+/* the client reads why: it has no permit any more */
+
+static void
+ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h, const char *text)
+{
+    ngx_int_t  rc;
+
+    ngx_http_dsem_hold_cleanup(h);
+
+    rc = ngx_http_dsem_hold_last(h, text);
+
+    ngx_http_finalize_request(h->request, rc);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_hold_last(ngx_http_dsem_hold_t *h, const char *text)
+{
+    ngx_buf_t    *b;
+    ngx_chain_t   out;
+
+    /* the line before may still be on its way */
+
+    b = ngx_calloc_buf(h->request->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->pos = (u_char *) text;
+    b->last = b->pos + ngx_strlen(text);
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+
+    out.buf = b;
+    out.next = NULL;
+
+    return ngx_http_output_filter(h->request, &out);
+}
+
+
+static void
+ngx_http_dsem_hold_cleanup(void *data)
+{
+    ngx_http_dsem_hold_t *h = data;
+
+    if (h->timer.timer_set) {
+        ngx_del_timer(&h->timer);
+    }
+
+    if (h->queue.next) {
+        ngx_queue_remove(&h->queue);
+        h->queue.next = NULL;
+    }
+}
+
+
+/*
+ * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
+ * holders two periods before nginx would close their connections.
+ */
+
+static void
+ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_holds_t *holds = ev->data;
+
+    ngx_core_conf_t       *ccf;
+    ngx_connection_t      *c;
+    ngx_http_dsem_hold_t  *h;
+
+    if (ngx_queue_empty(&holds->queue)) {
+        return;
+    }
+
+    if (!ngx_exiting) {
+        ngx_add_timer(ev, holds->period);
+        return;
+    }
+
+    if (!holds->last) {
+        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                               ngx_core_module);
+        holds->last = 1;
+        ngx_add_timer(ev, ccf->shutdown_timeout - 3 * holds->period);
+        return;
+    }
+
+    while (!ngx_queue_empty(&holds->queue)) {
+        h = ngx_queue_data(ngx_queue_head(&holds->queue),
+                           ngx_http_dsem_hold_t, queue);
+        c = h->request->connection;
+
+        ngx_http_set_log_request(c->log, h->request);
+
+        ngx_http_dsem_hold_end(h, "closing\n");
+
+        ngx_http_run_posted_requests(c);
+    }
+}
+
+
+/*
+ * The worker exits at once: its permits go back with the bye, so no client may
+ * still believe that it has one.
+ */
+
+void
+ngx_http_dsem_hold_exit(void)
+{
+    ngx_queue_t            *q;
+    ngx_http_dsem_hold_t   *h;
+    ngx_http_dsem_holds_t  *holds;
+
+    holds = &ngx_http_dsem_holds;
+
+    if (holds->queue.next == NULL) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&holds->queue);
+         q != ngx_queue_sentinel(&holds->queue);
+         q = ngx_queue_next(q))
+    {
+        h = ngx_queue_data(q, ngx_http_dsem_hold_t, queue);
+
+        (void) ngx_http_dsem_hold_last(h, "closing\n");
+        (void) ngx_shutdown_socket(h->request->connection->fd, SHUT_RDWR);
+    }
+}

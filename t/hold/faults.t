@@ -1,0 +1,90 @@
+#!/usr/bin/perl
+
+# Twenty programs hold their permits while Redis is restarted, emptied and
+# frozen and nginx is reloaded: no hold ends, and no more are granted.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $LIMIT = 20;
+my $RELOADS = $ENV{DSEM_LONG} ? 50 : 5;
+
+my $t = Dsem::Test->new(lease => 2);
+my $redis = $t->redis;
+my @fleet = $t->fleet(2, <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    dsem_lease 2s;
+    dsem_on_error reject;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /jobs {
+            dsem jobs limit=20 queue=100 timeout=100s;
+            dsem_hold interval=500ms;
+        }
+    }
+}
+EOF_CONF
+
+sub hold {
+    my ($node) = @_;
+    return $node->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+my @holders = map { hold($fleet[$_ % 2]) } 1 .. $LIMIT;
+$_->read_until(qr/granted\n/) for @holders;
+my @waiting = map { hold($_) } @fleet;
+eventually { $t->state->waiting('jobs') == 2 } 'two wait';
+
+# those who still hold, and those who were granted beside them
+
+sub holding { return scalar grep { $_->read(0); !$_->eof } @holders }
+sub granted { return scalar grep { $_->read(0) =~ /granted/ } @waiting }
+
+sub stable {
+    my ($name) = @_;
+    eventually { $t->state->held('jobs') == $LIMIT } "$name: all counted";
+    $redis->beats(2 * map({ $_->workers } @fleet), 'heartbeats');
+    is holding(), $LIMIT, "$name: none has ended";
+    is granted(), 0, "$name: none beside them";
+}
+
+$redis->stop->start;
+stable('restarted');
+
+$redis->cmd('FLUSHALL');
+stable('emptied');
+
+$redis->freeze;
+my $frozen = now;
+wait_for { now - $frozen > 3 } 15, 'longer than the lease';
+$redis->thaw;
+stable('frozen');
+
+for (1 .. $RELOADS) {
+    $_->reload for @fleet;
+}
+stable('reloaded');
+
+# the waiting ones may have been refused while Redis was away
+
+$_->close for @waiting;
+my $next = hold($fleet[0]);
+eventually { $t->state->waiting('jobs') >= 1 } 'the next one waits';
+$holders[0]->close;
+like $next->read_until(qr/granted\n/), qr/granted/, 'and has its turn';
+$_->close for @holders, $next;
+
+$t->done;

@@ -1,0 +1,71 @@
+#!/usr/bin/perl
+
+# A client is gone without a word, as when a cable is pulled: nothing that nginx
+# sends is acknowledged any more. Its permit goes back once the next line has
+# not been within "send_timeout".
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Socket qw(SOL_SOCKET);
+
+use Dsem::Test;
+
+# linux/filter.h: one instruction, BPF_RET|BPF_K with 0: nothing is accepted
+my $SO_ATTACH_FILTER = 26;
+my $DROP = pack 'SCCL', 6, 0, 0, 0;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        send_timeout 1s;
+        location /jobs {
+            dsem jobs limit=1 queue=10 timeout=60s;
+            dsem_hold interval=500ms;
+        }
+        location /patient {
+            dsem patient limit=1;
+            dsem_hold interval=500ms;
+        }
+    }
+}
+EOF_CONF
+
+sub hold {
+    my ($path) = @_;
+    my $raw = $node->raw->send("GET $path HTTP/1.1\r\nHost: a\r\n\r\n");
+    $raw->read_until(qr/granted\n/);
+    return $raw;
+}
+
+my $alive = hold('/patient');
+my $holder = hold('/jobs');
+my $next = $node->begin('/jobs');
+eventually { $t->state->waiting('jobs') == 1 } 'the next one waits';
+
+my $pulled = now;
+my $program = pack 'S x![P] P', length($DROP) / 8, $DROP;
+setsockopt($holder->sock, SOL_SOCKET, $SO_ATTACH_FILTER, $program)
+    or die "setsockopt: $!";
+eventually { !$next->done && $t->state->waiting('jobs') == 0 }
+    'the next one has it';
+cmp_ok took($pulled), '<', 3, 'interval and send_timeout, and little more';
+cmp_ok now - $pulled, '>', 0.9, 'not before send_timeout';
+like $alive->read_until(qr/(1\r\n\n\r\n){3}/), qr/\n/, 'others stay';
+$_->close for $next, $alive, $holder;
+
+$t->done;

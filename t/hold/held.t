@@ -1,0 +1,125 @@
+#!/usr/bin/perl
+
+# A program holds a permit by its connection: it is told when it has it, and the
+# end of the connection, however it ends, is the end of the hold.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /jobs {
+            dsem jobs limit=2 queue=3 timeout=60s;
+            dsem_hold interval=200ms;
+        }
+        location /named/ {
+            dsem "job:$uri" limit=1 queue=3;
+            dsem_hold;
+        }
+        location /full {
+            dsem full limit=1;
+            dsem_hold;
+            error_page 503 /jobs;
+        }
+    }
+}
+EOF_CONF
+
+sub hold {
+    my ($head) = @_;
+    return $node->raw->send("$head\r\nHost: jobs\r\n\r\n");
+}
+
+sub held { return $t->state->held('jobs') }
+sub waiting { return $t->state->waiting('jobs') }
+
+# what a holder reads
+
+my $first = hold('GET /jobs HTTP/1.1');
+my $got = $first->read_until(qr/granted\n/);
+like $got, qr{^HTTP/1.1 200 OK\r\n}, 'answered at once';
+like $got, qr/^$_\r\n/mi, $_ for 'Content-Type: text/plain',
+    'Cache-Control: no-store', 'X-Accel-Buffering: no', 'Dsem-Permit: jobs',
+    'Connection: close';
+unlike $first->read_until(qr/\n\r\n1\r\n\n\r\n1\r\n\n/), qr/[a-z]/,
+    'empty lines follow';
+is held(), 1, 'one permit held';
+
+# all kinds of requests, and no condition of them
+
+my $second = hold("POST /jobs HTTP/1.0\r\nIf-Match: x\r\nContent-Length: 4");
+$second->send('body');
+like $second->read_until(qr/granted\n/), qr/\r\n\r\ngranted\n/, 'POST holds';
+
+my @queued = map { hold('GET /jobs HTTP/1.1') } 1 .. 3;
+eventually { waiting() == 3 } 'three wait';
+is $queued[0]->read(0), '', 'nothing is answered yet';
+is $node->get('/jobs')->status, 503, 'no place in the queue';
+is $node->get('/jobs', -method => 'HEAD')->status, 503, 'HEAD has none either';
+
+# FIN, RST and half of a FIN
+
+$first->close;
+$queued[0]->read_until(qr/granted\n/);
+pass 'closed: the next one';
+$second->reset;
+$queued[1]->read_until(qr/granted\n/);
+pass 'reset: the next one';
+$queued[0]->shutdown;
+$queued[2]->read_until(qr/granted\n/);
+pass 'shut down: the next one';
+is held(), 2, 'two held';
+
+# how long it wants to wait
+
+for my $prefer ('wait=0', 'respond-async, wait=0', 'Wait=0') {
+    is $node->get('/jobs', Prefer => $prefer)->status, 503, "$prefer: refused";
+}
+is $node->get('/jobs', Prefer => 'wait=1')->status, 503, 'one second: refused';
+my @log = $node->access_log;
+is_deeply [ map { $_->{dsem_status} } @log[-4 .. -1] ],
+    [ ('REJECTED') x 3, 'TIMEOUT' ], 'not queued, or queued for so long';
+my $patient = hold("GET /jobs HTTP/1.1\r\nPrefer: wait=soon");
+eventually { waiting() == 1 } 'nothing that can be read: waits';
+$_->close for @queued, $patient;
+eventually { !held() && !waiting() } 'all back';
+
+is $node->get('/jobs', -method => $_)->status, 405, "$_ holds nothing"
+    for qw(HEAD PUT);
+
+# names of clients, and an error page that must not hold what it has not
+
+my $named = hold('GET /named/a%0ab HTTP/1.1');
+like $named->read_until(qr/granted\n/), qr/^Dsem-Permit: job:\S*a%0ab\r$/mi,
+    'name encoded';
+my $full = hold('GET /full HTTP/1.1');
+$full->read_until(qr/granted\n/);
+is $node->get('/full')->status, 503, 'error page holds nothing';
+$_->close for $named, $full;
+
+# in the access log as any request
+
+eventually {
+    grep { $_->{request_uri} eq '/jobs' && $_->{dsem_status} eq 'QUEUED'
+        && $_->{status} == 200 } $node->access_log;
+} 'logged when it has ended';
+
+$t->done;
