@@ -1,0 +1,187 @@
+#!/usr/bin/perl
+
+# bin/dsem-run: a command holds a permit while it runs. Options, exit statuses,
+# signals, and what happens when the permit is lost.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use File::Temp qw(tempdir);
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /jobs {
+            dsem jobs limit=1 queue=10 timeout=60s;
+            dsem_reuse off;
+            dsem_hold;
+        }
+        location /two {
+            dsem two limit=2 queue=10 timeout=60s;
+            dsem_reuse off;
+            dsem_hold interval=200ms;
+        }
+        location /page { return 200 "granted\n"; }
+        location /secret { return 403; }
+    }
+}
+EOF_CONF
+
+my $jobs = $node->url('/jobs');
+my $two = $node->url('/two');
+my $nobody = 'http://127.0.0.1:' . $t->free_port . '/';
+my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
+my @shells = grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
+    [ '/bin/bash', '--posix' ];
+
+sub start {
+    my ($shell, @args) = @_;
+    pipe my $out, my $in or die "pipe: $!";
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        setpgrp;
+        open STDOUT, '>&', $in;
+        open STDERR, '>&', $in;
+        close $_ for $in, $out;
+        exec @$shell, "$Dsem::Test::ROOT/bin/dsem-run", @args or die;
+    }
+    return { pid => $pid, out => $out };
+}
+
+sub finish {
+    my ($run) = @_;
+    my $out = do { local $/; readline $run->{out} } // '';
+    waitpid $run->{pid}, 0;
+    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
+    return ($status, $out);
+}
+
+sub run { return finish(start(@_)) }
+
+sub run_is {
+    my ($name, $shell, $args, $status, $out) = @_;
+    my @got = run($shell, @$args);
+    is $got[0], $status, "$name: status";
+    like $got[1], $out, "$name: output";
+}
+
+sub all_back {
+    my ($name) = @_;
+    eventually { !$t->state->held('jobs') }
+        "$name: permit back";
+}
+
+for my $shell (@shells) {
+    my ($name) = $shell->[0] =~ m{(\w+)\z};
+
+    # the command's own status, words, input and descriptors
+
+    run_is "$name: words", $shell,
+        [ $jobs, '--', 'printf', '<%s>', '', 'a b', '--', '*' ],
+        0, qr/\A<><a b><--><\*>\z/;
+    run_is "$name: status", $shell, [ $jobs, '--', 'sh', '-c', 'exit 7' ],
+        7, qr/\A\z/;
+    run_is "$name: killed", $shell, [ $jobs, '--', 'sh', '-c', 'kill -9 $$' ],
+        'signal 9', qr/\A\z/;
+    run_is "$name: no command", $shell, [ $jobs, '--', './none' ],
+        127, qr/none/;
+    all_back($name);
+
+    # URLs are tried in turn
+
+    run_is "$name: second URL", $shell, [ $nobody, $jobs, '--', 'echo', 'in' ],
+        0, qr/\A\Qdsem-run: $nobody\E: .*\nin\n\z/;
+    run_is "$name: no nginx", $shell, [ $nobody, '--', 'echo', 'in' ],
+        69, qr/\A\Qdsem-run: $nobody\E: curl: .*\n\z/;
+    run_is "$name: refused access", $shell,
+        [ $node->url('/secret'), '--', 'echo', 'in' ],
+        69, qr/the answer is 403\n\z/;
+    run_is "$name: another page", $shell,
+        [ $node->url('/page'), '--', 'echo', 'in' ],
+        69, qr/no permits are held there\n\z/;
+
+    # no permit
+
+    my $holder = $node->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
+    $holder->read_until(qr/granted\n/);
+    run_is "$name: not at once", $shell, [ '-n', $jobs, '--', 'echo', 'in' ],
+        75, qr/\Adsem-run: no permit at \Q$jobs\E\n\z/;
+    run_is "$name: not in time", $shell,
+        [ '-w', 1, '--conflict-exit-code=3', $jobs, '--', 'echo', 'in' ],
+        3, qr/no permit/;
+
+    # signals, while it waits and while it runs
+
+    my $waits = start($shell, $jobs, '--', 'echo', 'in');
+    eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
+    kill TERM => $waits->{pid};
+    is((finish($waits))[0], 143, "$name: ended while it waits");
+    eventually { $t->state->waiting('jobs') == 0 } "$name: its place is free";
+    my $next = start($shell, $jobs, '--', 'sh', '-c',
+        'trap "echo caught; exit 5" TERM; echo in; while :; do sleep .1; done');
+    eventually { $t->state->waiting('jobs') == 1 } "$name: the next one waits";
+    $holder->close;
+    is readline($next->{out}), "in\n", "$name: runs";
+    kill TERM => -$next->{pid};
+    my ($status, $out) = finish($next);
+    is $status, 5, "$name: the group's signal is the command's";
+    like $out, qr/caught\n\z/, "$name: and it says so";
+    all_back($name);
+
+    # the permit is lost
+
+    my @lost = ([ 'term', 'signal 15', '' ]);
+    push @lost, [ 'warn', 0, 'out' ], [ 'kill', 'signal 9', '' ]
+        if $shell == $shells[0];
+    for my $lost (@lost) {
+        my $run = start($shell, "--lost=$lost->[0]", $two, '--', 'sh', '-c',
+            "echo in; while ! test -e $tmp/go; do sleep .05; done; echo out");
+        is readline($run->{out}), "in\n", "$name: $lost->[0]: runs";
+        $node->kill_worker($_, 'KILL') for $node->workers;
+        is readline($run->{out}), "dsem-run: the permit is lost\n",
+            "$name: $lost->[0]: says so";
+        open my $go, '>', "$tmp/go" or die if $lost->[0] eq 'warn';
+        ($status, $out) = finish($run);
+        is $status, $lost->[1], "$name: $lost->[0]: its end";
+        is $out =~ s/\n//r, $lost->[2], "$name: $lost->[0]: output";
+        unlink "$tmp/go";
+        wait_for { $t->state->session_count == 2 } 30, 'new workers';
+    }
+}
+
+# called in a wrong way
+
+for my $wrong (
+    [ qr/a URL is missing/ ],
+    [ qr/a URL is missing/, '--', 'true' ],
+    [ qr/a command is missing/, $jobs ],
+    [ qr/a command is missing/, $jobs, '--' ],
+    [ qr/no option "-x"/, '-x', $jobs, '--', 'true' ],
+    [ qr/-w needs a number/, '-w', 'x', $jobs, '--', 'true' ],
+    [ qr/-E needs a value/, '-E' ],
+    [ qr/--lost is/, '--lost=die', $jobs, '--', 'true' ])
+{
+    my ($like, @args) = @$wrong;
+    run_is "wrong: @args", $shells[0], \@args, 64, $like;
+}
+run_is 'help', $shells[0], ['--help'], 0, qr/\AUsage: dsem-run/;
+
+eventually { !glob "$tmp/*" } 'no file left';
+
+$t->done;
