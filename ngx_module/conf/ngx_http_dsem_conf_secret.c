@@ -20,17 +20,14 @@
 /* of a user and of a password, bytes */
 #define NGX_HTTP_DSEM_MAX_SECRET     512
 
-/* a user, a password, and the rest of an AUTH command */
+/* a user, a password, and the rest of an AUTH command; then a file's text */
 #define NGX_HTTP_DSEM_AUTH_SIZE      (2 * NGX_HTTP_DSEM_MAX_SECRET + 256)
 
 
-static ngx_int_t ngx_http_dsem_conf_password(ngx_conf_t *cf,
-    ngx_str_t *value, ngx_http_dsem_secret_t *password);
 static ngx_int_t ngx_http_dsem_conf_password_file(ngx_conf_t *cf,
-    ngx_str_t *path, ngx_http_dsem_secret_t *password);
-static ngx_int_t ngx_http_dsem_conf_auth(ngx_conf_t *cf,
-    ngx_http_dsem_login_t *login, ngx_str_t *user,
-    ngx_http_dsem_secret_t *password);
+    ngx_str_t *path, ngx_str_t *password);
+static void ngx_http_dsem_conf_auth(ngx_http_dsem_secret_t *auth,
+    ngx_str_t *user, ngx_str_t *password);
 static void ngx_http_dsem_conf_auth_cleanup(void *data);
 static void ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word);
 static u_char *ngx_http_dsem_conf_spelled(u_char *p, u_char *last,
@@ -47,8 +44,9 @@ ngx_int_t
 ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
     ngx_str_t *names, ngx_str_t *value)
 {
-    ngx_int_t                rc;
-    ngx_http_dsem_secret_t   password;
+    ngx_int_t            rc;
+    ngx_str_t            password;
+    ngx_pool_cleanup_t  *cln;
 
     if (value[1].data && value[2].data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -59,49 +57,49 @@ ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
 
     if (value[1].data == NULL && value[2].data == NULL) {
 
-        if (value[0].data) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" without \"%V\" in \"dsem_redis\" "
-                               "directive", &names[0], &names[1]);
-            return NGX_ERROR;
+        if (value[0].data == NULL) {
+            return NGX_OK;
         }
 
-        return NGX_OK;
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" without \"%V\" in \"dsem_redis\" "
+                           "directive", &names[0], &names[1]);
+        return NGX_ERROR;
     }
 
-    if (ngx_http_dsem_secret_create(&password, NGX_HTTP_DSEM_MAX_SECRET + 2)
-        != NGX_OK)
+    password = value[1];
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+
+    if (cln == NULL
+        || ngx_http_dsem_secret_create(&login->auth, NGX_HTTP_DSEM_AUTH_SIZE
+                                       + NGX_HTTP_DSEM_MAX_SECRET + 2)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    rc = value[1].data
-         ? ngx_http_dsem_conf_password(cf, &value[1], &password)
-         : ngx_http_dsem_conf_password_file(cf, &value[2], &password);
+    cln->handler = ngx_http_dsem_conf_auth_cleanup;
+    cln->data = &login->auth;
 
-    if (rc == NGX_OK) {
-        rc = ngx_http_dsem_conf_auth(cf, login, &value[0], &password);
+    if (value[2].data) {
+        password.data = login->auth.data + NGX_HTTP_DSEM_AUTH_SIZE;
+        rc = ngx_http_dsem_conf_password_file(cf, &value[2], &password);
+
+        if (rc != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
-    ngx_http_dsem_secret_free(&password);
-
-    return rc;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_conf_password(ngx_conf_t *cf, ngx_str_t *value,
-    ngx_http_dsem_secret_t *password)
-{
-    if (value->len > NGX_HTTP_DSEM_MAX_SECRET) {
+    if (ngx_max(value[0].len, password.len) > NGX_HTTP_DSEM_MAX_SECRET) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "password in \"dsem_redis\" directive is longer "
-                           "than %d bytes", NGX_HTTP_DSEM_MAX_SECRET);
+                           "%s in \"dsem_redis\" directive is longer than "
+                           "%d bytes", value[0].len > NGX_HTTP_DSEM_MAX_SECRET
+                                      ? "user" : "password",
+                           NGX_HTTP_DSEM_MAX_SECRET);
         return NGX_ERROR;
     }
 
-    ngx_memcpy(password->data, value->data, value->len);
-    password->len = value->len;
+    ngx_http_dsem_conf_auth(&login->auth, &value[0], &password);
 
     return NGX_OK;
 }
@@ -114,7 +112,7 @@ ngx_http_dsem_conf_password(ngx_conf_t *cf, ngx_str_t *value,
 
 static ngx_int_t
 ngx_http_dsem_conf_password_file(ngx_conf_t *cf, ngx_str_t *path,
-    ngx_http_dsem_secret_t *password)
+    ngx_str_t *password)
 {
     u_char   *end;
     ssize_t   n;
@@ -172,38 +170,18 @@ ngx_http_dsem_conf_password_file(ngx_conf_t *cf, ngx_str_t *path,
 
 /* the command is composed once: no connection has to copy the password */
 
-static ngx_int_t
-ngx_http_dsem_conf_auth(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
-    ngx_str_t *user, ngx_http_dsem_secret_t *password)
+static void
+ngx_http_dsem_conf_auth(ngx_http_dsem_secret_t *auth, ngx_str_t *user,
+    ngx_str_t *password)
 {
-    ngx_pool_cleanup_t    *cln;
-    ngx_http_dsem_resp_t   command;
-
-    if (user->len > NGX_HTTP_DSEM_MAX_SECRET) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "user in \"dsem_redis\" directive is longer than "
-                           "%d bytes", NGX_HTTP_DSEM_MAX_SECRET);
-        return NGX_ERROR;
-    }
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-
-    if (cln == NULL
-        || ngx_http_dsem_secret_create(&login->auth, NGX_HTTP_DSEM_AUTH_SIZE)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    cln->handler = ngx_http_dsem_conf_auth_cleanup;
-    cln->data = &login->auth;
+    ngx_http_dsem_resp_t  command;
 
     ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
 
     /* it never grows out of this memory */
 
-    command.data = login->auth.data;
-    command.size = login->auth.size;
+    command.data = auth->data;
+    command.size = NGX_HTTP_DSEM_AUTH_SIZE;
 
     ngx_http_dsem_resp_begin(&command, user->len ? 3 : 2);
     ngx_http_dsem_resp_bytes(&command, "AUTH", sizeof("AUTH") - 1);
@@ -212,11 +190,9 @@ ngx_http_dsem_conf_auth(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
         ngx_http_dsem_resp_string(&command, user);
     }
 
-    ngx_http_dsem_resp_bytes(&command, password->data, password->len);
+    ngx_http_dsem_resp_string(&command, password);
 
-    login->auth.len = command.len;
-
-    return NGX_OK;
+    auth->len = command.len;
 }
 
 
@@ -293,38 +269,19 @@ ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
 static u_char *
 ngx_http_dsem_conf_spelled(u_char *p, u_char *last, ngx_str_t *word)
 {
-    u_char  ch;
+    u_char  ch, *q;
     size_t  i;
 
-    for (i = 0; i < word->len; i++) {
+    static u_char  escaped[] = "\"'\\trn", meant[] = "\"'\\\t\r\n";
 
-        if (p == last) {
-            return NULL;
-        }
-
+    for (i = 0; i < word->len && p < last; i++) {
         ch = *p++;
 
         if (ch == '\\' && p < last) {
-            switch (*p) {
+            q = ngx_strlchr(escaped, escaped + sizeof(escaped) - 1, *p);
 
-            case '"':
-            case '\'':
-            case '\\':
-                ch = *p++;
-                break;
-
-            case 't':
-                ch = '\t';
-                p++;
-                break;
-
-            case 'r':
-                ch = '\r';
-                p++;
-                break;
-
-            case 'n':
-                ch = '\n';
+            if (q) {
+                ch = meant[q - escaped];
                 p++;
             }
         }
@@ -334,5 +291,5 @@ ngx_http_dsem_conf_spelled(u_char *p, u_char *last, ngx_str_t *word)
         }
     }
 
-    return p;
+    return i == word->len ? p : NULL;
 }
