@@ -68,8 +68,20 @@ is figures('nginx-tests', "with us 3 files failed, without 3, with us only: "
 
 # the output of the tools that are here
 
+local $ENV{MATRIX} = "$dir/matrix";
 my ($last) = qx($FindBin::Bin/../matrix/matrix none 2>&1);
 like $last, qr/no such system/, 'a system that does not exist';
+
+# sources: where they are, and where there are none
+
+my $matrix = "$FindBin::Bin/../matrix";
+($last) = qx(NGINX_SRC= $matrix/matrix nginx-static 2>&1);
+like $last, qr/^make: nginx-static: no sources are given$/, 'no sources given';
+($last) = qx($matrix/nginx static $dir/none 2>&1);
+like $last, qr{none" has no sources of nginx$}, 'nothing is copied';
+my $none = join ' ', @{ $stage{angie}{command} };
+($last) = qx(cd $FindBin::Bin/../.. && ANGIE_SRC=$dir/none $none 2>&1);
+like $last, qr/\Q$dir\E\/none/, 'a stage knows its sources';
 
 # tables
 

@@ -33,10 +33,10 @@ sub keep {
     my ($self, $name, $row) = @_;
     # a stage that could not be run leaves the row of a run of before
     return if $row->{result} eq 'not run' && $self->row($name);
-    open my $fh, '>', "$self->{dir}/$name.row"
-        or die "$self->{dir}/$name.row: $!\n";
+    my $path = "$self->{dir}/$name.row";
+    open my $fh, '>', "$path.new" or die "$path: $!\n";
     print $fh $json->encode($row);
-    close $fh;
+    close $fh && rename "$path.new", $path or die "$path: $!\n";
 }
 
 sub row {
