@@ -1,0 +1,57 @@
+#!/usr/bin/perl
+
+# Commands of dsem-run at three nodes wait in one queue: first come, first
+# served.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $N = 6;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my @fleet = $t->fleet(3, <<'EOF_CONF');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /jobs {
+            dsem jobs limit=1 queue=100 timeout=100s;
+            dsem_reuse off;
+            dsem_hold;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $fleet[0]->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
+$holder->read_until(qr/granted\n/);
+
+my $log = $t->dir . '/log';
+my @pids;
+for my $n (1 .. $N) {
+    push @pids, fork // die "fork: $!";
+    exec "$Dsem::Test::ROOT/bin/dsem-run", $fleet[$n % 3]->url('/jobs'), '--',
+        'sh', '-c', 'echo "$1" >> "$0"', $log, $n or die "exec: $!"
+        if !$pids[-1];
+    wait_for { $t->state->waiting('jobs') == $n } 15, "$n waiting";
+}
+
+$holder->close;
+waitpid $_, 0 for @pids;
+open my $fh, '<', $log or die "$log: $!";
+chomp(my @order = readline $fh);
+is_deeply \@order, [ 1 .. $N ], 'served in the order in which they came';
+
+$t->done;
