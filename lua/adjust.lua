@@ -11,15 +11,16 @@
 --   found that the session was told before state was lost, to begin with: the
 --   field may have that of a session that was told long ago; 0: none
 -- ARGV[3] name of the semaphore: string, percent-encoded
--- ARGV[4] the sample, five integers: requests that ended at the upstream since
---   the last sample; sum of their times, us; how many of them failed; most
---   permits that they had in use at one time; time since the last sample, or
---   since the first request if there was none, ms
+-- ARGV[4] the sample, seven integers: requests that ended at the upstream since
+--   the last sample; sum of the times of those that did not fail, us; how many
+--   of them failed; most permits that they had in use at one time; time since
+--   the last sample, or since the first request if there was none, ms; sums of
+--   ln(time in us) and of its square, times 1000
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: limit in force, limit found, reason
---   (AUTO_REASON in include/auto_rule.lua), floor (latency without queueing),
---   latency, both us, 0: unknown; ms until the next sample; limit found
---   without a probe, 0: the state recovers
+--   (AUTO_REASON in include/auto_rule.lua), floor (latency of the lower one of
+--   two limits), latency (geometric mean), both us, 0: unknown; ms until the
+--   next sample; limit found without a probe, 0: the state recovers
 -- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
 --   also to the calling session
 --
@@ -55,16 +56,18 @@
 local AGAIN_MS, RECOVERING_MS = 10, 1000
 -- bounds of a sample: requests, and ms
 local SAMPLE_REQUESTS, SAMPLE_MS = 1000000, 3600000
+-- 1000 times ln(time in us) of a request, at most
+local SAMPLE_LOG = 25000
 
 -- The arguments as a table; an error names what is wrong.
 local function read_arguments()
     local n = integers(2, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    local m = integers(4, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+    local m = integers(4, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
     local call = {
         session = session_name(1), epoch = n[1], number = n[2], gen = n[3],
         min = n[4], max = n[5], found = n[6], name = encoded_name(3),
         sample = { count = m[1], sum = m[2], errors = m[3], peak = m[4],
-            window = m[5] }
+            window = m[5], logs = m[6], squares = m[7] }
     }
     if call.epoch < 1 or call.min < 1 or call.max < call.min
         or call.max > AUTO_MAX
@@ -72,7 +75,8 @@ local function read_arguments()
         error('DSEM argument 2 is not in range', 0)
     end
     if m[1] > SAMPLE_REQUESTS or m[3] > m[1] or m[5] > SAMPLE_MS
-        or m[2] > m[1] * SAMPLE_MS * 1000
+        or m[2] > m[1] * SAMPLE_MS * 1000 or m[6] > m[1] * SAMPLE_LOG
+        or m[7] > m[1] * SAMPLE_LOG * SAMPLE_LOG / 1000
     then
         error('DSEM argument 4 is not in range', 0)
     end
@@ -92,7 +96,7 @@ local function state_read(call, sem, view, limits)
             or call.min, now)
         s.changes, s.noted = 0, 0
     end
-    call.before = { found = s.found, reason = s.reason }
+    call.before = { found = auto_kept(s), reason = s.reason }
     auto_resume(s, view.entry.lease, now)
     s.min, s.max = min or call.min, max or call.max
     auto_bound(s, s.min, s.max, now)
@@ -136,11 +140,11 @@ local function judge(call, sem, s, view, ordered)
     call.sample.waiting = sem.waiting > sem.parked
     local enough = auto_add(s, call.sample, now)
     if ordered or view.limit ~= s.found or view.paused then
-        auto_idle(s, now)
+        auto_stop(s, AUTO_REASON.unused, now)
     elseif enough then
         auto_judge(s, s.min, s.max, now)
     end
-    return s.found ~= before.found or s.reason ~= before.reason
+    return auto_kept(s) ~= before.found or s.reason ~= before.reason
 end
 
 -- Writes the limit, and applies it to a semaphore that has permits or tickets.

@@ -18,7 +18,8 @@ local function auto_text(s)
     return table.concat(words, ' ')
 end
 
--- The history with a change of limit or reason; text: as it is stored.
+-- The history with a change of the limit found or its reason; text: as it is
+-- stored.
 local function auto_changed(s, text, now)
     if s.changes == 0 or not text or #text > AUTO_HISTORY_BYTES then
         text, s.changes = '', 0
@@ -33,10 +34,10 @@ local function auto_changed(s, text, now)
         s.changes = AUTO_CHANGES
         text = string.match(text, '^ %d+ %d+ %d+( .*)$') or ''
     end
-    return string.format('%s %.0f %.0f %d', text, now, s.found, s.reason)
+    return string.format('%s %.0f %.0f %d', text, now, auto_kept(s), s.reason)
 end
 
--- Writes the state, and a change of limit or reason.
+-- Writes the state, and a change of the limit found or its reason.
 local function auto_write(key, s, changed, now)
     local set = { 'HSET', key }
     if changed then

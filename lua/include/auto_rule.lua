@@ -1,106 +1,140 @@
 -- The rule of limit=auto: it moves the limit by what requests of the whole
--- fleet took. Pure functions on a table of integers; t/model/limits runs the
--- same file in a simulation.
+-- fleet took. Pure functions on a table of integers; t/model/limits and
+-- t/model/zoo run the same file in simulations. docs/limit-auto.md has the
+-- reasons.
 --
--- A backend that is busy up to its knee answers in its floor, the latency
--- without queueing. With more requests the latency grows with their number:
--- of a limit L and a latency l, L * (l - floor) / l requests queue inside the
--- backend. The rule keeps about one to two of twenty there: it raises the limit
--- below that, in growing steps, and lowers it above, to the knee at once.
--- The floor is measured by a probe: the limit is lowered for a moment. A probe
--- comes before a cut unless the floor is fresh, so a backend that has become
--- slower for another reason than its load is found out, and after some time
--- without one. The same holds for errors: where a cut does not lower their
--- rate, they are not caused by load.
+-- Two limits are compared, in turns: the limit found, and one that is tried, a
+-- step above or below it. Of two limits the better one has more throughput for
+-- its latency: a higher one, where the latency rises by less than WORTH of the
+-- distance between both, a lower one, where it falls by more. Limits and
+-- latencies are compared by their logarithms, so a request counts by how many
+-- times as long it takes, whatever its own time is. The latency of a turn is
+-- the mean logarithm of the times of its requests.
 --
--- Times are in ms of the clock, latencies in us, rates in permille.
+-- A comparison ends when its mean is farther from that bound than chance, the
+-- standard error, allows; it is known from the scatter of the requests, and
+-- from that between turns of the same limit (spread), as traffic may change by
+-- itself from turn to turn. Each turn counts as much as CLIP of the distance at
+-- most. Where the other limit is better it is found, and the next step is
+-- longer; where it is not, the other direction is next, with a shorter step.
+-- Where neither is better the rule rests for some turns.
+--
+-- Failing requests lower the limit, and a lower limit that does not lower their
+-- rate is taken back.
+--
+-- Times are in ms of the clock, latencies in us, rates in permille; logarithms
+-- are natural ones, in units of 1/10000.
 
 -- why the limit is what it is
 local AUTO_REASON = {
     none = 0,       -- nothing has been judged yet
     unused = 1,     -- fewer than half of the permits are in use
-    probing = 2,    -- the limit is raised, or lowered for a probe
-    latency = 3,    -- requests queue inside the backend
-    errors = 4,     -- requests fail with a higher limit
+    probing = 2,    -- it moves: the last comparison was won
+    latency = 3,    -- requests queue inside the backend with a higher one
+    errors = 4,     -- requests fail with a higher one, or all do
     bound = 5       -- it is at its minimum or maximum
 }
 
 local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 
--- requests that are judged together: the square of the limit, within these
--- bounds, as the mean of n requests is exact to 1 / sqrt(n) where their times
--- are as different as usual; fewer after so many ms or latencies, or where the
--- case is clear
-local AUTO_FEWEST, AUTO_PROBED, AUTO_MOST = 8, 50, 400
-local AUTO_WAIT_MS, AUTO_WAIT_LATENCIES, AUTO_LONGEST_MS = 1000, 4, 10000
--- ms without a probe, or so many latencies where requests take long
-local AUTO_PROBE_MS, AUTO_PROBE_LATENCIES = 15000, 100
+-- requests of a turn: twice the limit, within these bounds; a turn takes some
+-- latencies, as the first requests to end are short ones, and up to half as
+-- long again, so that it does not keep pace with anything
+local AUTO_FEWEST, AUTO_MOST, AUTO_LATENCIES = 8, 100, 4
+-- sessions that a turn has samples of, as not all nodes are equally far
+local AUTO_EACH = 10
+-- half of the distance is the most throughput / latency; more throughput counts
+-- a little more
+local AUTO_WORTH, AUTO_CLIP = 0.6, 1
+-- standard errors that decide; after one turn, as it may be chance
+local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
+-- turns after which a comparison is given up; those of a step longer than the
+-- least end with what is likely, as shorter ones follow
+local AUTO_TURNS, AUTO_TURNS_LONG = 40, 4
+-- steps: a tenth, or so many times the scatter of turns, up to a half; the
+-- double
+local AUTO_NEAR, AUTO_SCATTERS, AUTO_HALF, AUTO_FAR = 953, 1.4, 4055, 6931
+-- turns of rest; more where the latency rose by more than the limit, at most;
+-- comparisons with higher limits before one with a lower limit, which costs
+-- throughput
+local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
+-- a change of the latency at the limit found that ends a rest
+local AUTO_CHANGE = 1000
+-- standard error of a turn at least, as times are in whole ms
+local AUTO_ERROR = 50
+-- requests that are judged together where they fail: of a high rate, a low one
+local AUTO_FAILED, AUTO_FAILED_LOW = 50, 200
+-- ms after which fewer will do, and a limit that is not used is seen to be so
+local AUTO_LONGEST_MS = 10000
 -- permille of failed requests that are normal
 local AUTO_ERRORS = 50
 -- ms for which a limit that caused errors is not tried again
 local AUTO_BLAME_MS = 20000
--- ms after a change that are not judged, at most
-local AUTO_SETTLE_MS = 10000
+-- ms after a change that are not judged, two latencies, at most
+local AUTO_SETTLE_MS = 120000
 
 -- A state that begins with a limit.
 local function auto_new(limit, now)
     return {
         found = limit, reason = AUTO_REASON.none, floor = 0, latency = 0,
         normal = 0, mode = AUTO_MODE.steady, base = 0, before = 0,
-        changed = now, confirmed = 0, rises = 0, ceiling = 0, blamed = 0,
-        count = 0, sum = 0, errors = 0, waited = 0, span = 0, peak = 0,
-        paced = now, paced_span = 0, sessions = 0, settle = 0, opened = now,
-        top = 0, top_latency = 0, suspect = 0, knee = 0,
-        seen = now
+        changed = now, ceiling = 0, blamed = 0, again = 0, count = 0, sum = 0,
+        logs = 0, squares = 0, errors = 0, waited = 0, span = 0, peak = 0,
+        paced = now, paced_span = 0, sessions = 0, mean = 0, opened = now,
+        tried = 0, gain = 0, turns = 0, rise = 0, level = 0, error = 0,
+        trial = 0, trial_error = 0, spread = 100, step = AUTO_FAR, up = 1,
+        lost = 0, higher = 0, rest = 0, known = 0, seen = now
     }
 end
 
 -- Forgets the requests that were to be judged.
 local function auto_clear(s)
-    s.count, s.sum, s.errors, s.waited, s.span, s.peak = 0, 0, 0, 0, 0, 0
+    s.count, s.sum, s.logs, s.squares, s.errors = 0, 0, 0, 0, 0
+    s.waited, s.span, s.peak = 0, 0, 0
 end
 
-local function auto_set(s, limit, reason, now)
-    s.suspect = 0
+local function auto_set(s, limit, now)
     if limit ~= s.found then
         s.found, s.changed = limit, now
-        s.settle = math.min(math.ceil(s.latency / 500), AUTO_SETTLE_MS)
         auto_clear(s)
     end
-    s.reason = reason
+end
+
+-- Nothing is compared from now on.
+local function auto_drop(s)
+    s.mode, s.tried, s.level = AUTO_MODE.steady, 0, 0
 end
 
 -- Other bounds may exclude the limit.
 local function auto_bound(s, min, max, now)
     local limit = math.max(min, math.min(max, s.found))
     if limit ~= s.found then
-        s.mode = AUTO_MODE.steady
-        auto_set(s, limit, AUTO_REASON.bound, now)
+        auto_drop(s)
+        auto_set(s, limit, now)
+        s.reason = AUTO_REASON.bound
     end
 end
 
--- The limit found, without a probe that is going on.
+-- The limit found, without one that is tried.
 local function auto_kept(s)
     return s.mode == AUTO_MODE.probe and s.base or s.found
 end
 
 -- Nothing is learned from now on: a probe ends.
-local function auto_stop(s, now)
-    s.found = auto_kept(s)
-    s.changed, s.mode = now, AUTO_MODE.steady
+local function auto_stop(s, reason, now)
+    s.found, s.reason, s.changed = auto_kept(s), reason, now
+    auto_drop(s)
     auto_clear(s)
 end
 
--- The number found is not the limit in force.
-local function auto_idle(s, now)
-    auto_stop(s, now)
-    s.reason = AUTO_REASON.unused
-end
-
--- There was no sample for so many ms: a probe that was going on tells nothing,
--- and its limit must not stay.
+-- There was no sample for so many ms, or for four latencies: a probe that was
+-- going on tells nothing, and its limit must not stay.
 local function auto_resume(s, silence, now)
-    if now - s.seen > silence then auto_stop(s, now) end
+    if s.mode == AUTO_MODE.probe
+        and now - s.seen > math.max(silence, 4 * s.mean / 1000)
+    then
+        auto_stop(s, s.reason, now)
+    end
 end
 
 -- ms until a session shall send its next sample: ten per second of all
@@ -128,52 +162,6 @@ local function auto_fails(s)
     return s.errors > 1 and s.errors > usual + 2 * math.sqrt(usual)
 end
 
--- Whether the limit is far below the knee, as far as that is known.
-local function auto_far(s)
-    return s.mode == AUTO_MODE.steady
-        and (s.knee == 0 or 4 * s.found < 3 * s.knee)
-end
-
--- Whether the requests suffice for a judgement.
-local function auto_enough(s, now)
-    local count, limit, passed = s.count, s.found, now - s.opened
-    -- the first ones to end are short ones
-    if passed * 1000 * (count - s.errors) < 4 * s.sum then return false end
-    if s.mode == AUTO_MODE.errors then
-        -- half of a low rate is to be told from all of it
-        return count >= (s.before < 200 and AUTO_MOST / 2 or AUTO_PROBED)
-            or count > 0 and passed >= AUTO_LONGEST_MS
-    end
-    local fewest = s.mode == AUTO_MODE.probe and AUTO_PROBED or AUTO_FEWEST
-    local most = math.max(auto_far(s) and AUTO_MOST / 4 or AUTO_MOST,
-        5 * limit)
-    if count >= math.max(fewest, math.min(2 * limit * limit, most)) then
-        return true
-    end
-    if passed >= math.max(AUTO_WAIT_MS, AUTO_WAIT_LATENCIES * s.latency / 1000)
-    then
-        return count >= AUTO_FEWEST and count >= limit
-            or count > 0 and passed >= AUTO_LONGEST_MS
-    end
-    return count >= AUTO_FEWEST and count >= math.min(2 * limit, 100)
-        and (s.floor > 0 and s.sum > 2 * s.floor * count
-            or auto_fails(s) and s.errors * 2 > count)
-end
-
--- Adds a sample of one session. Returns whether the requests suffice for a
--- judgement. Requests of before the last change do not count.
-local function auto_add(s, sample, now)
-    auto_sessions(s, sample.window, now)
-    s.seen = now
-    if now - sample.window < s.changed + s.settle then return false end
-    if s.span == 0 then s.opened = now - sample.window end
-    s.count, s.sum = s.count + sample.count, s.sum + sample.sum
-    s.errors, s.span = s.errors + sample.errors, s.span + sample.window
-    s.peak = math.max(s.peak, sample.peak)
-    if sample.waiting then s.waited = 1 end
-    return auto_enough(s, now)
-end
-
 -- Whether the limit is needed: requests wait for permits, half of the permits
 -- are in use on average, or one session had all of them in use.
 local function auto_used(s)
@@ -181,202 +169,264 @@ local function auto_used(s)
         or 2 * math.max(1, s.sessions) * s.sum >= s.found * s.span * 1000
 end
 
--- The number of requests that queue inside the backend.
-local function auto_queued(limit, latency, floor)
-    return limit * math.max(latency - floor, 0) / latency
-end
-
--- How many of them are too few, and too many.
-local function auto_few(limit) return math.max(1, limit / 20) end
-local function auto_many(limit) return math.max(2, limit / 12) end
-
--- Whether it is time to measure the floor again.
-local function auto_stale(s, now)
-    return now - s.confirmed > math.max(AUTO_PROBE_MS,
-        AUTO_PROBE_LATENCIES * s.latency / 1000)
-end
-
--- Lowers the limit for a moment, to find out what that changes.
-local function auto_try(s, limit, reason, now)
-    s.mode, s.base, s.before, s.rises = AUTO_MODE.probe, s.found, s.latency, 0
-    auto_set(s, limit, reason, now)
-end
-
--- A probe as the first of some.
-local function auto_probe(s, limit, reason, now)
-    s.top, s.top_latency = s.found, s.latency
-    auto_try(s, limit, reason, now)
-end
-
--- The end of a probe. Where the latency has risen meanwhile, or is lower in
--- proportion to the limit but not at the floor that is known, another one
--- follows, at half of the limit. So it does once where the latency is far above
--- that floor: a backend that changed shortly before the probe has made the
--- latency before it a mixture. Where none follows it is the floor, and the
--- limit goes to the knee that follows from the first probe.
-local function auto_probed(s, min, now)
-    local latency, limit = s.latency, s.found
-    local expected = s.before * (s.base - limit) / s.base
-    local known = s.confirmed > 0
-        and math.abs(latency - s.floor) * 8 < s.floor
-    local risen = latency * 4 > s.before * 5
-        or s.rises == 0 and s.confirmed > 0 and latency * 4 > s.floor * 5
-    if limit > min
-        and (risen or not known and (s.before - latency) * 2 >= expected)
+-- Whether the requests suffice for a judgement.
+local function auto_enough(s, now)
+    local count, limit, passed = s.count, s.found, now - s.opened
+    local long = count > 0 and passed >= AUTO_LONGEST_MS
+    if s.mode == AUTO_MODE.errors then
+        -- half of a low rate is to be told from all of it
+        return long or count >= (s.before < 200 and AUTO_FAILED_LOW
+            or AUTO_FAILED)
+    end
+    local enough = count >= math.max(AUTO_FEWEST, math.min(2 * limit,
+        AUTO_MOST))
+    if enough and s.errors * 2 > count and auto_fails(s)
+        or long and not auto_used(s)
     then
-        if risen then s.top, s.top_latency = limit, latency end
-        auto_try(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.latency,
-            now)
-        s.rises = 1
-        return
+        return true
     end
-    s.rises = 0
-    local near = math.abs(latency - s.floor) * 4 < s.floor
-    s.floor = near and math.floor((s.floor + latency) / 2) or latency
-    s.mode, s.confirmed = AUTO_MODE.steady, now
-    local top, queued = s.top, auto_queued(s.top, s.top_latency, s.floor)
-    if queued > 1.5 * auto_few(top) then
-        top = math.floor(top - queued + auto_few(top - queued))
-    end
-    s.knee = queued > auto_many(s.top) and math.max(limit, top) or s.knee
-    auto_set(s, math.max(limit, top), AUTO_REASON.latency, now)
+    local longer = AUTO_LATENCIES * (1 + s.changed % 97 / 194)
+    local each = math.min(math.max(s.sessions, 1), AUTO_EACH) * auto_pace(s)
+    return enough and s.span * 10 >= each * 9
+        and passed * 1000 * (count - s.errors) >= longer * s.sum
 end
 
--- Requests fail more often than usual: a lower limit shows whether that helps.
+-- Adds a sample of one session. Returns whether the requests suffice for a
+-- judgement. Requests of before the last change do not count.
+local function auto_add(s, sample, now)
+    auto_sessions(s, sample.window, now)
+    s.seen = now
+    local settled = s.changed + math.min(s.mean / 500, AUTO_SETTLE_MS)
+    if now - sample.window < settled then return false end
+    if s.span == 0 then s.opened = now - sample.window end
+    for _, field in ipairs({ 'count', 'sum', 'logs', 'squares', 'errors' }) do
+        s[field] = s[field] + sample[field]
+    end
+    s.span = s.span + sample.window
+    s.peak = math.max(s.peak, sample.peak)
+    if sample.waiting then s.waited = 1 end
+    return auto_enough(s, now)
+end
+
+-- Requests fail more often than usual: a lower limit shows whether that helps,
+-- the limit found where another one is tried.
 local function auto_failed(s, rate, min, now)
     local limit = s.found
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
-    -- one that was tried again
-    if limit == s.ceiling or limit == s.ceiling - 1 then lower = limit - 1 end
-    s.mode, s.base, s.before, s.rises = AUTO_MODE.errors, limit, rate, 0
+    if s.mode == AUTO_MODE.probe and s.base < limit then
+        lower = s.base
+    elseif limit == s.ceiling or limit == s.ceiling - 1 then
+        lower = limit - 1
+    end
+    auto_drop(s)
+    s.mode, s.base, s.before, s.again = AUTO_MODE.errors, limit, rate, 0
     s.ceiling, s.blamed = limit, now
-    auto_set(s, math.max(min, math.min(lower, limit - 1)), AUTO_REASON.errors,
-        now)
+    auto_set(s, math.max(min, math.min(lower, limit - 1)), now)
 end
 
 -- Of a limit that was lowered because of errors. Where half of it does not
 -- halve their rate, their failing has nothing to do with load. Far above the
 -- load that a backend takes most requests fail, at half of it too: then down to
--- the minimum.
+-- the minimum. Where most failed, and do no more, an outage may have ended: the
+-- limit of before is taken once more, and the lower one again if it fails.
 local function auto_blame(s, rate, min, now)
-    local limit = s.found
-    s.reason = AUTO_REASON.errors
-    if rate * 2 <= s.before then
+    local limit, better = s.found, rate * 2 <= s.before
+    if s.again > 0 then
+        local lower = s.again
+        s.again, s.mode = 0, AUTO_MODE.steady
+        if better then
+            s.ceiling = 0
+        else
+            s.ceiling, s.blamed = s.base, now
+            auto_set(s, lower, now)
+        end
+    elseif better and s.before >= 500 and limit * 2 <= s.base then
+        s.again = limit
+        auto_set(s, s.base, now)
+    elseif better then
         s.mode = AUTO_MODE.steady
     elseif limit <= min or s.before < 500 and limit * 2 <= s.base then
         s.normal, s.mode = math.max(rate, s.before), AUTO_MODE.steady
         s.ceiling = 0
-        auto_set(s, s.base, AUTO_REASON.errors, now)
+        auto_set(s, s.base, now)
     else
         s.ceiling, s.blamed = limit, now
-        auto_set(s, math.max(min, math.floor(limit / 2)), AUTO_REASON.errors,
-            now)
+        auto_set(s, math.max(min, math.floor(limit / 2)), now)
     end
 end
 
--- Few requests queue: more are let in, in growing steps. A limit that caused
--- errors is tried again after some time.
-local function auto_raise(s, max, now)
-    local limit, top = s.found, max
-    if s.ceiling > 0 and limit >= s.ceiling then s.ceiling = 0 end
-    if s.ceiling > 0 then
-        local again = now - s.blamed > AUTO_BLAME_MS
-            and limit == s.ceiling - 1
-        top = math.min(max, again and s.ceiling or s.ceiling - 1)
-    end
-    if limit >= top then
-        s.rises = 0
-        s.reason = top < max and AUTO_REASON.errors or AUTO_REASON.bound
-        return
-    end
-    s.rises = s.rises + 1
-    if 2 * limit > 3 * s.knee then s.knee = 0 end
-    local step = auto_far(s) and limit / 2
-        or limit * 2 ^ math.min(s.rises, 3) / 32
-    step = math.max(1, math.floor(step))
-    -- up to the limit that caused errors the way is known
-    if s.ceiling > 0 then
-        step = math.max(step, math.ceil((top - limit) / 2))
-    end
-    auto_set(s, math.min(top, limit + step), AUTO_REASON.probing, now)
+-- The highest limit that may be tried: below one that caused errors, which is
+-- tried again after some time.
+local function auto_top(s, max, now)
+    if s.ceiling > 0 and s.found >= s.ceiling then s.ceiling = 0 end
+    if s.ceiling == 0 then return max end
+    local again = now - s.blamed > AUTO_BLAME_MS and s.found == s.ceiling - 1
+    return math.min(max, again and s.ceiling or s.ceiling - 1)
 end
 
--- Many requests queue, and did at the last judgement too, as that may be chance
--- or of requests from before and after a change of the backend: a probe shows
--- whether a lower limit helps, and where the knee is.
-local function auto_cut(s, min, now)
-    local limit = s.found
-    s.rises = 0
-    if s.suspect == 0 then
-        s.suspect, s.reason = 1, AUTO_REASON.latency
-    elseif limit <= min then
-        -- it cannot be measured any lower
-        s.floor = math.floor((s.floor * 7 + s.latency) / 8)
-        s.reason = AUTO_REASON.bound
+-- What two turns of different limits differ by through chance.
+local function auto_scatter(s)
+    return math.sqrt(s.error ^ 2 + s.trial_error ^ 2) * s.spread / 100
+end
+
+local function auto_least(s)
+    return math.floor(math.max(AUTO_NEAR,
+        math.min(AUTO_SCATTERS * auto_scatter(s), AUTO_HALF)))
+end
+
+-- Begins to compare the limit found with another one, a step above or below.
+local function auto_try(s, min, max, now)
+    local limit, top = s.found, auto_top(s, max, now)
+    s.known, s.trial_error = s.level, s.error
+    if limit >= top then s.up = 0 end
+    if limit <= min then s.up = 1 end
+    if min == top then return end
+    s.step = math.max(auto_least(s), math.min(s.step, AUTO_FAR))
+    local times, other = math.exp(s.step / 10000), nil
+    if s.up == 1 then
+        other = math.max(limit + 1, math.floor(limit * times + 0.5))
+        -- up to the limit that caused errors by halves
+        if s.ceiling > 0 then
+            other = math.min(other, limit + math.ceil((top - limit) / 2))
+        end
     else
-        local lower = limit * math.max(0.5, math.min(0.75,
-            s.floor / s.latency))
-        auto_probe(s, math.max(min, math.floor(lower)), AUTO_REASON.latency,
-            now)
+        other = math.min(limit - 1, math.ceil(limit / times - 0.5))
+    end
+    other = math.max(min, math.min(top, other))
+    s.mode, s.base, s.tried = AUTO_MODE.probe, limit, other
+    s.gain, s.turns, s.rise = 0, 0, 0
+    auto_set(s, other, now)
+end
+
+-- The next comparison: after a rest, and at once where the latency is another
+-- one than when the last one began.
+local function auto_next(s, min, max, now)
+    local away = s.known > 0 and s.level - s.known or 0
+    if math.abs(away) > math.max(AUTO_CHANGE, 3 * auto_scatter(s)) then
+        s.up, s.step = away < 0 and 1 or 0, math.max(s.step, math.abs(away))
+        s.lost, s.rest = 0, 0
+    end
+    s.rest = math.max(s.rest - 1, 0)
+    if s.rest > 0 then return end
+    if s.lost > 1 then
+        s.lost, s.up = 1, s.higher < AUTO_HIGHER and 1 or 0
+    end
+    auto_try(s, min, max, now)
+end
+
+-- The limit that was tried is better: the next one in that direction.
+local function auto_won(s, min, max, now)
+    local tried, fresh = s.tried, s.mode == AUTO_MODE.probe
+    s.mode, s.tried, s.lost, s.rest = AUTO_MODE.steady, 0, 0, 0
+    s.level, s.error = s.trial, s.trial_error
+    s.step, s.reason = math.floor(s.step * 1.5), AUTO_REASON.probing
+    auto_set(s, tried, now)
+    if fresh then auto_try(s, min, max, now) end
+end
+
+-- It is not: the other direction, nearer. After both a rest, longer where the
+-- latency rose by several times the distance, or no higher limit may be tried.
+local function auto_lost(s, min, max, now)
+    local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
+    s.lost = s.step <= auto_least(s) and s.lost + 1 or 0
+    s.higher = s.up == 1 and s.higher + 1 or 0
+    s.step, s.up = math.floor(s.step / 2), 1 - s.up
+    s.mode, s.tried = AUTO_MODE.steady, 0
+    auto_set(s, s.base, now)
+    s.reason = (s.base >= max or s.base <= min) and AUTO_REASON.bound
+        or s.base >= top and AUTO_REASON.errors or AUTO_REASON.latency
+    if s.base >= top then
+        s.rest = AUTO_REST_MOST
+    elseif s.lost > 1 then
+        s.rest = math.max(AUTO_REST, s.turns, math.min(AUTO_REST_MOST,
+            math.ceil(AUTO_REST * s.rise / 100)))
+    elseif fresh then
+        auto_next(s, min, max, now)
     end
 end
 
--- The latency without queueing: the mean of those with which few requests
--- queue; a little of others, as it would be too low without them.
-local function auto_floor(s)
-    local floor, latency = s.floor, s.latency
-    local queued = auto_queued(s.found, latency, floor)
-    if latency * 4 < floor * 3 then
-        -- the backend has become faster: a probe shows how much
-        s.floor, s.confirmed = math.floor((floor + latency) / 2), 0
-    elseif queued < auto_few(s.found) then
-        s.floor = math.floor((floor * 7 + latency) / 8)
-    elseif queued < auto_many(s.found) then
-        s.floor = math.floor((floor * 127 + latency) / 128)
+-- After each turn but the first: whether the other limit is better.
+-- rise: of the latency from the limit found to the one that is tried.
+local function auto_compare(s, rise, min, max, now)
+    local distance = 10000 * math.log(s.tried / s.base)
+    local most = AUTO_CLIP * math.abs(distance)
+    local gain = math.max(-most, math.min(most, AUTO_WORTH * distance - rise))
+    s.turns, s.gain = s.turns + 1, s.gain + math.floor(gain + 0.5)
+    s.rise = math.max(s.rise, math.floor(100 * rise / distance))
+    local sure = s.gain / s.turns / (math.min(auto_scatter(s), most)
+        * math.sqrt(2 / (s.turns + 1)))
+    local long = s.step > auto_least(s)
+    if math.abs(sure) >= (s.turns > 1 and AUTO_SURE or AUTO_CERTAIN)
+        or s.turns >= (long and AUTO_TURNS_LONG or AUTO_TURNS)
+    then
+        local won = sure >= AUTO_SURE or long and sure > 0
+        local decide = won and auto_won or auto_lost
+        decide(s, min, max, now)
+    else
+        local probe = s.mode == AUTO_MODE.steady
+        s.mode = probe and AUTO_MODE.probe or AUTO_MODE.steady
+        auto_set(s, probe and s.tried or s.base, now)
+    end
+end
+
+-- A turn of the limit found: its latency, and how much that differs from the
+-- last one of that limit, as a part of what chance explains.
+local function auto_turn(s, level, error, min, max, now)
+    local before, was = s.level, s.error
+    s.level, s.error = level, error
+    if before > 0 then
+        local away = math.abs(level - before)
+            / math.sqrt(error ^ 2 + was ^ 2) * 100
+        s.spread = math.max(100, math.floor(math.sqrt((s.spread ^ 2 * 7
+            + math.min(away, 4 * s.spread) ^ 2) / 8)))
+    end
+    if s.tried > 0 then
+        auto_compare(s, s.trial - level, min, max, now)
+    elseif before > 0 then
+        s.trial_error = error
+        auto_next(s, min, max, now)
     end
 end
 
 -- The requests of a limit that is used and that causes no errors.
 local function auto_steady(s, min, max, now)
-    -- the first requests are those that were short
-    if s.floor == 0 then
-        s.floor, s.reason = s.latency, AUTO_REASON.probing
-        return
+    local good = s.count - s.errors
+    local mean = s.logs / good / 1000
+    local level = math.floor(mean * 10000)
+    local error = math.max(AUTO_ERROR, math.floor(10000 * math.sqrt(
+        math.max(0, s.squares / good / 1000 - mean ^ 2) / good)))
+    s.mean = math.max(1, math.floor(s.sum / good))
+    s.latency = math.max(1, math.floor(math.exp(mean)))
+    if s.floor == 0 or s.found <= min
+        or s.mode == AUTO_MODE.probe and s.tried < s.base
+        or s.mode == AUTO_MODE.steady and s.tried > s.found
+    then
+        s.floor = s.latency
     end
-    auto_floor(s)
-    local queued = auto_queued(s.found, s.latency, s.floor)
-    local unknown = s.confirmed == 0
-    if s.found > min and (unknown or auto_stale(s, now)) then
-        local lower = math.floor(s.found * (unknown and 2 or 3) / 4)
-        auto_probe(s, math.max(min, lower), AUTO_REASON.probing, now)
-    elseif queued > auto_many(s.found) then
-        auto_cut(s, min, now)
-    elseif queued < auto_few(s.found) then
-        auto_raise(s, max, now)
+    if s.mode == AUTO_MODE.probe then
+        s.trial, s.trial_error = level, error
+        auto_compare(s, level - s.level, min, max, now)
     else
-        -- once more, as once may be chance
-        if s.rises == 0 then s.knee = s.found end
-        s.rises, s.suspect, s.reason = 0, 0, AUTO_REASON.latency
+        auto_turn(s, level, error, min, max, now)
     end
 end
 
 -- Judges the requests, and moves the limit.
 local function auto_judge(s, min, max, now)
     local before, rate = s.found, math.floor(s.errors * 1000 / s.count)
-    local failed, good = auto_fails(s), s.count - s.errors
+    local failed = auto_fails(s)
     s.normal = math.min(s.normal, math.max(rate,
         math.floor(s.normal * 15 / 16)))
-    if good > 0 then s.latency = math.max(1, math.floor(s.sum / good)) end
-    if s.mode == AUTO_MODE.errors then
-        auto_blame(s, rate, min, now)
-    elseif failed then
-        auto_failed(s, rate, min, now)
+    if s.mode == AUTO_MODE.errors or failed then
+        local judge = s.mode == AUTO_MODE.errors and auto_blame or auto_failed
+        s.reason = AUTO_REASON.errors
+        judge(s, rate, min, now)
     elseif not auto_used(s) then
-        auto_stop(s, now)
-        s.rises, s.reason = 0, AUTO_REASON.unused
-    elseif s.mode == AUTO_MODE.probe then
-        auto_probed(s, min, now)
+        auto_stop(s, AUTO_REASON.unused, now)
+    elseif s.count - s.errors < AUTO_FEWEST then
+        -- failed requests say nothing of the latency
+        auto_stop(s, AUTO_REASON.errors, now)
     else
         auto_steady(s, min, max, now)
     end

@@ -10,15 +10,16 @@ local AUTO_HISTORY_BYTES = 2400
 -- changes: how many are kept; noted: clock of the last; min, max: the bounds
 local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
-    'confirmed', 'rises', 'ceiling', 'blamed', 'count', 'sum', 'errors',
-    'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'settle',
-    'opened', 'top', 'top_latency', 'suspect',
-    'knee', 'seen' }
+    'ceiling', 'blamed', 'again', 'count', 'sum', 'logs', 'squares', 'errors',
+    'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'mean',
+    'opened', 'tried', 'gain', 'turns', 'rise', 'level', 'error', 'trial',
+    'trial_error', 'spread', 'step', 'up', 'lost', 'higher', 'rest', 'known',
+    'seen' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)
     local s, n = {}, 0
-    for word in string.gmatch(text or '', '%d+') do
+    for word in string.gmatch(text or '', '-?%d+') do
         n = n + 1
         if AUTO_FIELDS[n] then s[AUTO_FIELDS[n]] = tonumber(word) end
     end

@@ -23,6 +23,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <math.h>
 #include "ngx_http_dsem_auto.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_ledger.h"
@@ -47,7 +48,7 @@
 
 /* values in the first argument, and those of the sample */
 #define NGX_HTTP_DSEM_AUTO_HEAD      4
-#define NGX_HTTP_DSEM_AUTO_SAMPLE    5
+#define NGX_HTTP_DSEM_AUTO_SAMPLE    7
 
 /* values of a reply */
 #define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
@@ -65,6 +66,8 @@ struct ngx_http_dsem_auto_s {
     int64_t                   count;
     int64_t                   errors;
     uint64_t                  sum;         /* ms, without errors */
+    double                    logs;        /* of ln(us), without errors */
+    double                    squares;     /* of its square */
     ngx_int_t                 peak;        /* permits in use at once */
     ngx_msec_t                peaked;      /* time when it was last seen */
     ngx_msec_t                since;       /* time of the last sample, or of
@@ -219,6 +222,8 @@ ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record)
     record->count = 0;
     record->errors = 0;
     record->sum = 0;
+    record->logs = 0;
+    record->squares = 0;
     record->peak = 0;
     record->peaked = ngx_current_msec;
     record->since = ngx_current_msec;
@@ -278,6 +283,7 @@ void
 ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
     ngx_http_dsem_sample_e result, ngx_msec_t time)
 {
+    double                    log_us;
     ngx_http_dsem_auto_t     *record;
     ngx_http_dsem_literal_t  *literal;
 
@@ -314,7 +320,13 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
         record->errors++;
 
     } else {
+        /* a time in whole ms: in the middle of it */
+
+        log_us = log((time + 0.5) * 1000);
+
         record->sum += time;
+        record->logs += log_us;
+        record->squares += log_us * log_us;
     }
 
     ngx_http_dsem_auto_schedule(record);
@@ -381,6 +393,8 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
     values[2] = record->errors;
     values[3] = record->peak;
     values[4] = ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
+    values[5] = (int64_t) (record->logs * 1000 + 0.5);
+    values[6] = (int64_t) (record->squares * 1000 + 0.5);
 
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
     ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_SAMPLE);

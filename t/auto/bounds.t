@@ -41,8 +41,7 @@ wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
 is $node->get('/bounded?t=200')->status, 200, 'a request';
 wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
 # a latency without queueing that this machine keeps even when it is busy
-$t->state->set_rule('api', floor => 265_000, latency => 265_000,
-    confirmed => $t->state->shard('clock'));
+$t->state->set_rule('api', floor => 265_000, latency => 265_000);
 
 $load = load('t=200');
 %seen = ();

@@ -69,8 +69,7 @@ $clock->step(3600);
 $load = load(30, 't=200&knee=30');
 wait_for { $t->state->rule('api')->{found} } 15, 'its first sample';
 # a latency without queueing that this machine keeps even when it is busy
-$t->state->set_rule('api', floor => 265_000, latency => 265_000,
-    confirmed => $t->state->shard('clock'));
+$t->state->set_rule('api', floor => 265_000, latency => 265_000);
 eventually { limit() > $lowered } 'raised after a step forward', 30;
 is_deeply [ keys %{ $load->stop->wait->{statuses} } ], [200],
     'all requests served';

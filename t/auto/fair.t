@@ -39,8 +39,7 @@ EOF_CONF
 wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
 is $node->get('/shared?t=200&k=first')->status, 200, 'a request';
 wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
-$t->state->set_rule('api', floor => 265_000, latency => 265_000,
-    confirmed => $t->state->shard('clock'));
+$t->state->set_rule('api', floor => 265_000, latency => 265_000);
 
 my @loads = map {
     my ($key, $clients) = @$_;

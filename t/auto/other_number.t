@@ -46,8 +46,7 @@ is $up->peak, 7, 'the number of the other node, never exceeded';
 cmp_ok lowest(), '<=', 7, 'nothing above it is found';
 
 # a latency without queueing that this machine keeps even when it is busy
-$t->state->set_rule('api', floor => 265_000, latency => 265_000,
-    confirmed => $t->state->shard('clock'));
+$t->state->set_rule('api', floor => 265_000, latency => 265_000);
 $other->quit;
 eventually { lowest() > 9 } 'the other has gone: raised', 30;
 eventually { $up->peak > 9 } 'more requests at the backend';

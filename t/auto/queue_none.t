@@ -44,8 +44,7 @@ wait_for { $t->state->session_count == 3 && limit() } 15, 'all sessions';
 is $nodes[0]->get('/rejecting?t=100')->status, 200, 'a request';
 wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
 # a latency without queueing that this machine keeps even when it is busy
-$t->state->set_rule('api', floor => 132_000, latency => 132_000,
-    confirmed => $t->state->shard('clock'));
+$t->state->set_rule('api', floor => 132_000, latency => 132_000);
 
 # bursts, which need the limit for a fifth of the time only
 my %answers;

@@ -85,7 +85,7 @@ sub peak {
     wait_for {
         $seen .= $monitor->read(0.1);
         ($peak) = $seen
-            =~ /"\Q$session\E:[^"]*" "[\d ]+" "$name" "1 \d+ 0 (\d+) \d+"/;
+            =~ /"\Q$session\E:[^"]*" "[\d ]+" "$name" "1 \d+ 0 (\d+) [\d ]+"/;
         defined $peak;
     } 15, "$name: a sample";
     return $peak;

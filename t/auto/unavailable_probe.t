@@ -48,7 +48,7 @@ wait_for { $t->state->rule('api')->{found} } 15, 'its sample';
 # no sample for as long as a lease.
 wait_for {
     $t->state->set_rule('api', mode => 1, base => $FOUND, changed => 0,
-        settle => 0, count => 0);
+        mean => 0, count => 0);
     $t->state->set_found('api', $PROBED);
     $node->get('/probe');
     wait_for {

@@ -39,12 +39,12 @@ is $redis->cmd('TTL', $state->auto_key('api')), 3600, 'kept for an hour';
 
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->until(sub { $_[0]{found} != 10 }, 10);
-is "@$reply{qw/found reason/}", '5 probing', 'first requests: a probe';
-is field('api'), '5=1-1000 a1 a2;', 'its number in the field';
-is $two->sync('api', literal => 1)->{limit}, 5, 'in force for all';
-$reply = $auto->until(sub { $_[0]{floor} && $_[0]{found} > 5 }, 5);
-is "@$reply{qw/found floor latency/}", '10 50000 50000', 'floor known';
-$reply = $auto->until(sub { $_[0]{found} > 10 }, 5);
+is "@$reply{qw/found reason/}", '20 none', 'first requests: a higher limit tried';
+is field('api'), '20=1-1000 a1 a2;', 'its number in the field';
+is $two->sync('api', literal => 1)->{limit}, 20, 'in force for all';
+cmp_ok abs($reply->{floor} - 50_000), '<', 50, 'floor known';
+is $reply->{kept}, 10, 'not found yet';
+$reply = $auto->until(sub { $_[0]{kept} > 10 }, 5);
 is $reply->{reason}, 'probing', 'raised';
 is $reply->{limit}, $reply->{found}, 'limit in force';
 is $two->sync('api', literal => 1)->{limit}, $reply->{found}, 'for all';

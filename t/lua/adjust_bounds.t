@@ -23,7 +23,7 @@ my $one = $scripts->session('one')->configured('a', { api => '8=5-30' });
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ]);
 my $reply = $auto->run(30);
 is "@$reply{qw/found reason/}", '30 bound', 'maximum';
-$auto->set(latency => sub { 20 * $_[0] })->run(10);
+$auto->set(latency => sub { 20 * $_[0] })->run(20);
 is +(sort { $a <=> $b } ($auto->trace))[0], 5, 'never below the minimum';
 cmp_ok $auto->found, '<=', 8, 'knee below the minimum';
 $auto->set(latency => sub { 50 })->run(60);

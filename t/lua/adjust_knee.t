@@ -60,16 +60,6 @@ $worse->run(20);
 within($worse, 'slower during a probe: knee', 3);
 $knee = 20;
 
-# a floor that is too high is found out, after some time
-$worse->run(20);
-my $state_key = $scripts->state->auto_key('worse');
-my @field = split ' ', $scripts->redis->cmd('HGET', $state_key, '.');
-$field[2] = int $field[2] * 1.3;
-$scripts->redis->cmd('HSET', $state_key, '.', "@field");
-ok $worse->until(sub { $_[0]{found} > 24 }, 20), 'floor too high: raised';
-$worse->run(60);
-within($worse, 'floor measured again');
-
 # slower at any number of requests: the floor is found anew
 my $slow = Dsem::Auto->new($scripts, 'slow', [ $scripts->session('slow')
     ->configured('f', { slow => '10=1-1000' }) ], latency => \&knee);

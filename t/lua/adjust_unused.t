@@ -34,9 +34,9 @@ is $reply->{found}, 20, 'few requests: judged after some time';
 
 # a probe ends where the traffic does
 $auto->set(used => 1);
-ok $auto->until(sub { $_[0]{found} < 20 }, 10), 'probe begins';
+ok $auto->until(sub { $_[0]{found} > 20 }, 10), 'probe begins';
 $auto->set(used => 0.2);
-$reply = $auto->until(sub { $_[0]{found} >= 20 }, 10);
+$reply = $auto->until(sub { $_[0]{found} <= 20 }, 10);
 is "@$reply{qw/found reason/}", '20 unused', 'not used: probe ends';
 
 # one session had all permits in use; requests that wait

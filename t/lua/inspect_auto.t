@@ -36,7 +36,7 @@ is_deeply [ @{ $of->{auto} }{qw/found floor latency/} ],
 my @history = @{ $of->{history} };
 cmp_ok @history, '<=', 4, 'changes of a second are one';
 cmp_ok @history, '>=', 2, 'changes';
-is $history[-1][1], $reply->{found}, 'the last change';
+is $history[-1][1], $reply->{kept}, 'the last change of what is found';
 cmp_ok $history[-1][0], '<', 2000, 'and its age';
 cmp_ok $history[0][0], '>', $history[-1][0], 'the oldest first';
 is_deeply [ @$of{qw/limit configured ordered/} ],
@@ -44,8 +44,11 @@ is_deeply [ @$of{qw/limit configured ordered/} ],
 is_deeply $of->{asks}, [], 'no other limit';
 
 # no more than the last 60
-my $n = 0;
-$auto->set(latency => sub { $n++ % 60 < 30 ? 50 : 500 })->run(200);
+my @field = split ' ', $redis->cmd('HGET', $state->auto_key('api'), '.');
+$field[6] = 60;
+$redis->cmd('HSET', $state->auto_key('api'), '.', "@field", 'history',
+    ' 1 2 3' x 60);
+$auto->until(sub { inspect()->{history}[-1][1] != 2 }, 30);
 $of = inspect();
 is @{ $of->{history} }, 60, 'last 60 changes';
 is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
@@ -62,8 +65,10 @@ $redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
 is inspect()->{history}, undef, 'malformed changes left out';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
 is inspect()->{history}, undef, 'too many left out';
+$auto->set(latency => sub { 50 + $_[0] / 5 });
 $auto->until(sub { inspect()->{history} }, 60);
 is @{ inspect()->{history} }, 1, 'a new history';
+$auto->set(latency => sub { 50 });
 $redis->cmd('HDEL', $state->auto_key('api'), 'history');
 is inspect()->{history}, undef, 'lost history';
 $auto->until(sub { inspect()->{history} }, 60);

@@ -297,13 +297,26 @@ sub order {
 
 our @REASON = qw/none unused probing latency errors bound/;
 
-# A sample of limit=auto: count, sum (us), errors, peak, window (ms); min, max,
-# found.
+# The names of the logarithms of a sample; of requests that took the same time
+# where they are not told.
+sub logs {
+    my ($arg) = @_;
+    my $good = ($arg->{count} // 0) - ($arg->{errors} // 0);
+    my $log = $good > 0 && $arg->{sum} ? log($arg->{sum} / $good) : 0;
+    $log = 0 if $log < 0;
+    $arg->{logs} //= int(1000 * $good * $log);
+    $arg->{squares} //= int(1000 * $good * $log ** 2);
+    return qw/logs squares/;
+}
+
+# A sample of limit=auto: count, sum (us), errors, peak, window (ms), logs,
+# squares; min, max, found.
 sub adjust {
     my ($self, $name, %arg) = @_;
     my ($reply, @rest) = $self->call('adjust', $name, $self->{gen},
         $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
-        join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/);
+        join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/,
+        logs(\%arg));
     return $reply unless $reply->{status} eq 'ok';
     @$reply{qw/limit found reason floor latency next kept/} = @rest;
     $reply->{reason} = $REASON[ $reply->{reason} ];

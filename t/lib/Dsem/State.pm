@@ -50,9 +50,9 @@ use constant FIGURES => qw(held waiting limit seq seen touched active recalled
 use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
 use constant ENTRY => qw(epoch declared lease ends seal configuration);
 use constant RULE => qw(found reason floor latency min max changes noted normal
-    mode base before changed confirmed rises ceiling blamed count sum errors
-    waited span peak paced paced_span sessions settle opened top top_latency
-    suspect knee seen);
+    mode base before changed ceiling blamed again count sum logs squares errors
+    waited span peak paced paced_span sessions mean opened tried gain turns rise
+    level error trial trial_error spread step up lost higher rest known seen);
 use constant MARKER => 'queue';
 use constant SHARDS => 4;
 

@@ -1,9 +1,10 @@
 -- A simulated backend with the requests of a fleet, event by event.
 --
 -- Called by: t/model/limits, t/model/zoo. run() calls the limiter:
--- limiter.limit is in force, limiter:done(worker, now, latency, failed, running,
--- held) after each request, limiter:tick(now, waiting) at limiter.next,
--- limiter:full(worker) at a rejection where it has that. Times are in ms.
+-- limiter.limit is in force, limiter:done(worker, now, latency, failed,
+-- running, held) after each request, limiter:tick(now, waiting) at
+-- limiter.next, limiter:full(worker) at a rejection where it has that. Times
+-- are in ms.
 --
 -- A backend is a table. How much it serves, functions of the time:
 --   knee(now)      it shares its power among its requests (processor sharing):
@@ -15,8 +16,8 @@
 -- Its requests:
 --   work(random, now)  of one request, 1 is a mean one; or noise
 --   fate(now, running, random, worker)  ms after which it fails, nil: it is
---                  served; cliff(now): more than so many fail, in a fifth of the
---                  service time
+--                  served; cliff(now): more than so many fail, in a fifth of
+--                  the service time
 --   extra(worker)  ms on the network, in which the backend has nothing to do
 -- The clients: without end, or demand(now) of them, each with a request at any
 -- time; or rate(now) requests a second, of which queue (200) may wait, for 5 s;

@@ -3,8 +3,9 @@
 -- published of them. Those that are made for one process get every request
 -- of the whole fleet at once, which no limiter in a process has.
 --
--- Called by: t/model/limits, t/model/zoo. rules[name](start, workers, of) begins
--- one, of: the backend. Latencies are in ms; "running" counts the request that ends.
+-- Called by: t/model/limits, t/model/zoo. rules[name](start, workers, of)
+-- begins one, of: the backend. Latencies are in ms; "running" counts the
+-- request that ends.
 
 local rules = {}
 
@@ -29,12 +30,13 @@ local LEASE, LONGEST = 5000, 10000
 -- What one worker has of its requests, as in ngx_http_dsem_auto.c: times are in
 -- whole ms, and a sample is due when the pace that it was told has passed.
 local function worker_new(i)
-    return { count = 0, sum = 0, errors = 0, peak = 0, since = 0,
-        wait = 100 + i, next = math.huge }
+    return { count = 0, sum = 0, logs = 0, squares = 0, errors = 0, peak = 0,
+        since = 0, wait = 100 + i, next = math.huge }
 end
 
 local function worker_clear(w, clock)
     w.count, w.sum, w.errors, w.peak = 0, 0, 0, 0
+    w.logs, w.squares = 0, 0
     w.since, w.next = clock, math.huge
 end
 
@@ -49,6 +51,9 @@ local function worker_add(w, now, latency, failed, held)
         w.errors = w.errors + 1
     else
         w.sum = w.sum + ms * 1000
+        local log = math.log((ms + 0.5) * 1000)
+        w.logs = w.logs + log * 1000
+        w.squares = w.squares + log * log * 1000
     end
     if w.next == math.huge then
         w.next = math.max(w.since + w.wait, clock + 1)
@@ -57,6 +62,7 @@ end
 
 local function worker_sample(w, clock, waiting)
     return { count = w.count, sum = w.sum, errors = w.errors, peak = w.peak,
+        logs = math.floor(w.logs + 0.5), squares = math.floor(w.squares + 0.5),
         window = math.max(clock - w.since, 1), waiting = waiting }
 end
 

@@ -120,7 +120,7 @@ row('load of a day in 120 s', { knee = always(20), seconds = 360,
 row('capacity twice at 60 s, half again at 120 s', { knee = function(now)
         return now >= 60000 and now < 120000 and 40 or 20
     end, grid = { 15, 20, 25, 30, 40, 50 } })
-row('retries, 1 s of patience', { knee = always(20), rate = 440, queue = 500,
+row('retries, 1 s of patience', { knee = always(20), rate = 440, queue = 200,
     patience = 1000 })
 row('few requests, 5/s', { knee = always(20), rate = 5 })
 

@@ -62,7 +62,7 @@ row('vendor, 50 requests/s, 503 beyond, bursts of 5', { knee = always(1000),
     demand = always(300),
     grid = { 8, 10, 12, 14, 15, 16, 18, 24 } })
 row('retries, 2 s of patience, 1000 requests/s', { knee = always(20),
-    rate = 1000, queue = 1000, patience = 2000, noise = 'mixed', slow = 500 })
+    rate = 1000, queue = 400, patience = 2000, noise = 'mixed', slow = 500 })
 row('30 requests at once, each 10 s', { knee = always(20),
     demand = function(now) return turns(now, 0.1, 10) and 30 or 0 end })
 

@@ -370,7 +370,8 @@ sub adjust {
     my $ms = pick(20, 50, 50, 50, 50, 50, 400);
     $self->send('adjust', $name, [ "$self->{gen} 1 $walk->{limit} 0", $name,
         join ' ', $count, ($count - $errors) * $ms * 1000, $errors,
-        pick(0, $walk->{limit}), $window ]);
+        pick(0, $walk->{limit}), $window,
+        map { int(1000 * ($count - $errors) * log($ms * 1000) ** $_) } 1, 2 ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
