@@ -121,9 +121,9 @@ sub plays {
         [ flood100 => 'the same, queue=100', sub { $plays->flood(1e9, @_) } ],
         [ turn => '100 keys in turn, queue=20', sub {
             $plays->flood(100, queue => 20, @_) } ],
-        [ noisy => 'one key with 200 clients', sub {
+        [ noisy => 'one key with 200 clients, tenants 0.85', sub {
             $plays->noisy(@_) } ],
-        [ burst => 'a key: 2 ms, then 60 times 3 s', sub {
+        [ burst => 'a key: 2 ms, then 60 requests of 3 s', sub {
             $plays->burst(@_) } ],
     ) {
         my ($name, $text, $play) = @$_;

@@ -14,14 +14,13 @@ use List::Util qw(min sum0);
 use Dsem::Scripts;
 use Model::FairPlay;
 
-use constant TENANTS => 4;
+use constant { TENANTS => 4, FROM => 5000, BURST => 10_000 };
 
-# redis, script($name): of $stage; ms of each play, behind its begin
+# redis, script($name): of $stage; ms of each play behind FROM
 sub new {
     my ($class, $stage, $ms) = @_;
-    my $begin = $ms < 5000 ? 500 : 5000;
-    return bless { scripts => Dsem::Scripts->new($stage), new => 0,
-        begin => $begin, to => $begin + 100 * int($ms / 100) }, $class;
+    return bless { scripts => Dsem::Scripts->new($stage),
+        to => FROM + 100 * int($ms / 100), new => 0 }, $class;
 }
 
 sub play {
@@ -37,11 +36,9 @@ sub flood {
     $play->closed(key => "tenant$_", clients => 3, ms => 50,
         to => $self->{to}) for 1 .. TENANTS;
     $play->open(key => sub { 'flood-' . $self->{new}++ % $keys },
-        group => 'flood', rate => 300, ms => 50,
-        from => 0.4 * $self->{begin},
+        group => 'flood', rate => 300, ms => 50, from => 2000,
         to => $self->{to});
-    return $self->figures($play->run($self->{to}), $self->{begin},
-        TENANTS);
+    return $self->figures($play->run($self->{to}), FROM, TENANTS);
 }
 
 # One key with 200 clients, four tenants that use 0.85 of their shares.
@@ -52,8 +49,7 @@ sub noisy {
         to => $self->{to}) for 1 .. TENANTS;
     $play->closed(key => 'noisy', clients => 200, ms => 50, group => 'flood',
         to => $self->{to});
-    return $self->figures($play->run($self->{to}), $self->{begin},
-        TENANTS);
+    return $self->figures($play->run($self->{to}), FROM, TENANTS);
 }
 
 # 60 requests at once that take 3 s, of a key whose requests took 2 ms; three
@@ -61,14 +57,13 @@ sub noisy {
 sub burst {
     my ($self, %arg) = @_;
     my $play = $self->play(%arg);
-    my $from = 2 * $self->{begin};
-    my $to = $from + $self->{to};
+    my $to = BURST + $self->{to};
     $play->open(key => "tenant$_", ms => 50, rate => 40, to => $to)
         for 1 .. 3;
-    $play->open(key => 'slow', ms => 2, rate => 40, to => $from);
-    $play->burst(key => 'slow', ms => 3000, requests => 60, from => $from,
+    $play->open(key => 'slow', ms => 2, rate => 40, to => BURST);
+    $play->burst(key => 'slow', ms => 3000, requests => 60, from => BURST,
         group => 'flood');
-    return $self->figures($play->run($to), $from, 3);
+    return $self->figures($play->run($to), BURST, 3);
 }
 
 # The least share of a tenant in all of the time and in any 10 s of it, the share
