@@ -38,14 +38,6 @@
 /* hold times in the mean: from then on the last one is a part of so many */
 #define NGX_HTTP_DSEM_FAIR_MEASURED  10
 
-/* costs by which a key may owe more than it has paid; prepaid ones at most */
-#define NGX_HTTP_DSEM_FAIR_BEHIND    4
-#define NGX_HTTP_DSEM_FAIR_PREPAID   64
-
-/* ms between two looks at running requests, at least; keys of one look */
-#define NGX_HTTP_DSEM_FAIR_PAUSE     4
-#define NGX_HTTP_DSEM_FAIR_WATCHED   256
-
 /* a class and a key */
 #define NGX_HTTP_DSEM_FAIR_NAME_LEN  (1 + NGX_HTTP_DSEM_MAX_NAME)
 
@@ -58,11 +50,6 @@ static void ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair,
     ngx_uint_t left);
 static void ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
     ngx_msec_t hold_time, ngx_msec_t mean);
-static void ngx_http_dsem_fair_update(ngx_http_dsem_fair_key_t *key);
-static ngx_int_t ngx_http_dsem_fair_check(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_key_t *key);
-static void ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair,
-    ngx_int_t time);
 static ngx_uint_t ngx_http_dsem_fair_rank(ngx_http_dsem_top_key_t *keys,
     ngx_uint_t n, ngx_http_dsem_fair_key_t *key);
 static uint32_t ngx_http_dsem_fair_compose(u_char *buf, ngx_int_t class,
@@ -95,8 +82,6 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
                     ngx_str_rbtree_insert_value);
     ngx_queue_init(&fair->used);
     ngx_queue_init(&fair->unused);
-    ngx_queue_init(&fair->slow);
-    ngx_queue_init(&fair->debts);
 
     return fair;
 }
@@ -109,10 +94,6 @@ ngx_http_dsem_fair_free(ngx_http_dsem_fair_t *fair)
 {
     ngx_http_dsem_top_hide(&fair->top);
     ngx_http_dsem_fair_trim(fair, 0);
-
-    if (fair->watch.timer_set) {
-        ngx_del_timer(&fair->watch);
-    }
 
     ngx_free(fair);
 }
@@ -176,13 +157,7 @@ ngx_http_dsem_fair_leave(ngx_http_dsem_fair_t *fair,
 
     if (key && --key->tickets == 0) {
         ngx_queue_remove(&key->queue);
-
-        /* used more than once, half as long again as others */
-
-        ngx_queue_insert_tail((key->measured > 2
-                               && 2 * key->hold_time > 3 * fair->mean)
-                              ? &fair->slow : &fair->unused, &key->queue);
-
+        ngx_queue_insert_tail(&fair->unused, &key->queue);
         ngx_http_dsem_fair_trim(fair, NGX_HTTP_DSEM_FAIR_KEYS);
     }
 }
@@ -233,10 +208,7 @@ ngx_http_dsem_fair_add(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
 }
 
 
-/*
- * Forgets keys without a ticket until so many keys are left.  A slow one that
- * is forgotten would count as a usual one: many new keys must not do that.
- */
+/* forgets keys without a ticket until so many keys are left */
 
 static void
 ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
@@ -244,21 +216,11 @@ ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
     ngx_queue_t               *q;
     ngx_http_dsem_fair_key_t  *key;
 
-    while (fair->nkeys > left) {
-        q = ngx_queue_head(ngx_queue_empty(&fair->unused) ? &fair->slow
-                                                          : &fair->unused);
-        if (q == ngx_queue_sentinel(&fair->slow)) {
-            return;
-        }
-
+    while (fair->nkeys > left && !ngx_queue_empty(&fair->unused)) {
+        q = ngx_queue_head(&fair->unused);
         key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, queue);
 
         ngx_queue_remove(q);
-
-        if (key->owing) {
-            ngx_queue_remove(&key->debt);
-        }
-
         ngx_rbtree_delete(&fair->keys, &key->node.node);
         fair->nkeys--;
 
@@ -268,15 +230,17 @@ ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
 
 
 /*
- * What it will use; mean is that of the semaphore, in ms, for a new key.  While
- * nothing is known at all nothing is charged, either: all keys pay the same.
+ * It waits; mean is that of the semaphore, in ms, for a key without one.  A
+ * ticket without a key is behind all of its class.
  */
 
 void
-ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
+ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_int_t weight,
     ngx_int_t share, ngx_msec_t mean)
 {
     int64_t                    cost;
+    uint64_t                   served, credit, spent, *latest;
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
@@ -288,28 +252,6 @@ ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
            ? NGX_HTTP_DSEM_FAIR_MAX_COST : cost * weight;
 
     tag->cost = ngx_max(cost / share, 1);
-    tag->rate = 0;
-
-    if (mean || (key && key->hold_time)) {
-        tag->rate = ngx_max((int64_t) weight * 1000 / share, 1);
-    }
-
-    if (key) {
-        key->cost = tag->cost;
-    }
-}
-
-
-/* it waits, at its cost; a ticket without a key is behind all of its class */
-
-void
-ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class)
-{
-    uint64_t                   served, credit, spent, *latest;
-    ngx_http_dsem_fair_key_t  *key;
-
-    key = tag->key;
     latest = &fair->latest[ngx_http_dsem_fair_class(class)];
 
     if (key == NULL) {
@@ -387,213 +329,24 @@ ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
 /* it holds its permits */
 
 void
-ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight)
+ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight)
 {
-    ngx_http_dsem_fair_key_t  *key;
-
-    key = tag->key;
-
-    if (key == NULL) {
-        return;
+    if (tag->key) {
+        tag->key->in_use += weight;
     }
-
-    ngx_http_dsem_fair_update(key);
-
-    key->in_use += weight;
-    key->rate += tag->rate;
-    key->over -= tag->rate ? tag->cost : 0;
-
-    ngx_http_dsem_fair_watch(fair, ngx_http_dsem_fair_check(fair, key));
 }
 
 
-/*
- * Its permits come free after so many ms; mean is that of the semaphore.  What
- * it has used beside its cost is settled with the next ones, where others wait.
- */
+/* its permits come free after so many ms; mean is that of the semaphore */
 
 void
-ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight, ngx_msec_t hold_time,
-    ngx_msec_t mean)
+ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
+    ngx_msec_t hold_time, ngx_msec_t mean)
 {
-    int64_t                    over, prepaid;
-    ngx_http_dsem_fair_key_t  *key;
-
-    key = tag->key;
-
-    if (key == NULL) {
-        return;
+    if (tag->key) {
+        tag->key->in_use -= weight;
+        ngx_http_dsem_fair_measure(tag->key, hold_time, mean);
     }
-
-    ngx_http_dsem_fair_update(key);
-
-    over = tag->rate ? tag->rate * (int64_t) hold_time - tag->cost : 0;
-
-    key->in_use -= weight;
-    key->rate -= tag->rate;
-    key->over -= over;
-
-    fair->mean = (int64_t) mean * 1000;
-
-    if (fair->contended) {
-        prepaid = key->cost * NGX_HTTP_DSEM_FAIR_PREPAID;
-        key->balance = ngx_max(key->balance + over, -prepaid);
-    }
-
-    ngx_http_dsem_fair_measure(key, hold_time, mean);
-    (void) ngx_http_dsem_fair_check(fair, key);
-}
-
-
-/* the time until now is added to what the running requests of a key use */
-
-static void
-ngx_http_dsem_fair_update(ngx_http_dsem_fair_key_t *key)
-{
-    key->over += key->rate
-                 * (ngx_msec_int_t) (ngx_current_msec - key->updated);
-    key->updated = ngx_current_msec;
-}
-
-
-/*
- * A key whose requests use much more than their costs is to be charged, while
- * others wait: its requests that wait were placed by these costs.  As they end
- * too late for that, those that run over count as if they took as long again.
- * Returns the ms until it may be so, 0: no request runs.
- */
-
-static ngx_int_t
-ngx_http_dsem_fair_check(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_key_t *key)
-{
-    int64_t  bound, owed;
-
-    if (!fair->contended) {
-        return 0;
-    }
-
-    bound = key->cost * (NGX_HTTP_DSEM_FAIR_BEHIND + key->in_use);
-    owed = key->balance + 2 * ngx_max(key->over, 0);
-
-    if (owed > bound && !key->owing) {
-        key->owing = 1;
-        ngx_queue_insert_tail(&fair->debts, &key->debt);
-    }
-
-    if (key->rate == 0) {
-        return 0;
-    }
-
-    bound -= ngx_min(key->balance, bound);
-
-    return ngx_max((bound / 2 - key->over) / key->rate + 1,
-                   NGX_HTTP_DSEM_FAIR_PAUSE);
-}
-
-
-/* the next look is so many ms away at most; 0: none is needed */
-
-static void
-ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, ngx_int_t time)
-{
-    ngx_event_t  *watch;
-
-    watch = &fair->watch;
-
-    if (time == 0) {
-        return;
-    }
-
-    if (watch->timer_set) {
-
-        if ((ngx_msec_int_t) (watch->timer.key - ngx_current_msec) <= time) {
-            return;
-        }
-
-        ngx_del_timer(watch);
-    }
-
-    ngx_add_timer(watch, (ngx_msec_t) time);
-}
-
-
-/* by the last reply tickets wait in Redis, or none */
-
-void
-ngx_http_dsem_fair_contend(ngx_http_dsem_fair_t *fair, ngx_uint_t contended)
-{
-    if (contended && !fair->contended) {
-        ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
-    }
-
-    fair->contended = contended;
-}
-
-
-/* looks at running requests; true if keys are to be charged */
-
-ngx_uint_t
-ngx_http_dsem_fair_look(ngx_http_dsem_fair_t *fair)
-{
-    ngx_int_t                  time;
-    ngx_uint_t                 looked;
-    ngx_queue_t               *q;
-    ngx_http_dsem_fair_key_t  *key;
-
-    looked = 0;
-
-    for (q = ngx_queue_head(&fair->used);
-         q != ngx_queue_sentinel(&fair->used)
-         && looked++ < NGX_HTTP_DSEM_FAIR_WATCHED;
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, queue);
-
-        ngx_http_dsem_fair_update(key);
-
-        time = ngx_http_dsem_fair_check(fair, key);
-        ngx_http_dsem_fair_watch(fair, time);
-    }
-
-    return !ngx_queue_empty(&fair->debts);
-}
-
-
-/* takes what keys owe, of so many at most; returns the number */
-
-ngx_uint_t
-ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_charge_t *charges, ngx_uint_t n)
-{
-    ngx_uint_t                 i;
-    ngx_queue_t               *q;
-    ngx_http_dsem_fair_key_t  *key;
-
-    for (i = 0; i < n && !ngx_queue_empty(&fair->debts); i++) {
-        q = ngx_queue_head(&fair->debts);
-        ngx_queue_remove(q);
-
-        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, debt);
-        key->owing = 0;
-
-        ngx_http_dsem_fair_update(key);
-
-        charges[i].cost = key->balance + 2 * ngx_max(key->over, 0);
-        charges[i].cost = ngx_max(charges[i].cost, 1);
-        charges[i].cost = ngx_min(charges[i].cost,
-                                  NGX_HTTP_DSEM_FAIR_MAX_COST);
-        key->balance -= charges[i].cost;
-
-        charges[i].class = (ngx_int_t) key->node.str.data[0]
-                           + NGX_HTTP_DSEM_FAIR_FIRST;
-        charges[i].key.data = key->node.str.data + 1;
-        charges[i].key.len = key->node.str.len - 1;
-    }
-
-    return i;
 }
 
 

@@ -30,9 +30,6 @@
 /* the same of asks with a key: each takes longer */
 #define NGX_HTTP_DSEM_SYNC_MAX_FAIR      32
 
-/* keys that one sync charges */
-#define NGX_HTTP_DSEM_SYNC_MAX_CHARGES   8
-
 /* tickets that one check compares, the oldest */
 #define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
 
@@ -63,8 +60,6 @@ static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
     int64_t *values);
 static void ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_resp_t *command, ngx_uint_t keys);
-static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
@@ -119,36 +114,30 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
 
 /*
- * Sends the changes of an account: permits that go back, cancels, charges of
- * keys, which go as asks without a ticket, and at most so many asks.
- * NGX_ERROR: the connection was dropped, and the account must not be touched
- * any more.
+ * Sends the changes of an account: permits that go back, cancels, and at
+ * most so many asks.  NGX_ERROR: the connection was dropped, and the account
+ * must not be touched any more.
  */
 
 ngx_int_t
 ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks)
 {
-    ngx_uint_t                    i, ncancels, ncharges;
+    ngx_uint_t                    i, ncancels;
     ngx_queue_t                  *q;
     ngx_http_dsem_resp_t         *command;
     ngx_http_dsem_sync_t         *sync;
     ngx_http_dsem_ticket_t       *ticket;
-    ngx_http_dsem_fair_charge_t   charges[NGX_HTTP_DSEM_SYNC_MAX_CHARGES];
     ngx_http_dsem_sync_ticket_t  *sent;
-
-    ncharges = 0;
 
     if (account->fair) {
         nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_FAIR);
-        ncharges = ngx_http_dsem_fair_charge(account->fair, charges,
-                                             NGX_HTTP_DSEM_SYNC_MAX_CHARGES);
     }
 
     nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
     ncancels = ngx_min(account->ncancels, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
 
-    sync = ngx_http_dsem_sync_create(account, ncancels, ncharges + nasks, 0);
+    sync = ngx_http_dsem_sync_create(account, ncancels, nasks, 0);
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
@@ -169,9 +158,6 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         account->ncancels--;
     }
 
-    sync->ncharges = ncharges;
-
-    ngx_http_dsem_sync_charges(sync, command, charges);
     ngx_http_dsem_sync_asks(sync, command, 1);
 
     return ngx_http_dsem_sync_send(sync);
@@ -235,7 +221,6 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->epoch = account->session->identity.epoch;
     sync->ncancels = ncancels;
     sync->nasks = nasks;
-    sync->ncharges = 0;
     sync->nchecks = nchecks;
     sync->check = 0;
     sync->unclaimed = account->unclaimed;
@@ -323,35 +308,9 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
 }
 
 
-/* asks without a ticket, which a reply rejects: what keys owe */
-
-static void
-ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges)
-{
-    int64_t     values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
-    ngx_uint_t  i;
-
-    for (i = 0; i < sync->ncharges; i++) {
-        sync->tickets[sync->ncancels + i].number = 0;
-        sync->tickets[sync->ncancels + i].weight = 0;
-
-        values[0] = 0;
-        values[1] = 1;
-        values[2] = charges[i].class;
-        values[3] = 0;
-        values[4] = charges[i].cost;
-
-        ngx_http_dsem_resp_numbers_name(command, values,
-                                        NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1,
-                                        &charges[i].key);
-    }
-}
-
-
 /*
- * The oldest asks, behind the cancels and charges; with their keys, which a
- * call for quiet semaphores does not need.
+ * The oldest asks, behind the cancels; with their keys, which a call for quiet
+ * semaphores does not need.
  */
 
 static void
@@ -362,7 +321,7 @@ ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
     ngx_queue_t             *q;
     ngx_http_dsem_ticket_t  *ticket;
 
-    for (i = sync->ncharges; i < sync->nasks; i++) {
+    for (i = 0; i < sync->nasks; i++) {
         q = ngx_queue_head(&sync->account->asks);
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
 

@@ -27,8 +27,7 @@ typedef struct {
     uint64_t                      epoch;
     ngx_int_t                     held;     /* ledger's sum after it */
     ngx_uint_t                    ncancels;
-    ngx_uint_t                    nasks;     /* the first ones are charges */
-    ngx_uint_t                    ncharges;
+    ngx_uint_t                    nasks;
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */

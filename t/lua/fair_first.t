@@ -43,7 +43,7 @@ for (qw/first tie/) {
     my $name = $_;
     my $two = $scripts->session($name eq 'tie' ? 'aaa' : 'zzz')->enter;
     $one->ask($name, 1, limit => 2, weight => 2);
-    $one->ask($name, 2, @limit, limit => 2, cost => 1, key => 'a');
+    $one->ask($name, 2, @limit, limit => 2, key => 'a');
     $one->ask($name, 3, @limit, limit => 2, weight => 2);
     $one->sync($name, limit => 2, release => 2, fair => 1);
     is $two->ask($name, 4, @limit, limit => 2, key => 'b'), 'granted',
