@@ -27,7 +27,7 @@ sub new {
     my ($class, $t, %opt) = @_;
     my $dir = $t->dir;
     # of all files of a run
-    my $shared = dirname($ENV{DSEM_METRONOME});
+    my $shared = $ENV{DSEM_METRONOME} ? dirname($ENV{DSEM_METRONOME}) : $dir;
     my $which = $opt{monotonic} ? 'monotonic' : 'wall';
     my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
         offset => 0, library => "$shared/$which.so" }, $class;
