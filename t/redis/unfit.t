@@ -87,6 +87,8 @@ is_deeply [grep { $_ !~ $hole } said('evicts', $evicts)->@*],
 
 my $replica = $t->redis(args => ['--replica-read-only', 'no',
     '--replicaof', '127.0.0.1', $redis->port]);
+# what it has is the master's from then on
+wait_for { $replica->cmd('INFO', 'replication') =~ /master_link_status:up/ };
 is_deeply [grep { $_ !~ $hole } said('replica', $replica)->@*],
     ['is a replica, permits belong on the master'], 'replica: named';
 
