@@ -283,7 +283,8 @@ local function auto_try(s, min, max, now)
     if limit <= min then s.up = 1 end
     if min == top then return end
     s.step = math.max(auto_least(s), math.min(s.step, AUTO_FAR))
-    local times, other = math.exp(s.step / 10000), nil
+    local times = math.exp(s.step / 10000)
+    local other
     if s.up == 1 then
         other = math.max(limit + 1, math.floor(limit * times + 0.5))
         -- up to the limit that caused errors by halves
