@@ -320,22 +320,8 @@ finds('refused', 'an error long before', sub {
     $_[0]{promotions} = [9];
     refused($_[0], 'ERROR', 0);
 });
-for ([1.2, ''], [0.6, 'refused']) {
-    my ($late, $found) = @$_;
-    finds($found, "an error on a machine that is busy for $late s", sub {
-        refused($_[0], 'ERROR', 0);
-        $_[0]{conf}{semaphores}{any} = { limit => 1, queue => 1, timeout => 1 };
-        request($_[0], 'y', sem => 'any', from => 1, to => 1.5,
-            end => 1.5 + $late);
-    });
-}
 finds('refused', 'an early timeout', sub { refused($_[0], 'TIMEOUT', 1) });
 finds('in_time', 'a late timeout', sub { refused($_[0], 'TIMEOUT', 6) });
-finds('', 'the same on a busy machine', sub {
-    refused($_[0], 'TIMEOUT', 6);
-    $_[0]{conf}{semaphores}{any} = { limit => 1, queue => 1, timeout => 1 };
-    request($_[0], 'y', sem => 'any', from => 5, to => 5.5, end => 7);
-});
 
 # the queue
 

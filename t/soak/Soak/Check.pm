@@ -274,9 +274,8 @@ sub refused {
 sub impossible {
     my ($self, $r, $v) = @_;
     my ($status, $dsem) = @$v[V_STATUS, V_DSEM];
-    my $trouble = grep {
-        $self->{windows}->touches($_, @$r[START, FINISH])
-    } qw(unavailable late);
+    my $trouble = $self->{windows}->touches('unavailable', $r->[START],
+        $r->[FINISH]);
     my $of = $self->{conf}{semaphores}{ $r->[SEM] };
     return if $status eq '200' && $dsem =~ /^(?:PASSED|QUEUED)$/;
     return if $dsem eq 'DEGRADED' && $status eq '200' && $trouble
@@ -337,8 +336,7 @@ sub in_time {
         next if $took <= $most || $r->[STATUS] !~ /^\d/;
         my $start = $self->started($nonce);
         $most += $start->[1] - $start->[0] if $start;
-        $most += $self->{windows}->stopped($r->[NODE], @$r[START, FINISH])
-            + $self->{windows}->waited(@$r[START, FINISH]);
+        $most += $self->{windows}->stopped($r->[NODE], @$r[START, FINISH]);
         push @wrong, sprintf '%s: %s on %s: %s after %.3f s',
             $self->at($r->[START]), $nonce, @$r[NODE, STATUS], $took
             if $took > $most;

@@ -36,10 +36,6 @@ use constant TIMEOUT => 40;
 # The kinds by their number, so that every semaphore has all of them.
 use constant KINDS => qw(keep h2 keep close keep h2 abort keep close slow);
 
-# s; on a machine on which a timer of that comes late, all takes longer, by so
-# much at most: fewer requests, of which as many run and wait
-use constant { BEAT => 0.05, SLOW => 8 };
-
 # of a request on "fifty": share of those that outlast the lease
 use constant LONG => 0.002;
 
@@ -48,12 +44,10 @@ use constant LONG => 0.002;
 sub run {
     my ($control, %opt) = @_;
     srand $opt{seed};
-    my $self = bless { %opt, n => 0, flying => {}, waiting => [], h2 => {},
-        slow => 1, beat => now };
+    my $self = bless { %opt, n => 0, flying => {}, waiting => [], h2 => {} };
     open $self->{out}, '>', $opt{log} or die "$opt{log}: $!\n";
     my @watchers = (Dsem::Control::serve($control, $self),
-        EV::timer(0.2, 0.2, sub { $self->expire; $self->{out}->flush }),
-        EV::timer(BEAT, BEAT, sub { $self->measure }));
+        EV::timer(0.2, 0.2, sub { $self->expire; $self->{out}->flush }));
     my ($id, %i) = (0);
     for my $load (@{ $opt{load} }) {
         for (1 .. $load->{clients}) {
@@ -74,15 +68,6 @@ sub later {
         return push @{ $self->{waiting} }, $client if $self->{paused};
         $self->begin($client);
     });
-}
-
-# A beat that is half late is none of a slow machine.
-sub measure {
-    my ($self) = @_;
-    my $late = (now - $self->{beat}) / BEAT - 0.5;
-    $self->{beat} = now;
-    my $slow = 0.9 * $self->{slow} + 0.1 * $late;
-    $self->{slow} = $slow < 1 ? 1 : $slow > SLOW ? SLOW : $slow;
 }
 
 sub expire {
@@ -106,8 +91,7 @@ sub begin {
         nonce => "$client->{id}-" . ++$self->{n}, echo => 1,
         key => $self->key($client),
     };
-    my $t = $client->{service} * (0.5 + rand)
-        * $self->{slow} * ($self->{longer}{ $client->{sem} } // 1);
+    my $t = $client->{service} * (0.5 + rand);
     if ($client->{sem} eq 'fifty') {
         $r->{weight} = 1 + int rand 3 if rand() < 0.2;
         $t = 1000 + rand 3500 if rand() < LONG;
@@ -257,7 +241,7 @@ sub finish {
         : 0);
     # many random keys in a short time
     $pause /= 3 if $r->{key} =~ /^random/;
-    $self->later($client, $pause * $self->{slow});
+    $self->later($client, $pause);
 }
 
 ###########################################################################
@@ -273,7 +257,6 @@ sub do_pause {
 }
 
 sub do_random_keys { $_[0]{random_keys} = $_[1]; 1 }
-sub do_longer { $_[0]{longer}{ $_[1] } = $_[2]; 1 }
 sub do_flying { scalar keys %{ $_[0]{flying} } }
 sub do_begun { $_[0]{n} }
 sub do_flush { $_[0]{out}->flush; 1 }

@@ -262,7 +262,6 @@ sub random_keys { $_[0]{clients}->call('random_keys', $_[1]) }
 sub quiet {
     my ($self) = @_;
     my $began = now;
-    $self->reach;
     $self->pause;
     my $idle = poll(sub { !$self->{clients}->call('flying') }, 45);
     # the processes of a reload or an upgrade, and a failover
@@ -274,24 +273,6 @@ sub quiet {
         flying => $idle ? 0 : $self->{clients}->call('flying'),
         left => \@left, backend => $self->{backend}->now,
         complete => eval { $self->complete } ? 1 : 0, $self->usage);
-}
-
-# On a busy machine a request is elsewhere than at the backend for most of its
-# time: where a limit has not been reached yet, requests take longer until it is.
-# A limit that is found moves, and the checker knows which was in force.
-sub reach {
-    my ($self) = @_;
-    my @missing = grep { !$SEMAPHORE{$_}{min} } sort keys %SEMAPHORE;
-    my $missing = sub {
-        @missing = grep {
-            $self->{backend}->peak($_) < $SEMAPHORE{$_}{limit}
-        } @missing;
-    };
-    for my $factor (1, 2, 4) {
-        $self->{clients}->call('longer', $_, $factor) for @missing;
-        last if poll(sub { !$missing->() }, 3);
-    }
-    $self->{clients}->call('longer', $_, 1) for sort keys %SEMAPHORE;
 }
 
 sub left {

@@ -21,7 +21,7 @@ use constant { NODES => 3, WORKERS => 2 };
 our @PHASES = qw(single sentinel cluster);
 
 # s; the parts of a cycle without faults; the calm is longer where a cycle is
-use constant { CYCLE => 60, BEGIN_AT => 2, CALM => 3, QUIET => 3 };
+use constant { CYCLE => 60, BEGIN_AT => 2, CALM => 5, QUIET => 3 };
 use constant { CALM_SHARE => 0.14, CALM_MOST => 8 };
 
 # s, between two faults

@@ -21,10 +21,6 @@ use constant SILENT => 4;
 # shows that processes of the machine had to wait; they catch up a moment later
 use constant { LATE => 0.1, STALL => 0.25, MANY => 10, CATCH_UP => 0.3 };
 
-# s: a worker waits for a reply of Redis no longer; a machine that is busy for
-# so long may keep it from coming
-use constant REPLY => 1;
-
 my %KINDS = (
     # nobody can ask Redis, or one node cannot: requests end as ERROR, or
     # DEGRADED where dsem_on_error is local
@@ -66,8 +62,6 @@ sub new {
     $self->{busy} = [ merge($self->late($logs), $self->stalls($logs)) ];
     $logs->{busy} = 0;
     $logs->{busy} += $_->[1] - $_->[0] for @{ $self->{busy} };
-    $self->{late} = [ merge(map { [$_->[0] - REPLY, $_->[1] + $after] }
-        grep { $_->[1] - $_->[0] > REPLY } @{ $self->{busy} }) ];
     return $self;
 }
 
@@ -172,17 +166,6 @@ sub may_end {
     return 1 if grep { $on->($_) } $self->of_kind('ends');
     return $reused && $status =~ /^(?:empty|reset|goaway)$/
         && grep { $on->($_) } $self->of_kind('renews');
-}
-
-# For how long the machine was busy meanwhile, in seconds.
-sub waited {
-    my ($self, $from, $to) = @_;
-    my $sum = 0;
-    for (grep { $_->[0] < $to && $_->[1] > $from } @{ $self->{busy} }) {
-        $sum += ($_->[1] < $to ? $_->[1] : $to)
-            - ($_->[0] > $from ? $_->[0] : $from);
-    }
-    return $sum;
 }
 
 # How long workers of this node were stopped meanwhile, in seconds.
