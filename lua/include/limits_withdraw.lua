@@ -4,10 +4,12 @@
 -- fields of names are long where many nodes have configurations of their own.
 local PARTS_AT_ONCE, BYTES_AT_ONCE = 32, 50000
 
--- Sessions that are told of a higher limit: one with a ticket is enough.
-local TOLD_AT_ONCE = 64
+-- Sessions that get the message "raised". One of them that has a ticket is
+-- enough: its sync serves the tickets of all.
+local RAISED_AT_ONCE = 64
 
 -- @include "include/limits_groups.lua"
+-- @include "include/limits_lowest.lua"
 
 -- A name's field with one configuration less; '': no other has this name.
 local function limits_remove(text, limit, id)
@@ -44,11 +46,6 @@ local function limits_change(key, names, limits, change)
     return size
 end
 
--- The lowest limit in a name's field; nil: there is none.
-local function limits_first(text)
-    return tonumber(string.match(text, '^%d+'))
-end
-
 -- Withdraws the last part of a configuration; returns the size of its fields,
 -- and whether a limit in force is higher now.
 local function limits_withdraw_part(key, id, part)
@@ -61,8 +58,8 @@ local function limits_withdraw_part(key, id, part)
     local raised = false
     local size = limits_change(key, names, limits, function(old, limit)
         local new = limits_remove(old, limit, id)
-        local lowest = limits_first(new)
-        raised = raised or lowest and lowest > limits_first(old)
+        local lowest = limits_lowest(new)
+        raised = raised or lowest and lowest > limits_lowest(old)
         return new
     end)
     redis.call('HDEL', key, field)
@@ -70,8 +67,8 @@ local function limits_withdraw_part(key, id, part)
 end
 
 -- Withdraws configurations without sessions, the last part first; what is left
--- is for the next call. Tickets may wait for a limit that is higher now:
--- sessions are told by the message "raised".
+-- is for the next call. Where a limit is higher now, tickets that wait for it
+-- can be served: the sessions get the message "raised".
 local function limits_withdraw(key, sessions)
     local size, done, raised = 0, 0, false
     while done < PARTS_AT_ONCE and size < BYTES_AT_ONCE do
@@ -97,5 +94,5 @@ local function limits_withdraw(key, sessions)
             end
         end
     end
-    if raised then publish_fleet(key, sessions, TOLD_AT_ONCE, 'raised') end
+    if raised then publish_fleet(key, sessions, RAISED_AT_ONCE, 'raised') end
 end

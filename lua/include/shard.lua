@@ -95,7 +95,7 @@ local function publish_all(key, sessions, text)
     end
 end
 
--- The same to all sessions of the ZSET, so many at most.
+-- Sends a message to the first sessions of the ZSET, at most to this number.
 local function publish_fleet(key, sessions, most, text)
     publish_all(key, redis.call('ZRANGE', sessions, 0, most - 1), text)
 end
