@@ -689,12 +689,7 @@ ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * "if" and "limit_except" are levels without a name: they hold as their
- * location does.  The limits are merged already.
- *
- * Returns NGX_OK, or NGX_ERROR when there is no permit to hold.
- */
+/* the limits are merged already; NGX_ERROR: there is no permit to hold */
 
 static ngx_int_t
 ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
@@ -703,34 +698,18 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_dsem_main_conf_t  *dmcf;
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (clcf->noname
-        && prev->hold == 1
-        && conf->hold == NGX_CONF_UNSET
-        && clcf->handler == NULL)
+    if (ngx_http_dsem_answers_merge(cf, prev->hold, &conf->hold, dmcf->hold,
+                                   "dsem_hold"))
     {
-        conf->hold = 1;
         conf->hold_max = prev->hold_max;
         conf->hold_interval = prev->hold_interval;
-
-        if (clcf->lmt_excpt) {
-            clcf->handler = dmcf->hold;
-        }
-    }
-
-    ngx_conf_init_value(conf->hold, 0);
-
-    if (conf->hold && clcf->handler && clcf->handler != dmcf->hold) {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"dsem_hold\" directive has no effect in location "
-                           "\"%V\", a later directive answers its requests",
-                           &clcf->name);
-        conf->hold = 0;
     }
 
     if (conf->hold && conf->limits == NULL) {
+        clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"dsem_hold\" directive in location \"%V\" has no "
                            "permit to hold, it needs a \"dsem\" directive",

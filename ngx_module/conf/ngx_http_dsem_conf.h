@@ -186,6 +186,8 @@ char *ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_api_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf,
     ngx_uint_t own);
+ngx_uint_t ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
+    ngx_flag_t *here, ngx_http_handler_pt handler, const char *name);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

@@ -6,6 +6,9 @@
  * applies to the API itself, so that a full semaphore can be looked at; the
  * locations below inherit the limits all the same.
  *
+ * "dsem_hold" answers requests, too, and is merged at levels without a name in
+ * the same way.
+ *
  * Called by: nginx, through the table of directives in conf; conf, when
  * levels are merged.
  */
@@ -172,7 +175,6 @@ ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
 
 
 /*
- * "if" and "limit_except" are levels without a name: they inherit the API.
  * The limits are merged already.
  *
  * own   whether the level has "dsem" directives of its own
@@ -194,33 +196,15 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     conf->exact = clcf->noname ? prev->exact : clcf->exact_match;
 
-    if (clcf->noname
-        && prev->api == 1
-        && conf->api == NGX_CONF_UNSET
-        && clcf->handler == NULL)
+    if (ngx_http_dsem_answers_merge(cf, prev->api, &conf->api, dmcf->api,
+                                   "dsem_api"))
     {
-        conf->api = 1;
         conf->write = prev->write;
         conf->full = prev->full;
-
-        /* as the modules of nginx do: a level of methods has no handler */
-
-        if (clcf->lmt_excpt) {
-            clcf->handler = dmcf->api;
-        }
     }
 
-    ngx_conf_init_value(conf->api, 0);
     ngx_conf_init_value(conf->write, 0);
     ngx_conf_init_value(conf->full, 0);
-
-    if (conf->api && clcf->handler && clcf->handler != dmcf->api) {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"dsem_api\" directive has no effect in location "
-                           "\"%V\", a later directive answers its requests",
-                           &clcf->name);
-        conf->api = 0;
-    }
 
     if (!conf->api) {
         return NGX_OK;
@@ -237,6 +221,55 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     }
 
     return conf->write ? ngx_http_dsem_api_writable(cf, conf, clcf) : NGX_OK;
+}
+
+
+/*
+ * Merges a directive that answers the requests of its location.  "if" and
+ * "limit_except" are levels without a name: they answer as their location does.
+ *
+ * above   whether it answers at the level above
+ * here    the same of this level, NGX_CONF_UNSET: not set; then 0 or 1
+ * name    of the directive
+ *
+ * Returns 1 if the level has it from the level above, otherwise 0.
+ */
+
+ngx_uint_t
+ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
+    ngx_flag_t *here, ngx_http_handler_pt handler, const char *name)
+{
+    ngx_uint_t                 inherited;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    inherited = (clcf->noname
+                 && above == 1
+                 && *here == NGX_CONF_UNSET
+                 && clcf->handler == NULL);
+
+    if (inherited) {
+        *here = 1;
+
+        /* as the modules of nginx do: a level of methods has no handler */
+
+        if (clcf->lmt_excpt) {
+            clcf->handler = handler;
+        }
+    }
+
+    ngx_conf_init_value(*here, 0);
+
+    if (*here && clcf->handler && clcf->handler != handler) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"%s\" directive has no effect in location "
+                           "\"%V\", a later directive answers its requests",
+                           name, &clcf->name);
+        *here = 0;
+    }
+
+    return inherited;
 }
 
 
