@@ -61,9 +61,11 @@ static void ngx_http_dsem_hold_writer(ngx_http_request_t *r);
 static void ngx_http_dsem_hold_written(ngx_http_request_t *r, ngx_int_t rc);
 static ngx_int_t ngx_http_dsem_hold_line(ngx_http_dsem_hold_t *h,
     const char *text);
-static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
-    const char *text);
 static ngx_int_t ngx_http_dsem_hold_last(ngx_http_dsem_hold_t *h,
+    const char *text);
+static ngx_int_t ngx_http_dsem_hold_send(ngx_http_request_t *r, ngx_buf_t *b,
+    const char *text);
+static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
     const char *text);
 static void ngx_http_dsem_hold_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
@@ -421,19 +423,47 @@ ngx_http_dsem_hold_written(ngx_http_request_t *r, ngx_int_t rc)
 static ngx_int_t
 ngx_http_dsem_hold_line(ngx_http_dsem_hold_t *h, const char *text)
 {
-    ngx_chain_t  out;
-
     ngx_memzero(&h->line, sizeof(ngx_buf_t));
 
-    h->line.pos = (u_char *) text;
-    h->line.last = h->line.pos + ngx_strlen(text);
-    h->line.memory = 1;
     h->line.flush = 1;
 
-    out.buf = &h->line;
+    return ngx_http_dsem_hold_send(h->request, &h->line, text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_hold_last(ngx_http_dsem_hold_t *h, const char *text)
+{
+    ngx_buf_t  *b;
+
+    /* the line before may still be on its way */
+
+    b = ngx_calloc_buf(h->request->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+
+    return ngx_http_dsem_hold_send(h->request, b, text);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_hold_send(ngx_http_request_t *r, ngx_buf_t *b,
+    const char *text)
+{
+    ngx_chain_t  out;
+
+    b->pos = (u_char *) text;
+    b->last = b->pos + ngx_strlen(text);
+    b->memory = 1;
+
+    out.buf = b;
     out.next = NULL;
 
-    return ngx_http_output_filter(h->request, &out);
+    return ngx_http_output_filter(r, &out);
 }
 
 
@@ -449,32 +479,6 @@ ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h, const char *text)
     rc = ngx_http_dsem_hold_last(h, text);
 
     ngx_http_finalize_request(h->request, rc);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_hold_last(ngx_http_dsem_hold_t *h, const char *text)
-{
-    ngx_buf_t    *b;
-    ngx_chain_t   out;
-
-    /* the line before may still be on its way */
-
-    b = ngx_calloc_buf(h->request->pool);
-    if (b == NULL) {
-        return NGX_ERROR;
-    }
-
-    b->pos = (u_char *) text;
-    b->last = b->pos + ngx_strlen(text);
-    b->memory = 1;
-    b->last_buf = 1;
-    b->last_in_chain = 1;
-
-    out.buf = b;
-    out.next = NULL;
-
-    return ngx_http_output_filter(h->request, &out);
 }
 
 
