@@ -51,8 +51,8 @@ local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
 -- turns after which a comparison is given up; those of a step longer than the
 -- least end with what is likely, as shorter ones follow
 local AUTO_TURNS, AUTO_TURNS_LONG = 40, 4
--- steps: a tenth, or so many times the scatter of turns, up to a half; the
--- double
+-- a step at least: a tenth, or the scatter of turns times AUTO_SCATTERS, which
+-- counts up to a half; at most: to the double
 local AUTO_NEAR, AUTO_SCATTERS, AUTO_HALF, AUTO_FAR = 953, 1.4, 4055, 6931
 -- turns of rest; more where the latency rose by more than the limit, at most;
 -- comparisons with higher limits before one with a lower limit, which costs
@@ -127,8 +127,8 @@ local function auto_stop(s, reason, now)
     auto_clear(s)
 end
 
--- There was no sample for so many ms, or for four latencies: a probe that was
--- going on tells nothing, and its limit must not stay.
+-- Ends a probe in which no sample came for longer than silence (ms) and than
+-- four latencies: it shows nothing, and its limit must not stay.
 local function auto_resume(s, silence, now)
     if s.mode == AUTO_MODE.probe
         and now - s.seen > math.max(silence, 4 * s.mean / 1000)
