@@ -38,7 +38,9 @@ http {
 }
 EOF_CONF
 
-wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';
+# a worker that does not know of the other one yet would not wait for it
+$redis->all_beat(2);
+wait_for { limit() } 15, 'a limit';
 $t->state->set_found('api', $FOUND);
 # a worker sends its next sample when it has had the reply to the last one
 my %samples;
