@@ -39,8 +39,10 @@ http {
 }
 EOF_CONF
 
-my @nodes = ($t->node('low', $conf),
-    $t->node('high', $conf =~ s/max=100/min=12 max=200/r));
+# the first one states where the number begins
+my @nodes = $t->node('low', $conf);
+wait_for { (limit() // 0) == 10 } 15, 'the first node';
+push @nodes, $t->node('high', $conf =~ s/max=100/min=12 max=200/r);
 wait_for { keys %{ $t->state->configurations } == 2 && limit() == 10 } 15,
     'both nodes';
 $t->state->set_found('api', $FOUND);
