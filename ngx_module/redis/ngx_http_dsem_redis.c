@@ -721,7 +721,6 @@ ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis)
 
     redis->state = NGX_HTTP_DSEM_REDIS_CHECKING;
 
-    ngx_http_dsem_script_void(&redis->calls);
     redis->handlers->down(redis->data);
 }
 

@@ -770,34 +770,6 @@ ngx_http_dsem_script_decode_text(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/*
- * Replies to the calls so far will come, but reach no caller: all handlers
- * are called without one.
- */
-
-void
-ngx_http_dsem_script_void(ngx_http_dsem_script_calls_t *calls)
-{
-    ngx_queue_t            *q;
-    ngx_http_dsem_call_t   *call;
-    ngx_http_dsem_reply_pt  handler;
-
-    for (q = ngx_queue_head(&calls->queue);
-         q != ngx_queue_sentinel(&calls->queue);
-         q = ngx_queue_next(q))
-    {
-        call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
-
-        handler = call->handler;
-        call->handler = NULL;
-
-        if (handler) {
-            handler(call->data, NULL);
-        }
-    }
-}
-
-
 /* no more replies come on this connection: all handlers are called */
 
 void
@@ -807,7 +779,6 @@ ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls)
     ngx_http_dsem_call_t  *call;
 
     calls->missing = 0;
-    ngx_http_dsem_script_void(calls);
 
     while (!ngx_queue_empty(&calls->queue)) {
         q = ngx_queue_head(&calls->queue);
@@ -815,6 +786,11 @@ ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls)
         calls->n--;
 
         call = ngx_queue_data(q, ngx_http_dsem_call_t, queue);
+
+        if (call->handler) {
+            call->handler(call->data, NULL);
+        }
+
         ngx_free(call);
     }
 }

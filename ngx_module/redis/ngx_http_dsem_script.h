@@ -72,7 +72,6 @@ ngx_int_t ngx_http_dsem_script_call(ngx_http_dsem_script_calls_t *calls,
 
 ngx_int_t ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     redisReply *reply);
-void ngx_http_dsem_script_void(ngx_http_dsem_script_calls_t *calls);
 void ngx_http_dsem_script_forget(ngx_http_dsem_script_calls_t *calls);
 
 

@@ -104,12 +104,19 @@ ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
 }
 
 
+/*
+ * No connection any more; or a script is missing.  Then the commands behind may
+ * have been executed, by scripts that are there: the epoch ends with the first
+ * reply, and the others mean nothing.
+ */
+
 void
 ngx_http_dsem_handshake_down(void *data)
 {
     ngx_http_dsem_session_t *session = data;
 
     session->leaving = 0;
+    session->identity.epoch++;
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
 
@@ -129,9 +136,12 @@ ngx_http_dsem_handshake_begin(void *data)
     ngx_http_dsem_session_t *session = data;
 
     session->leaving = 0;
-    session->identity.epoch++;
     session->declares = 0;
     session->all_sent = 0;
+
+    if (session->state != NGX_HTTP_DSEM_SESSION_DOWN) {
+        session->identity.epoch++;
+    }
 
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_HELLO);
 

@@ -133,7 +133,7 @@ ngx_http_dsem_session_rename(ngx_http_dsem_session_t *session)
 
     identity->name.data = identity->buf;
     identity->name.len = last - identity->buf;
-    identity->epoch = 0;
+    identity->epoch = 1;
 
     /* this name was never registered */
     session->registered = 0;
