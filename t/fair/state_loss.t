@@ -12,13 +12,15 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
-my @fleet = $t->fleet(2, <<'EOF_CONF');
+my @fleet = $clock->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -56,8 +58,12 @@ wait_for { !$t->state->recovering } 15, 'recovery';
 ask('light') for 1 .. 2;
 ok !$_->done, 'request waits' for @all;
 
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+$clock->stop;
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $holder, @all;
+$clock->go;
 
 my @order = map { $is{$_} // () } $up->order;
 cmp_ok scalar(grep { $_ eq 'light' } @order[0 .. 5]), '==', 2,

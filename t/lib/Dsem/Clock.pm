@@ -11,6 +11,9 @@ package Dsem::Clock;
 # With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
 # is unchanged: for timers of nginx.
 #   my $node = $clock->node('a', $conf);    # same as $t->node
+#   my @fleet = $clock->fleet(3, $conf);    # same as $t->fleet
+#   $clock->stop;           # no reply is late, and no timer ends, until go
+#   $clock->go;
 # With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
 # CLOCK_BOOTTIME only, as after the machine was suspended. A test with two
 # clocks gives one of them a name.
@@ -22,6 +25,10 @@ use warnings;
 
 use Carp qw(croak);
 use File::Basename qw(dirname);
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+
+# ns
+use constant SECOND => 1_000_000_000;
 
 sub new {
     my ($class, $t, %opt) = @_;
@@ -30,7 +37,7 @@ sub new {
     my $shared = $ENV{DSEM_METRONOME} ? dirname($ENV{DSEM_METRONOME}) : $dir;
     my $which = $opt{monotonic} ? 'monotonic' : 'wall';
     my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
-        offset => 0, library => "$shared/$which.so" }, $class;
+        offset => 0, stopped => 0, library => "$shared/$which.so" }, $class;
     $self->step(0);
     $self->_compile($opt{monotonic} ? '-DMONOTONIC' : ())
         unless -e $self->{library};
@@ -49,32 +56,51 @@ sub _compile {
     rename "$self->{library}.$$", $self->{library} or croak "clock: $!";
 }
 
-sub redis {
-    my ($self, %opt) = @_;
-    local $ENV{LD_PRELOAD} = $self->{library};
-    local $ENV{DSEM_CLOCK} = $self->{file};
-    return $self->{t}->redis(%opt);
-}
+sub redis { return shift->_start('redis', @_) }
+sub node { return shift->_start('node', @_) }
+sub fleet { return shift->_start('fleet', @_) }
 
-sub node {
-    my ($self, @args) = @_;
+sub _start {
+    my ($self, $what, @args) = @_;
     local $ENV{LD_PRELOAD} = $self->{library};
     local $ENV{DSEM_CLOCK} = $self->{file};
     local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
         if $ENV{ASAN_OPTIONS};
-    return $self->{t}->node(@args);
+    return $self->{t}->$what(@args);
 }
 
 # Steps the clock, relative to its current time, in seconds.
 sub step {
     my ($self, $seconds) = @_;
-    $self->{offset} += $seconds;
+    $self->{offset} += $seconds * SECOND;
+    return $self->_write;
+}
+
+# A monotonic clock stays where it is.
+sub stop {
+    my ($self) = @_;
+    $self->{stopped} ||= _monotonic();
+    return $self->_write;
+}
+
+# It goes on from there.
+sub go {
+    my ($self) = @_;
+    $self->{offset} -= _monotonic() - $self->{stopped} if $self->{stopped};
+    $self->{stopped} = 0;
+    return $self->_write;
+}
+
+sub _monotonic { return int SECOND * clock_gettime(CLOCK_MONOTONIC) }
+
+sub _write {
+    my ($self) = @_;
     open my $fh, '+>>', $self->{file} or croak "$self->{file}: $!";
-    truncate $fh, 8;
+    truncate $fh, 16;
     close $fh;
-    # in place: redis-server has mapped the file
+    # in place: servers have mapped the file
     open $fh, '+<', $self->{file} or croak "$self->{file}: $!";
-    syswrite $fh, pack 'q', $self->{offset};
+    syswrite $fh, pack 'qq', @$self{qw(offset stopped)};
     close $fh;
     return $self;
 }
@@ -92,8 +118,12 @@ __DATA__
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t  *offset;
-static int                boottime;
+#define SECOND  1000000000LL
+
+/* ns: what is added, and the time at which the clock stands if not 0 */
+static volatile struct { int64_t  offset, stopped; }  *clock_file;
+
+static int  boottime;
 
 __attribute__((constructor)) static void
 clock_init(void)
@@ -102,14 +132,14 @@ clock_init(void)
     void  *p;
 
     fd = open(getenv("DSEM_CLOCK"), O_RDONLY);
-    p = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+    p = mmap(NULL, sizeof(*clock_file), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
 
     if (p == MAP_FAILED) {
         abort();
     }
 
-    offset = p;
+    clock_file = p;
     boottime = (getenv("DSEM_CLOCK_BOOTTIME") != NULL);
 }
 
@@ -128,12 +158,21 @@ clock_moves(clockid_t id)
 int
 clock_gettime(clockid_t id, struct timespec *ts)
 {
-    int  rc;
+    int      rc;
+    int64_t  ns;
 
     rc = syscall(SYS_clock_gettime, id, ts);
 
-    if (rc == 0 && offset && clock_moves(id)) {
-        ts->tv_sec += *offset;
+    if (rc == 0 && clock_file && clock_moves(id)) {
+        ns = clock_file->stopped;
+
+        if (ns == 0) {
+            ns = ts->tv_sec * SECOND + ts->tv_nsec;
+        }
+
+        ns += clock_file->offset;
+        ts->tv_sec = ns / SECOND;
+        ts->tv_nsec = ns % SECOND;
     }
 
     return rc;

@@ -20,9 +20,9 @@ package Dsem::State;
 #   ({session => {epoch held waiting reuse}}), semaphore (both at one time),
 #   account($name, $session), exists, queue (its tickets in order), marked,
 #   places ({ticket => place}), snapshot (figures, accounts, queue, entries at
-#   one time), canceled, set_figure, set_account, delete_semaphore, delete_queue.
-# Sessions: sessions (by end of lease), session_count, lease_end, lease_ends,
-#   entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
+#   one time), set_figure, set_account, delete_semaphore, delete_queue.
+# Sessions: sessions (by end of lease), session_count, subscribed (number),
+#   lease_end, lease_ends, entry ({epoch declared lease}, or {bar => end}), entries, epochs, declared
 #   (epochs), enter, forget, lapse, census_declared (number).
 # Shard: shard(@fields: gen clock wall recover_until ended created ...),
 #   set_shard, advance (clock), step_wall, recovering, drop_generation,
@@ -287,16 +287,6 @@ sub tags {
         keys %of) }, $virtual;
 }
 
-# Tickets that "sync" commands cancel, in what MONITOR has shown. Where no client
-# leaves, their workers have served them without a reply of Redis.
-sub canceled {
-    my ($self, $name, $seen) = @_;
-    my $key = $self->semaphore_key($name);
-    my $string = qr/"[^"]+"/;
-    return sum0($seen =~ /"EVALSHA"\ $string\ "3"\ $string\ "\Q$key\E"
-        \ $string\ $string\ "(?:\d+\ ){6}(\d+)\ /gx);
-}
-
 sub delete_tags { $_[0]->cmd('DEL', $_[0]->fair_key($_[1])) }
 sub delete_semaphore { $_[0]->cmd('DEL', $_[0]->semaphore_key($_[1])) }
 sub delete_queue { $_[0]->cmd('DEL', $_[0]->queue_key($_[1])) }
@@ -306,6 +296,7 @@ sub delete_queue { $_[0]->cmd('DEL', $_[0]->queue_key($_[1])) }
 
 sub sessions { @{ $_[0]->cmd('ZRANGE', $_[0]->key('sessions'), 0, -1) } }
 sub session_count { $_[0]->cmd('ZCARD', $_[0]->key('sessions')) }
+sub subscribed { scalar @{ $_[0]->cmd(qw(PUBSUB CHANNELS), $_[0]->channel('*')) } }
 sub lease_end { $_[0]->cmd('ZSCORE', $_[0]->key('sessions'), $_[1]) }
 
 sub lease_ends {
