@@ -44,6 +44,8 @@ EOF_CONF
 sub channels { return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS *)) } }
 
 $proxy[0]->swallow(match => 'SUBSCRIBE', dir => 'c2s');
+# so that it can go back, also on a machine that was started just now
+$clock->step(3600);
 my $first = $clock->node('first', $conf, REDIS => $proxy[0]->address);
 wait_for { $first->grep_log(qr/connected to redis/) } 15, 'the first node';
 $clock->step(-3600);
