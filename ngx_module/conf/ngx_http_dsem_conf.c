@@ -695,6 +695,8 @@ static ngx_int_t
 ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf)
 {
+    ngx_uint_t                  i;
+    ngx_http_dsem_limit_t      *limit;
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_dsem_main_conf_t  *dmcf;
 
@@ -707,7 +709,11 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
         conf->hold_interval = prev->hold_interval;
     }
 
-    if (conf->hold && conf->limits == NULL) {
+    if (!conf->hold) {
+        return NGX_OK;
+    }
+
+    if (conf->limits == NULL) {
         clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -715,6 +721,21 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
                            "permit to hold, it needs a \"dsem\" directive",
                            &clcf->name);
         return NGX_ERROR;
+    }
+
+    /*
+     * "Prefer: wait=0" asks for an answer at once: as with "queue=0", a worker
+     * that must first be asked for an idle permit would make it wait
+     */
+
+    conf->reuse = 0;
+
+    limit = conf->limits->elts;
+
+    for (i = 0; i < conf->limits->nelts; i++) {
+        if (limit[i].strict) {
+            *limit[i].strict = 1;
+        }
     }
 
     return NGX_OK;

@@ -74,7 +74,8 @@ typedef struct {
     ngx_int_t                  queue;
     ngx_msec_t                 timeout;
     ngx_flag_t                *strict;      /* any limit of this literal name
-                                               has no queue; or NULL */
+                                               has no queue, or is one of
+                                               "dsem_hold"; or NULL */
 } ngx_http_dsem_limit_t;
 
 

@@ -41,17 +41,10 @@ EOF_CONF
 
 my $node = $t->node('a', $conf, SHUTDOWN => '');
 
-sub hold {
-    my ($path) = @_;
-    my $raw = $node->raw->send("GET $path HTTP/1.1\r\nHost: a\r\n\r\n");
-    $raw->read_until(qr/granted\n/);
-    return $raw;
-}
-
 # its longest time
 
 my $begun = now;
-my $short = hold('/short');
+my $short = $node->hold('/short');
 my $next = $node->begin('/short');
 like $short->read_eof, qr/expired\n\r\n0\r\n\r\n\z/, 'told that it is over';
 cmp_ok now - $begun, '>=', 0.45, 'not before';
@@ -60,9 +53,9 @@ is $next->wait->body, "granted\nexpired\n", 'the next one ends as well';
 
 # an old worker keeps its holders, and they count
 
-my @jobs = map { hold('/jobs') } 1 .. 10;
+my @jobs = map { $node->hold('/jobs') } 1 .. 10;
 $node->reload;
-push @jobs, map { hold('/jobs') } 1 .. 5;
+push @jobs, map { $node->hold('/jobs') } 1 .. 5;
 $node->reload;
 $redis->beats(8, 'two heartbeats of each worker');
 is $t->state->held('jobs'), 15, 'all are counted';
@@ -74,7 +67,7 @@ wait_for { !$node->draining } 15, 'the end of the old workers';
 # "worker_shutdown_timeout": told before nginx closes the connection
 
 $node->reload($conf =~ s/%%SHUTDOWN%%/worker_shutdown_timeout 2s;/r);
-@jobs = map { hold('/jobs') } 1 .. 3;
+@jobs = map { $node->hold('/jobs') } 1 .. 3;
 $node->reload;
 like $_->read_eof, qr/closing\n\r\n0\r\n\r\n\z/, 'told that nginx goes'
     for @jobs;
@@ -83,7 +76,7 @@ eventually { !$t->state->held('jobs') }
 
 # a worker that stops at once
 
-@jobs = map { hold('/jobs') } 1 .. 3;
+@jobs = map { $node->hold('/jobs') } 1 .. 3;
 $node->signal('TERM');
 like $_->read_eof, qr/closing\n/, 'told that nginx stops' for @jobs;
 wait_for { !$node->alive } 15, 'the end';

@@ -38,14 +38,8 @@ http {
 }
 EOF_CONF
 
-sub hold {
-    my ($node) = @_;
-    return $node->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
-}
-
-my @holders = map { hold($fleet[$_ % 2]) } 1 .. $LIMIT;
-$_->read_until(qr/granted\n/) for @holders;
-my @waiting = map { hold($_) } @fleet;
+my @holders = map { $fleet[$_ % 2]->hold('/jobs') } 1 .. $LIMIT;
+my @waiting = map { $_->ask('/jobs') } @fleet;
 eventually { $t->state->waiting('jobs') == 2 } 'two wait';
 
 # those who still hold, and those who were granted beside them
@@ -81,7 +75,7 @@ stable('reloaded');
 # the waiting ones may have been refused while Redis was away
 
 $_->close for @waiting;
-my $next = hold($fleet[0]);
+my $next = $fleet[0]->ask('/jobs');
 eventually { $t->state->waiting('jobs') >= 1 } 'the next one waits';
 $holders[0]->close;
 like $next->read_until(qr/granted\n/), qr/granted/, 'and has its turn';

@@ -28,15 +28,13 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /jobs {
             dsem jobs limit=1 queue=100 timeout=100s;
-            dsem_reuse off;
             dsem_hold;
         }
     }
 }
 EOF_CONF
 
-my $holder = $fleet[0]->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
-$holder->read_until(qr/granted\n/);
+my $holder = $fleet[0]->hold('/jobs');
 
 my $log = $t->dir . '/log';
 my @pids;

@@ -45,15 +45,8 @@ http {
 }
 EOF_CONF
 
-sub hold {
-    my ($path) = @_;
-    my $raw = $node->raw->send("GET $path HTTP/1.1\r\nHost: a\r\n\r\n");
-    $raw->read_until(qr/granted\n/);
-    return $raw;
-}
-
-my $alive = hold('/patient');
-my $holder = hold('/jobs');
+my $alive = $node->hold('/patient');
+my $holder = $node->hold('/jobs');
 my $next = $node->begin('/jobs');
 eventually { $t->state->waiting('jobs') == 1 } 'the next one waits';
 

@@ -43,17 +43,12 @@ http {
 }
 EOF_CONF
 
-sub hold {
-    my ($head) = @_;
-    return $node->raw->send("$head\r\nHost: jobs\r\n\r\n");
-}
-
 sub held { return $t->state->held('jobs') }
 sub waiting { return $t->state->waiting('jobs') }
 
 # what a holder reads
 
-my $first = hold('GET /jobs HTTP/1.1');
+my $first = $node->ask('/jobs');
 my $got = $first->read_until(qr/granted\n/);
 like $got, qr{^HTTP/1.1 200 OK\r\n}, 'answered at once';
 like $got, qr/^$_\r\n/mi, $_ for 'Content-Type: text/plain',
@@ -65,12 +60,15 @@ is held(), 1, 'one permit held';
 
 # all kinds of requests, and no condition of them
 
-my $second = hold("POST /jobs HTTP/1.0\r\nIf-Match: x\r\nContent-Length: 4");
-$second->send('body');
+my $second = $node->ask('/jobs', 'If-Match' => 'x', -method => 'POST',
+    -body => 'body', -version => '1.0');
 like $second->read_until(qr/granted\n/), qr/\r\n\r\ngranted\n/, 'POST holds';
 
-my @queued = map { hold('GET /jobs HTTP/1.1') } 1 .. 3;
-eventually { waiting() == 3 } 'three wait';
+my @queued;
+for my $n (1 .. 3) {
+    push @queued, $node->ask('/jobs');
+    eventually { waiting() == $n } "$n waiting";
+}
 is $queued[0]->read(0), '', 'nothing is answered yet';
 is $node->get('/jobs')->status, 503, 'no place in the queue';
 is $node->get('/jobs', -method => 'HEAD')->status, 503, 'HEAD has none either';
@@ -78,14 +76,12 @@ is $node->get('/jobs', -method => 'HEAD')->status, 503, 'HEAD has none either';
 # FIN, RST and half of a FIN
 
 $first->close;
-$queued[0]->read_until(qr/granted\n/);
-pass 'closed: the next one';
+like $queued[0]->read_until(qr/granted\n/), qr/granted/, 'closed: the next one';
 $second->reset;
-$queued[1]->read_until(qr/granted\n/);
-pass 'reset: the next one';
+like $queued[1]->read_until(qr/granted\n/), qr/granted/, 'reset: the next one';
 $queued[0]->shutdown;
-$queued[2]->read_until(qr/granted\n/);
-pass 'shut down: the next one';
+like $queued[2]->read_until(qr/granted\n/), qr/granted/,
+    'shut down: the next one';
 is held(), 2, 'two held';
 
 # how long it wants to wait
@@ -97,7 +93,7 @@ is $node->get('/jobs', Prefer => 'wait=1')->status, 503, 'one second: refused';
 my @log = $node->access_log;
 is_deeply [ map { $_->{dsem_status} } @log[-4 .. -1] ],
     [ ('REJECTED') x 3, 'TIMEOUT' ], 'not queued, or queued for so long';
-my $patient = hold("GET /jobs HTTP/1.1\r\nPrefer: wait=soon");
+my $patient = $node->ask('/jobs', Prefer => 'wait=soon');
 eventually { waiting() == 1 } 'nothing that can be read: waits';
 $_->close for @queued, $patient;
 eventually { !held() && !waiting() } 'all back';
@@ -107,11 +103,10 @@ is $node->get('/jobs', -method => $_)->status, 405, "$_ holds nothing"
 
 # names of clients, and an error page that must not hold what it has not
 
-my $named = hold('GET /named/a%0ab HTTP/1.1');
+my $named = $node->ask('/named/a%0ab');
 like $named->read_until(qr/granted\n/), qr/^Dsem-Permit: job:\S*a%0ab\r$/mi,
     'name encoded';
-my $full = hold('GET /full HTTP/1.1');
-$full->read_until(qr/granted\n/);
+my $full = $node->hold('/full');
 is $node->get('/full')->status, 503, 'error page holds nothing';
 $_->close for $named, $full;
 

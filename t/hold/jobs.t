@@ -30,7 +30,6 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /jobs {
             dsem jobs limit=5 queue=1000 timeout=300s;
-            dsem_reuse off;
             dsem_hold;
         }
     }

@@ -82,18 +82,11 @@ my %at = map { $_ => '127.0.0.1:' . $node->port($_) } 1 .. 3;
 $ENV{PATH} = $t->dir . ":$Dsem::Test::ROOT/bin:$ENV{PATH}";
 chdir $t->dir or die;
 
-sub holder {
-    my ($job) = @_;
-    my $raw = $node->raw->send("GET /jobs/$job HTTP/1.1\r\nHost: a\r\n\r\n");
-    $raw->read_until(qr/granted\n/);
-    return $raw;
-}
-
 # names from the path, limits from the map
 
-my $holder = holder('backup');
+my $holder = $node->hold('/jobs/backup');
 is $node->get('/jobs/backup', Prefer => 'wait=0')->status, 503, 'one backup';
-my @deploys = map { holder('deploy') } 1 .. 3;
+my @deploys = map { $node->hold('/jobs/deploy') } 1 .. 3;
 is $node->get('/jobs/deploy', Prefer => 'wait=0')->status, 503,
     'three deploys';
 $_->close for $holder, @deploys;
@@ -130,7 +123,7 @@ is example('permit.mjs', 'node', $js, 'nginx' => $at{1}), "report\n", 'Node';
 
 # no permit
 
-my @all = map { holder('report') } 1 .. 10;
+my @all = map { $node->hold('/jobs/report') } 1 .. 10;
 like example('none.py', 'python3', $python, 'nginx' => $at{1},
     'wait=30' => 'wait=0'), qr/BlockingIOError: no permit: 503/,
     'Python: no permit';

@@ -29,12 +29,10 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /jobs {
             dsem jobs limit=1 queue=10 timeout=60s;
-            dsem_reuse off;
             dsem_hold;
         }
         location /two {
             dsem two limit=2 queue=10 timeout=60s;
-            dsem_reuse off;
             dsem_hold interval=200ms;
         }
         location /page { return 200 "granted\n"; }
@@ -118,8 +116,7 @@ for my $shell (@shells) {
 
     # no permit
 
-    my $holder = $node->raw->send("GET /jobs HTTP/1.1\r\nHost: a\r\n\r\n");
-    $holder->read_until(qr/granted\n/);
+    my $holder = $node->hold('/jobs');
     run_is "$name: not at once", $shell, [ '-n', $jobs, '--', 'echo', 'in' ],
         75, qr/\Adsem-run: no permit at \Q$jobs\E\n\z/;
     run_is "$name: not in time", $shell,

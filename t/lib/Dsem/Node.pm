@@ -58,6 +58,22 @@ sub begin {
     return $self->client->start($self->url($path), %header);
 }
 
+# A program that asks "dsem_hold" for a permit: its connection, with nothing
+# read yet.
+sub ask {
+    my ($self, $path, %header) = @_;
+    return $self->begin($path, %header)->raw;
+}
+
+# The same, when it has the permit.
+sub hold {
+    my ($self, $path, %header) = @_;
+    my $raw = $self->ask($path, %header);
+    $raw->read_until(qr/granted\n/) =~ /granted/
+        or croak "$path: no permit";
+    return $raw;
+}
+
 sub raw {
     my ($self, $n) = @_;
     return $self->client->raw('127.0.0.1', $self->port($n));
