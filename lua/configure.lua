@@ -24,7 +24,6 @@
 -- @include "include/shard.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
--- @include "include/limits_auto.lua"
 
 local key = KEYS[1]
 local session = session_name(1)
@@ -53,27 +52,16 @@ if digest ~= NO_CONFIGURATION then
     end
 end
 
--- The number of a new group with limit=auto: as near to that of the others as
--- its bounds allow.
-local function number_found(text, limit)
-    local start, low, high = string.match(limit, '^(%d+)=(%d+)-(%d+)$')
-    if not start then return tonumber(limit) end
-    local _, found = limits_auto_next(text, 1)
-    return limits_clamp(tonumber(found or start), tonumber(low), tonumber(high))
-end
-
--- A name's field with one more configuration that has this limit.
-local function insert(text, limit)
-    local first, stop = limits_group(text, limit)
-    if not first then
-        local number = number_found(text, limit)
-        local at, bounds = limits_place(text, number),
-            string.match(limit, '=.+')
-        return string.sub(text, 1, at - 1) .. (bounds and number .. bounds
-            or limit) .. ' ' .. id .. ';' .. string.sub(text, at)
+-- A name's fields with one more configuration that has this limit.
+local function insert(text, limit, bounds)
+    if string.find(limit, '=', 1, true) then
+        return limits_auto_insert(text, limit, bounds, id)
     end
-    if limits_member(text, first, stop, id) then return text end
-    return string.sub(text, 1, stop - 1) .. ' ' .. id .. string.sub(text, stop)
+    local first, stop = limits_group(text, limit)
+    if first then return limits_add(text, first, stop, id), bounds end
+    local at = limits_place(text, tonumber(limit))
+    return string.sub(text, 1, at - 1) .. limit .. ' ' .. id .. ';'
+        .. string.sub(text, at), bounds
 end
 
 -- States the part. False: an earlier part is missing.

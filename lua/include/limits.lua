@@ -11,9 +11,10 @@
 --                         = parts; node: of the last session that came
 --   names:<id>/<part>     "name limit name limit ...", of limit=auto "name
 --                         start=min-max"; parts 0 to stated - 1
---   limit:<name>          groups "limit id id ...;", the lowest first; of
---                         limit=auto "limit=min-max id id ...;", where adjust
---                         moves the limit
+--   limit:<name>          groups "limit id id ...;", the lowest first; all with
+--                         limit=auto in one, "limit=min-max id id ...;", where
+--                         adjust moves the limit
+--   bounds:<name>         of limit=auto groups "min-max id id ...;"
 --   leaving               "id id ...", without sessions, to be withdrawn
 --
 -- An id is as much of the digest of a configuration as tells it from others:

@@ -1,6 +1,8 @@
--- Groups of configurations with limit=auto in the field of a name, see
--- limits.lua: "limit=min-max id id ...", one group for each pair of bounds.
--- The limit of such a group is the number found, kept within its bounds.
+-- The group of configurations with limit=auto in the field of a name, see
+-- limits.lua: "limit=min-max id id ...". There is one: its limit is the number
+-- found, kept within the bounds in force, which are the lowest of each. What
+-- each configuration asks for is in another field, which only those read that
+-- come or go.
 
 -- @include "include/limits_groups.lua"
 
@@ -12,27 +14,27 @@ local function limits_clamp(n, min, max)
     return math.max(min, math.min(max, n))
 end
 
--- The next group with limit=auto from a place on: its first character, number,
--- min and max, as text, and the place behind them; nil: there is none.
-local function limits_auto_next(text, at)
-    local sign = string.find(text, '=', at, true)
+-- The group with limit=auto: its first character, limit, min, max, the ids
+-- with a blank before each, and the place behind it; nil: there is none.
+local function limits_auto_group(text)
+    local sign = string.find(text, '=', 1, true)
     if not sign then return nil end
-    return string.match(text, '()(%d+)=(%d+)-(%d+)()',
-        math.max(sign - #tostring(AUTO_MAX), at))
+    local first, number, min, max, ids, stop = string.match(text,
+        '()(%d+)=(%d+)-(%d+)([^;]*);()',
+        math.max(sign - #tostring(AUTO_MAX), 1))
+    return first, tonumber(number), tonumber(min), tonumber(max), ids, stop
 end
 
--- The groups with limit=auto: { first character, semicolon, number, min, max }.
-local function limits_auto_groups(text)
-    local list, at = {}, 1
-    while text do
-        local first, number, min, max, stop = limits_auto_next(text, at)
-        if not first then break end
-        stop = string.find(text, ';', stop, true)
-        list[#list + 1] = { first, stop, tonumber(number), tonumber(min),
-            tonumber(max) }
-        at = stop + 1
+-- The field with this group with limit=auto.
+local function limits_auto_set(text, number, min, max, ids)
+    local first, _, _, _, _, stop = limits_auto_group(text)
+    if first then
+        text = string.sub(text, 1, first - 1) .. string.sub(text, stop)
     end
-    return list
+    number = limits_clamp(number, min, max)
+    local at = limits_place(text, number)
+    return string.format('%s%.0f=%.0f-%.0f%s;%s', string.sub(text, 1, at - 1),
+        number, min, max, ids, string.sub(text, at))
 end
 
 -- The lowest plain limit; nil: there is none.
@@ -46,44 +48,76 @@ local function limits_plain(text)
     end
 end
 
--- Reads the groups with limit=auto; text: the field, or false. Returns their
--- lowest number, and the bounds in force: of each the lowest, and as the upper
--- one a plain limit that is between them. nil: there are none.
+-- Reads the group with limit=auto; text: the field, or false. Returns its
+-- limit, and the bounds in force, the upper one with a plain limit that is
+-- between them. nil: there is no such group.
 local function limits_auto(text)
-    local lowest, low, high
-    for _, group in ipairs(limits_auto_groups(text)) do
-        local number, min, max = group[3], group[4], group[5]
-        lowest = math.min(lowest or number, number)
-        low, high = math.min(low or min, min), math.min(high or max, max)
-    end
-    local plain = lowest and limits_plain(text)
-    if plain and plain >= low then high = math.min(high, plain) end
-    return lowest, low, high
+    local first, number, min, max = limits_auto_group(text or '')
+    if not first then return nil end
+    local plain = limits_plain(text)
+    if plain and plain >= min then max = math.min(max, plain) end
+    return number, min, max
 end
 
 -- The field with another number found.
 local function limits_auto_move(text, found)
-    local others, from, moved = {}, 1, {}
-    for i, group in ipairs(limits_auto_groups(text)) do
-        local first, stop = group[1], group[2]
-        local number = limits_clamp(found, group[4], group[5])
-        others[i] = string.sub(text, from, first - 1)
-        from = stop + 1
-        moved[i] = { number, number .. string.sub(text,
-            (string.find(text, '=', first, true)), stop) }
+    local _, _, min, max, ids = limits_auto_group(text)
+    return limits_auto_set(text, found, min, max, ids)
+end
+
+-- The limit of a configuration as it states it, "start=min-max", as numbers;
+-- nil: a plain one.
+local function limits_bounds(limit)
+    local start, min, max = string.match(limit, '^(%d+)=(%d+)-(%d+)$')
+    return tonumber(start), tonumber(min), tonumber(max)
+end
+
+-- First character and semicolon of the group with these bounds in the field
+-- with the bounds of each configuration; nil: there is none.
+local function limits_bounds_group(text, min, max)
+    local group = string.format('%.0f-%.0f ', min, max)
+    local at = string.sub(text, 1, #group) == group and 1
+    if not at then
+        at = string.find(text, ';' .. group, 1, true)
+        at = at and at + 1
     end
-    text = table.concat(others) .. string.sub(text, from)
-    table.sort(moved, function(a, b) return a[1] < b[1] end)
-    local parts, place, number = {}, 1, nil
-    from = 1
-    for _, group in ipairs(moved) do
-        if group[1] ~= number then
-            number = group[1]
-            place = limits_place(text, number)
+    return at, at and string.find(text, ';', at, true)
+end
+
+-- Both fields of a name, with a configuration that has limit=auto. The number
+-- is as near to that of the others as all bounds allow.
+local function limits_auto_insert(text, limit, bounds, id)
+    local number, min, max = limits_bounds(limit)
+    local from, last = limits_bounds_group(bounds, min, max)
+    bounds = from and limits_add(bounds, from, last, id)
+        or string.format('%s%.0f-%.0f %s;', bounds, min, max, id)
+    local first, found, low, high, _, stop = limits_auto_group(text)
+    if not first then
+        return limits_auto_set(text, number, min, max, ' ' .. id), bounds
+    end
+    text = limits_add(text, first, stop - 1, id)
+    local _, _, _, _, ids = limits_auto_group(text)
+    return limits_auto_set(text, found, math.min(low, min),
+        math.min(high, max), ids), bounds
+end
+
+-- Both without it. The bounds of all others are looked at only where its own
+-- were in force.
+local function limits_auto_remove(text, limit, bounds, id)
+    local _, min, max = limits_bounds(limit)
+    local from, last = limits_bounds_group(bounds, min, max)
+    if from then bounds = limits_take(bounds, from, last, id) end
+    local first, found, low, high, _, stop = limits_auto_group(text)
+    if first then text = limits_take(text, first, stop - 1, id) end
+    local _, _, _, _, ids = limits_auto_group(text)
+    -- one of the fields was lost, or it was the last one
+    if not ids or bounds == '' then return text, bounds end
+    if min == low or max == high then
+        low, high = AUTO_MAX, AUTO_MAX
+        for other_min, other_max in string.gmatch(bounds, '(%d+)-(%d+) ') do
+            low = math.min(low, tonumber(other_min))
+            high = math.min(high, tonumber(other_max))
         end
-        parts[#parts + 1] = string.sub(text, from, place - 1)
-        parts[#parts + 1] = group[2]
-        from = place
     end
-    return table.concat(parts) .. string.sub(text, from)
+    return limits_auto_set(text, found, low, high, ids), bounds
 end

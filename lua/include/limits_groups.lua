@@ -1,7 +1,6 @@
 -- Groups of configurations in the field of a name, see limits.lua. A field is
 -- long where many nodes have configurations of their own: it is searched by
 -- halves, and never taken apart.
--- A limit is a text as configure states it, "limit" or "start=min-max".
 
 -- First character of the first group that begins at a place or behind it.
 local function limits_next(text, at)
@@ -23,30 +22,34 @@ local function limits_place(text, number)
     return limits_next(text, low)
 end
 
--- First character and semicolon of the group that has a limit; nil: none has
--- it. The number of a group with limit=auto moves, its bounds do not.
+-- First character and semicolon of the group that has a plain limit; nil: none
+-- has it.
 local function limits_group(text, limit)
-    local bounds = string.match(limit, '=.+')
-    local at
-    if bounds then
-        at = string.find(text, bounds .. ' ', 1, true)
-        while at and at > 1 and string.find(text, '^%d', at - 1) do
-            at = at - 1
-        end
-    else
-        at = limits_place(text, limit - 1)
-        while string.find(text, '^' .. limit .. '=', at) do
-            at = limits_next(text, at + 1)
-        end
-        at = string.find(text, '^' .. limit .. ' ', at)
+    local at = limits_place(text, limit - 1)
+    if string.find(text, '^' .. limit .. '=', at) then
+        at = limits_next(text, at + 1)
     end
+    at = string.find(text, '^' .. limit .. ' ', at)
     return at, at and string.find(text, ';', at, true)
 end
 
--- The blank before the id of a configuration in a group, and the end of the
--- id; nil: it is not there.
-local function limits_member(text, first, stop, id)
+-- The text with the id of a configuration in the group that begins at first;
+-- stop: its semicolon.
+local function limits_add(text, first, stop, id)
+    local group = string.sub(text, first, stop - 1)
+    if string.find(group .. ' ', ' ' .. id .. ' ', 1, true) then return text end
+    return string.sub(text, 1, stop - 1) .. ' ' .. id .. string.sub(text, stop)
+end
+
+-- The text without it, and without the group if it was the only one.
+local function limits_take(text, first, stop, id)
     local group = string.sub(text, first, stop - 1) .. ' '
-    local at = string.find(group, ' ' .. id .. ' ', 1, true)
-    if at then return first + at - 1, first + at - 1 + #id end
+    local from = string.find(group, ' ' .. id .. ' ', 1, true)
+    if not from then return text end
+    from = first + from - 1
+    local to = from + #id
+    if to == stop - 1 and string.find(text, ' ', first, true) == from then
+        from, to = first, stop
+    end
+    return string.sub(text, 1, from - 1) .. string.sub(text, to + 1)
 end

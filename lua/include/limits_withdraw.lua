@@ -8,37 +8,39 @@ local PARTS_AT_ONCE, BYTES_AT_ONCE = 32, 50000
 -- enough: its sync serves the tickets of all.
 local RAISED_AT_ONCE = 64
 
--- @include "include/limits_groups.lua"
+-- @include "include/limits_auto.lua"
 -- @include "include/limits_lowest.lua"
 
--- A name's field with one configuration less; '': no other has this name.
-local function limits_remove(text, limit, id)
-    local first, stop = limits_group(text, limit)
-    if not first then return text end
-    local from, to = limits_member(text, first, stop, id)
-    if not from then return text end
-    -- the only one of its group
-    if to == stop - 1 and string.find(text, ' ', first, true) == from then
-        from, to = first, stop
+-- A name's fields with one configuration less; '': no other has this name.
+local function limits_remove(text, limit, bounds, id)
+    if string.find(limit, '=', 1, true) then
+        return limits_auto_remove(text, limit, bounds, id)
     end
-    return string.sub(text, 1, from - 1) .. string.sub(text, to + 1)
+    local first, stop = limits_group(text, limit)
+    return first and limits_take(text, first, stop, id) or text, bounds
 end
 
--- Applies change(text, limit) to the fields of all names of one part.
--- Returns the size of the fields in bytes.
+-- Applies change(text, limit, bounds) to the fields of all names of one part;
+-- it returns text and bounds. Returns the size of the fields in bytes.
 local function limits_change(key, names, limits, change)
     if #names == 0 then return 0 end
     local fields = {}
-    for i, name in ipairs(names) do fields[i] = 'limit:' .. name end
+    for i, name in ipairs(names) do
+        fields[2 * i - 1], fields[2 * i] = 'limit:' .. name, 'bounds:' .. name
+    end
     local texts = redis.call('HMGET', key, unpack(fields))
     local set, gone, size = { 'HSET', key }, { 'HDEL', key }, 0
-    for i, field in ipairs(fields) do
-        size = size + #(texts[i] or '')
-        local text = change(texts[i] or '', limits[i])
-        if text ~= '' then
-            set[#set + 1], set[#set + 2] = field, text
-        else
-            gone[#gone + 1] = field
+    for i, limit in ipairs(limits) do
+        local before = { texts[2 * i - 1] or '', texts[2 * i] or '' }
+        local after = { change(before[1], limit, before[2]) }
+        for j = 1, 2 do
+            size = size + #before[j]
+            local field, text = fields[2 * i - 2 + j], after[j]
+            if text == '' then
+                gone[#gone + 1] = field
+            elseif text ~= before[j] then
+                set[#set + 1], set[#set + 2] = field, text
+            end
         end
     end
     if #set > 2 then redis.call(unpack(set)) end
@@ -56,11 +58,11 @@ local function limits_withdraw_part(key, id, part)
         names[#names + 1], limits[#limits + 1] = name, limit
     end
     local raised = false
-    local size = limits_change(key, names, limits, function(old, limit)
-        local new = limits_remove(old, limit, id)
+    local size = limits_change(key, names, limits, function(old, limit, bounds)
+        local new, others = limits_remove(old, limit, bounds, id)
         local lowest = limits_lowest(new)
         raised = raised or lowest and lowest > limits_lowest(old)
-        return new
+        return new, others
     end)
     redis.call('HDEL', key, field)
     return size, raised

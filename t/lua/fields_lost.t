@@ -64,6 +64,21 @@ lose('names:a12/0');
 $two->bye;
 is_deeply [ $state->limit_fields ], \@fields, 'names lost: rest withdrawn';
 
+# of limit=auto: bounds stay as they are, or nothing is left to withdraw
+$two = $scripts->session('two')->configured('a14', { auto => '20=2-30' });
+my $others = $scripts->session('others')->configured('a15',
+    { auto => '5=1-9' });
+lose('bounds:auto');
+$others->bye;
+is_deeply [ $state->limits('auto') ], [ [ 9, 'a14' ] ],
+    'bounds lost: number stays';
+$two->bye;
+is_deeply [ $state->limit_fields ], \@fields, 'bounds lost: rest withdrawn';
+$two = $scripts->session('two')->configured('a16', { auto => '20=2-30' });
+lose('limit:auto');
+$two->bye;
+is_deeply [ $state->limit_fields ], \@fields, 'number lost: rest withdrawn';
+
 my %limits = map { ("n$_" => 3) } 1 .. 40;
 $scripts->session('three')->configured('a13', \%limits, 1) for 1, 2;
 lose('config:a13');

@@ -483,7 +483,7 @@ sub configs {
 # Fields that literal limits need.
 sub limit_fields {
     my ($self) = @_;
-    return sort grep { /^(limit|config|names):|^leaving$/ }
+    return sort grep { /^(limit|bounds|config|names):|^leaving$/ }
         @{ $self->cmd('HKEYS', $self->key) };
 }
 
