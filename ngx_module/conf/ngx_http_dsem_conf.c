@@ -69,8 +69,8 @@ enum {
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_holds[] = {
-    ngx_http_dsem_time("max", 1, NGX_HTTP_DSEM_MAX_TIME),
-    ngx_http_dsem_time("interval", 100, 3600000),
+    ngx_http_dsem_time("max", 1, NGX_HTTP_DSEM_MAX_TIME, 0),
+    ngx_http_dsem_time("interval", 100, 3600000, 0),
     ngx_http_dsem_null_param
 };
 
@@ -79,7 +79,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_code =
     ngx_http_dsem_status_code("");
 
 static ngx_http_dsem_param_t  ngx_http_dsem_redis_timeouts =
-    ngx_http_dsem_time("", 1, NGX_HTTP_DSEM_MAX_TIME);
+    ngx_http_dsem_time("", 1, NGX_HTTP_DSEM_MAX_TIME, 0);
 
 static ngx_http_dsem_param_t  ngx_http_dsem_retry =
     ngx_http_dsem_time_or("", 1000, NGX_HTTP_DSEM_MAX_TIME,
@@ -89,7 +89,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_reuse_time =
     ngx_http_dsem_time_or("", 1, 60000, " or \"off\"");
 
 static ngx_http_dsem_param_t  ngx_http_dsem_lease =
-    ngx_http_dsem_time("", 1000, 3600000);
+    ngx_http_dsem_time("", 1000, 3600000, 0);
 
 /* some pages for the slab allocator, then an entry per worker */
 static ngx_http_dsem_param_t  ngx_http_dsem_zone_size =

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_settings.h"
 
@@ -56,25 +57,60 @@ typedef enum {
 typedef struct ngx_http_dsem_check_s  ngx_http_dsem_check_t;
 
 
+/*
+ * Parameters of "dsem"; those before "fair" are numbers that may have
+ * variables, in the order in which requests evaluate them.
+ */
+typedef enum {
+    NGX_HTTP_DSEM_PARAM_LIMIT = 0,
+    NGX_HTTP_DSEM_PARAM_WEIGHT,
+    NGX_HTTP_DSEM_PARAM_PRIORITY,
+    NGX_HTTP_DSEM_PARAM_QUEUE,
+    NGX_HTTP_DSEM_PARAM_TIMEOUT,
+    NGX_HTTP_DSEM_PARAM_SHARE,
+    NGX_HTTP_DSEM_PARAM_FAIR,
+    NGX_HTTP_DSEM_PARAM_MIN,
+    NGX_HTTP_DSEM_PARAM_MAX,
+    NGX_HTTP_DSEM_NPARAMS
+} ngx_http_dsem_param_e;
+
+
+/* a number with variables */
+typedef struct {
+    ngx_http_complex_value_t   text;
+    ngx_http_dsem_param_e      index;
+    ngx_http_dsem_param_t     *param;       /* its name, its lower bound */
+    ngx_int_t                  high;        /* its upper bound */
+} ngx_http_dsem_value_t;
+
+
 /* one "dsem name limit=n ..." directive */
 typedef struct {
     ngx_http_complex_value_t   name;
     ngx_str_t                  encoded;     /* a literal name's; or null */
     uint32_t                   hash;        /* CRC32 of the same */
-    ngx_http_complex_value_t   limit;
     ngx_int_t                  number;      /* a literal limit, of "auto"
                                                that of the start;
                                                or NGX_CONF_UNSET */
     ngx_int_t                  min;         /* of "limit=auto" */
     ngx_int_t                  max;         /* the same; 0: not "auto" */
-    ngx_http_complex_value_t  *weight;      /* NULL: 1 */
-    ngx_http_complex_value_t  *priority;    /* NULL: 0 */
-    ngx_http_complex_value_t  *fair;        /* NULL: in order of arrival */
-    ngx_int_t                  share;       /* of a key of "fair" */
+
+    /* literal numbers, or the defaults */
+    ngx_int_t                  weight;
+    ngx_int_t                  priority;
     ngx_int_t                  queue;
-    ngx_msec_t                 timeout;
+    ngx_int_t                  timeout;     /* ms */
+    ngx_int_t                  share;       /* of a key of "fair" */
+
+    ngx_http_dsem_value_t     *values;      /* numbers with variables, by
+                                               index */
+    ngx_uint_t                 nvalues;
+    ngx_http_complex_value_t  *fair;        /* NULL: in order of arrival */
+
+    ngx_flag_t                 queueless;   /* "queue" is 0 for
+                                               every request */
     ngx_flag_t                *strict;      /* any limit of this literal name
-                                               has no queue, or is one of
+                                               is queueless, or is one of
                                                "dsem_hold"; or NULL */
 } ngx_http_dsem_limit_t;
 

@@ -223,7 +223,7 @@ ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
         }
     }
 
-    if (limit->queue == 0) {
+    if (limit->queueless) {
         *seen->strict = 1;
     }
 

@@ -35,42 +35,30 @@ static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_arg_t *args);
 static void ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args);
+static ngx_int_t ngx_http_dsem_limit_number(ngx_http_dsem_arg_t *arg,
+    ngx_int_t default_value);
+static ngx_int_t ngx_http_dsem_limit_values(ngx_conf_t *cf,
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_arg_t *args);
 static void ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
-static ngx_int_t ngx_http_dsem_limit_compile_optional(ngx_conf_t *cf,
-    ngx_str_t *text, ngx_http_complex_value_t **cv);
-
-
-/* indices of the parameters of "dsem" */
-enum {
-    NGX_HTTP_DSEM_PARAM_LIMIT = 0,
-    NGX_HTTP_DSEM_PARAM_QUEUE,
-    NGX_HTTP_DSEM_PARAM_TIMEOUT,
-    NGX_HTTP_DSEM_PARAM_WEIGHT,
-    NGX_HTTP_DSEM_PARAM_PRIORITY,
-    NGX_HTTP_DSEM_PARAM_FAIR,
-    NGX_HTTP_DSEM_PARAM_SHARE,
-    NGX_HTTP_DSEM_PARAM_MIN,
-    NGX_HTTP_DSEM_PARAM_MAX,
-    NGX_HTTP_DSEM_NPARAMS
-};
 
 
 /* ms; a warning above it */
 #define NGX_HTTP_DSEM_LONG_TIMEOUT  300000
 
 
+/* by ngx_http_dsem_param_e */
 static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number_or_auto("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
-    ngx_http_dsem_number("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 0),
-    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME),
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
+    ngx_http_dsem_number("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
+    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),
+    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),
     ngx_http_dsem_text("fair"),
-    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 0),
     ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
     ngx_http_dsem_null_param
@@ -336,14 +324,17 @@ static void
 ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args)
 {
-    ngx_uint_t  i;
+    ngx_uint_t            i;
+    ngx_http_dsem_arg_t  *queue;
 
     static ngx_uint_t  waits[] = {
         NGX_HTTP_DSEM_PARAM_TIMEOUT, NGX_HTTP_DSEM_PARAM_PRIORITY,
         NGX_HTTP_DSEM_PARAM_FAIR
     };
 
-    if (args[NGX_HTTP_DSEM_PARAM_QUEUE].number > 0) {
+    queue = &args[NGX_HTTP_DSEM_PARAM_QUEUE];
+
+    if (queue->text.data && queue->number != 0) {
 
         if (args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number
             > NGX_HTTP_DSEM_LONG_TIMEOUT)
@@ -396,32 +387,24 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
                                       limit->encoded.len);
     }
 
-    if (ngx_http_dsem_limit_compile(cf, &args[NGX_HTTP_DSEM_PARAM_LIMIT].text,
-                                   &limit->limit)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_dsem_limit_compile_optional(cf,
-                                    &args[NGX_HTTP_DSEM_PARAM_WEIGHT].text,
-                                    &limit->weight)
-        != NGX_OK
-        || ngx_http_dsem_limit_compile_optional(cf,
-                                    &args[NGX_HTTP_DSEM_PARAM_PRIORITY].text,
-                                    &limit->priority)
-           != NGX_OK
-        || ngx_http_dsem_limit_compile_optional(cf,
-                                    &args[NGX_HTTP_DSEM_PARAM_FAIR].text,
-                                    &limit->fair)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
     ngx_http_dsem_limit_numbers(limit, args);
 
-    return NGX_OK;
+    if (ngx_http_dsem_limit_values(cf, limit, args) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (args[NGX_HTTP_DSEM_PARAM_FAIR].text.data == NULL) {
+        return NGX_OK;
+    }
+
+    limit->fair = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (limit->fair == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_limit_compile(cf,
+                                       &args[NGX_HTTP_DSEM_PARAM_FAIR].text,
+                                       limit->fair);
 }
 
 
@@ -430,23 +413,83 @@ ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args)
 {
     limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
-    limit->share = 1;
     ngx_http_dsem_limit_start(limit, args);
 
-    limit->queue = 0;
-    limit->timeout = 5000;
+    limit->weight =
+           ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_WEIGHT], 1);
+    limit->priority =
+         ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_PRIORITY], 0);
+    limit->queue =
+            ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_QUEUE], 0);
+    limit->timeout =
+       ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_TIMEOUT], 5000);
+    limit->share =
+            ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_SHARE], 1);
 
-    if (args[NGX_HTTP_DSEM_PARAM_QUEUE].text.data) {
-        limit->queue = args[NGX_HTTP_DSEM_PARAM_QUEUE].number;
+    limit->queueless = (limit->queue == 0
+                        && !args[NGX_HTTP_DSEM_PARAM_QUEUE].variables);
+}
+
+
+/* the default is for an empty value of variables, too */
+
+static ngx_int_t
+ngx_http_dsem_limit_number(ngx_http_dsem_arg_t *arg, ngx_int_t default_value)
+{
+    return (arg->text.data && !arg->variables) ? arg->number : default_value;
+}
+
+
+/* NGX_ERROR: no memory, or a message has been logged */
+
+static ngx_int_t
+ngx_http_dsem_limit_values(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
+    ngx_http_dsem_arg_t *args)
+{
+    ngx_uint_t              i, n;
+    ngx_http_dsem_value_t  *value;
+
+    n = 0;
+
+    for (i = 0; i < NGX_HTTP_DSEM_PARAM_FAIR; i++) {
+        n += args[i].variables;
     }
 
-    if (args[NGX_HTTP_DSEM_PARAM_TIMEOUT].text.data) {
-        limit->timeout = args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number;
+    if (n == 0) {
+        return NGX_OK;
     }
 
-    if (args[NGX_HTTP_DSEM_PARAM_SHARE].text.data) {
-        limit->share = args[NGX_HTTP_DSEM_PARAM_SHARE].number;
+    limit->values = ngx_palloc(cf->pool, n * sizeof(ngx_http_dsem_value_t));
+    if (limit->values == NULL) {
+        return NGX_ERROR;
     }
+
+    for (i = 0; i < NGX_HTTP_DSEM_PARAM_FAIR; i++) {
+
+        if (!args[i].variables) {
+            continue;
+        }
+
+        value = &limit->values[limit->nvalues++];
+
+        value->index = i;
+        value->param = &ngx_http_dsem_params[i];
+        value->high = value->param->high;
+
+        /* a limit that is found may be the lowest one */
+
+        if (i == NGX_HTTP_DSEM_PARAM_WEIGHT && limit->max) {
+            value->high = limit->min;
+        }
+
+        if (ngx_http_dsem_limit_compile(cf, &args[i].text, &value->text)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -487,21 +530,4 @@ ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ccv.complex_value = cv;
 
     return ngx_http_compile_complex_value(&ccv);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_limit_compile_optional(ngx_conf_t *cf, ngx_str_t *text,
-    ngx_http_complex_value_t **cv)
-{
-    if (text->data == NULL) {
-        return NGX_OK;
-    }
-
-    *cv = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
-    if (*cv == NULL) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_dsem_limit_compile(cf, text, *cv);
 }

@@ -183,6 +183,7 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
     for (i = 0; params[i].name.len; i++) {
         ngx_str_null(&args[i].text);
         args[i].number = NGX_CONF_UNSET;
+        args[i].variables = 0;
     }
 
     value = cf->args->elts;
@@ -267,10 +268,12 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
 
     text = &arg->text;
     arg->number = NGX_CONF_UNSET;
+    arg->variables = 0;
 
     if (ngx_strlchr(text->data, text->data + text->len, '$')) {
 
         if (param->variables) {
+            arg->variables = 1;
             return NGX_OK;
         }
 

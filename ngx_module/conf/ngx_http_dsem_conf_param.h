@@ -36,6 +36,7 @@ typedef struct {
     ngx_str_t     text;         /* data is NULL: not given */
     ngx_int_t     number;       /* NGX_CONF_UNSET: not given, "auto", or
                                    variables */
+    ngx_uint_t    variables;    /* unsigned:1, the text has some */
 } ngx_http_dsem_arg_t;
 
 
@@ -54,8 +55,8 @@ typedef struct {
     { ngx_string(name), ngx_http_dsem_parse_auto, low, high, variables,       \
       "a number or \"auto\"", "" }
 
-#define ngx_http_dsem_time(name, low, high)                                   \
-    { ngx_string(name), ngx_http_dsem_parse_time, low, high, 0,               \
+#define ngx_http_dsem_time(name, low, high, variables)                        \
+    { ngx_string(name), ngx_http_dsem_parse_time, low, high, variables,       \
       "a time", "ms" }
 
 #define ngx_http_dsem_time_or(name, low, high, or)                            \

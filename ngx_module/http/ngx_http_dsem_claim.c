@@ -19,39 +19,29 @@
 #include "ngx_http_dsem_module.h"
 
 
-/* bounds of a number */
-typedef struct {
-    char       *name;
-    ngx_int_t   min;
-    ngx_int_t   max;
-} ngx_http_dsem_range_t;
-
-
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
-static ngx_int_t ngx_http_dsem_claim_heavy(ngx_http_request_t *r,
-    ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
-static ngx_int_t ngx_http_dsem_claim_number(ngx_http_request_t *r,
-    ngx_str_t *name, ngx_http_complex_value_t *cv,
-    ngx_http_dsem_range_t *range, ngx_int_t *number);
+static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
+    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim);
 static ngx_int_t ngx_http_dsem_claim_invalid(ngx_http_request_t *r,
-    ngx_str_t *name, ngx_str_t *value, ngx_http_dsem_range_t *range);
+    ngx_http_dsem_value_t *value, ngx_str_t *name, ngx_str_t *text);
 static ngx_uint_t ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims,
     ngx_uint_t n, ngx_http_dsem_claim_t *claim);
 
 
-static ngx_http_dsem_range_t  ngx_http_dsem_claim_limit =
-    { "limit", 0, NGX_HTTP_DSEM_MAX_LIMIT };
-
-static ngx_http_dsem_range_t  ngx_http_dsem_claim_weight =
-    { "weight", 1, NGX_HTTP_DSEM_MAX_LIMIT };
-
-static ngx_http_dsem_range_t  ngx_http_dsem_claim_priority =
-    { "priority", NGX_HTTP_DSEM_MIN_PRIORITY, NGX_HTTP_DSEM_MAX_PRIORITY };
+/* by ngx_http_dsem_param_e; each is an ngx_int_t */
+static size_t  ngx_http_dsem_claim_numbers[] = {
+    offsetof(ngx_http_dsem_claim_t, ask.limit),
+    offsetof(ngx_http_dsem_claim_t, ask.weight),
+    offsetof(ngx_http_dsem_claim_t, ask.class),
+    offsetof(ngx_http_dsem_claim_t, ask.queue),
+    offsetof(ngx_http_dsem_claim_t, timeout),
+    offsetof(ngx_http_dsem_claim_t, ask.share)
+};
 
 
 /*
@@ -105,6 +95,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim)
 {
     ngx_int_t             rc;
+    ngx_uint_t            i;
     ngx_http_dsem_ask_t  *ask;
 
     ngx_memzero(claim, sizeof(ngx_http_dsem_claim_t));
@@ -116,40 +107,25 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
         return rc;
     }
 
-    ask->weight = 1;
+    ask->limit = limit->number;
+    ask->weight = limit->weight;
+    ask->class = limit->priority;
     ask->queue = limit->queue;
-    ask->strict = limit->strict ? *limit->strict : (limit->queue == 0);
+    ask->share = limit->share;
+    ask->strict = limit->strict ? *limit->strict : limit->queueless;
     claim->timeout = limit->timeout;
 
-    if (limit->number != NGX_CONF_UNSET) {
-        ask->limit = limit->number;
-        ask->found = (limit->max != 0);
+    if (limit->max) {
+        ask->found = 1;
 
-        if (ask->found && r->upstream_states) {
+        if (r->upstream_states) {
             claim->states = r->upstream_states->nelts;
         }
+    }
 
-    } else {
-        rc = ngx_http_dsem_claim_number(r, &ask->name, &limit->limit,
-                                        &ngx_http_dsem_claim_limit,
-                                        &ask->limit);
+    for (i = 0; i < limit->nvalues; i++) {
+        rc = ngx_http_dsem_claim_value(r, &limit->values[i], claim);
         if (rc != NGX_OK) {
-            return rc;
-        }
-    }
-
-    if (limit->weight) {
-        rc = ngx_http_dsem_claim_heavy(r, limit, ask);
-        if (rc != NGX_OK && rc != NGX_DONE) {
-            return rc;
-        }
-    }
-
-    if (limit->priority) {
-        rc = ngx_http_dsem_claim_number(r, &ask->name, limit->priority,
-                                        &ngx_http_dsem_claim_priority,
-                                        &ask->class);
-        if (rc != NGX_OK && rc != NGX_DONE) {
             return rc;
         }
     }
@@ -199,7 +175,6 @@ ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
     ngx_str_t  key;
 
     ask->fair = 1;
-    ask->share = limit->share;
 
     if (ngx_http_complex_value(r, limit->fair, &key) != NGX_OK) {
         return NGX_ERROR;
@@ -209,86 +184,65 @@ ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
 }
 
 
-/* a limit that is found may be the lowest one: "weight" is not above "min" */
+/*
+ * An empty value leaves the number as it is; NGX_DONE: it is that of the
+ * limit.  NGX_DECLINED: it is not valid.
+ */
 
 static ngx_int_t
-ngx_http_dsem_claim_heavy(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
-    ngx_http_dsem_ask_t *ask)
+ngx_http_dsem_claim_value(ngx_http_request_t *r,
+    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim)
 {
-    ngx_http_dsem_range_t  range;
-
-    range = ngx_http_dsem_claim_weight;
-
-    if (limit->max) {
-        range.max = limit->min;
-    }
-
-    return ngx_http_dsem_claim_number(r, &ask->name, limit->weight, &range,
-                                      &ask->weight);
-}
-
-
-/* NGX_DONE: the value is empty, number is left as it is */
-
-static ngx_int_t
-ngx_http_dsem_claim_number(ngx_http_request_t *r, ngx_str_t *name,
-    ngx_http_complex_value_t *cv, ngx_http_dsem_range_t *range,
-    ngx_int_t *number)
-{
+    u_char     *p;
     ngx_int_t   n;
-    ngx_str_t   value;
-    ngx_uint_t  negative;
+    ngx_str_t   text;
 
-    if (ngx_http_complex_value(r, cv, &value) != NGX_OK) {
+    if (ngx_http_complex_value(r, &value->text, &text) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (value.len == 0) {
-        return NGX_DONE;
+    if (text.len == 0) {
+        return (value->index == NGX_HTTP_DSEM_PARAM_LIMIT) ? NGX_DONE
+                                                           : NGX_OK;
     }
 
-    negative = (value.data[0] == '-');
-
-    n = ngx_atoi(value.data + negative, value.len - negative);
-
-    if (n == NGX_ERROR) {
-        return ngx_http_dsem_claim_invalid(r, name, &value, range);
+    if (value->param->parse(&text, &n) != NGX_OK
+        || n < value->param->low
+        || n > value->high)
+    {
+        return ngx_http_dsem_claim_invalid(r, value, &claim->ask.name, &text);
     }
 
-    if (negative) {
-        n = -n;
-    }
-
-    if (n < range->min || n > range->max) {
-        return ngx_http_dsem_claim_invalid(r, name, &value, range);
-    }
-
-    *number = n;
+    p = (u_char *) claim + ngx_http_dsem_claim_numbers[value->index];
+    *(ngx_int_t *) p = n;
 
     return NGX_OK;
 }
 
 
-/* logs the value, which may come from a client */
+/* logs the text, which may come from a client */
 
 static ngx_int_t
-ngx_http_dsem_claim_invalid(ngx_http_request_t *r, ngx_str_t *name,
-    ngx_str_t *value, ngx_http_dsem_range_t *range)
+ngx_http_dsem_claim_invalid(ngx_http_request_t *r,
+    ngx_http_dsem_value_t *value, ngx_str_t *name, ngx_str_t *text)
 {
     ngx_str_t                  shown;
+    ngx_http_dsem_param_t     *param;
     ngx_http_dsem_loc_conf_t  *dlcf;
 
-    if (ngx_http_dsem_key_encode(r->pool, value, &shown) != NGX_OK) {
+    if (ngx_http_dsem_key_encode(r->pool, text, &shown) != NGX_OK) {
         return NGX_ERROR;
     }
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    param = value->param;
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "dsem error%s: value \"%V\" of \"%s\" of semaphore "
-                  "\"%V\" is not a number between %i and %i",
-                  dlcf->dry_run ? ", dry run" : "", &shown, range->name,
-                  name, range->min, range->max);
+                  "dsem error%s: value \"%V\" of \"%V\" of semaphore "
+                  "\"%V\" is not a %s between %i%s and %i%s",
+                  dlcf->dry_run ? ", dry run" : "", &shown, &param->name,
+                  name, param->unit[0] ? "time" : "number", param->low,
+                  param->unit, value->high, param->unit);
 
     return NGX_DECLINED;
 }

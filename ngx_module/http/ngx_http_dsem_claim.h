@@ -16,7 +16,7 @@
 
 typedef struct {
     ngx_http_dsem_ask_t        ask;
-    ngx_msec_t                 timeout;
+    ngx_int_t                  timeout;    /* ms */
     ngx_http_dsem_ticket_t    *ticket;     /* NULL: none */
     ngx_msec_t                 waits;      /* ms, since when */
     ngx_uint_t                 states;     /* of upstreams, before a redirect;

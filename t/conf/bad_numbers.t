@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# A variable limit, weight or priority that is not a number in range: the
-# request is rejected as ERROR. One log line shows the value, and the value
+# A variable limit, weight, priority, queue, timeout or share that is not a
+# number or time in range: the request is rejected as ERROR. One log line shows the value, and the value
 # cannot forge it. Redis is not asked.
 
 use warnings;
@@ -43,6 +43,18 @@ http {
             dsem capped limit=1000000000 priority=$priority;
             proxy_pass http://%%UPSTREAM%%;
         }
+        location ~ "(?s)^/queue/(?<queue>.*)$" {
+            dsem capped limit=1000000000 queue=$queue;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location ~ "(?s)^/timeout/(?<timeout>.*)$" {
+            dsem capped limit=1000000000 queue=1 timeout=$timeout;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+        location ~ "(?s)^/share/(?<share>.*)$" {
+            dsem capped limit=1000000000 queue=1 fair=$arg_k share=$share;
+            proxy_pass http://%%UPSTREAM%%;
+        }
         location /second {
             dsem before limit=10;
             dsem capped limit=$http_limit;
@@ -58,12 +70,18 @@ my %good = (
     limit => [qw(1 7 007 1000000000)],
     weight => [qw(1 1000000000), ''],
     priority => [qw(-8 -1 0 -0 7), ''],
+    queue => [qw(0 -0 1 1000000000), ''],
+    timeout => [qw(5 20s 1m30s 30000ms 2147483647ms 24d), ''],
+    share => [qw(1 1000), ''],
 );
 for my $what (sort keys %good) {
     is($node->get("/$what/$_")->header('X-Dsem'), 'PASSED capped',
         "$what '$_'") for @{ $good{$what} };
 }
 is(scalar $node->grep_log(qr/\[error\]/), 0, 'no complaint');
+# it may be over before Redis has replied
+like($node->get('/timeout/1ms')->header('X-Dsem'),
+    qr/^(?:PASSED|TIMEOUT) capped$/, 'shortest timeout');
 
 # invalid values, and their form in the log
 
@@ -86,6 +104,20 @@ my %bad = (
     weight => [@nowhere, ['0', '0'], ['-1', '-1'],
         ['1000000001', '1000000001']],
     priority => [@nowhere, ['8', '8'], ['-9', '-9']],
+    queue => [@nowhere, ['-1', '-1'], ['1000000001', '1000000001']],
+    # nginx allows blanks between the parts of a time
+    timeout => [(grep { $_->[0] !~ /^1?%20/ } @nowhere), ['0', '0'],
+        ['0ms', '0ms'], ['-1', '-1'], ['2147483648ms', '2147483648ms'],
+        ['25d', '25d'], ['200us', '200us'], ['1s%202m', '1s%202m']],
+    share => [@nowhere, ['0', '0'], ['1001', '1001'], ['-1', '-1']],
+);
+my %range = (
+    limit => 'number between 0 and 1000000000',
+    weight => 'number between 1 and 1000000000',
+    priority => 'number between -8 and 7',
+    queue => 'number between 0 and 1000000000',
+    timeout => 'time between 1ms and 2147483647ms',
+    share => 'number between 1 and 1000',
 );
 $up->reset;
 for my $what (sort keys %bad) {
@@ -102,7 +134,8 @@ for my $what (sort keys %bad) {
         is(scalar @ours, 1, 'one line');
         like($ours[0], qr/^\S+\ \S+\ \[error\]\ [^"]*"\Q$shown\E"
             .*\ client:\ 127/x, 'value shown');
-        like($ours[0], qr/"$what"/, 'parameter named');
+        like($ours[0], qr/"$what" of semaphore "capped" is not a $range{$what}, /,
+            'parameter and range');
         is(scalar(grep { !m{^2\d\d\d/\d\d/\d\d .*\[\w+\] \d+#} } @lines), 0,
             'no line forged');
     }

@@ -48,8 +48,10 @@ my @cases = (
             . "directive, $_->[1]"]
     } ['0', $range], ['1001', $range], ['-1', $range], ['x', 'it must be a '
         . 'number'], ['1.5', 'it must be a number'],
-        ['99999999999999999999', $range], ['$arg_s',
-            'it must be without variables']),
+        ['99999999999999999999', $range]),
+    ['share of a variable', 'dsem a limit=1 queue=5 fair=$arg_k share=$arg_s;'],
+    ['share of a variable alone', 'dsem a limit=1 queue=5 share=$arg_s;',
+        '"share" parameter in "dsem" directive needs "fair"'],
 );
 
 my $t = Dsem::Test->new;

@@ -24,7 +24,8 @@ my @anywhere = (
     'dsem a timeout=1s priority=-8 weight=2 queue=5 limit=20;',
     'dsem a limit=0 weight=5;',
     'dsem "tenant:$http_x_tenant" limit=$arg_l weight=$arg_w '
-        . 'priority=$arg_p queue=10;',
+        . 'priority=$arg_p queue=$arg_q timeout=$arg_t fair=$arg_k '
+        . 'share=$arg_s;',
     'dsem a$arg_a limit=1$arg_l weight=1000000000;',
     'dsem_status 400;',
     'dsem_status 503 full=429 timeout=504 error=599;',

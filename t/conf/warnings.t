@@ -22,6 +22,11 @@ my @cases = (
         qq("priority" parameter in "dsem" directive $needs)],
     ['dsem a limit=1 queue=5 timeout=1s priority=1;'],
     ['dsem a limit=1;'],
+    ['dsem a limit=1 timeout=$arg_t;',
+        qq("timeout" parameter in "dsem" directive $needs)],
+    ['dsem a limit=1 queue=$arg_q timeout=1s priority=1;'],
+    ['dsem a limit=1 queue=$arg_q timeout=2000;', '"timeout=2000" in "dsem" '
+        . 'directive is more than five minutes'],
     ['dsem a limit=1 queue=1 timeout=2000;', '"timeout=2000" in "dsem" '
         . 'directive is more than five minutes, a time without a unit is in '
         . 'seconds'],

@@ -92,10 +92,11 @@ for my $name (sort keys %directive) {
     is($section{$name}{default}, "$name $default;", "$name: default");
 }
 
-is(param_default('queue'), $source =~ /\w->queue = (\d+);/ && $1,
-    'queue: default');
-is(1000 * (param_default('timeout') =~ s/s$//r),
-    $source =~ /\w->timeout = (\d+);/ && $1, 'timeout: default');
+for my $name (qw(weight priority queue timeout share)) {
+    my ($default) = $source =~ /_PARAM_\U$name\E\], (\d+)\);/;
+    my ($number, $second) = param_default($name) =~ /^(\d+)(s?)$/;
+    is($second ? 1000 * $number : $number, $default, "$name: default");
+}
 
 # variables
 
@@ -263,7 +264,7 @@ sub straight {
 
 sub param_default {
     my ($name) = @_;
-    my ($value) = $readme =~ /^\* `$name`, (\S+) by default/m;
+    my ($value) = $readme =~ /^\* `$name`, (?:\S+ to \S+, )?(\S+) by default/m;
     return $value;
 }
 

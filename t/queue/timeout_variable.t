@@ -1,0 +1,92 @@
+#!/usr/bin/perl
+
+# "timeout" from a header: a request with a short deadline leaves the queue
+# after it, while others before and behind it wait, and keeps its place till
+# then. An empty value is the default.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    add_header X-Dsem "$dsem_status $dsem_queue_position" always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1 queue=10 timeout=$http_x_deadline;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my $holder = $node->begin('/?hang=1');
+wait_for { $up->now == 1 } 15, 'the holder';
+
+# a bound below shows that it waited, one above that the others' 5 min do not
+# count; stalls are left out
+
+my @long = (ask('5m'), ask('300000ms'));
+my $short = $node->begin('/?hang=1', 'X-Deadline' => '200ms');
+push @long, ask('5m');
+is $short->wait->status, 503, 'short one refused';
+cmp_ok $short->latency, '>=', 0.19, 'not before its deadline';
+cmp_ok $short->took, '<', 2.5, 'soon after its deadline';
+is $short->header('X-Dsem'), 'TIMEOUT 3', 'TIMEOUT from its place';
+is scalar(grep { $_->done } @long), 0, 'others wait on';
+eventually { $t->state->waiting('api') == 3 } 'its place is free';
+
+# a deadline that has not come yet: the place in the queue is kept
+
+my $patient = ask('4m');
+my @behind = (ask('5m'), ask('5m'));
+my @order = map { $_->nonce } @long, $patient, @behind;
+for my $i (0 .. $#order) {
+    my $started = $up->started;
+    $up->release(1);
+    wait_for { $up->started > $started } 15, 'the next request';
+}
+$up->release_all;
+is_deeply [($up->order)[1 .. @order]], \@order, 'served in order of arrival';
+is $_->wait->status, 200, 'served' for $holder, @long, $patient, @behind;
+is $patient->header('X-Dsem'), 'QUEUED 4', 'queued behind the others';
+is $up->peak, 1, 'limit reached, never exceeded';
+
+# empty: 5 s, far from both ends
+
+$holder = $node->begin('/?hang=1');
+wait_for { $up->now == 1 } 15, 'the holder';
+my $default = $node->begin('/?hang=1');
+is $default->wait(30)->header('X-Dsem'), 'TIMEOUT 1', 'empty value times out';
+cmp_ok $default->latency, '>=', 4.9, 'not before 5 s';
+cmp_ok $default->took, '<', 30, 'not much later';
+$up->release_all;
+$holder->wait;
+
+$t->done;
+
+# Into the queue, one after the other.
+sub ask {
+    my ($deadline) = @_;
+    my $waiting = $t->state->waiting('api');
+    my $request = $node->begin('/?hang=1', 'X-Deadline' => $deadline);
+    wait_for { $t->state->waiting('api') > $waiting } 15, 'a place';
+    return $request;
+}
