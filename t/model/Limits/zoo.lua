@@ -2,8 +2,9 @@
 --
 -- Fields of its own: kind, "attack" where clients mean it; grid: fixed limits
 -- that are tried; start: the first limit, 10; down: s in which all requests
--- fail, { from, to }; slow: ms from which AIMD takes a request for slow.
--- Each row is a function, as some have a state: row(random).
+-- fail, { from, to }; slow: ms from which AIMD takes a request for slow; seed:
+-- what is added to the number of a run, 0; begin(random): fields that have a
+-- state, of each run.
 
 local kit = require('kit')
 local always, turns, rows = kit.always, kit.turns, kit.rows()
