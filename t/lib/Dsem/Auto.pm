@@ -10,9 +10,10 @@ package Dsem::Auto;
 #   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # or undef
 #
 # Options: latency ($limit): ms; errors ($limit): share of failed requests;
-#   chance: of each request to fail; used: share of the permits in use, 1; beats: sessions that send heartbeats.
-#   set(%options) changes them. found:
-#   the number in the shard. trace: the numbers found, of each sample.
+#   chance: of each request to fail; used: share of the permits in use, 1; peak
+#   ($limit): most permits in use at one time, 0; beats: sessions that send
+#   heartbeats. set(%options) changes them. found: the number in the shard.
+#   trace: the numbers found, of each sample.
 #
 # Called by: t/lua/adjust*.t.
 
@@ -24,7 +25,8 @@ sub new {
     return bless {
         scripts => $scripts, name => $name, sessions => $sessions, min => 1,
         max => 1000, latency => sub { 50 }, errors => sub { 0 }, used => 1,
-        time => 0, beats => [], next => [ map { 100 } @$sessions ],
+        peak => sub { 0 }, time => 0, beats => [],
+        next => [ map { 100 } @$sessions ],
         last => [ map { 0 } @$sessions ], trace => [], %arg,
     }, $class;
 }
@@ -63,7 +65,7 @@ sub step {
     my $reply = $self->{sessions}[$i]->adjust($self->{name},
         count => int $count, errors => $failed,
         sum => int((int($count) - $failed) * $ms * 1000), window => $window,
-        peak => 0, min => $self->{min}, max => $self->{max});
+        peak => $self->{peak}($limit), min => $self->{min}, max => $self->{max});
     die "adjust: $reply->{status}\n" if $reply->{status} ne 'ok';
     $next->[$i] = $self->{time} + $reply->{next};
     push @{ $self->{trace} }, $reply->{found};
