@@ -42,7 +42,7 @@ SOURCE = $(or $(abspath $(NGINX_SRC)),/usr/share/nginx/src)
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
 # the order is that of the enum in ngx_http_dsem_scripts.h
-SCRIPTS = hello declare declared beat sync syncs bye configure \
+SCRIPTS = hello declare declared beat sync bye configure \
     inspect names order adjust
 TABLE = build/nginx/objs/ngx_http_dsem_scripts.c
 PAGE = build/nginx/objs/ngx_http_dsem_page.c

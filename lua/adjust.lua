@@ -24,7 +24,7 @@
 -- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
 --   also to the calling session
 --
--- The number found is in the field of the shard that all syncs read, see
+-- The number found is in the field of the shard that each sync reads, see
 -- include/limits.lua, so a lower limit of another configuration stays in
 -- force; where it is within the bounds, the number found is no higher. A name
 -- with variables has no such field: the number is the stored limit of the

@@ -65,13 +65,6 @@ local call_epoch, call_number, call_gen, call_limit, call_flags, call_released,
 call_flags, call_released, call_acquires = tonumber(call_flags),
     tonumber(call_released), tonumber(call_acquires)
 
--- The reply with the values of quiet_sync(), if there are any.
-local function quiet_reply(epoch, number, total, ...)
-    if total then
-        return { ARGV[1], tonumber(epoch), tonumber(number), 0, total, ... }
-    end
-end
-
 -- head, entry of the session, order, and where the limit is a literal one the
 -- limits of the name
 local shard_values
@@ -92,20 +85,16 @@ if call_epoch and not semaphore_values.err then
     shard_ended, shard_clock = usual_shard(shard_values, call_gen, call_epoch)
     if shard_ended then
         usual_weight, usual_limit, ask_ticket, ask_weight, ask_class,
-            ask_queue_limit, ask_cost, ask_key = usual_changes(4,
+            ask_queue_limit, ask_cost, ask_key = usual_changes(
             call_acquires, call_limit, call_flags, call_released,
             shard_values[3], shard_values[4], KEYS[4])
     end
 end
 if usual_weight then
-    local reply = quiet_reply(call_epoch, call_number, quiet_sync(KEYS[2],
-        KEYS[3], shard_values, semaphore_values, shard_ended, shard_clock,
-        call_epoch, call_acquires, call_limit, call_flags, call_released,
-        usual_weight, usual_limit))
-    if reply then
-        quiet_others(reply, 15, call_acquires)
-        return reply
-    end
+    local reply = quiet_sync(shard_values, semaphore_values, shard_ended,
+        shard_clock, call_epoch, call_number, call_acquires, call_limit,
+        call_flags, call_released, usual_weight, usual_limit)
+    if reply then return reply end
 end
 
 -- @include "include/contended.lua"

@@ -34,20 +34,20 @@ local function usual_keyed(text)
     end
 end
 
--- Whether the changes of one semaphore are understood: the sum of the acquired
+-- Whether the changes are understood: the sum of the acquired
 -- weights (a number), and the limit in force; no limit: the stored one. The
--- acquires begin at ARGV[first]; their number, flags and released are numbers;
--- order and lowest: fields of the shard, lowest only for a literal limit;
--- keyed: acquires may have a key. Then come the values of the last acquire, of
--- which only a keyed one has queue limit, cost and key.
-local function usual_changes(first, acquires, limit, flags, released, order,
-    lowest, keyed)
+-- number of acquires, flags and released are numbers; order and lowest: fields
+-- of the shard, lowest only for a literal limit; keyed: acquires may have a
+-- key. Then come the values of the last acquire, of which only a keyed one has
+-- queue limit, cost and key.
+local function usual_changes(acquires, limit, flags, released, order, lowest,
+    keyed)
     -- numbers are joined to text below, which is exact up to 14 digits
     if order or #limit > 14 or flags > 15 or released >= 1e14 then
         return nil
     end
     local weights, ticket, weight, class, queue_limit, cost, key = 0
-    for i = first, first + acquires - 1 do
+    for i = 4, 3 + acquires do
         if keyed then
             ticket, weight, class, queue_limit, cost, key =
                 usual_keyed(ARGV[i])
@@ -76,9 +76,9 @@ end
 
 -- The head of a semaphore that begins, from seq to touched, with places at the
 -- clock; and the rest of it.
-local function quiet_begin(key, shard)
+local function quiet_begin(shard)
     -- accounts of another layout may be left over
-    redis.call('UNLINK', key)
+    redis.call('UNLINK', KEYS[2])
     local t = redis.call('TIME')
     local clock, wall, ended, lease = string.match(shard[1],
         '^%d+ %d+ (%d+) (%d+) %d+( %d+ ).* (%d+)$')
@@ -98,11 +98,10 @@ local function quiet_reuse(rest, keeps, reuse)
         .. recalled - (reuse == '2' and 1 or 0) .. last
 end
 
--- Executes the changes of one semaphore. Returns what follows the status in the
--- reply of sync, for one acquire at most; nil: something is unusual. shard and
+-- Executes the changes. Returns the reply; nil: something is unusual. shard and
 -- values: what was read of the shard, and head and account of the semaphore.
-local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
-    acquires, limit, flags, released, weights, in_force)
+local function quiet_sync(shard, values, ended, clock, epoch, number, acquires,
+    limit, flags, released, weights, in_force)
     local head = values[1]
     local own = head and values[2]
     local held, stored, seq, seen, touched, rest = 0, limit, nil, nil, nil, nil
@@ -130,29 +129,28 @@ local function quiet_sync(key, queue, shard, values, ended, clock, epoch,
     local keeps = now > 0 and flags % 4 >= 2 and '1' or ''
     if total == 0 then
         -- the queue may be left over from a head that was lost
-        redis.call('UNLINK', key, queue)
+        redis.call('UNLINK', KEYS[2], KEYS[3])
     elseif change ~= 0 or in_force ~= stored or keeps ~= reuse then
         local first = head and seq .. seen .. touched
-        if not head then first, rest = quiet_begin(key, shard) end
+        if not head then first, rest = quiet_begin(shard) end
         -- R11: text of an account
         local account = epoch .. ' ' .. now .. (keeps == '1' and ' 0 1'
             or ' 0')
         -- R10: head of a semaphore
-        redis.call('HSET', key, '.', total .. ' 0 ' .. in_force .. first
+        redis.call('HSET', KEYS[2], '.', total .. ' 0 ' .. in_force .. first
             .. quiet_reuse(rest, keeps, reuse), ARGV[1], account)
-        if now == 0 then redis.call('HDEL', key, ARGV[1]) end
-        if not head then redis.call('PEXPIRE', key, EXPIRE_MS) end
+        if now == 0 then redis.call('HDEL', KEYS[2], ARGV[1]) end
+        if not head then redis.call('PEXPIRE', KEYS[2], EXPIRE_MS) end
     end
 
-    if acquires == 0 then return total, most, 0, 0, now, 0, 1, 0 end
-    return total, most, 0, 0, now, 0, 1, 0, 1, 0, 0
-end
-
--- Adds the other acquires to a reply that ends at last. Returns its new end.
-local function quiet_others(reply, last, acquires)
-    for i = last + 1, last + 3 * (acquires - 1), 3 do
+    if acquires == 0 then
+        return { ARGV[1], epoch + 0, number + 0, 0, total, most, 0, 0, now, 0,
+            1, 0 }
+    end
+    local reply = { ARGV[1], epoch + 0, number + 0, 0, total, most, 0, 0, now,
+        0, 1, 0, 1, 0, 0 }
+    for i = 16, 12 + 3 * acquires, 3 do
         reply[i], reply[i + 1], reply[i + 2] = 1, 0, 0
-        last = i + 2
     end
-    return last
+    return reply
 end

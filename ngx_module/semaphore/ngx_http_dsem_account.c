@@ -412,8 +412,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         || account->inflight
         || account->refresh
         || account->posted
-        || account->delayed
-        || account->batched)
+        || account->delayed)
     {
         return;
     }

@@ -90,7 +90,6 @@ typedef struct {
                                                  reply: Redis recalls */
     unsigned                   strict:1;   /* a limit of it has no queue */
     unsigned                   reused:1;   /* since the last sync */
-    unsigned                   batched:1;  /* in a batch, no reply yet */
 } ngx_http_dsem_account_t;
 
 

@@ -4,9 +4,9 @@
  *
  * Joins the sessions to their accounts.  A new epoch resets and declares
  * those of its session; in a ready session the posted ones are synced at the
- * end of each turn of the event loop, quiet ones together; while Redis is
- * unavailable they are served without it.  Messages are hints, which may be
- * lost: waiting accounts are polled.
+ * end of each turn of the event loop; while Redis is unavailable they are
+ * served without it.  Messages are hints, which may be lost: waiting accounts
+ * are polled.
  *
  * Called by: semaphore (init), module (exit); nginx and the session, through
  * handlers.
@@ -17,7 +17,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_auto.h"
-#include "ngx_http_dsem_batch.h"
 #include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_handshake.h"
@@ -229,7 +228,6 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
          session = ngx_http_dsem_shards_next(session))
     {
         if (shards & ((ngx_uint_t) 1 << session->shard)) {
-            (void) ngx_http_dsem_batch_send(session);
             ngx_http_dsem_session_drain(session);
         }
     }
@@ -271,7 +269,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         }
     }
 
-    if (ngx_http_dsem_dispatch_hold_back(account) || account->batched) {
+    if (ngx_http_dsem_dispatch_hold_back(account)) {
         return NGX_OK;
     }
 
@@ -295,14 +293,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
 static ngx_int_t
 ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t   rc;
     ngx_uint_t  nasks;
-
-    rc = ngx_http_dsem_batch_gather(account);
-
-    if (rc != NGX_DECLINED) {
-        return rc;
-    }
 
     while (account->inflight < NGX_HTTP_DSEM_MAX_INFLIGHT) {
 
@@ -492,7 +483,6 @@ ngx_http_dsem_dispatch_reset(void *data)
 
     counted = 0;
 
-    ngx_http_dsem_batch_reset(session);
     ngx_http_dsem_hints_not_full();
     ngx_http_dsem_dispatch_heard(data);
 

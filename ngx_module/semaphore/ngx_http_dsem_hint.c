@@ -115,21 +115,6 @@ ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
 }
 
 
-/* whether a request was queued or rejected a short time ago */
-
-ngx_uint_t
-ngx_http_dsem_hint_contended(ngx_str_t *name, uint32_t hash)
-{
-    ngx_http_dsem_hint_t  *hint;
-
-    hint = ngx_http_dsem_hint_find(name, hash);
-
-    return hint
-           && hint->usage_time
-           && ngx_current_msec - hint->usage_time <= NGX_HTTP_DSEM_HINT_TIME;
-}
-
-
 /*
  * The usage of a semaphore that had neither a permit nor a place in the last
  * reply, if that is recent and no permit has come free since; or NULL.

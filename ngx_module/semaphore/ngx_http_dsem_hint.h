@@ -32,7 +32,6 @@ ngx_msec_t ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash);
 void ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
     ngx_http_dsem_usage_t *usage, ngx_uint_t full);
 
-ngx_uint_t ngx_http_dsem_hint_contended(ngx_str_t *name, uint32_t hash);
 ngx_http_dsem_usage_t *ngx_http_dsem_hint_full(ngx_str_t *name,
     uint32_t hash);
 ngx_msec_t ngx_http_dsem_hint_wait(ngx_str_t *name);

@@ -9,7 +9,7 @@
  * change them.  What is held and idle is shown in the counters of the node,
  * too.
  *
- * Called by: ticket (a request begins and ends), idle, local, batch, sync,
+ * Called by: ticket (a request begins and ends), idle, local, sync,
  * declare, dispatch (a new epoch).
  */
 
@@ -297,17 +297,6 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
 }
 
 
-/* a report was not executed: its permits are still to go back */
-
-void
-ngx_http_dsem_account_unreport(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_int_t unclaimed)
-{
-    account->pending_release += weight;
-    account->unclaimed += unclaimed;
-}
-
-
 ngx_int_t
 ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 {
@@ -395,7 +384,6 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_forget_usage(account);
 
     account->inflight = 0;
-    account->batched = 0;
     account->check = 0;
     account->synced = 0;
     account->recovering = 0;

@@ -32,8 +32,6 @@ void ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_report(ngx_http_dsem_account_t *account);
-void ngx_http_dsem_account_unreport(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_int_t unclaimed);
 ngx_int_t ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
     ngx_int_t counted);

@@ -7,11 +7,8 @@
  * should be in the queue.  The record of the command stays beside it until
  * the reply has come.
  *
- * A part is the same without cancels and checks, and one of several in a
- * call.
- *
- * Called by: dispatch (when to send) and batch (parts).  The order of
- * arguments is that of lua/sync.lua and lua/syncs.lua.
+ * Called by: dispatch (when to send).  The order of arguments is that of
+ * lua/sync.lua.
  */
 
 
@@ -37,9 +34,6 @@
 #define NGX_HTTP_DSEM_SYNC_HEAD          7
 #define NGX_HTTP_DSEM_SYNC_ARGS          1
 
-/* the values of a part */
-#define NGX_HTTP_DSEM_SYNC_PART_VALUES   4
-
 /* the values of a ticket, and of an ask */
 #define NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS  2
 #define NGX_HTTP_DSEM_SYNC_ASK_NUMBERS     4
@@ -56,14 +50,10 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
-static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
-    int64_t *values);
-static void ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_uint_t keys);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
-    ngx_uint_t nvalues, ngx_uint_t keys);
+    ngx_uint_t nvalues);
 static ngx_int_t ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_session_t *session,
     ngx_http_dsem_sync_t *sync);
@@ -104,7 +94,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         q = ngx_queue_next(q);
 
         ngx_http_dsem_sync_ticket(&sync->tickets[i], ticket, command,
-                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS, 1);
+                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS);
     }
 
     ngx_http_dsem_account_checked(account);
@@ -151,52 +141,24 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, cancel);
 
         ngx_http_dsem_sync_ticket(sent++, ticket, command,
-                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS, 1);
+                                  NGX_HTTP_DSEM_SYNC_TICKET_NUMBERS);
 
         ngx_queue_remove(q);
         ticket->canceling = 0;
         account->ncancels--;
     }
 
-    ngx_http_dsem_sync_asks(sync, command, 1);
+    for (i = 0; i < nasks; i++) {
+        q = ngx_queue_head(&account->asks);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
 
-    return ngx_http_dsem_sync_send(sync);
-}
+        ngx_http_dsem_sync_ticket(sent++, ticket, command,
+                                  NGX_HTTP_DSEM_SYNC_ASK_NUMBERS);
 
-
-/*
- * Writes the releases and all asks of an account to a call of several.  Until
- * its reply is read by ngx_http_dsem_sync_part_read() the account sends
- * nothing else: a cancel must not be executed before its ask.  The caller
- * frees the part.  NULL: no memory.
- */
-
-ngx_http_dsem_sync_t *
-ngx_http_dsem_sync_part(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_resp_t *command)
-{
-    int64_t                values[NGX_HTTP_DSEM_SYNC_PART_VALUES];
-    ngx_http_dsem_sync_t  *sync;
-
-    sync = ngx_http_dsem_sync_create(account, 0, account->nasks, 0);
-    if (sync == NULL) {
-        return NULL;
+        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
     }
 
-    ngx_http_dsem_sync_values(sync, values);
-
-    values[NGX_HTTP_DSEM_SYNC_PART_VALUES - 1] = sync->nasks;
-
-    ngx_http_dsem_resp_string(command, &account->node.str);
-    ngx_http_dsem_resp_numbers(command, values,
-                               NGX_HTTP_DSEM_SYNC_PART_VALUES);
-
-    ngx_http_dsem_sync_asks(sync, command, 0);
-
-    account->batched = 1;
-    account->inflight++;
-
-    return sync;
+    return ngx_http_dsem_sync_send(sync);
 }
 
 
@@ -223,9 +185,6 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->nasks = nasks;
     sync->nchecks = nchecks;
     sync->check = 0;
-    sync->unclaimed = account->unclaimed;
-    sync->sent_limit = account->sent_limit;
-    sync->sent_keep = account->sent_keep;
 
     return sync;
 }
@@ -262,33 +221,7 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
         keys[nkeys++] = account->fair->key;
     }
 
-    head[0] = sync->session->generation;
-
-    ngx_http_dsem_sync_values(sync, &head[1]);
-
-    head[4] = sync->ncancels;
-    head[5] = sync->nasks;
-    head[6] = sync->nchecks;
-
-    command = ngx_http_dsem_redis_begin_packed(redis,
-                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
-                      NGX_HTTP_DSEM_SYNC_HEAD, NGX_HTTP_DSEM_SYNC_ARGS
-                      + sync->ncancels + sync->nasks + sync->nchecks);
-
-    ngx_http_dsem_resp_string(command, &account->node.str);
-
-    return command;
-}
-
-
-/* limit, flags, released; the account has sent them from now on */
-
-static void
-ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
-{
-    ngx_http_dsem_account_t  *account;
-
-    account = sync->account;
+    /* from now on the account has sent them */
 
     account->sent_keep = ngx_http_dsem_idle_allowed(account);
     sync->keep = account->sent_keep;
@@ -299,38 +232,24 @@ ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
         account->sent_limit = account->limit;
     }
 
-    sync->released = ngx_http_dsem_account_report(account);
+    head[0] = sync->session->generation;
+    head[1] = account->limit;
+    head[2] = ngx_http_dsem_sync_flags(account);
+    head[3] = ngx_http_dsem_account_report(account);
+    head[4] = sync->ncancels;
+    head[5] = sync->nasks;
+    head[6] = sync->nchecks;
+
     sync->held = ngx_http_dsem_account_sum(account);
 
-    values[0] = account->limit;
-    values[1] = ngx_http_dsem_sync_flags(account);
-    values[2] = sync->released;
-}
+    command = ngx_http_dsem_redis_begin_packed(redis,
+                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
+                      NGX_HTTP_DSEM_SYNC_HEAD, NGX_HTTP_DSEM_SYNC_ARGS
+                      + sync->ncancels + sync->nasks + sync->nchecks);
 
+    ngx_http_dsem_resp_string(command, &account->node.str);
 
-/*
- * The oldest asks, behind the cancels; with their keys, which a call for quiet
- * semaphores does not need.
- */
-
-static void
-ngx_http_dsem_sync_asks(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_resp_t *command, ngx_uint_t keys)
-{
-    ngx_uint_t               i;
-    ngx_queue_t             *q;
-    ngx_http_dsem_ticket_t  *ticket;
-
-    for (i = 0; i < sync->nasks; i++) {
-        q = ngx_queue_head(&sync->account->asks);
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
-
-        ngx_http_dsem_sync_ticket(&sync->tickets[sync->ncancels + i], ticket,
-                                  command, NGX_HTTP_DSEM_SYNC_ASK_NUMBERS,
-                                  keys);
-
-        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
-    }
+    return command;
 }
 
 
@@ -370,7 +289,7 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 static void
 ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
-    ngx_uint_t nvalues, ngx_uint_t keys)
+    ngx_uint_t nvalues)
 {
     int64_t     values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
     ngx_str_t   key;
@@ -384,7 +303,7 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     values[2] = ticket->class;
     values[3] = ticket->queue_limit;
 
-    if (!keys || ticket->fair.key == NULL) {
+    if (ticket->fair.key == NULL) {
         ngx_http_dsem_resp_numbers(command, values, nvalues);
         return;
     }

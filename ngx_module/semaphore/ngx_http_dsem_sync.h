@@ -15,15 +15,9 @@
 #include "ngx_http_dsem_sync_reply.h"
 
 
-/* arguments of a part beside those of its asks */
-#define NGX_HTTP_DSEM_SYNC_PART_ARGS  2
-
-
 ngx_int_t ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks);
-ngx_http_dsem_sync_t *ngx_http_dsem_sync_part(
-    ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
 
 
 #endif /* _NGX_HTTP_DSEM_SYNC_H_INCLUDED_ */

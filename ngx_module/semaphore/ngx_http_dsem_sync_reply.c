@@ -1,17 +1,14 @@
 
 /*
- * Sync replies: what Redis has done with a sync, or with a part of several.
+ * Sync replies: what Redis has done with a sync.
  *
  * The tickets of a command are in its record, as the account has moved on
  * when the reply comes: a ticket that is unknown by then is passed over.  A
  * reply to a command of an older epoch is ignored, and where counts differ
  * nothing is guessed: the session begins anew.
  *
- * Redis may leave a part alone: then all of it is unsent again.
- *
- * Called by: redis (replies of what sync has sent), batch (parts) and declare
- * (keys of another type).  The order of values is that of lua/sync.lua and
- * lua/syncs.lua.
+ * Called by: redis (replies of what sync has sent) and declare (keys of
+ * another type).  The order of values is that of lua/sync.lua.
  */
 
 
@@ -28,10 +25,6 @@
 
 /* ms between log lines for keys of another type */
 #define NGX_HTTP_DSEM_SYNC_BROKEN_TIME   60000
-
-/* what the reply to a part begins with */
-#define NGX_HTTP_DSEM_SYNC_EXECUTED      0
-#define NGX_HTTP_DSEM_SYNC_LEFT_ALONE    1
 
 /* values of every reply; then for each cancel, ask and check */
 #define NGX_HTTP_DSEM_SYNC_IN_USE        0
@@ -62,7 +55,6 @@ typedef enum {
 } ngx_http_dsem_check_e;
 
 
-static void ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync);
 static ngx_int_t ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
 static void ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
@@ -126,95 +118,6 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
     if (rc == NGX_OK) {
         /* for commands that had to wait, or the end of the account */
         ngx_http_dsem_account_post(account);
-    }
-}
-
-
-/*
- * A part of a reply of this epoch; the values that were read are taken off
- * "rest".  NGX_ERROR: the session begins anew, accounts may be gone.
- */
-
-ngx_int_t
-ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_reply_t *rest)
-{
-    int64_t                  *values;
-    ngx_uint_t                nvalues;
-    ngx_http_dsem_account_t  *account;
-
-    account = sync->account;
-
-    account->batched = 0;
-    account->inflight--;
-
-    values = rest->values;
-    nvalues = 0;
-
-    if (rest->nvalues && values[0] == NGX_HTTP_DSEM_SYNC_LEFT_ALONE) {
-        ngx_http_dsem_sync_undo(sync);
-
-    } else {
-        nvalues = NGX_HTTP_DSEM_SYNC_VALUES
-                  + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
-
-        if (rest->nvalues <= nvalues
-            || values[0] != NGX_HTTP_DSEM_SYNC_EXECUTED)
-        {
-            ngx_http_dsem_redis_drop(sync->session->redis,
-                                     "unexpected reply");
-            return NGX_ERROR;
-        }
-
-        if (ngx_http_dsem_sync_read(sync, values + 1, nvalues) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    rest->values += 1 + nvalues;
-    rest->nvalues -= 1 + nvalues;
-
-    ngx_http_dsem_account_post(account);
-
-    return NGX_OK;
-}
-
-
-/*
- * Redis has left a part alone: all of it is unsent, and goes by a sync of its
- * own at once.  Until that is sent no permit is kept: Redis would not know to
- * recall it.
- */
-
-static void
-ngx_http_dsem_sync_undo(ngx_http_dsem_sync_t *sync)
-{
-    ngx_uint_t                i;
-    ngx_http_dsem_ticket_t   *ticket;
-    ngx_http_dsem_account_t  *account;
-
-    account = sync->account;
-
-    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
-                   "dsem sync \"%V\": left alone, asks:%ui",
-                   &account->node.str, sync->nasks);
-
-    for (i = 0; i < sync->nasks; i++) {
-        ticket = ngx_http_dsem_waiting_find(sync->tickets[i].number);
-
-        if (ticket) {
-            ngx_http_dsem_ticket_unsend(ticket);
-        }
-    }
-
-    ngx_http_dsem_account_unreport(account, sync->released, sync->unclaimed);
-
-    account->sent_limit = sync->sent_limit;
-    account->sent_keep = sync->sent_keep;
-    account->refresh = 1;
-
-    if (!account->sent_keep) {
-        ngx_http_dsem_account_give_back_idle(account, account->idle);
     }
 }
 

@@ -1,6 +1,6 @@
 
 /*
- * Sync replies: what Redis has done with a sync, or with a part of several.
+ * Sync replies: what Redis has done with a sync.
  */
 
 
@@ -31,21 +31,14 @@ typedef struct {
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */
-
-    /* of the account, if it is not executed */
-    ngx_int_t                     released;   /* by it, permits */
-    ngx_int_t                     unclaimed;  /* before it, permits */
-    ngx_int_t                     sent_limit; /* before it */
-    ngx_uint_t                    sent_keep;  /* unsigned:1, before it */
-    ngx_uint_t                    keep;       /* unsigned:1, with it */
+    ngx_uint_t                    keep;     /* unsigned:1, account's sent_keep
+                                                with it */
 
     ngx_http_dsem_sync_ticket_t   tickets[1];
 } ngx_http_dsem_sync_t;
 
 
 void ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply);
-ngx_int_t ngx_http_dsem_sync_part_read(ngx_http_dsem_sync_t *sync,
-    ngx_http_dsem_reply_t *rest);
 void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
 
 

@@ -41,7 +41,7 @@ http {
 EOF_CONF
 
 my %name = map { sha1_hex($t->script($_)) => $_ }
-    qw(hello declare declared beat sync syncs adjust);
+    qw(hello declare declared beat sync adjust);
 is $one->get('/reused')->status, 200, 'a request';
 $redis->cmd(qw(CONFIG SET slowlog-max-len 10000));
 $redis->cmd(qw(CONFIG SET slowlog-log-slower-than 0));

@@ -60,7 +60,6 @@ apart();
 Bench::Listener::start($stage, map { $editions[0]->channel($_) }
     map { Bench::World::name($_) } 1 .. 10_000 * $scale);
 means();
-together();
 longest();
 in_all();
 bytes();
@@ -120,36 +119,6 @@ sub cycles {
     }
     $_->world->end for map { @$_ } @cycles;
     return @seen;
-}
-
-# Syncs of a worker with several names, and the same in one call.
-sub together {
-    my ($edition) = grep { $_->kind eq 'second' } @editions or return;
-    title('Several quiet semaphores, 1 each: us of script for a semaphore');
-    head('single', 'together', 'ratio', '');
-    for my $names (4, 16) {
-        my @cycles = map {
-            Bench::Cycle->new($stage, $edition, kind => $_, names => $names)
-        } qw(single together);
-        my @seen = ([], []);
-        for my $round (1 .. $rounds) {
-            push @{ $seen[$_] }, $cycles[$_]->measure($scale)
-                for $round % 2 ? (0, 1) : (1, 0);
-        }
-        $_->world->end for @cycles;
-        for (["$names semaphores", 'us'], ['  by CPU time', 'cpu']) {
-            my ($label, $what) = @$_;
-            my @single = map { $_->{$what} } @{ $seen[0] };
-            my @together = map { $_->{$what} / $names } @{ $seen[1] };
-            line($label, map({ number('%.1f', median(@$_)) } \@single,
-                \@together), number('%.2f',
-                median(ratios(\@single, \@together))), '');
-        }
-    }
-    print <<'EOF_LEGEND';
-single: a sync of each; together: one call for all; the CPU time of Redis has
-also reading the commands and writing the replies
-EOF_LEGEND
 }
 
 # The aim is a ratio, or (enough) a figure of the second edition.

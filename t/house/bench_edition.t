@@ -49,10 +49,6 @@ is words($second->sync($one, 'api', %sync)),
     '3|dsem:{0}|dsem:{0}:s:api|dsem:{0}:q:api|'
     . 'a:0:1|3 1 1 10 1 2 1 2 1|api|7 1|8 1 0 100|9 2 -1 100|6 1',
     'second: sync';
-is words($second->syncs($one, [ 'api', %sync ], [ 'web', limit => 5,
-    flags => 3 ])), '5|dsem:{0}|dsem:{0}:s:api|dsem:{0}:q:api|dsem:{0}:s:web|'
-    . 'dsem:{0}:q:web|a:0:1|3 1 1|api|10 1 2 2|8 1 0 100|9 2 -1 100|web|'
-    . '5 3 0 0', 'second: syncs';
 is words($second->beat($one)), '4|dsem:{0}|dsem:{0}:sessions|'
     . 'dsem:{0}:census|dsem:{0}:idle|a:0:1|3|1|1|5000|', 'second: beat';
 is words($second->bye($one, { name => 'b:0:2' }, 2000)),

@@ -60,15 +60,6 @@ my @walks = map {
         sub { map { walk($faults, $small, $_) } @small_seeds } ];
 } sort keys %Model::Walk::FAULTS;
 
-# changes of both names in one command
-my @together = (together => 1, limit => 6);
-push @walks, map {
-    my $faults = $_;
-    [ "$faults: walks with names together", sub {
-        map { walk($faults, $scripts, $_, undef, @together) } @seeds
-    } ];
-} qw/none break stop loss order/;
-
 # tickets with keys; and workers without fair= among the others
 for my $fair (1, 2) {
     push @walks, map {
@@ -212,27 +203,6 @@ for (
             =~ /: $what /
     } $hint // (), 1 .. 96;
     ok $seed, "workers, $rule: $what seen";
-    note "seed $seed" if $seed;
-}
-
-my $seed = first { (walk('none', $scripts, $_, undef, @together,
-    broken => 'unsent') // '') =~ /: C2 / } 1 .. 96;
-ok $seed, 'part left alone, not sent again: C2 seen';
-for (
-    [ 'S1', qr/ or total > most/, undef, 2 ],
-    [ 'F1', qr/\(%d\+\) \K0(?= \(%d\+\)\()/, '%d+', 29 ],
-) {
-    my ($what, $from, $to, $hint) = @$_;
-    my $found = 0;
-    my $broken = Model::Walk->load($client, sub {
-        my $text = text($_[0]);
-        $found += $text =~ s/$from/$to \/\/ ''/e if $_[0] eq 'syncs';
-        return $text;
-    });
-    is $found, 1, "syncs: broken for $what";
-    $seed = first { (walk('none', $broken, $_, undef, @together) // '')
-        =~ /: $what / } $hint // (), 1 .. 96;
-    ok $seed, "syncs: $what seen";
     note "seed $seed" if $seed;
 }
 

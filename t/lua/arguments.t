@@ -36,7 +36,6 @@ my %argv = (
     declare => [ @who, 3, 2, 0, 2, 7, 1, 42, 1, 8, 1, 0, 1 ],
     sync => [ $one->name, "1 77 $gen 3 1 1 1 2 1", 'api', '3 1', '6 1 0 9',
         '9 1 -8 9', '3 1' ],
-    syncs => [ $one->name, "1 77 $gen", 'api', '3 1 0 1', '6 1 0 9' ],
 );
 
 # values that each slot must reject besides non-numbers; - where any value is
@@ -68,9 +67,6 @@ my %bad = (
         [ words('6 1 0 9', (\@positive) x 2, [ -9, 8 ], \@count) ],
         [ words('9 1 -8 9', (\@positive) x 2, [ -9, 8 ], \@count) ],
         [ words('3 1', (\@positive) x 2) ] ],
-    # numbers in an acquire are left to sync
-    syncs => [ \@session, [ words("1 77 $gen", (\@count) x 3) ], undef,
-        [ words('3 1 0 1', ([-1]) x 3, [ $big, -1, 9 ]) ], undef ],
 );
 
 # The string with one of its words replaced by each of its bad values, with a
@@ -172,7 +168,7 @@ for my $ask (undef, '', '0 1 0 9', '6 0 0 9', '6 1 8 9', '6 1 9 9', '6 1 -9 9',
 is $scripts->dump, $before, 'nothing written';
 
 # valid arguments would have written
-for my $script (qw/inspect names order beat bye configure declare declared syncs
+for my $script (qw/inspect names order beat bye configure declare declared
     sync hello/)
 {
     my @keys = $scripts->keys_of($script, 'api');

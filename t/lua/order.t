@@ -111,7 +111,7 @@ $one->order('idle', 4, '=');
 is_deeply recalled(), [ '', '', 'recall' ], 'again: the next one';
 $two->sync('idle', keep => 1);
 $three->sync('idle', keep => 1);
-is_deeply recalled(), [ 'recall', 'recall', '' ], 'recalled by syncs, too';
+is_deeply recalled(), [ 'recall', 'recall', '' ], 'recalled by sync, too';
 $one->order('idle', '-', 0);
 $_->sync('idle', %arg) for $one, $two, $three;
 is_deeply recalled(), [ '', '', '' ], 'no longer lowered: no recall';

@@ -7,8 +7,6 @@ package Bench::Cycle;
 #   contended  limit 10, 30 tickets wait, 4 sessions: each sync releases a
 #              permit, which goes to the head of the queue in another session,
 #              and acquires one, which waits
-#   single     quiet, with so many semaphores in each session
-#   together   the same, with all semaphores of a session in one call
 #   empty      a script that does nothing, to compare machines
 #
 # Called by: scale.pl.
@@ -29,10 +27,10 @@ use constant {
     CALLS => 1000,          # of a round with batches of 1
 };
 
-# kind, batch, names
+# kind, batch
 sub new {
     my ($class, $stage, $edition, %spec) = @_;
-    my $self = bless { at => 0, batch => 1, names => 1, %spec }, $class;
+    my $self = bless { at => 0, batch => 1, %spec }, $class;
     $self->{world} = Bench::World->new($stage, $edition,
         $spec{kind} eq 'contended' ? (limit => LIMIT) : ());
     my $cycle = $self->can($spec{kind});
@@ -77,47 +75,6 @@ sub contended {
     } 0 .. LIMIT - 1);
     $world->send(map { $step->($_, 0) } 0 .. WAITING - 1);
     return map { $step->($_, 1) } WAITING .. WAITING + MEMBERS * $laps - 1;
-}
-
-sub single {
-    my ($self) = @_;
-    my ($world, $acquire) = ($self->{world}, Bench::World::tickets(1, 1));
-    return map {
-        my ($member, @names) = @$_;
-        map { $world->command($member, $_, release => 1, acquire => $acquire) }
-            @names;
-    } $self->members;
-}
-
-sub together {
-    my ($self) = @_;
-    my ($world, $acquire) = ($self->{world}, Bench::World::tickets(1, 1));
-    my @commands = map {
-        my ($member, @names) = @$_;
-        $world->edition->syncs($member, map { [ $_, limit => $world->{limit},
-            flags => $world->{flags}, release => 1, acquire => $acquire ] }
-            @names);
-    } $self->members;
-    # status, eight values and a verdict of each
-    my $reply = $world->call($commands[0]);
-    croak 'a semaphore was left alone' if @$reply != 4 + 12 * $self->{names};
-    return @commands;
-}
-
-# Sessions with a permit of each of their semaphores: [session, name ...] ...
-sub members {
-    my ($self) = @_;
-    my $world = $self->{world};
-    my $n = 0;
-    my @members = map {
-        [ $_, map { 's' . $n++ } 1 .. $self->{names} ]
-    } $world->enter(PAIRS / 5);
-    for (@members) {
-        my ($member, @names) = @$_;
-        $world->send(map { $world->command($member, $_,
-            acquire => Bench::World::tickets(1, 1)) } @names);
-    }
-    return @members;
 }
 
 sub empty {

@@ -19,7 +19,7 @@ use Bench::Wire;
 
 use constant {
     FIRST_COMMIT => 'cc0e0ba', PREFIX => 'dsem:{0}', GEN => 1, NUMBER => 1,
-    SCRIPTS => [qw(hello declare declared beat sync syncs bye configure)],
+    SCRIPTS => [qw(hello declare declared beat sync bye configure)],
 };
 
 # $kind: first or second; $stage: for its directory and its Redis.
@@ -29,7 +29,6 @@ sub new {
         : $kind eq 'second' ? 'Bench::Edition::Second'
         : croak "EDITION=$kind: first or second";
     my $lua = $is->folder($stage);
-    # the first edition has no syncs
     my %sha = map {
         $_ => $stage->redis->cmd(qw(SCRIPT LOAD), assemble($lua, $_))
     } grep { -e "$lua/$_.lua" } @{ SCRIPTS() };
@@ -251,22 +250,6 @@ sub sync_argv {
         map { scalar @$_ } $cancel, $acquire, $check;
     return $session->{name}, $fixed, $name,
         map { "@$_" } @$cancel, @$acquire, @$check;
-}
-
-# One call for several names: [name, limit, flags, release, acquire] as of sync.
-sub syncs {
-    my ($self, $session, @changes) = @_;
-    my (@keys, @argv);
-    for (@changes) {
-        my ($name, %arg) = @$_;
-        my @acquire = @{ $arg{acquire} // [] };
-        push @keys, $self->semaphore_keys($name);
-        push @argv, $name, join(' ', @arg{qw(limit flags)},
-            $arg{release} // 0, scalar @acquire), map { "@$_" } @acquire;
-    }
-    return $self->evalsha('syncs', [ $self->key, @keys ], $session->{name},
-        join(' ', $session->{epoch}, Bench::Edition::NUMBER,
-            Bench::Edition::GEN), @argv);
 }
 
 sub order_field { my ($self, $name) = @_; return $self->key, "order:$name" }

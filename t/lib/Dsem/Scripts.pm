@@ -22,7 +22,7 @@ package Dsem::Scripts;
 #   all: their sum).
 #   done ends the test.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
-#   declare, declared, enter, beat, bye, sync, syncs, ask, order, adjust, inspect, names;
+#   declare, declared, enter, beat, bye, sync, ask, order, adjust, inspect, names;
 #   most return the reply as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
 #   syncs again while there is more, at most so many times in all; returns the
 #   last reply, with tickets granted by all and the number of syncs.
@@ -175,7 +175,6 @@ sub call {
     my $number = ++$self->{number};
     my @head = ($self->{epoch}, $number);
     @head = join ' ', @head, splice @argv, 0, 7 if $script eq 'sync';
-    @head = join ' ', @head, shift @argv if $script eq 'syncs';
     @head = join ' ', @head, splice @argv, 0, 4 if $script eq 'adjust';
     my @keys = $scripts->keys_of($script, ref $name ? @$name : $name);
     push @keys, $scripts->state->fair_key($name) if $self->{fair};
@@ -431,24 +430,6 @@ sub flags {
         + 8 * ($arg{asks_node} // 0);
 }
 
-# What both sync and syncs reply for a semaphore, taken from the list.
-sub decode {
-    my ($rest, $cancel, $ask) = @_;
-    my $reply = { status => 'ok', dropped => [] };
-    @$reply{qw/in_use limit waiting recovery/} = splice @$rest, 0, 4;
-    $reply->{account} = [ splice @$rest, 0, 2 ];
-    @$reply{qw/may_keep more/} = splice @$rest, 0, 2;
-    $reply->{cancelled}{ $_->[0] } = shift @$rest for @$cancel;
-    for (@$ask) {
-        my ($verdict, $place, $position) = splice @$rest, 0, 3;
-        $reply->{asked}{ $_->[0] } = {
-            verdict => $Dsem::Scripts::VERDICT[$verdict],
-            place => $place, position => $position,
-        };
-    }
-    return $reply;
-}
-
 # A ticket that is cancelled or checked, as text.
 sub ticket {
     my ($number, $weight, $cost, $key, $limit) = @{ $_[0] };
@@ -474,32 +455,21 @@ sub sync {
         map { ticket($_) } @check);
     return $reply unless $reply->{status} eq 'ok';
 
-    $reply = decode(\@rest, \@cancel, \@ask);
+    @$reply{qw/in_use limit waiting recovery/} = splice @rest, 0, 4;
+    $reply->{account} = [ splice @rest, 0, 2 ];
+    @$reply{qw/may_keep more/} = splice @rest, 0, 2;
+    $reply->{cancelled}{ $_->[0] } = shift @rest for @cancel;
+    for (@ask) {
+        my ($verdict, $place, $position) = splice @rest, 0, 3;
+        $reply->{asked}{ $_->[0] } = {
+            verdict => $Dsem::Scripts::VERDICT[$verdict],
+            place => $place, position => $position,
+        };
+    }
     $reply->{checked}{ $_->[0] } = shift @rest for @check;
     $reply->{granted} = [ grep { $_ > 0 } @rest ];
     $reply->{dropped} = [ map { $_ < 0 ? -$_ : () } @rest ];
     return $reply;
-}
-
-# Changes of several semaphores: name, { limit, ask, release ... } ...; returns
-# the reply of each, undef where it was left as it is.
-sub syncs {
-    my ($self, @changes) = @_;
-    my (@names, @argv, @asks, @replies);
-    while (my ($name, $arg) = splice @changes, 0, 2) {
-        my @ask = acquires($arg->{ask});
-        push @names, $name;
-        push @asks, \@ask;
-        push @argv, $name, join(' ', $arg->{limit} // 1, flags(%$arg),
-            $arg->{release} // 0, scalar @ask), map { "@$_" } @ask;
-    }
-    my ($reply, @rest) = $self->call('syncs', \@names, $self->{gen}, @argv);
-    for my $ask (@asks) {
-        push @replies, shift @rest ? undef : decode(\@rest, [], $ask);
-    }
-    die "syncs: $reply->{status}, @rest left\n"
-        if $reply->{status} ne 'ok' || @rest;
-    return @replies;
 }
 
 sub sync_all {

@@ -123,7 +123,7 @@ sub keys_of {
     return $self->key if $script eq 'names';
     return $self->key, $self->key('sessions') if $script eq 'configure';
     return $self->key, map { $self->semaphore_keys($_) } @names
-        if $script =~ /^(syncs?|declare|order)$/;
+        if $script =~ /^(sync|declare|order)$/;
     return $self->key, $self->semaphore_keys(@names), $self->auto_key(@names)
         if $script eq 'adjust';
     return $self->key, $self->key('sessions'), $self->idle_key,

@@ -8,9 +8,6 @@ package Model::Walk;
 # reads a key, because a walk in real time could not be repeated; so is the run
 # id. The rest of the scripts is unchanged.
 #
-# With "together" workers send the changes of both names in one command, if
-# that may be possible; with a higher limit it often is.
-#
 # With "fair" nearly all tickets have a key, with fair => 2 every fourth worker
 # has a configuration without fair=.
 #
@@ -121,8 +118,7 @@ sub new {
         trace => 0, still => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
-        recoveries => 0, by_census => 0, broken => '', together => 0,
-        fair => 0, %arg,
+        recoveries => 0, by_census => 0, broken => '', fair => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     $self->{limit} = 6 if $self->{can}{auto};
@@ -147,7 +143,7 @@ sub load {
     my %value = (wall_now => "tonumber(redis.call('GET', 'model:now'))",
         info_read => "'run_id:' .. redis.call('GET', 'model:run')");
     my (%sha, %replaced);
-    for my $script (qw/hello declare declared beat sync syncs bye configure
+    for my $script (qw/hello declare declared beat sync bye configure
         order adjust/)
     {
         my $body = $text->($script);
@@ -250,8 +246,7 @@ sub execute {
     # orders have ended: one that is on its way must not set a new one
     @{ $command->{argv} }[4, 5] = ('=', '=')
         if $script eq 'order' && $self->{quiet};
-    my @changed = $script eq 'syncs'
-        ? map { $_->{name} } @{ $command->{payload} } : $name // ();
+    my @changed = $name // ();
     my @keys = $self->state->keys_of($script, @changed);
     my %held = $self->auto_held;
     push @keys, $self->state->fair_key($name)
@@ -279,7 +274,6 @@ sub execute {
     return $reply if $reply->[3];
     $self->synced($worker, $command, $reply, @published)
         if $script eq 'sync';
-    $self->parts($worker, $command, @$reply) if $script eq 'syncs';
     return $reply;
 }
 
@@ -293,7 +287,7 @@ sub auto_held {
 # S1a. A declaration may exceed the limit.
 sub auto_granted {
     my ($self, $script, %before) = @_;
-    return if $script !~ /^(syncs?|order|adjust)$/;
+    return if $script !~ /^(sync|order|adjust)$/;
     for my $name (sort keys %before) {
         my $held = $self->state->held($name);
         next if $held <= $before{$name};
@@ -323,18 +317,6 @@ sub synced {
     $self->in_force($command->{name}, $reply->[5]);
     $self->in_line($worker, $command, $reply, @published)
         if !%{ $self->{can} };
-}
-
-# Each executed part is like a sync.
-sub parts {
-    my ($self, $worker, $command, $session, $epoch, $number, $status, @rest)
-        = @_;
-    for (Model::Worker::parts($command, @rest)) {
-        my ($of, @values) = @$_;
-        $self->{count}{ @values ? 'executed' : 'left' }++;
-        $self->synced($worker, { name => $of->{name}, payload => $of },
-            [ $session, $epoch, $number, $status, @values ]) if @values;
-    }
 }
 
 # The exception from S1: requests that run while their session is removed.
@@ -742,7 +724,6 @@ sub timers {
 
 sub requests {
     my ($self, $worker) = @_;
-    $worker->flush_together if $self->{together} && $self->happens(0.5);
     for my $name (@{ $self->{names} }) {
         my @used = sort { $a <=> $b } keys %{ $worker->{used}{$name} };
         my @waiting = $worker->waiting($name);

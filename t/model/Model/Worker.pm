@@ -24,7 +24,6 @@ package Model::Worker;
 #   pause       name -> time until which the state recovers: nothing is asked
 #               or released
 #   own_fence   time until which own permits are certain
-#   batched     name -> 1: in an unanswered command of several names
 #   key         ticket -> [cost, key], in walks with fair shares
 #   over        name -> 1: other sessions may have been granted what this worker
 #               holds, and the limit may be exceeded
@@ -43,7 +42,6 @@ package Model::Worker;
 #   over        and none is passed on until a reply shows that the limit is kept
 #   declared    a hello to a state that recovers does not move the fence: Redis
 #               counts nothing for this worker before "declared"
-#   unsent      a part that was left alone is unsent again
 #   served      permits may be free beside tickets: a sync is sent when all is
 #               declared, a recovery ends, a beat was late, or a connection
 #               was lost with grants or releases on their way
@@ -123,7 +121,6 @@ sub forget {
         $self->{idle}{$name} = 0;
         $self->{reuse_sent}{$name} = 0;
         $self->{may_keep}{$name} = 1;
-        $self->{batched}{$name} = 0;
     }
 }
 
@@ -206,7 +203,7 @@ sub send {
     push @{ $self->{conn}{commands} }, {
         script => $script, name => $name, number => $number,
         epoch => $self->{epoch}, at => $self->{walk}{now}, payload => $payload,
-        argv => [ $self->{name}, $script =~ /^(syncs?|adjust)$/
+        argv => [ $self->{name}, $script =~ /^(sync|adjust)$/
             ? ("$self->{epoch} $number $argv->[0]", @$argv[1 .. $#$argv])
             : ($self->{epoch}, $number, @{ $argv // [] }) ],
     };
@@ -446,7 +443,6 @@ sub flush {
     return $self->serve($name) if !$self->{ready};
     $self->serve($name) if $self->paused($name) || $self->late;
     return if $self->late && rand() < 0.5;
-    return if $self->{batched}{$name};
     my $todo = $self->{todo}{$name};
 
     if ($self->{look}{$name} && !$self->{flying}{$name}) {
@@ -465,92 +461,6 @@ sub flush {
         [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight class/},
             $self->{walk}{queue}, $self->key($_) ] } @ask ], [], 0);
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
-}
-
-# Sends the pending changes of several names in one command, as far as they may
-# be quiet.
-sub flush_together {
-    my ($self) = @_;
-    return if !$self->{ready} || $self->late;
-    my @names = grep {
-        my $todo = $self->{todo}{$_};
-        (@{ $todo->{ask} } || $todo->{release}) && !@{ $todo->{cancel} }
-            && !$self->{flying}{$_} && !$self->{look}{$_}
-            && !$self->{refresh}{$_} && !$self->paused($_);
-    } @{ $self->{walk}{names} };
-    $self->syncs(@names) if @names;
-}
-
-sub syncs {
-    my ($self, @names) = @_;
-    my $walk = $self->{walk};
-    my (@argv, @parts);
-    for my $name (@names) {
-        my $todo = $self->{todo}{$name};
-        my %part = (name => $name, cancel => [], check => [], look => 0,
-            release => $todo->{release}, late => $todo->{late},
-            ask => [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight
-                class/}, $walk->{queue} ] } splice @{ $todo->{ask} } ]);
-        @$todo{qw/release late/} = (0, 0);
-        $self->{sent}{$name} += $part{release};
-        $self->{flying}{$name}++;
-        $self->{batched}{$name} = 1;
-        $self->{reuse_sent}{$name} =
-            $walk->{quiet} ? 0 : $self->{may_keep}{$name};
-        $self->{wait}{$name}{ $_->[0] }{epoch} = $self->{epoch}
-            for @{ $part{ask} };
-        push @argv, $name, join(' ', $self->{limit},
-            4 + pick(0, 8) + 2 * $self->{reuse_sent}{$name}, $part{release},
-            scalar @{ $part{ask} }), map { "@$_" } @{ $part{ask} };
-        push @parts, \%part;
-    }
-    $self->send('syncs', undef, [ $self->{gen}, @argv ], \@parts);
-}
-
-# The part is unsent again, and goes by a sync of its own.
-sub left_alone {
-    my ($self, $part) = @_;
-    my $name = $part->{name};
-    my ($wait, $todo) = ($self->{wait}{$name}, $self->{todo}{$name});
-    $self->{flying}{$name}--;
-    $self->{sent}{$name} -= $part->{release};
-    if (!$self->broken('unsent')) {
-        $todo->{release} += $part->{release};
-        $todo->{late} += $part->{late};
-    }
-    my @again;
-    for (map { $_->[0] } @{ $part->{ask} }) {
-        $self->forget_cancel($name, $_), next if !$wait->{$_};
-        @{ $wait->{$_} }{qw/place epoch/} = (0, 0);
-        push @again, $_;
-    }
-    unshift @{ $todo->{ask} }, @again;
-    $self->{reuse_sent}{$name} = 0;
-    $self->{refresh}{$name} = 1;
-}
-
-sub syncs_reply {
-    my ($self, $command, @rest) = @_;
-    my $epoch = $self->{epoch};
-    for my $part (Model::Worker::parts($command, @rest)) {
-        my ($of, @values) = @$part;
-        $self->{batched}{ $of->{name} } = 0;
-        if (@values) {
-            $self->sync_reply({ name => $of->{name}, payload => $of },
-                @values);
-        } else {
-            $self->left_alone($of);
-        }
-        return if $epoch != $self->{epoch};
-    }
-}
-
-# What was sent for each name, with the values of the reply; none: left alone.
-sub parts {
-    my ($command, @rest) = @_;
-    return map {
-        [ $_, shift @rest ? () : splice @rest, 0, 8 + 3 * @{ $_->{ask} } ]
-    } @{ $command->{payload} };
 }
 
 # While the state recovers, released permits would lie idle.
@@ -677,8 +587,6 @@ sub receive {
         $self->declare_reply($command, @rest);
         $self->{declares}--;
         $self->declare;
-    } elsif ($script eq 'syncs') {
-        $self->syncs_reply($command, @rest);
     } else {
         $self->sync_reply($command, @rest);
     }
