@@ -24,42 +24,9 @@
 #define NGX_HTTP_DSEM_INFO_OLDEST  ngx_http_dsem_info_version(6, 2, 0)
 
 
-/* CVE-2025-49844: the first version of a line without it */
-typedef struct {
-    ngx_uint_t  line;
-    ngx_uint_t  mended;
-} ngx_http_dsem_info_hole_t;
-
-
-static void ngx_http_dsem_info_hole(ngx_http_dsem_info_t *info,
-    ngx_http_dsem_info_hole_t *hole, ngx_uint_t version);
 static ngx_uint_t ngx_http_dsem_info_number(ngx_str_t *version);
 static ngx_uint_t ngx_http_dsem_info_field(char *text, const char *field,
     ngx_str_t *value);
-
-
-/* from the newest line down; a line that is not listed is that above it */
-
-static ngx_http_dsem_info_hole_t  ngx_http_dsem_info_redis[] = {
-    { ngx_http_dsem_info_version(8, 2, 0),
-      ngx_http_dsem_info_version(8, 2, 2) },
-    { ngx_http_dsem_info_version(8, 0, 0),
-      ngx_http_dsem_info_version(8, 0, 4) },
-    { ngx_http_dsem_info_version(7, 4, 0),
-      ngx_http_dsem_info_version(7, 4, 6) },
-    { ngx_http_dsem_info_version(6, 3, 0),
-      ngx_http_dsem_info_version(7, 2, 11) },
-    { 0, ngx_http_dsem_info_version(6, 2, 20) }
-};
-
-
-static ngx_http_dsem_info_hole_t  ngx_http_dsem_info_valkey[] = {
-    { ngx_http_dsem_info_version(8, 1, 0),
-      ngx_http_dsem_info_version(8, 1, 4) },
-    { ngx_http_dsem_info_version(8, 0, 0),
-      ngx_http_dsem_info_version(8, 0, 6) },
-    { 0, ngx_http_dsem_info_version(7, 2, 11) }
-};
 
 
 /* text: of INFO, whole or in part; empty where it is denied */
@@ -78,17 +45,12 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
 
     name = "Valkey";
 
-    if (ngx_http_dsem_info_field(text, "valkey_version:", &value)) {
-        number = ngx_http_dsem_info_number(&value);
-        ngx_http_dsem_info_hole(info, ngx_http_dsem_info_valkey, number);
-
-    } else {
+    if (!ngx_http_dsem_info_field(text, "valkey_version:", &value)) {
         name = "Redis";
 
         if (ngx_http_dsem_info_field(text, "redis_version:", &value)) {
             number = ngx_http_dsem_info_number(&value);
             info->too_old = number && number < NGX_HTTP_DSEM_INFO_OLDEST;
-            ngx_http_dsem_info_hole(info, ngx_http_dsem_info_redis, number);
 
         } else {
             ngx_str_set(&value, "of unknown version");
@@ -112,18 +74,6 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
         info->policy.data = info->policy_buf;
         info->policy.len = p - info->policy_buf;
     }
-}
-
-
-static void
-ngx_http_dsem_info_hole(ngx_http_dsem_info_t *info,
-    ngx_http_dsem_info_hole_t *hole, ngx_uint_t version)
-{
-    while (version < hole->line) {
-        hole++;
-    }
-
-    info->hole = version && version < hole->mended;
 }
 
 
@@ -211,12 +161,5 @@ ngx_http_dsem_info_log(ngx_http_dsem_info_t *info, ngx_str_t *name)
                       "dsem: redis %V may evict permits "
                       "(maxmemory-policy %V), set it to noeviction",
                       name, &info->policy);
-    }
-
-    if (info->hole) {
-        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "dsem: redis %V (%V) has a hole in its Lua "
-                      "(CVE-2025-49844), unless its distributor has mended it",
-                      name, &info->server);
     }
 }

@@ -23,7 +23,6 @@ typedef struct {
     u_char                    policy_buf[NGX_HTTP_DSEM_SERVER_LEN];
     unsigned                  replica:1;
     unsigned                  too_old:1;
-    unsigned                  hole:1;      /* in its Lua */
 } ngx_http_dsem_info_t;
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # A store that does not suit is named once at start, by one worker: a policy
-# that evicts keys, a replica that accepts writes, an old version, a hole in
-# Lua. Nothing is said of a store that suits, and service begins all the same.
+# that evicts keys, a replica that accepts writes, an old version. Nothing is
+# logged of a store that suits, and service begins all the same.
 
 use warnings;
 use strict;
@@ -55,40 +55,31 @@ sub said {
     return \@lines;
 }
 
-# Debian's versions have the fix, but not its number
 my $redis = $t->redis;
 my $proxy = $t->proxy($redis->address);
-my $hole = qr/^\(.*\) has a hole in its Lua \(CVE-2025-49844\)/;
 
-$proxy->rewrite('(?:redis|valkey)_version:\K\d', '9');
 is_deeply said('fit', $redis, $proxy->address), [], 'fit: nothing said';
-
-$proxy->rewrite('(?:redis|valkey)_version:\K\d\.\d\.\d', '7.0.1');
-my ($line, @more) = said('hole', $redis, $proxy->address)->@*;
-like $line, $hole, 'hole: named';
-is_deeply \@more, [], 'hole: once';
-
 
 # Valkey has its own number
 SKIP: {
     skip 'no old Valkey', 6 if ($ENV{DSEM_REDIS_SERVER} // '') =~ /valkey/;
     $proxy->rewrite('redis_version:\K\d\.\d', '6.0');
-    ($line, @more) = said('old', $redis, $proxy->address)->@*;
+    my ($line, @more) = said('old', $redis, $proxy->address)->@*;
     like $line, qr/^is too old \(Redis 6\.0\S+\), version 6\.2 is needed/,
         'old: named';
-    is_deeply [grep { $_ !~ $hole } @more], [], 'old: once';
+    is_deeply \@more, [], 'old: once';
 }
 
 my $evicts = $t->redis(args => [qw(--maxmemory 100mb),
     qw(--maxmemory-policy allkeys-lru)]);
-is_deeply [grep { $_ !~ $hole } said('evicts', $evicts)->@*],
+is_deeply said('evicts', $evicts),
     ['may evict permits (maxmemory-policy allkeys-lru), set it to noeviction'],
     'evicts: named';
 
 # its master is not there: a copy would replace what the workers have written
 my $replica = $t->redis(args => ['--replica-read-only', 'no',
     '--replicaof', '127.0.0.1', $t->free_port]);
-is_deeply [grep { $_ !~ $hole } said('replica', $replica)->@*],
+is_deeply said('replica', $replica),
     ['is a replica, permits belong on the master'], 'replica: named';
 
 $t->done;
