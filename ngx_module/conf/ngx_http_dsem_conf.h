@@ -212,7 +212,7 @@ void ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all);
 /* conf_tls */
 ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *names, ngx_str_t *values);
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
 
 /* conf_names */
 ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,

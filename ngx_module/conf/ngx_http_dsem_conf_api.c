@@ -22,8 +22,8 @@
 #include "ngx_http_dsem_module.h"
 
 
-static ngx_int_t ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_str_t *value);
+static ngx_int_t ngx_http_dsem_api_parse_full(ngx_str_t *text,
+    ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_api_location(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
 static ngx_int_t ngx_http_dsem_api_writable(ngx_conf_t *cf,
@@ -32,6 +32,13 @@ static ngx_uint_t ngx_http_dsem_api_restricted(ngx_conf_t *cf);
 static ngx_uint_t ngx_http_dsem_api_private(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf);
 static ngx_uint_t ngx_http_dsem_api_loopback(struct sockaddr *sa);
+
+
+static ngx_http_dsem_param_t  ngx_http_dsem_api_params[] = {
+    ngx_http_dsem_flag("write"),
+    ngx_http_dsem_words("metrics", ngx_http_dsem_api_parse_full, "\"full\""),
+    ngx_http_dsem_null_param
+};
 
 
 /*
@@ -48,8 +55,7 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_loc_conf_t *dlcf = conf;
 
-    ngx_str_t                  *value;
-    ngx_uint_t                  i;
+    ngx_http_dsem_arg_t         args[2];
     ngx_http_core_loc_conf_t   *clcf;
     ngx_http_dsem_main_conf_t  *dmcf;
 
@@ -57,12 +63,10 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is duplicate";
     }
 
-    value = cf->args->elts;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_dsem_api_param(cf, cmd, dlcf, &value[i]) != NGX_OK) {
-            return NGX_CONF_ERROR;
-        }
+    if (ngx_http_dsem_conf_params(cf, cmd, 1, ngx_http_dsem_api_params, args)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -72,9 +76,8 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    ngx_conf_init_value(dlcf->write, 0);
-    ngx_conf_init_value(dlcf->full, 0);
-
+    dlcf->write = (args[0].number == 1);
+    dlcf->full = (args[1].number == 1);
     dlcf->api = 1;
     dmcf->enabled = 1;
     clcf->handler = dmcf->api;
@@ -90,60 +93,12 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static ngx_int_t
-ngx_http_dsem_api_param(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_str_t *value)
+ngx_http_dsem_api_parse_full(ngx_str_t *text, ngx_int_t *number)
 {
-    ngx_str_t    text;
-    ngx_flag_t  *flag;
-    const char  *on, *words;
+    *number = 1;
 
-    if (value->len >= 6 && ngx_strncmp(value->data, "write=", 6) == 0) {
-        flag = &dlcf->write;
-        text.data = value->data + 6;
-        on = "on";
-        words = "\"on\" or \"off\"";
-
-    } else if (value->len >= 8
-               && ngx_strncmp(value->data, "metrics=", 8) == 0)
-    {
-        flag = &dlcf->full;
-        text.data = value->data + 8;
-        on = "full";
-        words = "\"full\"";
-
-    } else {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\" in \"%V\" directive",
-                           ngx_http_dsem_conf_word(cf, value), &cmd->name);
-        return NGX_ERROR;
-    }
-
-    if (*flag != NGX_CONF_UNSET) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "duplicate parameter \"%V\" in \"%V\" directive",
-                           ngx_http_dsem_conf_word(cf, value), &cmd->name);
-        return NGX_ERROR;
-    }
-
-    if (ngx_strcmp(text.data, on) == 0) {
-        *flag = 1;
-        return NGX_OK;
-    }
-
-    if (flag == &dlcf->write && ngx_strcmp(text.data, "off") == 0) {
-        *flag = 0;
-        return NGX_OK;
-    }
-
-    text.len = value->data + value->len - text.data;
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "invalid value \"%V\" of \"%*s\" parameter in \"%V\" "
-                       "directive, it must be %s",
-                       ngx_http_dsem_conf_word(cf, &text),
-                       (size_t) (text.data - value->data - 1), value->data,
-                       &cmd->name, words);
-    return NGX_ERROR;
+    return (text->len == 4 && ngx_strncmp(text->data, "full", 4) == 0)
+           ? NGX_OK : NGX_ERROR;
 }
 
 

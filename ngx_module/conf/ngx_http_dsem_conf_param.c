@@ -8,7 +8,7 @@
  * and with control characters escaped: no value can forge a line of the log,
  * or push the rest of its message out of it.
  *
- * Called by: nginx, through the table of directives; conf and conf_limit.
+ * Called by: nginx, through the table of directives; all of conf/.
  */
 
 
@@ -28,9 +28,6 @@
 #define NGX_HTTP_DSEM_MAX_FORM   32
 
 
-static ngx_int_t ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
-    ngx_str_t *value);
 static void ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_str_t *text, const char *must);
 static ngx_int_t ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form);
@@ -177,6 +174,7 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t first, ngx_http_dsem_param_t *params,
     ngx_http_dsem_arg_t *args)
 {
+    ngx_int_t    rc;
     ngx_str_t   *value;
     ngx_uint_t   i;
 
@@ -189,9 +187,16 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
     value = cf->args->elts;
 
     for (i = first; i < cf->args->nelts; i++) {
-        if (ngx_http_dsem_conf_param(cf, cmd, params, args, &value[i])
-            != NGX_OK)
-        {
+        rc = ngx_http_dsem_conf_param(cf, cmd, params, args, &value[i]);
+
+        if (rc == NGX_DECLINED) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\" in \"%V\" directive",
+                               ngx_http_dsem_conf_word(cf, &value[i]),
+                               &cmd->name);
+        }
+
+        if (rc != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -200,51 +205,57 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-static ngx_int_t
+/*
+ * Reads one word, name=value.  No message has the value of a text: it may be
+ * a password.
+ *
+ * Returns NGX_OK, NGX_DECLINED if it is none of the parameters, or NGX_ERROR
+ * when a message has been logged.
+ */
+
+ngx_int_t
 ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
     ngx_str_t *value)
 {
-    size_t       len;
-    ngx_uint_t   i;
-    const char  *fault;
-
-    fault = "invalid";
+    size_t      len;
+    ngx_uint_t  i;
 
     for (i = 0; params[i].name.len; i++) {
 
         len = params[i].name.len;
 
-        if (value->len <= len
-            || value->data[len] != '='
-            || ngx_strncmp(value->data, params[i].name.data, len) != 0)
+        if (value->len > len
+            && value->data[len] == '='
+            && ngx_strncmp(value->data, params[i].name.data, len) == 0)
         {
-            continue;
-        }
-
-        if (args[i].text.data) {
-            fault = "duplicate";
             break;
         }
-
-        args[i].text.data = value->data + len + 1;
-        args[i].text.len = value->len - len - 1;
-
-        if (args[i].text.len == 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"%V\" parameter in \"%V\" directive "
-                               "has no value",
-                               &params[i].name, &cmd->name);
-            return NGX_ERROR;
-        }
-
-        return ngx_http_dsem_conf_arg(cf, cmd, &params[i], &args[i]);
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "%s parameter \"%V\" in \"%V\" directive",
-                       fault, ngx_http_dsem_conf_word(cf, value), &cmd->name);
-    return NGX_ERROR;
+    if (params[i].name.len == 0) {
+        return NGX_DECLINED;
+    }
+
+    if (args[i].text.data) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "duplicate parameter \"%V\" in \"%V\" directive",
+                           &params[i].name, &cmd->name);
+        return NGX_ERROR;
+    }
+
+    args[i].text.data = value->data + len + 1;
+    args[i].text.len = value->len - len - 1;
+
+    if (args[i].text.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" parameter in \"%V\" directive "
+                           "has no value",
+                           &params[i].name, &cmd->name);
+        return NGX_ERROR;
+    }
+
+    return ngx_http_dsem_conf_arg(cf, cmd, &params[i], &args[i]);
 }
 
 
@@ -383,7 +394,20 @@ ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number)
 }
 
 
-/* the same; NGX_DONE: the text is "auto", and has no number */
+/* 1 or 0 */
+
+ngx_int_t
+ngx_http_dsem_parse_flag(ngx_str_t *text, ngx_int_t *number)
+{
+    *number = (text->len == 2 && ngx_strncmp(text->data, "on", 2) == 0);
+
+    return (*number || (text->len == 3
+                        && ngx_strncmp(text->data, "off", 3) == 0))
+           ? NGX_OK : NGX_ERROR;
+}
+
+
+/* a number; NGX_DONE: the text is "auto", and has no number */
 
 ngx_int_t
 ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number)

@@ -70,6 +70,13 @@ typedef struct {
 #define ngx_http_dsem_text(name)                                              \
     { ngx_string(name), ngx_http_dsem_parse_text, 0, 0, 1, "a text", "" }
 
+/* one of several words, each with a number */
+#define ngx_http_dsem_words(name, parse, kind)                                \
+    { ngx_string(name), parse, 0, NGX_MAX_INT32_VALUE, 0, kind, "" }
+
+#define ngx_http_dsem_flag(name)                                              \
+    ngx_http_dsem_words(name, ngx_http_dsem_parse_flag, "\"on\" or \"off\"")
+
 #define ngx_http_dsem_null_param                                              \
     { ngx_null_string, NULL, 0, 0, 0, NULL, NULL }
 
@@ -83,12 +90,16 @@ char *ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t first, ngx_http_dsem_param_t *params,
     ngx_http_dsem_arg_t *args);
+ngx_int_t ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
+    ngx_str_t *value);
 ngx_int_t ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg);
 ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);
 
 ngx_int_t ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number);
+ngx_int_t ngx_http_dsem_parse_flag(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_auto(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number);

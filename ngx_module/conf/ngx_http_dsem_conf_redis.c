@@ -41,10 +41,9 @@ typedef enum {
 } ngx_http_dsem_redis_param_e;
 
 
-/* data is NULL: not given */
 typedef struct {
     ngx_command_t                    *cmd;
-    ngx_str_t                         values[NGX_HTTP_DSEM_REDIS_NPARAMS];
+    ngx_http_dsem_arg_t               args[NGX_HTTP_DSEM_REDIS_NPARAMS];
     ngx_array_t                       addresses;    /* ngx_str_t */
     ngx_http_dsem_redis_settings_t   *settings;
     unsigned                          ssl:1;
@@ -55,13 +54,11 @@ static ngx_int_t ngx_http_dsem_redis_read(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_word(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_str_t *word);
-static ngx_int_t ngx_http_dsem_redis_value(ngx_conf_t *cf, ngx_str_t *name,
-    ngx_str_t *value, ngx_str_t *given);
-static ngx_int_t ngx_http_dsem_redis_ssl(ngx_conf_t *cf,
-    ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_find(ngx_str_t *names, ngx_str_t *name);
-static ngx_int_t ngx_http_dsem_redis_mode(ngx_conf_t *cf,
-    ngx_http_dsem_redis_conf_t *conf);
+static ngx_int_t ngx_http_dsem_redis_parse_mode(ngx_str_t *text,
+    ngx_int_t *number);
+static ngx_int_t ngx_http_dsem_redis_login(ngx_conf_t *cf,
+    ngx_http_dsem_redis_conf_t *conf, ngx_http_dsem_login_t *login,
+    ngx_uint_t first);
 static ngx_int_t ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
 static ngx_int_t ngx_http_dsem_redis_servers(ngx_conf_t *cf,
@@ -69,27 +66,6 @@ static ngx_int_t ngx_http_dsem_redis_servers(ngx_conf_t *cf,
 static ngx_int_t ngx_http_dsem_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *address,
     ngx_http_dsem_server_t *server);
-static ngx_int_t ngx_http_dsem_redis_db(ngx_conf_t *cf,
-    ngx_http_dsem_redis_conf_t *conf);
-
-
-static ngx_str_t  ngx_http_dsem_redis_params[] = {
-    ngx_string("mode"),
-    ngx_string("master"),
-    ngx_string("db"),
-    ngx_string("user"),
-    ngx_string("password"),
-    ngx_string("password_file"),
-    ngx_string("sentinel_user"),
-    ngx_string("sentinel_password"),
-    ngx_string("sentinel_password_file"),
-    ngx_string("ssl_ca"),
-    ngx_string("ssl_cert"),
-    ngx_string("ssl_key"),
-    ngx_string("ssl_name"),
-    ngx_string("ssl_verify"),
-    ngx_null_string
-};
 
 
 /* by ngx_http_dsem_mode_e */
@@ -101,8 +77,24 @@ static ngx_str_t  ngx_http_dsem_redis_modes[] = {
 };
 
 
-static ngx_http_dsem_param_t  ngx_http_dsem_redis_db_param =
-    ngx_http_dsem_number("db", 0, 16383, 0);
+static ngx_http_dsem_param_t  ngx_http_dsem_redis_params[] = {
+    ngx_http_dsem_words("mode", ngx_http_dsem_redis_parse_mode,
+                        "\"single\", \"sentinel\" or \"cluster\""),
+    ngx_http_dsem_text("master"),
+    ngx_http_dsem_number("db", 0, 16383, 0),
+    ngx_http_dsem_text("user"),
+    ngx_http_dsem_text("password"),
+    ngx_http_dsem_text("password_file"),
+    ngx_http_dsem_text("sentinel_user"),
+    ngx_http_dsem_text("sentinel_password"),
+    ngx_http_dsem_text("sentinel_password_file"),
+    ngx_http_dsem_text("ssl_ca"),
+    ngx_http_dsem_text("ssl_cert"),
+    ngx_http_dsem_text("ssl_key"),
+    ngx_http_dsem_text("ssl_name"),
+    ngx_http_dsem_flag("ssl_verify"),
+    ngx_http_dsem_null_param
+};
 
 
 /* NGX_CONF_ERROR: a message has been logged */
@@ -152,6 +144,7 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_int_t
 ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 {
+    ngx_int_t                        rc;
     ngx_str_t                       *word;
     ngx_uint_t                       i;
     ngx_http_dsem_redis_settings_t  *settings;
@@ -160,29 +153,39 @@ ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
     word = cf->args->elts;
 
     for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_dsem_redis_word(cf, conf, &word[i]) != NGX_OK) {
+        rc = ngx_http_dsem_conf_param(cf, conf->cmd,
+                                      ngx_http_dsem_redis_params, conf->args,
+                                      &word[i]);
+
+        if (rc == NGX_DECLINED) {
+            rc = ngx_http_dsem_redis_word(cf, conf, &word[i]);
+        }
+
+        if (rc != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    if (ngx_http_dsem_redis_mode(cf, conf) != NGX_OK
-        || ngx_http_dsem_redis_mode_rules(cf, conf) != NGX_OK
+    /* 0, single, if it is not given */
+
+    settings->mode = conf->args[NGX_HTTP_DSEM_REDIS_MODE].number;
+    settings->master = conf->args[NGX_HTTP_DSEM_REDIS_MASTER].text;
+    settings->login.db = conf->args[NGX_HTTP_DSEM_REDIS_DB].number;
+
+    if (ngx_http_dsem_redis_mode_rules(cf, conf) != NGX_OK
         || ngx_http_dsem_redis_servers(cf, conf) != NGX_OK
-        || ngx_http_dsem_redis_db(cf, conf) != NGX_OK
-        || ngx_http_dsem_conf_login(cf, &settings->login,
-                    &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_USER],
-                    &conf->values[NGX_HTTP_DSEM_REDIS_USER]) != NGX_OK
-        || ngx_http_dsem_conf_login(cf, &settings->sentinel_login,
-              &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SENTINEL_USER],
-              &conf->values[NGX_HTTP_DSEM_REDIS_SENTINEL_USER]) != NGX_OK
-        || ngx_http_dsem_conf_tls(cf, settings, conf->ssl,
-                    &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SSL_CA],
-                    &conf->values[NGX_HTTP_DSEM_REDIS_SSL_CA]) != NGX_OK)
+        || ngx_http_dsem_redis_login(cf, conf, &settings->login,
+                                     NGX_HTTP_DSEM_REDIS_USER) != NGX_OK
+        || ngx_http_dsem_redis_login(cf, conf, &settings->sentinel_login,
+                                     NGX_HTTP_DSEM_REDIS_SENTINEL_USER)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return NGX_OK;
+    return ngx_http_dsem_conf_tls(cf, settings, conf->ssl,
+                       &ngx_http_dsem_redis_params[NGX_HTTP_DSEM_REDIS_SSL_CA],
+                       &conf->args[NGX_HTTP_DSEM_REDIS_SSL_CA]);
 }
 
 
@@ -209,8 +212,8 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
 
 /*
- * A word without "=", and a path, is an address; "ssl" is none.  What is like
- * a URL may have a password, and is not printed.
+ * What is no parameter: a word without "=", and a path, is an address; "ssl"
+ * is none.  What is like a URL may have a password, and is not printed.
  */
 
 static ngx_int_t
@@ -218,30 +221,27 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     ngx_str_t *word)
 {
     u_char      *p, *last;
-    ngx_int_t    i;
-    ngx_str_t    name, value, *address;
+    ngx_str_t    name, *address;
     ngx_uint_t   path;
 
     if (ngx_strcmp(word->data, "ssl") == 0) {
-        return ngx_http_dsem_redis_ssl(cf, conf);
+
+        if (conf->ssl) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"ssl\" in \"dsem_redis\" "
+                               "directive");
+            return NGX_ERROR;
+        }
+
+        conf->ssl = 1;
+
+        return NGX_OK;
     }
 
     last = word->data + word->len;
-    p = ngx_strlchr(word->data, last, '=');
-
     path = (ngx_strncmp(word->data, "unix:", sizeof("unix:") - 1) == 0);
 
-    if (path) {
-        p = NULL;
-    }
-
-    name.data = word->data;
-    name.len = p ? (size_t) (p - word->data) : 0;
-
-    i = ngx_http_dsem_redis_find(ngx_http_dsem_redis_params, &name);
-
-    if (i == NGX_DECLINED
-        && !path
+    if (!path
         && (ngx_strlchr(word->data, last, '@')
             || ngx_strnstr(word->data, "://", word->len)))
     {
@@ -252,118 +252,63 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
         return NGX_ERROR;
     }
 
-    if (p == NULL) {
-        address = ngx_array_push(&conf->addresses);
-        if (address == NULL) {
-            return NGX_ERROR;
-        }
+    p = path ? NULL : ngx_strlchr(word->data, last, '=');
 
-        *address = *word;
+    if (p) {
+        name.data = word->data;
+        name.len = p - word->data;
 
-        return NGX_OK;
-    }
-
-    if (i == NGX_DECLINED) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid parameter \"%V\" in \"dsem_redis\" "
                            "directive", ngx_http_dsem_conf_word(cf, &name));
         return NGX_ERROR;
     }
 
-    value.data = p + 1;
-    value.len = last - value.data;
-
-    return ngx_http_dsem_redis_value(cf, &name, &value, &conf->values[i]);
-}
-
-
-/* the value of a parameter, once */
-
-static ngx_int_t
-ngx_http_dsem_redis_value(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *value,
-    ngx_str_t *given)
-{
-    if (given->data) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "duplicate \"%V\" parameter in \"dsem_redis\" "
-                           "directive", name);
+    address = ngx_array_push(&conf->addresses);
+    if (address == NULL) {
         return NGX_ERROR;
     }
 
-    if (value->len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "empty \"%V\" parameter in \"dsem_redis\" "
-                           "directive", name);
-        return NGX_ERROR;
-    }
-
-    *given = *value;
+    *address = *word;
 
     return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_http_dsem_redis_ssl(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
-{
-    if (conf->ssl) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "duplicate \"ssl\" parameter in \"dsem_redis\" "
-                           "directive");
-        return NGX_ERROR;
-    }
-
-    conf->ssl = 1;
-
-    return NGX_OK;
-}
-
-
-/* the index of a name, or NGX_DECLINED */
-
-static ngx_int_t
-ngx_http_dsem_redis_find(ngx_str_t *names, ngx_str_t *name)
+ngx_http_dsem_redis_parse_mode(ngx_str_t *text, ngx_int_t *number)
 {
     ngx_int_t  i;
 
-    for (i = 0; names[i].len; i++) {
-        if (names[i].len == name->len
-            && ngx_memcmp(names[i].data, name->data, name->len) == 0)
+    for (i = 0; ngx_http_dsem_redis_modes[i].len; i++) {
+        if (ngx_http_dsem_redis_modes[i].len == text->len
+            && ngx_memcmp(ngx_http_dsem_redis_modes[i].data, text->data,
+                          text->len) == 0)
         {
-            return i;
+            *number = i;
+            return NGX_OK;
         }
     }
 
-    return NGX_DECLINED;
+    return NGX_ERROR;
 }
 
 
+/* user, password and password_file begin at "first" */
+
 static ngx_int_t
-ngx_http_dsem_redis_mode(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
+ngx_http_dsem_redis_login(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
+    ngx_http_dsem_login_t *login, ngx_uint_t first)
 {
-    ngx_int_t   mode;
-    ngx_str_t  *value;
+    ngx_str_t   names[3], values[3];
+    ngx_uint_t  i;
 
-    value = &conf->values[NGX_HTTP_DSEM_REDIS_MODE];
-
-    if (value->data == NULL) {
-        return NGX_OK;
+    for (i = 0; i < 3; i++) {
+        names[i] = ngx_http_dsem_redis_params[first + i].name;
+        values[i] = conf->args[first + i].text;
     }
 
-    mode = ngx_http_dsem_redis_find(ngx_http_dsem_redis_modes, value);
-
-    if (mode == NGX_DECLINED) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" of \"mode\" parameter in "
-                           "\"dsem_redis\" directive, it must be \"single\", "
-                           "\"sentinel\" or \"cluster\"",
-                           ngx_http_dsem_conf_word(cf, value));
-        return NGX_ERROR;
-    }
-
-    conf->settings->mode = mode;
-
-    return NGX_OK;
+    return ngx_http_dsem_conf_login(cf, login, names, values);
 }
 
 
@@ -373,11 +318,11 @@ static ngx_int_t
 ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf)
 {
-    ngx_str_t             *values;
     const char            *wrong;
+    ngx_http_dsem_arg_t   *args;
     ngx_http_dsem_mode_e   mode;
 
-    values = conf->values;
+    args = conf->args;
     mode = conf->settings->mode;
     wrong = NULL;
 
@@ -391,24 +336,25 @@ ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
                 "\"mode=cluster\"";
 
     } else if (mode == NGX_HTTP_DSEM_MODE_SENTINEL
-               && values[NGX_HTTP_DSEM_REDIS_MASTER].data == NULL)
+               && args[NGX_HTTP_DSEM_REDIS_MASTER].text.data == NULL)
     {
         wrong = "\"mode=sentinel\" needs \"master=name\"";
 
     } else if (mode != NGX_HTTP_DSEM_MODE_SENTINEL
-               && values[NGX_HTTP_DSEM_REDIS_MASTER].data)
+               && args[NGX_HTTP_DSEM_REDIS_MASTER].text.data)
     {
         wrong = "\"master\" needs \"mode=sentinel\"";
 
     } else if (mode != NGX_HTTP_DSEM_MODE_SENTINEL
-               && (values[NGX_HTTP_DSEM_REDIS_SENTINEL_USER].data
-                   || values[NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD].data
-                   || values[NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD_FILE].data))
+               && (args[NGX_HTTP_DSEM_REDIS_SENTINEL_USER].text.data
+                   || args[NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD].text.data
+                   || args[NGX_HTTP_DSEM_REDIS_SENTINEL_PASSWORD_FILE]
+                      .text.data))
     {
         wrong = "a password of Sentinel needs \"mode=sentinel\"";
 
     } else if (mode == NGX_HTTP_DSEM_MODE_CLUSTER
-               && values[NGX_HTTP_DSEM_REDIS_DB].data)
+               && args[NGX_HTTP_DSEM_REDIS_DB].text.data)
     {
         wrong = "a Cluster has no \"db\"";
     }
@@ -418,8 +364,6 @@ ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
                            "%s in \"dsem_redis\" directive", wrong);
         return NGX_ERROR;
     }
-
-    conf->settings->master = values[NGX_HTTP_DSEM_REDIS_MASTER];
 
     return NGX_OK;
 }
@@ -501,30 +445,6 @@ ngx_http_dsem_redis_server(ngx_conf_t *cf,
                        && (u.host.len != local.len
                            || ngx_strncasecmp(u.host.data, local.data,
                                               local.len) != 0));
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_redis_db(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
-{
-    ngx_http_dsem_arg_t  arg;
-
-    arg.text = conf->values[NGX_HTTP_DSEM_REDIS_DB];
-
-    if (arg.text.data == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_http_dsem_conf_arg(cf, conf->cmd, &ngx_http_dsem_redis_db_param,
-                               &arg)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    conf->settings->login.db = arg.number;
 
     return NGX_OK;
 }

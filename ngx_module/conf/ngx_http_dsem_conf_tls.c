@@ -35,30 +35,30 @@ typedef ngx_int_t (*ngx_http_dsem_tls_load_pt)(ngx_http_dsem_tls_t *tls,
 
 static ngx_int_t ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *names, ngx_str_t *values);
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
 static ngx_http_dsem_tls_t *ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf,
-    ngx_http_dsem_tls_t *tls, ngx_str_t *names, ngx_str_t *values);
+    ngx_http_dsem_tls_t *tls, ngx_http_dsem_param_t *params,
+    ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_conf_tls_load(ngx_conf_t *cf,
-    ngx_http_dsem_tls_t *tls, ngx_str_t *name, ngx_str_t *file,
-    ngx_http_dsem_tls_load_pt load);
+    ngx_http_dsem_tls_t *tls, ngx_http_dsem_param_t *param,
+    ngx_http_dsem_arg_t *arg, ngx_http_dsem_tls_load_pt load);
 static void ngx_http_dsem_conf_tls_cleanup(void *data);
 
 
 /*
- * names and values: by ngx_http_dsem_tls_param_e; data of a value is NULL
- * where the parameter is not given.
+ * params and args: by ngx_http_dsem_tls_param_e.
  */
 
 ngx_int_t
 ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *names, ngx_str_t *values)
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
 {
     ngx_http_dsem_tls_t  *tls;
 
-    if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, names, values)
+    if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, params, args)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -69,27 +69,27 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     }
 
     tls = ngx_http_dsem_conf_tls_create(cf, settings,
-                                        &values[NGX_HTTP_DSEM_TLS_NAME]);
+                                        &args[NGX_HTTP_DSEM_TLS_NAME].text);
 
     if (tls == NULL
-        || ngx_http_dsem_conf_tls_verify(cf, tls, names, values) != NGX_OK)
+        || ngx_http_dsem_conf_tls_verify(cf, tls, params, args) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    if (values[NGX_HTTP_DSEM_TLS_CERT].data == NULL) {
+    if (args[NGX_HTTP_DSEM_TLS_CERT].text.data == NULL) {
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_CERT],
-                                    &values[NGX_HTTP_DSEM_TLS_CERT],
+    if (ngx_http_dsem_conf_tls_load(cf, tls, &params[NGX_HTTP_DSEM_TLS_CERT],
+                                    &args[NGX_HTTP_DSEM_TLS_CERT],
                                     ngx_http_dsem_tls_certificate) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_KEY],
-                                       &values[NGX_HTTP_DSEM_TLS_KEY],
+    return ngx_http_dsem_conf_tls_load(cf, tls, &params[NGX_HTTP_DSEM_TLS_KEY],
+                                       &args[NGX_HTTP_DSEM_TLS_KEY],
                                        ngx_http_dsem_tls_key);
 }
 
@@ -97,17 +97,17 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
-    ngx_str_t *names, ngx_str_t *values)
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
 {
     ngx_uint_t               i;
     const char              *wrong;
     ngx_http_dsem_server_t  *server;
 
     for (i = 0; !ssl && i < NGX_HTTP_DSEM_TLS_NPARAMS; i++) {
-        if (values[i].data) {
+        if (args[i].text.data) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "\"%V\" without \"ssl\" in \"dsem_redis\" "
-                               "directive", &names[i]);
+                               "directive", &params[i].name);
             return NGX_ERROR;
         }
     }
@@ -122,13 +122,13 @@ ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     {
         wrong = "\"ssl\" with a path, for which Redis has no TLS,";
 
-    } else if (values[NGX_HTTP_DSEM_TLS_CERT].data
-               && values[NGX_HTTP_DSEM_TLS_KEY].data == NULL)
+    } else if (args[NGX_HTTP_DSEM_TLS_CERT].text.data
+               && args[NGX_HTTP_DSEM_TLS_KEY].text.data == NULL)
     {
         wrong = "\"ssl_cert\" without \"ssl_key\"";
 
-    } else if (values[NGX_HTTP_DSEM_TLS_KEY].data
-               && values[NGX_HTTP_DSEM_TLS_CERT].data == NULL)
+    } else if (args[NGX_HTTP_DSEM_TLS_KEY].text.data
+               && args[NGX_HTTP_DSEM_TLS_CERT].text.data == NULL)
     {
         wrong = "\"ssl_key\" without \"ssl_cert\"";
     }
@@ -192,35 +192,31 @@ ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
 
 static ngx_int_t
 ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
-    ngx_str_t *names, ngx_str_t *values)
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
 {
-    ngx_str_t  *verify;
+    /* on, if it is not given */
 
-    verify = &values[NGX_HTTP_DSEM_TLS_VERIFY];
-
-    if (verify->data && ngx_strcmp(verify->data, "off") == 0) {
+    if (args[NGX_HTTP_DSEM_TLS_VERIFY].number == 0
+        && args[NGX_HTTP_DSEM_TLS_VERIFY].text.data)
+    {
         return NGX_OK;
     }
 
-    if (verify->data && ngx_strcmp(verify->data, "on") != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid value \"%V\" of \"ssl_verify\" parameter "
-                           "in \"dsem_redis\" directive, it must be \"on\" or "
-                           "\"off\"", ngx_http_dsem_conf_word(cf, verify));
-        return NGX_ERROR;
-    }
-
-    return ngx_http_dsem_conf_tls_load(cf, tls, &names[NGX_HTTP_DSEM_TLS_CA],
-                                       &values[NGX_HTTP_DSEM_TLS_CA],
+    return ngx_http_dsem_conf_tls_load(cf, tls, &params[NGX_HTTP_DSEM_TLS_CA],
+                                       &args[NGX_HTTP_DSEM_TLS_CA],
                                        ngx_http_dsem_tls_verify);
 }
 
 
 static ngx_int_t
 ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
-    ngx_str_t *name, ngx_str_t *file, ngx_http_dsem_tls_load_pt load)
+    ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg,
+    ngx_http_dsem_tls_load_pt load)
 {
-    char  reason[NGX_HTTP_DSEM_REASON_LEN];
+    char        reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_str_t  *file;
+
+    file = &arg->text;
 
     if (file->data && ngx_conf_full_name(cf->cycle, file, 1) != NGX_OK) {
         return NGX_ERROR;
@@ -233,7 +229,7 @@ ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
     if (file->data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "cannot load \"%V\" file \"%V\" of "
-                           "\"dsem_redis\" directive (%s)", name,
+                           "\"dsem_redis\" directive (%s)", &param->name,
                            ngx_http_dsem_conf_word(cf, file), reason);
 
     } else {

@@ -35,16 +35,15 @@ my @wrong = (
         qq(invalid value "yes" of "write" parameter in "dsem_api" )
         . qq(directive, $words)],
     ['no value', 'location /d/ { dsem_api write=; }',
-        qq(invalid value "" of "write" parameter in "dsem_api" directive, )
-        . $words],
+        '"write" parameter in "dsem_api" directive has no value'],
     ['metrics of another kind', 'location /d/ { dsem_api metrics=all; }',
         'invalid value "all" of "metrics" parameter in "dsem_api" directive, '
         . 'it must be "full"'],
     ['metrics twice',
         'location /d/ { dsem_api metrics=full metrics=full; }',
-        'duplicate parameter "metrics=full" in "dsem_api" directive'],
+        'duplicate parameter "metrics" in "dsem_api" directive'],
     ['parameter twice', 'location /d/ { dsem_api write=on write=off; }',
-        'duplicate parameter "write=off" in "dsem_api" directive'],
+        'duplicate parameter "write" in "dsem_api" directive'],
     ['directive twice', 'location /d/ { dsem_api; dsem_api write=on; }',
         '"dsem_api" directive is duplicate'],
     ['regular expression', 'location ~ ^/d { dsem_api; }', $place],

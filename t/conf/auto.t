@@ -41,7 +41,7 @@ my @wrong = (
         ["$_ of a variable", "dsem a limit=auto $_=\$arg_m;",
             qq(invalid value "\$arg_m" of "$_" parameter in "dsem" directive, it must be without variables)],
         ["$_ twice", "dsem a limit=auto $_=5 $_=5;",
-            qq(duplicate parameter "$_=5" in "dsem" directive)],
+            qq(duplicate parameter "$_" in "dsem" directive)],
     } qw(min max)),
     ['name with a variable', 'dsem "a$arg_n" limit=auto;',
         '"dsem" directive with "limit=auto" must have a name without variables'],

@@ -52,13 +52,12 @@ my @wrong = (
         'invalid parameter "b" in "dsem" directive'],
     (map {
         ["duplicate $_", "dsem a limit=1 $_=1 $_=2;",
-            'duplicate parameter "' . ($_ eq 'limit' ? 'limit=1' : "$_=2")
-            . '" in "dsem" directive'],
+            qq(duplicate parameter "$_" in "dsem" directive)],
         ["empty $_", "dsem a $_= priority=0;",
             qq("$_" parameter in "dsem" directive has no value)]
     } qw(limit queue timeout weight)),
     ['duplicate priority', 'dsem a limit=1 priority=1 priority=2;',
-        'duplicate parameter "priority=2" in "dsem" directive'],
+        'duplicate parameter "priority" in "dsem" directive'],
     ['empty priority', 'dsem a limit=1 priority=;',
         '"priority" parameter in "dsem" directive has no value'],
 
@@ -187,9 +186,11 @@ my @wrong = (
     ['redis of a cluster on a path', 'dsem_redis unix:/a unix:/b mode=cluster;',
         'a path needs "mode=single" in "dsem_redis" directive'],
     ['redis with db twice', 'dsem_redis 127.0.0.1 db=1 db=1;',
-        'duplicate "db" parameter in "dsem_redis" directive'],
+        'duplicate parameter "db" in "dsem_redis" directive'],
+    ['redis with a password twice', 'dsem_redis 127.0.0.1 password=secret password=secret;',
+        'duplicate parameter "password" in "dsem_redis" directive'],
     ['redis with an empty db', 'dsem_redis 127.0.0.1 db=;',
-        'empty "db" parameter in "dsem_redis" directive'],
+        '"db" parameter in "dsem_redis" directive has no value'],
     ['redis with a high db', 'dsem_redis 127.0.0.1 db=16384;',
         'invalid value "16384" of "db" parameter in "dsem_redis" directive, it must be between 0 and 16383'],
     ['redis with two passwords', 'dsem_redis 127.0.0.1 password=secret password_file=/f;',
@@ -290,7 +291,7 @@ my @wrong = (
     ['status of a wrong reason', 'dsem_status 503 timeout=399;',
         'invalid value "399" of "timeout" parameter in "dsem_status" directive, it must be between 400 and 599'],
     ['status of a reason twice', 'dsem_status 503 error=500 error=502;',
-        'duplicate parameter "error=502" in "dsem_status" directive'],
+        'duplicate parameter "error" in "dsem_status" directive'],
     ['status of an empty reason', 'dsem_status 503 full=;',
         '"full" parameter in "dsem_status" directive has no value'],
     ['status twice', 'dsem_status 503; dsem_status 503;',

@@ -32,7 +32,7 @@ my @cases = (
     ['empty fair', 'dsem a limit=1 queue=5 fair=;',
         '"fair" parameter in "dsem" directive has no value'],
     ['duplicate fair', 'dsem a limit=1 queue=5 fair=$arg_k fair=$arg_l;',
-        'duplicate parameter "fair=$arg_l" in "dsem" directive'],
+        'duplicate parameter "fair" in "dsem" directive'],
     ['unknown variable', 'dsem a limit=1 queue=5 fair=$no_such_one;',
         'unknown "no_such_one" variable'],
     ['share alone', 'dsem a limit=1 queue=5 share=2;',
@@ -41,7 +41,7 @@ my @cases = (
         '"share" parameter in "dsem" directive needs "fair"'],
     ['share with limit=auto', 'dsem a limit=auto queue=5 fair=$arg_k share=2;'],
     ['duplicate share', 'dsem a limit=1 queue=5 fair=$arg_k share=1 share=2;',
-        'duplicate parameter "share=2" in "dsem" directive'],
+        'duplicate parameter "share" in "dsem" directive'],
     (map {
         ["share $_->[0]", "dsem a limit=1 queue=5 fair=\$arg_k share=$_->[0];",
             qq(invalid value "$_->[0]" of "share" parameter in "dsem" )

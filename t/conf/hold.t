@@ -24,7 +24,7 @@ my @wrong = (
     ['no value', 'location /h { dsem a limit=1; dsem_hold max=; }',
         '"max" parameter in "dsem_hold" directive has no value'],
     ['twice', 'location /h { dsem a limit=1; dsem_hold max=1s max=2s; }',
-        'duplicate parameter "max=2s" in "dsem_hold" directive'],
+        'duplicate parameter "max" in "dsem_hold" directive'],
     ['too often', 'location /h { dsem a limit=1; dsem_hold interval=99ms; }',
         'it must be between 100ms and 3600000ms'],
     ['no time', 'location /h { dsem a limit=1; dsem_hold max=0; }',

@@ -57,9 +57,9 @@ my $at = '127.0.0.1:1';
 
 wrong("$at $_=on", qq("$_" without "ssl" $in))
     for qw(ssl_ca ssl_cert ssl_key ssl_name ssl_verify);
-wrong("$at ssl ssl", qq(duplicate "ssl" parameter $in));
+wrong("$at ssl ssl", qq(duplicate parameter "ssl" $in));
 wrong("$at ssl=on", qq(invalid parameter "ssl" $in));
-wrong("$at ssl ssl_ca=", qq(empty "ssl_ca" parameter $in));
+wrong("$at ssl ssl_ca=", qq("ssl_ca" parameter $in has no value));
 wrong("$at ssl ssl_cert=$own->{cert}", qq("ssl_cert" without "ssl_key" $in));
 wrong("$at ssl ssl_key=$own->{key}", qq("ssl_key" without "ssl_cert" $in));
 wrong('unix:/redis.sock ssl',
