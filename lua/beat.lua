@@ -18,7 +18,8 @@
 --   by which the wall clock has moved since the clock was moved last, negative
 --   where it was set back, ms for which beats shall tell idle permits (0: they
 --   are not wanted), 1: the session was silent for two heartbeats, its tickets
---   may be parked until it sends a sync, 0: it was not: integers
+--   may be parked until it sends a sync, 0: it was not, longest registered
+--   lease in ms: integers
 -- Messages: "beat <number>"; "raised", see include/limits_withdraw.lua
 --
 -- Where the sessions ZSET is not as long as the head of the shard tells, it
@@ -70,7 +71,7 @@ local function remove_expired(shard)
     return #expired
 end
 
-local v = redis.call('HMGET', key, '.', session, 'watched')
+local v = redis.call('HMGET', key, '.', session, 'watched', 'leases')
 local shard = shard_parse(key, v[1])
 local entry = shard and entry_parse(v[2])
 if not entry or entry.epoch ~= epoch or shard.gen ~= gen then
@@ -101,4 +102,4 @@ local published = entry_publish(key, session, entry, 'beat ' .. ARGV[3])
 
 return { session, epoch, number, STATUS.ok,
     live, removed, recovery, published and 1 or 0, moved, wanted,
-    silent and 1 or 0 }
+    silent and 1 or 0, leases_last(v[4], lease) }

@@ -17,15 +17,16 @@
 --   begins with it from now on
 -- ARGV[11] number of shards of the prefix: integer > 0; 1: not in a Cluster
 -- ARGV[12] term that the session remembers of this generation: integer, 0: none
+-- ARGV[13] longest lease of the fleet that the session knows: integer, ms
 -- Reply: session (string), epoch, number, status (ok, stale, gone, layout); if
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
 --   1: the limits of the configuration have to be stated (configure), 0: known,
 --   number that identifies the Redis process, 0: the server does not tell,
---   term of the state; or an error "WRONGMODE ...", for people: a node, which
---   is named, uses the prefix with another number of shards, or a Cluster is
---   used as one server
+--   term of the state, longest registered lease in ms; or an error
+--   "WRONGMODE ...", for people: a node, which is named, uses the prefix with
+--   another number of shards, or a Cluster is used as one server
 -- Messages: "recovered", see include/census.lua; "sessions <n>" to four others
 --   when a new session makes it n
 --
@@ -73,7 +74,7 @@ if #(seal or '') ~= 16 or string.find(seal, '%X') then
     error('DSEM argument 10 is not a seal', 0)
 end
 local shards = integer(11, 1)
-local remembered = integer(12)
+local remembered, longest = integer(12), integer(13)
 -- sessions that are notified of a new one
 local NOTIFIED = 4
 -- steps of terms
@@ -220,7 +221,7 @@ local lost = known ~= 0 and known ~= shard.gen
 local census = census_of(shard, tonumber(v[3]) or 0, restarted)
 if lost then
     census.lost = true
-    census.lease = math.max(census.lease, lease)
+    census.lease = math.max(census.lease, lease, longest)
 end
 if census_open(census, shard.clock) then
     census_hello(census, session, shard.clock, lease,
@@ -246,4 +247,4 @@ shard_write(shard)
 if not entry then notify_others(size) end
 
 return reply(STATUS.ok, shard.gen, size, recovery, entry and 1 or 0, unknown,
-    run_number(run), term)
+    run_number(run), term, leases_longest(shard, 2^53))

@@ -29,6 +29,13 @@ local function leases_move(shard, before, lease)
     leases_change(shard, changes)
 end
 
+-- The longest lease of the field, which is the last one; of the caller if that
+-- is longer.
+local function leases_last(text, lease)
+    return math.max(tonumber(string.match(text or '', '(%d+) %d+$')) or 0,
+        lease)
+end
+
 -- The longest registered lease that is no longer than most; 0: there is none.
 local function leases_longest(shard, most)
     local longest = 0

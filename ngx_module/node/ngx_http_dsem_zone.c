@@ -64,6 +64,7 @@ typedef struct {
     int64_t                      generation;     /* 0: never seen one */
     int64_t                      term;           /* the highest one of it */
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
+    ngx_msec_t                   longest;        /* lease of any of them */
     uint64_t                     replied;        /* last by Redis, ms */
 
     ngx_atomic_t                 scanned;        /* ms, time of the last turn */
@@ -625,7 +626,7 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 void
 ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     uint64_t space, ngx_uint_t newest, int64_t generation, int64_t term,
-    ngx_uint_t sessions, uint64_t replied)
+    ngx_uint_t sessions, ngx_msec_t longest, uint64_t replied)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *known;
@@ -658,6 +659,7 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 
     known->generation = generation;
     known->sessions = sessions;
+    known->longest = longest;
     known->replied = ngx_max(known->replied, replied);
 
     ngx_memory_barrier();
@@ -671,7 +673,7 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
 void
 ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     uint64_t space, int64_t *generation, int64_t *term, ngx_uint_t *sessions,
-    uint64_t *replied)
+    ngx_msec_t *longest, uint64_t *replied)
 {
     ngx_http_dsem_zone_t        *zone;
     ngx_http_dsem_zone_shard_t  *known;
@@ -679,6 +681,7 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     *generation = 0;
     *term = 0;
     *sessions = 0;
+    *longest = 0;
     *replied = 0;
 
     if (shm_zone == NULL) {
@@ -695,6 +698,7 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     *generation = known->generation;
     *term = known->term;
     *sessions = known->sessions;
+    *longest = known->longest;
 
     /* where 64 bits are two words it may have been written by halves */
     *replied = ngx_min(known->replied, ngx_http_dsem_monotonic());

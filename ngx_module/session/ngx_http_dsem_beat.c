@@ -191,13 +191,14 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 7)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 8)) {
         return;
     }
 
     ngx_http_dsem_beat_clock(session, reply->values[4]);
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
-    ngx_http_dsem_handshake_renew(session, sent, reply->values[0]);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[0],
+                                  reply->values[7]);
     ngx_http_dsem_session_set_recovery(session, reply->values[2]);
 
     if (reply->values[6]) {

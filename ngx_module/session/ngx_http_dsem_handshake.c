@@ -182,7 +182,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
 
     command = ngx_http_dsem_handshake_command(session,
-                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 9);
+                                              NGX_HTTP_DSEM_SCRIPT_HELLO, 10);
     if (command == NULL) {
         return NGX_ERROR;
     }
@@ -198,6 +198,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     ngx_http_dsem_resp_bytes(command, session->seal, NGX_HTTP_DSEM_SEAL_LEN);
     ngx_http_dsem_resp_number(command, session->nshards);
     ngx_http_dsem_resp_number(command, session->term);
+    ngx_http_dsem_resp_number(command, session->lease.longest);
 
     return ngx_http_dsem_handshake_call(session,
                                        ngx_http_dsem_handshake_hello_handler);
@@ -217,7 +218,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 7)) {
+    if (!ngx_http_dsem_handshake_expected(call, reply, 8)) {
         return;
     }
 
@@ -248,7 +249,8 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         session->handlers->expired(session);
     }
 
-    ngx_http_dsem_handshake_renew(session, sent, reply->values[1]);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[1],
+                                  reply->values[7]);
 
     ngx_add_timer(&session->beat, ngx_http_dsem_session_interval(session));
 
@@ -410,18 +412,19 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 
 void
 ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
-    ngx_uint_t fleet)
+    ngx_uint_t fleet, ngx_msec_t longest)
 {
     session->fleet = fleet;
     session->registered = fleet;
 
-    ngx_http_dsem_lease_renew(&session->lease, sent, !session->undeclared);
+    ngx_http_dsem_lease_renew(&session->lease, sent, longest,
+                              !session->undeclared);
     ngx_http_dsem_zone_enter(session->zone, session->shard, session->space,
                              &session->zone_own, &session->identity.name);
     ngx_http_dsem_zone_remember(session->zone, session->shard, session->space,
                                 ngx_http_dsem_session_newest(session),
                                 session->generation, session->term, fleet,
-                                sent);
+                                session->lease.longest, sent);
 
     if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
                              ngx_http_dsem_lease_heartbeat(&session->lease)))

@@ -29,7 +29,7 @@ void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
 void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
     ngx_http_dsem_reply_t *reply);
 void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
-    uint64_t sent, ngx_uint_t fleet);
+    uint64_t sent, ngx_uint_t fleet, ngx_msec_t longest);
 
 ngx_int_t ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
     ngx_http_dsem_reply_pt handler);

@@ -22,14 +22,16 @@
 
 /*
  * length in ms; the lease has not begun.  node_renewed is when the last
- * worker of this node renewed its own, 0: never.
+ * worker of this node renewed its own, 0: never; longest is what it knew of
+ * the fleet then.
  */
 
 void
 ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease, ngx_msec_t length,
-    uint64_t node_renewed)
+    ngx_msec_t longest, uint64_t node_renewed)
 {
     lease->length = length;
+    lease->longest = ngx_max(length, longest);
     lease->renewed = 0;
     lease->node_renewed = node_renewed;
     lease->fence = 0;
@@ -44,9 +46,10 @@ ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease, ngx_msec_t length,
 
 void
 ngx_http_dsem_lease_renew(ngx_http_dsem_lease_t *lease, uint64_t sent,
-    ngx_uint_t declared)
+    ngx_msec_t longest, ngx_uint_t declared)
 {
     lease->renewed = sent;
+    lease->longest = ngx_max(lease->length, longest);
     /* R3: fence */
     lease->fence = sent + lease->length / 4 * 3;
 
@@ -86,7 +89,8 @@ ngx_http_dsem_lease_age(ngx_http_dsem_lease_t *lease)
 
 /*
  * True if the leases of all workers that lost Redis with this one have
- * expired: their last replies are up to a heartbeat apart.
+ * expired: their last replies are up to a heartbeat apart, and one may have a
+ * longer lease than this one.
  */
 
 ngx_uint_t
@@ -97,5 +101,6 @@ ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease)
     renewed = ngx_max(lease->renewed, lease->node_renewed);
 
     return ngx_http_dsem_monotonic()
-           >= renewed + lease->length + ngx_http_dsem_lease_heartbeat(lease);
+           >= renewed + lease->longest
+              + ngx_min(lease->longest / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
 }

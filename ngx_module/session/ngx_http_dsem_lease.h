@@ -16,6 +16,7 @@
 /* of one session; for reading only, outside of lease */
 typedef struct {
     ngx_msec_t  length;
+    ngx_msec_t  longest;        /* of the whole fleet, as far as known */
     uint64_t    renewed;        /* by this worker; 0: never */
     uint64_t    node_renewed;   /* by its node, before this worker started */
     uint64_t    fence;
@@ -43,9 +44,9 @@ typedef struct {
 
 
 void ngx_http_dsem_lease_init(ngx_http_dsem_lease_t *lease,
-    ngx_msec_t length, uint64_t node_renewed);
+    ngx_msec_t length, ngx_msec_t longest, uint64_t node_renewed);
 void ngx_http_dsem_lease_renew(ngx_http_dsem_lease_t *lease, uint64_t sent,
-    ngx_uint_t declared);
+    ngx_msec_t longest, ngx_uint_t declared);
 void ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease);
 
 ngx_msec_t ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease);

@@ -43,7 +43,8 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_session_settings_t *settings,
     ngx_http_dsem_session_handlers_t *handlers)
 {
-    uint64_t  replied;
+    uint64_t    replied;
+    ngx_msec_t  longest;
 
     session->handlers = handlers;
     session->zone = settings->zone;
@@ -55,10 +56,11 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
 
     ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
                               &session->generation, &session->term,
-                              &session->fleet, &replied);
+                              &session->fleet, &longest, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
-    ngx_http_dsem_lease_init(&session->lease, settings->lease, replied);
+    ngx_http_dsem_lease_init(&session->lease, settings->lease, longest,
+                             replied);
 
     if (ngx_http_dsem_limits_create(&session->limits, &settings->limits,
                                     session->shard, settings->nshards,

@@ -44,6 +44,10 @@ is_deeply moved(8000, sub { $long->beat }), [ 8000, 0 ], 'long: whole step';
 
 my @short = map { session(short => 5000)->enter } 1, 2;
 is leases(), '5000 5000 2 60000 1', 'two leases';
+is_deeply [ map { $_->beat->{longest} } $short[0], $long ], [ (60_000) x 2 ],
+    'all know the longest';
+is $short[0]->hello->{longest}, 60_000, 'with the first reply';
+$short[0]->declared;
 my %by = (
     beat => sub { $long->beat },
     hello => sub { $long->hello; $long->declared },
@@ -108,5 +112,10 @@ is $short->hello(restarted => 1)->{recovery}, 60_000, 'failover: all leases';
 
 $_->bye for $long, $short;
 is leases(), '0 ', 'no lease left';
+
+# all state is lost: a session that stays away may have the longest one
+$scripts->redis->cmd('FLUSHALL');
+is $short->hello(told => 2, longest => 60_000)->{recovery}, 60_000,
+    'state lost: the longest that was known';
 
 $scripts->done;

@@ -14,6 +14,7 @@ package Model::Worker;
 #               was answered), and the time when it was sent
 #   todo        name -> release, cancel, ask: for the next sync; late: the part
 #               of release from cancels that came too late
+#   longest     lease of the fleet, as far as it knows
 #   config      id of its configuration, "c" and its limit; "-": it drains
 #   limit       its limit
 #   conn        commands not executed, replies not read; undef: not connected
@@ -66,6 +67,7 @@ sub new {
         recovery => 0, undeclared => [], declares => 0, new_state => 0,
         run => '', known_run => '', lease => $walk->{lease}, %arg,
     }, $class;
+    $self->{longest} //= $self->{lease};
     for my $name (@{ $walk->{names} }) {
         $self->{used}{$name} = {};
         $self->{wait}{$name} = {};
@@ -221,7 +223,7 @@ sub hello {
     $self->send('hello', undef,
         [ $self->{gen}, 1 + int rand 2 ** 40, $self->{lease}, $self->{told},
             $walk->{now} - $self->{told_at},
-            $self->{config}, $self->seal, 1, $self->{term} ],
+            $self->{config}, $self->seal, 1, $self->{term}, $self->{longest} ],
         $self->{config});
 }
 
@@ -230,7 +232,8 @@ sub seal { return sprintf '%08x%08x', $_[0]{name} =~ /(\d+)/, $_[0]{epoch} }
 
 sub hello_reply {
     my ($self, $command, @rest) = @_;
-    my ($gen, $told, $recovery, $registered, $unknown, $run, $term) = @rest;
+    my ($gen, $told, $recovery, $registered, $unknown, $run, $term, $longest)
+        = @rest;
     $self->{run} = $run;
     my $lost = $self->{gen} && $self->{gen} != $gen;
     my $counted = $self->counts($gen, $registered)
@@ -239,7 +242,7 @@ sub hello_reply {
         || $self->{entered} && !$lost && !$registered || $lost && !$recovery);
     $self->{entered} = 1;
     @$self{qw/gen term/} = ($gen, $term);
-    $self->renew($command, $told, $recovery);
+    $self->renew($command, $told, $recovery, $longest);
     $self->{new_state} = $recovery && !$counted;
     $self->{own_fence} = $self->{fence}
         if !$self->{new_state} || $self->broken('declared');
@@ -270,7 +273,8 @@ sub expired {
 
 # A hello or a beat was answered.
 sub renew {
-    my ($self, $command, $told, $recovery) = @_;
+    my ($self, $command, $told, $recovery, $longest) = @_;
+    $self->{longest} = $longest;
     # R3: fence
     $self->{fence} = $command->{at} + 0.75 * $self->{lease};
     @$self{qw/told told_at/} = ($told, $command->{at});
@@ -567,7 +571,7 @@ sub receive {
     if ($script eq 'hello') {
         $self->hello_reply($command, @rest);
     } elsif ($script eq 'beat') {
-        $self->renew($command, @rest[0, 2]);
+        $self->renew($command, @rest[0, 2, 7]);
         $self->ask_at_once if $rest[6];
         $self->{own_fence} = $self->{fence};
     } elsif ($script =~ /^(configure|adjust)$/) {
