@@ -117,8 +117,9 @@ sub alive {
 # Another process now leads the group (a binary upgrade of nginx).
 sub succeed {
     my ($self, $pid) = @_;
-    # alive() may have seen its end
-    waitpid $self->{pid}, 0 unless defined delete $self->{status};
+    $self->wait_exit(60)
+        or croak "process $self->{pid} goes on beside its successor";
+    delete $self->{status};
     $self->{pid} = $pid;
 }
 
