@@ -136,7 +136,7 @@ is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
 
 # a limit that was exceeded, unless a lease may have ended
 
-my $above = file('above', 'ok 1; is 7, 6, "limit reached, never exceeded";');
+my $above = file('far_above', 'ok 1; is 7, 6, "limit reached, never exceeded";');
 my $most = file('most', 'cmp_ok 7, "<=", 6, "limit never exceeded";');
 my $below = file('below', 'is 5, 6, "limit reached, never exceeded";');
 my $later = file('later', 'ok 0, "drained"; is 7, 6, "never exceeded";');
@@ -145,6 +145,7 @@ is($status, 1, 'a limit: failed') or diag $said;
 like($said, qr/^2 files ran again:$/m, 'a limit: not all again');
 unlike($said, qr/(?:above|most)\.t, the machine/, 'exceeded: not again');
 like($said, qr/$_\.t, the machine/, "$_: again") for qw(below later);
+unlike($said, qr/repeat count/, 'a summary for long names, too');
 ($said, $status) = run_files(10, 0.8, $above);
 like($said, qr/^1 file ran again:$/m, 'after its lease: again');
 

@@ -71,6 +71,8 @@ sub aggregate_tests {
         print STDERR "Again, alone, as the machine stalled:\n";
         $self->SUPER::aggregate_tests($second, map { $_->[0] } @again);
         ($result{$_}) = $second->parsers($_) for $second->descriptions;
+        # the summary is as wide as all of them
+        $self->formatter->prepare($first->descriptions);
     }
     $aggregate->add($_, $result{$_}) for $first->descriptions;
     $self->{ran} = [ $self->{began}, now ];
