@@ -7,14 +7,7 @@
 
 ###############################################################################
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS ();
 use MIME::Base64 qw(encode_base64);
 

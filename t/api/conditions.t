@@ -3,14 +3,7 @@
 # A request with a condition: a change is refused before Redis is asked, as
 # there is nothing to compare with, and an answer that is read is not replaced.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

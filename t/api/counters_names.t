@@ -4,14 +4,7 @@
 # in the sum over all names and the other ones, and a name that was there
 # first keeps its row. DSEM_LONG=1: a million names.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Http2;
 use Dsem::Test;

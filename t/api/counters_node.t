@@ -4,14 +4,7 @@
 # saw, under load with aborts and a reload. What is held now is true again when
 # a worker has been killed, and a stopped worker delays no other.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 

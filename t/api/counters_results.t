@@ -3,14 +3,7 @@
 # Each request has one result in the counters, for each semaphore that it
 # asked: by the limit, by errors, in a dry run, over redirects, without Redis.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 

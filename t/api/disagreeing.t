@@ -3,15 +3,8 @@
 # Nodes that are configured with different limits: the lowest is in force, and
 # the figures and the metrics of every node name those that ask for another.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,16 +5,9 @@
 # session. However many ask, a worker reads them once a second. While Redis is
 # down the last figures are shown, with their age.
 
-use warnings;
-use strict;
-
 use Digest::SHA qw(sha1_hex);
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,15 +4,8 @@
 # itself knows, and the log names the cause once. Requests are served by Redis as
 # before, on the same connection.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,15 +5,8 @@
 # form only leaves the last figures as they are, with one line in the log.
 # Requests are served all the time. Figures that are late are shown next time.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

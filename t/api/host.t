@@ -4,14 +4,7 @@
 # only: any other name may be that of a page whose owner has made it lead here,
 # for which the browser sees one site.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

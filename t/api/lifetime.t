@@ -4,14 +4,7 @@
 # gets all of it, an exiting worker answers those that wait for Redis, a change
 # that was made is logged, and a client that has left keeps no worker.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

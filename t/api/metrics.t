@@ -5,14 +5,7 @@
 # A dry run is marked, in the metrics and in JSON, until requests are refused
 # again; and a name at rest keeps the limit that was last in force.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Pages;

@@ -4,14 +4,7 @@
 # logs it once, not with every request, and again when it is changed. Its text
 # cannot forge a line.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

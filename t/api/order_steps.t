@@ -3,16 +3,9 @@
 # A limit that is raised serves a long queue at once: in several calls of a
 # bounded size, before the operator is answered. A lowered one drains.
 
-use warnings;
-use strict;
-
 use Digest::SHA qw(sha1_hex);
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $WAITING = 150;

@@ -4,14 +4,7 @@
 # who asked. If Redis continues, the change is made all the same. A reader or
 # an author that leaves meanwhile changes nothing, and the worker goes on.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -7,14 +7,7 @@
 
 ###############################################################################
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS ();
 use IPC::Open3 qw(open3);
 use List::Util qw(sum);

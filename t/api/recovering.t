@@ -3,15 +3,8 @@
 # While Redis has lost its state and a node has not declared its permits yet,
 # health, figures and metrics of the others say so; and say when it is over.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 30);

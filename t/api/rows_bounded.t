@@ -5,14 +5,7 @@
 # name has a row in any case. The answers are made in pieces: another request
 # that comes behind is answered before their end.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;

@@ -5,15 +5,8 @@
 # running request is counted again. Without force it stays, unless it is not
 # heard from.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 4);

@@ -3,14 +3,7 @@
 # The API, the metrics and the page have the limit that was found, why it is
 # what it is, and how it got there.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;

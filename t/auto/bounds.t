@@ -3,14 +3,7 @@
 # The limit stays between its bounds: a backend that bears more gets no more
 # than "max", one that is slow whatever is done gets "min".
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

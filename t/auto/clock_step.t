@@ -5,14 +5,7 @@
 # Redis deletes what the rule has kept, backward nothing waits for the time to
 # come again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A worker that exits finds no limit any more: what its last requests took says
 # nothing of the configuration that has replaced its own.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

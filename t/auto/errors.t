@@ -4,14 +4,7 @@
 # fast: no latency tells that there are too many. The limit is lowered because
 # of them, and few requests fail in the end.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;

@@ -6,14 +6,7 @@
 # location the last backend counts. A response that breaks off is an error too,
 # whatever its status. A client that leaves early tells nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

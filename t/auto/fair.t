@@ -3,14 +3,7 @@
 # "limit=auto" and "fair=" together: the limit is found while keys take turns,
 # and what a raise lets in is shared by the same rule.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # their latency stays, and no more than that. The limit in force is never
 # exceeded at the backend.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # version: the API shows the changes up to the first that is none, at most 256,
 # those of a later clock as of now, and a reason without a name as unknown.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Test;

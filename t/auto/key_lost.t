@@ -4,14 +4,7 @@
 # in use than the limit that "auto" begins with: they are below the limit that
 # was found, so it is no overage.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

@@ -4,14 +4,7 @@
 # was found, with another latency, is lowered to what the backend bears, and
 # holds there.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # Without room between its bounds "limit=auto" is a plain limit: it holds, and
 # nothing is kept in Redis to find another one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

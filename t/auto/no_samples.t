@@ -4,14 +4,7 @@
 # nginx itself or from a cache, and connections that were upgraded. The limit
 # would be raised because of them, or the latency without load be wrong.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # Few requests at a time: nothing is known of what the backend would do with
 # more, so the limit is not raised; nor is it lowered, as nothing is wrong.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # the node gone that has the lower bounds, the number is within the others at
 # once, without any request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 5;

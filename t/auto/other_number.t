@@ -4,14 +4,7 @@
 # lower than the one found, whatever the backend would bear, and not any more
 # when the other node has gone.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # or be the value of a variable: then the number there counts. "auto" begins
 # with 10, and that number is like any other.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # All workers together send ten samples a second, however many requests there
 # are, and none without requests.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # and until it ends; meanwhile nothing is learned, and afterwards the limit that
 # was found before counts again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 20;

@@ -4,14 +4,7 @@
 # they were rejected says that the limit is used, although each of several
 # workers has few of its permits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

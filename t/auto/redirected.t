@@ -3,14 +3,7 @@
 # A permit that is kept in an internal redirect: how its request ended at the
 # backend is a sample, although the new location has no backend.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A reload keeps the limit that was found, also with other bounds, and goes on
 # from there. One with a lower "max" has it at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 20;

@@ -4,14 +4,7 @@
 # permits and asks for nothing: the reply to its next sample tells it, it need
 # not wait for that to a heartbeat.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Digest::SHA qw(sha1_hex);
 
 use Dsem::Test;

@@ -4,14 +4,7 @@
 # clients leave early at most, it shows nothing any more: the next request has
 # one permit. Where it is rejected during that request it counts.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The limit begins at 10, or at the bound that is nearest, for the first
 # requests already.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # Redis loses its state, and with it the limit that was found: workers know it,
 # and it is in force again when the state has recovered.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 20;

@@ -3,14 +3,7 @@
 # Redis loses its state. A node that had no requests knows no limit, and is the
 # first to come back: the limit goes on with the one that the other has found.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 20;

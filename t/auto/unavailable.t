@@ -4,14 +4,7 @@
 # last, neither the one at the start nor "max"; so does a worker that has found
 # none itself.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $FOUND = 20;

@@ -3,14 +3,7 @@
 # Redis becomes unavailable while the limit is lowered for a probe: "local" uses
 # the limit without it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($FOUND, $PROBED) = (20, 15);

@@ -3,14 +3,7 @@
 # A foreign key in the place of what is kept of a limit: the limit stays as it
 # is, and each worker says so once; nothing else of the semaphore is concerned.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

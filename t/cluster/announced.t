@@ -4,14 +4,7 @@
 # replies; a name that dsem_redis has; another name, which is an error that the
 # log explains, until Redis is configured otherwise.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,15 +5,8 @@
 # has not used. An order reaches the shard of its name, and a session is
 # removed wherever it is.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

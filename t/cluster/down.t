@@ -4,15 +4,8 @@
 # log names the cause, nodes are asked at a bounded pace, and permits are
 # granted again when the Cluster has all slots.
 
-use warnings;
-use strict;
-
 use List::Util qw(sum0);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,15 +5,8 @@
 # have followed; one without requests notices at its next heartbeat, within a
 # second. DSEM_LONG=1: ten failovers.
 
-use warnings;
-use strict;
-
 use List::Util qw(max);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

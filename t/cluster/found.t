@@ -4,14 +4,7 @@
 # has the keys: by a master, by a replica, past a node that does not exist and
 # past one that does not reply. The limit is reached, and holds over the fleet.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

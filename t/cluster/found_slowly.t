@@ -4,14 +4,7 @@
 # when one of them has named another node. No request is refused meanwhile. A
 # master that does not reply at all is unavailable then.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Test;

@@ -4,14 +4,7 @@
 # without it as one fleet, also if each has used another shard before, and none
 # this one. So they do if the lost one is that in which all are registered.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,16 +5,9 @@
 # is admitted, no worker crashes, no log line is forged, and attempts to
 # connect are bounded. When it names a real master, the worker finds that one.
 
-use warnings;
-use strict;
-
 use IO::Select;
 use IO::Socket::INET;
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Process;
 use Dsem::Test;

@@ -5,15 +5,8 @@
 # refused, and the limit holds.
 # DSEM_LONG=1: five masters.
 
-use warnings;
-use strict;
-
 use List::Util qw(max);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # successor soon after the promotion: none of their requests is refused, and
 # the limit holds. The old master comes back as a replica, and changes nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

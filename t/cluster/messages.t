@@ -5,14 +5,7 @@
 # the node to which a worker was subscribed is gone: all nodes of a Cluster
 # pass messages on. Without messages a request would wait up to a second.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # it is, also where INFO is denied, and its log names the first one. A node
 # without that mode is refused by any server of a Cluster that tells it is one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,15 +5,8 @@
 # request is refused. The limit holds, and no permit is lost. DSEM_LONG=1: again
 # and again, for a minute.
 
-use warnings;
-use strict;
-
 use List::Util qw(sum0);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -5,15 +5,8 @@
 # by dsem_on_error. Each worker goes on with the permits that it has. The API
 # shows what the other shards have, and nothing of the one that is lost.
 
-use warnings;
-use strict;
-
 use JSON::PP qw(decode_json);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # The byes to the others are executed, and the worker waits for all replies
 # together as long as for one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # no requests. The successor removes its session from each of them, so that
 # requests on another node are served at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

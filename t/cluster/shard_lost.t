@@ -4,14 +4,7 @@
 # permits in use are declared, and no limit is exceeded. The other shards grant
 # permits all the time, and their state stays as it is.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -6,15 +6,8 @@
 # shard with literal limits is not left, as these limits count, nor is the first
 # one, in which all workers are registered.
 
-use warnings;
-use strict;
-
 use List::Util qw(sum0);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Test;

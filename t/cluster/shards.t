@@ -5,14 +5,7 @@
 # start, in others from their first request on. The limit of each name holds
 # over the fleet, whichever shard it is in.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # "nginx -t" checks "limit=auto" and its bounds, alone and against the other
 # limits of the name, and accepts what is right without a word.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $server = 'server { location / { %s } }';

@@ -4,14 +4,7 @@
 # number or time in range: the request is rejected as ERROR. One log line shows the value, and the value
 # cannot forge it. Redis is not asked.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # and Retry-After: "nginx -t" finds each, with one sentence that names the word
 # and the place.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # each: title, text in http{}, expected sentence

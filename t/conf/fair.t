@@ -3,14 +3,7 @@
 # The parameters "fair" and "share" of a dsem line: what is accepted, and the
 # sentence of nginx -t for what is not.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $range = 'it must be between 1 and 1000';

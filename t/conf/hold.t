@@ -2,14 +2,7 @@
 
 # Where "dsem_hold" is allowed, what it refuses, and what it warns of.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

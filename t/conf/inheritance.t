@@ -3,14 +3,7 @@
 # dsem lines are inherited only by a level that has none of its own, and "off"
 # ends inheritance for a level and those below.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

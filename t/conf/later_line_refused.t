@@ -5,14 +5,7 @@
 # permits of the first lines are released at once, in a thousand rejections
 # too.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

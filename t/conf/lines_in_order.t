@@ -4,14 +4,7 @@
 # of the first line is released when the second rejects. A repeated name is
 # acquired once, with the larger weight.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,15 +3,8 @@
 # Names from clients, with any bytes and of any length. Each has its own keys,
 # in the documented form; no other key is touched, and no log line is forged.
 
-use warnings;
-use strict;
-
 use Digest::SHA qw(sha1_hex);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A request with an empty name or limit, or in a location with "off", is not
 # limited: Redis is not asked, and the variables are empty.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

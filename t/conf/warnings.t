@@ -3,14 +3,7 @@
 # Configurations that are valid, but hardly meant so: nginx -t warns, with the
 # word at fault, and accepts them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $needs = 'needs "queue", without it no request waits for a permit';

@@ -4,15 +4,8 @@
 # keys of a semaphore, summed over the workers of the node. Keys are shown
 # encoded, at most twenty, and disappear when they have nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use Cpanel::JSON::XS;
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

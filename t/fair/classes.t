@@ -3,14 +3,7 @@
 # Priority classes are outside: a request of a better class is served first,
 # whatever its key has had. Inside each class keys take turns.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # two keys wait, and while nothing does. They keep their places and turns, one
 # of another key that comes afterwards has its own, and no request is dropped.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

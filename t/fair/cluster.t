@@ -3,14 +3,7 @@
 # A fair queue in a Redis Cluster: its tags are in the shard of the semaphore.
 # Keys take turns, and a full queue drops the last of the longest backlog.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # rejected for one of another key that comes before it. Its own node is told
 # by a message. A request that would be the last itself is rejected.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

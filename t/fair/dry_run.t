@@ -3,14 +3,7 @@
 # In a dry run requests are decided by the same fair rules, and none is
 # suspended or rejected: the log tells what would have become of them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

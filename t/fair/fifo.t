@@ -4,14 +4,7 @@
 # fleet. Two keys take turns, although the requests of one came before all of
 # the other.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,15 +4,8 @@
 # its own, encoded in the log and in Redis; none can change the form of a
 # command, forge a line of the log, or be taken for the empty key.
 
-use warnings;
-use strict;
-
 use Digest::SHA qw(sha1_hex);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

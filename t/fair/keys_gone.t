@@ -4,15 +4,8 @@
 # semaphore is in use and afterwards; nor are those of a worker that was killed.
 # All workers together show twenty keys at most.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use Cpanel::JSON::XS;
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Clients of a key leave while they wait, after the limit has changed: the key
 # pays nothing for their requests, whose places were computed by the old limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # limit its place was computed. Its client leaves: the key pays nothing, though
 # another limit than the one of the configuration is in force.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

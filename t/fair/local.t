@@ -4,14 +4,7 @@
 # and in a full queue the last request of the longest backlog is rejected for
 # one of another key.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

@@ -4,14 +4,7 @@
 # queue, too: what a key has in one class says nothing of its turns in another
 # one, and a full queue rejects a request of the worst class, whatever its key.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

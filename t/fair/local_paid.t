@@ -4,14 +4,7 @@
 # was given, and for nothing else: one that comes late does not make up for the
 # time before, and clients that leave cost their key nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

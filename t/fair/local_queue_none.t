@@ -4,14 +4,7 @@
 # where it would have to wait: it does not take the place of a request of
 # another location, whatever their keys.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

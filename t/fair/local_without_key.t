@@ -4,14 +4,7 @@
 # behind those of its priority that wait in its worker already, and before those
 # that are placed behind it later.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

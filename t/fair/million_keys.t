@@ -4,14 +4,7 @@
 # cap and its queue is full most of the time, and a request runs all the time.
 # What the worker and Redis keep is bounded by what waits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # semaphores $dsem_key is that of the one that $dsem_name names, and empty where
 # that has no "fair".
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # thousand keys that are used once pass by. A key whose first request was an
 # exception does not pay for it many times.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

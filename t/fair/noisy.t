@@ -5,14 +5,7 @@
 # for a shorter time. Without it the noisy tenant fills the queue, and the
 # others are rejected.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 4;

@@ -4,14 +4,7 @@
 # worker's own permit serves them in turns. When Redis goes on, their places
 # leave its queue, and counts agree.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 20);

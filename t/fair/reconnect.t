@@ -3,14 +3,7 @@
 # All connections are cut while requests of two keys wait. They keep their
 # places, and requests that come later are placed as if nothing had happened.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # "fair" comes, has another key, and goes with reloads while requests wait: all
 # of them keep their places, requests of old workers too, and each is served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # time. Of a key whose requests disagree the last one counts. An empty value is
 # the default, 1.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 5;

@@ -4,14 +4,7 @@
 # over three nodes: each has permits in proportion to its share, and the cap
 # is reached and kept.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 7;

@@ -4,14 +4,7 @@
 # others. It has no more permits in use for that: its requests cost ten times
 # as much as soon as their hold times are known.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 6;

@@ -4,14 +4,7 @@
 # declare is enough to go on. Requests keep their order, and one of another
 # key that comes afterwards has its turn.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

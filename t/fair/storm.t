@@ -5,14 +5,7 @@
 # a node is reloaded. Requests are dropped all the time. The limit holds, no
 # permit and no ticket is lost, and counts agree.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $SECONDS = $ENV{DSEM_LONG} ? 60 : 2.5;

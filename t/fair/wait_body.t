@@ -3,14 +3,7 @@
 # A worker that knows a queue to be full rejects requests before it reads
 # their bodies. With "fair" it does not: the request may come before another.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

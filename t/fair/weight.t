@@ -3,14 +3,7 @@
 # A key whose requests take several permits each has no more permits in use
 # than one whose requests take one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 8;

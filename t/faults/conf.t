@@ -4,14 +4,7 @@
 # fails once, and each call to nginx and the system that can fail. nginx refuses
 # the configuration, and does not crash.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Faults;
 use Dsem::Test;
 

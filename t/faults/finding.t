@@ -4,14 +4,7 @@
 # allocations, calls of the system and of nginx fail, each path through the
 # module once. No worker dies, and each of them finds Redis again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Cluster;
 use Dsem::Faults;
 use Dsem::Test;

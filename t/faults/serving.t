@@ -5,14 +5,7 @@
 # module once. No worker dies, the limit holds, no permit is lost, and when no
 # call fails any more all requests are served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Faults;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # through the module in one of the workers. A worker starts without what it can
 # do without, or ends with an error, and none crashes. The others serve requests.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Faults;
 use Dsem::Test;
 

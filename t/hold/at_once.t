@@ -4,14 +4,7 @@
 # hold stays idle in a worker, so none has to be recalled first. Neither those
 # of a name from a variable do, nor those of the same name elsewhere.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);

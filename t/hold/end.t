@@ -3,14 +3,7 @@
 # What ends a hold beside the client: its longest time, a worker that may not
 # wait for ever, a worker that stops. The client is told. A reload ends none.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

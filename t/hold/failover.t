@@ -4,14 +4,7 @@
 # Redis the master: no hold ends, no more are granted, and the new master
 # grants what is given back.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $WORKERS) = (20, 4);

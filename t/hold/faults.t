@@ -3,14 +3,7 @@
 # Twenty programs hold their permits while Redis is restarted, emptied and
 # frozen and nginx is reloaded: no hold ends, and no more are granted.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 20;

@@ -3,14 +3,7 @@
 # Commands of dsem-run at three nodes wait in one queue: first come, first
 # served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $N = 6;

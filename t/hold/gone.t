@@ -4,14 +4,7 @@
 # sends is acknowledged any more. Its permit goes back once the next line has
 # not been within "send_timeout".
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Socket qw(SOL_SOCKET);
 
 use Dsem::Test;

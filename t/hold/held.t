@@ -3,14 +3,7 @@
 # A program holds a permit by its connection: it is told when it has it, and the
 # end of the connection, however it ends, is the end of the hold.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # HTTP/2: a hold is a stream. Its reset, or the end of the connection, is the
 # end of the hold; beside it the connection serves other requests.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Jobs on three nodes share five permits, while random ones are killed or stopped
 # for a while. Never more than five run at once, and all have their turn.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 5;

@@ -3,14 +3,7 @@
 # The examples of docs/programs.md, as they stand there: only addresses, paths
 # and the commands of jobs are replaced.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

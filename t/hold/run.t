@@ -3,14 +3,7 @@
 # bin/dsem-run: a command holds a permit while it runs. Options, exit statuses,
 # signals, and what happens when the permit is lost.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use File::Temp qw(tempdir);
 
 use Dsem::Test;

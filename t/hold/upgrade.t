@@ -4,14 +4,7 @@
 # the workers that have holders, their permits count beside those of the new
 # workers, and it ends with the last of them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

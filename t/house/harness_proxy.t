@@ -3,13 +3,7 @@
 # The proxy that plays the network: each fault does what it says, seen with
 # a Redis behind it.
 
-use strict;
-use warnings;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-use Test::More;
-
+use lib 't/lib';
 use Dsem::Client::Raw;
 use Dsem::Test;
 

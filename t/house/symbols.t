@@ -4,14 +4,7 @@
 # hiredis and exports it, is loaded before the module and after it: both
 # modules work, and no worker dies.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $NCHAN = '/usr/lib/nginx/modules/ngx_nchan_module.so';

@@ -6,14 +6,7 @@
 # same locations without dsem; who is not let in asks Redis for nothing and
 # waits for nothing; all others wait for the one permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $modules = '/usr/lib/nginx/modules';

@@ -5,14 +5,7 @@
 # combination of satisfy, allow, deny, auth_basic and auth_request; and the
 # statuses are those of the same locations without dsem.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

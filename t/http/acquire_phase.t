@@ -6,14 +6,7 @@
 # before all that works for it (mirror, try_files, the backend), which nobody
 # gets who waits or is refused.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A request whose body cannot be read has no verdict: its error page in a
 # location without a limit has an empty $dsem_status.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

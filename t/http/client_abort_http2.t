@@ -4,14 +4,7 @@
 # that it had, whether it waited, was being asked for or was served. Streams
 # that are opened and reset in one breath cost Redis nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

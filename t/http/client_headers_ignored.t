@@ -5,14 +5,7 @@
 # place in the queue, and come back in no answer. Only what the configuration
 # reads from a request (here one argument) is read.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

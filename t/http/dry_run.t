@@ -3,14 +3,7 @@
 # A dry run lets everything pass and says what would have happened. A ticket
 # goes on waiting beside the request that is served meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

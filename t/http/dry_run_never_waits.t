@@ -4,14 +4,7 @@
 # loses its state or is unreachable. Other requests of the same worker wait.
 # DSEM_LONG=1: none takes 50 ms, on a machine that does nothing else.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

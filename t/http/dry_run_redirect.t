@@ -3,14 +3,7 @@
 # From a location with a dry run into one where the same semaphore is
 # enforced: a ticket that still waits is no permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # pipelined request not each of them sees the end of a connection: who left so
 # is gone after the timeout at the latest.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # for 100 or sends its body at last without; one that leaves before its body
 # is there leaves nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

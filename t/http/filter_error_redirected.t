@@ -5,14 +5,7 @@
 # by an idle permit or by dsem_on_error. The connection is not closed without a
 # response.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,15 +4,8 @@
 # semaphore: Redis hears little of it, others are served as always, no more
 # wait than may, and nothing is left.
 
-use warnings;
-use strict;
-
 use List::Util qw(max);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # answer, a stream, refused by the backend, reset by the client, or ended
 # with the connection. The client's body is streamed and not waited for.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # connection, or one stream of it. Needs an nginx with HTTP/3 and a curl that
 # speaks it (DSEM_CURL, by default curl).
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Process;
 use Dsem::Test;
 

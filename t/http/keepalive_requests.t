@@ -6,14 +6,7 @@
 # one has. A client that says no more (half-close) is one that has left, as
 # everywhere in nginx.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # With "log_subrequest on" the log phase also runs for subrequests: the permits
 # of the request stay until the request itself is logged.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # client has left, wants no permit, and waits for none. Whoever left while
 # waiting has left the queue before it runs.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # client has left, also while the upstream had not responded yet. With
 # "dsem_release log" the permit stays until the request is logged.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

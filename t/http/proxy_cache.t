@@ -5,14 +5,7 @@
 # theirs; a stale answer is given where the backend fails; an update in the
 # background is not counted, and leaves nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

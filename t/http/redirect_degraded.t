@@ -3,14 +3,7 @@
 # A request that "dsem_on_error local" has admitted is DEGRADED in the location
 # that it is redirected to as well, where it keeps its permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

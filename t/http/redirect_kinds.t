@@ -4,14 +4,7 @@
 # another, where there is one permit: each is served at once, alone or with
 # the others around it, one at a time at the backend, and leaves nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

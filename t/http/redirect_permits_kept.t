@@ -5,14 +5,7 @@
 # back what the new location does not want before it waits for more; and the
 # error page of a refused request is not limited once more.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

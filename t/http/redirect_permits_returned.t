@@ -6,14 +6,7 @@
 # at once never wait for each other in a circle; where names are variable and
 # the orders opposite, timeout ends the circle.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # the new location wants them or not, and acquires again when it arrives: other
 # requests are served meanwhile.  A request that gets there at once keeps them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -2,14 +2,7 @@
 
 # Refusals are logged at the level of dsem_log_level, whatever the reason.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # status its page (a file, a named location, a redirect, a 200), and every
 # variable is there in headers, map, if and the log, on the page too.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # The answer of a refused request is the one that the configuration gives:
 # one for all, or one for each reason, inherited like everything else.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # seconds, or nothing with "off". Not who is refused for trouble, who is
 # served after all, or whose answer is good.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,15 +5,8 @@
 # at once. Not always the same, so that they do not all come back together,
 # and never more than half a minute.
 
-use warnings;
-use strict;
-
 use List::Util qw(min max sum uniq);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

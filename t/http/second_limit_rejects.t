@@ -4,14 +4,7 @@
 # get that of the second releases the first one, whether the second rejects it,
 # lets it time out, or the client leaves while it waits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # in, each with an event to write as well, frames of HTTP/2 open windows and
 # change settings. None of that asks a second time, or lets anybody in.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Subrequests into a limited location, of a request that has the only permit:
 # they are not counted and wait for nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

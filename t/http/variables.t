@@ -3,14 +3,7 @@
 # What a request was told, in the access log and in headers: every variable
 # after every verdict.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

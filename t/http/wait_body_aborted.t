@@ -4,14 +4,7 @@
 # nothing: its client closes or resets, the body is too large, or does not
 # come in time. "Expect: 100-continue" is answered before a permit is taken.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # whether the body comes with the header or slowly, and whether the request
 # waits in the queue before.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # the request can read it piece by piece, in whatever phase; or read by an
 # earlier phase already.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $modules = '/usr/lib/nginx/modules';

@@ -5,14 +5,7 @@
 # upstream gets it whole, and what comes behind it on the connection is the
 # next request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,15 +5,8 @@
 # whether it is kept in memory or in a file. Streamed bodies are not waited
 # for.
 
-use warnings;
-use strict;
-
 use Digest::MD5 qw(md5_hex);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

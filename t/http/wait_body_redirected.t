@@ -5,14 +5,7 @@
 # held while the body is coming, and acquired again after it; a body that has
 # come already costs no second wait.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

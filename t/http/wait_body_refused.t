@@ -4,14 +4,7 @@
 # refuses an upload before it reads it; one that has not heard for a while
 # reads first and asks then.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

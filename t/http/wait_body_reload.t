@@ -3,14 +3,7 @@
 # A worker that is told to exit while an upload comes in reads it to its end,
 # asks for its permit then and serves it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # anything is asked for, while others are served as always. With
 # "dsem_wait_body off" two of them are enough to keep everybody out.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $POSTS = 50;

@@ -5,14 +5,7 @@
 # request buffering off, the upstream gets the first bytes before the last ones
 # have been sent, and the request holds its permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Select;
 use IO::Socket::INET;
 

@@ -3,14 +3,7 @@
 # The binary is upgraded under load, rolled back, and upgraded again. The two
 # masters share neither memory nor workers, and keep one limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 5;

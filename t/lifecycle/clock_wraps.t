@@ -4,14 +4,7 @@
 # where nginx has 32 bits for it, it begins at 0 again. Requests are served and
 # time out as before, no lease expires, and idle permits go back.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Clock;
 use Dsem::Test;

@@ -4,14 +4,7 @@
 # than an exiting worker waits for it. The wait begins when the request ends:
 # Redis is available again within it, and the permit is released at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # seconds and logs a warning, and its permits are released when the lease
 # expires.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LEASE, $LINGER, $DELAY) = (60, 2, 0.5);

@@ -4,14 +4,7 @@
 # flushed: the worker loads them once more before its bye, and neither a permit
 # nor its session waits for the end of the lease.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # before they exit, so that their sessions are gone with them. They wait for
 # the reply, but not for long where Redis does not reply.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # delay of a busy machine

@@ -4,14 +4,7 @@
 # of the worker when it has gone, and closes the connection at the first reply
 # that it cannot send: the bye is read before that.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);

@@ -4,14 +4,7 @@
 # to bye, which is late. Other nodes get the permits meanwhile: connections to
 # upstreams have ended before, so that the limit holds.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

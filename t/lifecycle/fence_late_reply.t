@@ -4,14 +4,7 @@
 # counted from when the heartbeat was sent, as its lease is: own permits serve
 # requests until then, and no longer.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A flood of names made up by clients, each used once, leaves no memory in the
 # worker and no key in Redis.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # tickets waiting. The upstream never sees more than the limit, and no dead
 # session is left.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 6;

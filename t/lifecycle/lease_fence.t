@@ -6,14 +6,7 @@
 # overage is logged once, and nothing is granted until the sum is below the
 # limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # Redis a new worker comes first: its heartbeat, for which 30 seconds are a part
 # of a lease, does not end the lease of the old worker, whose requests run.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

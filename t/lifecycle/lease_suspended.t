@@ -4,14 +4,7 @@
 # leases of its workers have expired: no request is admitted on the next grant
 # before the session has begun anew.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

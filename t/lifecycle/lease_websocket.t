@@ -4,14 +4,7 @@
 # belongs to the worker, not to the request, so the permit stays counted until
 # the connection closes.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 2;

@@ -3,14 +3,7 @@
 # A lower limit is rolled out under load, node by node. It is in force for all
 # nodes with the first reload. The others say so in their logs, once each.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

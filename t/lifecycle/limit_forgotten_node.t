@@ -3,14 +3,7 @@
 # A node was forgotten, and has a higher limit than the others. The lower one is
 # in force for it, too. The node says so once, and again when it is news again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # limits in another order are the same configuration. All of them count, and
 # all leave with the node.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

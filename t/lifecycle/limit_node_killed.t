@@ -3,14 +3,7 @@
 # The configuration of a killed node leaves with its last session: not when a
 # worker of it is killed, but when its lease ends.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 2;

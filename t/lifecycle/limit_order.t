@@ -4,14 +4,7 @@
 # both directions, until it is deleted. Each node names an order that is in
 # force at its start, once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A higher limit is rolled out under load, node by node. It is in force with the
 # last reload, although old workers are still there with a long request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # says so, once. A reload that raises the limit of the only node says nothing
 # of its old workers.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,15 +4,8 @@
 # no permit and no ticket is lost, and the limit holds over the fleet. Their
 # sessions are removed when they exit.
 
-use warnings;
-use strict;
-
 use POSIX qw(WNOHANG);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 2);

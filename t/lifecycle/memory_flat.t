@@ -3,14 +3,7 @@
 # Workers do not grow: memory and file descriptors stay flat over many queued
 # requests, refusals, aborts and names used once. Redis keeps no keys of them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $REQUESTS = $ENV{DSEM_LONG} ? 200_000 : 10_000;

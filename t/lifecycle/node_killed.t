@@ -4,14 +4,7 @@
 # to send bye. Its tickets delay other requests for two heartbeats at most. Its
 # permits are released when its lease expires, and not before.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LEASE, $HEARTBEAT) = (3, 0.6);

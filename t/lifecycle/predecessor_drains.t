@@ -4,14 +4,7 @@
 # removed by other workers, not even when a new worker is killed and its
 # successor looks for dead processes. Its permit stays counted.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

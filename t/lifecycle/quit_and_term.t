@@ -3,14 +3,7 @@
 # A node is stopped in order. QUIT: running and waiting requests are served
 # first. TERM: requests end at once, and so do the sessions.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

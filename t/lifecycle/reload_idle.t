@@ -4,14 +4,7 @@
 # permit delay an old worker, whether Redis replies, is unreachable or does not
 # reply. The session of the old worker is removed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # the old workers are exiting, the first ask with the new limit decides: nothing
 # is granted above it, whatever the old workers hold and ask for.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

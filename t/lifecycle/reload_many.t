@@ -5,17 +5,10 @@
 # Requests are served and the API replies after each of them; some requests run
 # through a reload.
 
-use warnings;
-use strict;
-
 # addresses of mappings
 no warnings 'portable';
 
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 

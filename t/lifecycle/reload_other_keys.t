@@ -5,14 +5,7 @@
 # once. Sessions of killed workers are removed where they are, by workers that
 # are there, and by no others.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 3600);

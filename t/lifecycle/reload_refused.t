@@ -4,14 +4,7 @@
 # that the master starts after it still adds Retry-After and releases permits
 # at the end of the upstream response, by the filters of the old configuration.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

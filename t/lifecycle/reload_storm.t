@@ -4,14 +4,7 @@
 # each generation has a long request. All generations keep the limit together,
 # every request is served, and every live worker has exactly one session.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $STAY) = (8, 4);

@@ -4,14 +4,7 @@
 # workers keep the limit together, every request is served, the old workers
 # exit, and no permit is held afterwards.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # separate sessions and keep one limit. When one node is lost, the permits of
 # the other stay counted.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 2);

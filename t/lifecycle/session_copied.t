@@ -4,14 +4,7 @@
 # has sent hello with a later epoch. The worker takes another name, declares its
 # request, and goes on; neither voids what the other one has declared.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # master and worker in one. Other processes have none, nor do workers without a
 # limited location.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -3,14 +3,7 @@
 # worker_shutdown_timeout ends every connection of an exiting worker. Requests
 # end, permits and tickets are returned, and the worker exits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # not yet waited for, and removes its session. A stopped worker is not taken
 # for dead.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $HEARTBEAT = 1;

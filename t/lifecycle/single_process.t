@@ -5,14 +5,7 @@
 # anew without a new process: nginx itself then has only those connections that
 # become free, with or without the module. The session continues.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use List::Util qw(max);
 use Dsem::Test;

@@ -4,14 +4,7 @@
 # load. Leases and timeouts run on monotonic clocks: no session ends on either
 # node, and no request waits for a longer or shorter time.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

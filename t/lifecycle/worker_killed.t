@@ -4,14 +4,7 @@
 # removes its session: its permits are released at once, and its tickets delay
 # no request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

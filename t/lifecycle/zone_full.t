@@ -3,14 +3,7 @@
 # More workers than the zone has room for: one warning, which names the
 # directive. The limit holds all the same. A larger zone has room for all.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

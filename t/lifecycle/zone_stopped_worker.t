@@ -5,14 +5,7 @@
 # workers serve requests and keep their leases, a session of a killed worker is
 # removed, a reload replaces all workers but the stopped one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $HEARTBEAT = 0.4;

@@ -4,14 +4,7 @@
 # has tickets of the same epoch: a grant of such a ticket takes nothing from
 # tickets that the account does not count.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

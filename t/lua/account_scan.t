@@ -4,14 +4,7 @@
 # when a request cannot be granted at once. It looks at all accounts, some per
 # call, where the log does not go back far enough.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

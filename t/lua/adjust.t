@@ -3,14 +3,7 @@
 # adjust moves the limit of a name with limit=auto. The number is a group of the
 # field that all syncs read, and in force at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # The number found stays within its bounds; of two live configurations within
 # those of both, as far as these have anything in common.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

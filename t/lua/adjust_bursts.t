@@ -3,14 +3,7 @@
 # Traffic in bursts, with more than a lease between them: a probe that the end of
 # a burst interrupts does not leave its limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # Failing requests lower the limit, and it stays below the one that caused them;
 # not where they fail at any limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

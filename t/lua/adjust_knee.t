@@ -3,14 +3,7 @@
 # The limit that is found: the knee of the backend, from below and from above,
 # and when it moves; from the samples of one worker or of six.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

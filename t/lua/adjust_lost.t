@@ -3,14 +3,7 @@
 # State of limit=auto that was lost, is of another type or of another clock;
 # malformed arguments; nothing moves while the state recovers.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # A lower limit of another configuration stays in force while the number found is
 # higher, and an order overrides both. Meanwhile nothing is learned.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # An outage: the limit is not raised while all requests fail, or nearly all, and
 # is the one of before within seconds when they are answered again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # Sessions are told when to send their next sample, so that all of them together
 # send few.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # A raised limit grants permits to tickets that wait, and a lowered one recalls
 # idle permits and drains, in the step that moves it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # Bad or missing arguments are rejected before the first write. The error names
 # the slot.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The bar of a removed session is deleted when it has ended, by the next beat of
 # any session.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The heartbeat renews the lease, replies with the number of live sessions, and
 # removes sessions with an expired lease, 64 at most per call.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A beat proves that the subscription works: it is published to the session's
 # own channel, and to no other.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Thousands of accounts of dead sessions are removed a few per call, also by
 # calls that acquire nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # queue is walked once, some tickets per call. One of more tickets than can be
 # written at once is refused, and changes nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,15 +4,8 @@
 # a look at those of all others, and one more node comes and goes with no more
 # than one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use Digest::SHA qw(sha1_hex);
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

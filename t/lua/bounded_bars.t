@@ -3,14 +3,7 @@
 # Three thousand expired bars are deleted some per beat. Where no session beats,
 # each bye deletes more of them than it adds.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,15 +3,8 @@
 # Many nodes with configurations of their own: a configuration has a short id,
 # and comes, leaves and moves its limit without a look at all others.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use Digest::SHA qw(sha1_hex);
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

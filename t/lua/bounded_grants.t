@@ -3,14 +3,7 @@
 # A raised limit with 20,000 tickets waiting: some hundreds are granted per call,
 # the rest by the next ones.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

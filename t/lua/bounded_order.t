@@ -3,14 +3,7 @@
 # An order with thousands of tickets or idle permits: some of the work per call,
 # which says whether work is left.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

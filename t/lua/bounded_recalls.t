@@ -3,14 +3,7 @@
 # Idle permits are recalled for the weight that waits, from some accounts per call
 # where there are thousands.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A thousand reconnects make a semaphore look at the sessions that have
 # reconnected, and not at all of its accounts.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Ten thousand tickets of a silent session at the head: a live ticket is granted
 # by its first check. The next sync of the session restores their places.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

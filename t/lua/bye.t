@@ -4,14 +4,7 @@
 # semaphores are not touched; the next ask for its permits finds them free. That
 # of an operator may leave a session alone that is heard from.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

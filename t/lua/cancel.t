@@ -3,14 +3,7 @@
 # A cancel in time removes the ticket. A late cancel is reported as such, and
 # the permit stays with the account until it is released.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

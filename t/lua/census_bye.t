@@ -3,14 +3,7 @@
 # A session that leaves during recovery, or is removed after its worker was
 # killed, holds nothing any more: recovery does not wait for it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Another process has taken over, with a registry: each session that is
 # registered there, or was told of by another one, has to declare.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # has been registered with a later master: the state is an old one and recovers.
 # Each master that takes over has a higher term, also after a state that is old.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

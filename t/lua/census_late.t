@@ -4,14 +4,7 @@
 # of it, comes after the end of the recovery: nothing is granted until it has
 # declared.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

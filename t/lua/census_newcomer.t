@@ -3,14 +3,7 @@
 # A new session is told to some of the others at once: a loss of state right
 # afterwards waits for it, although none of them has sent a beat since.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # After an outage longer than a lease, new workers may have admitted requests by
 # their shares, and are not counted: recovery lasts a quarter of a lease at least.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A second loss, while the state recovers or soon after: sessions that were
 # missing are still missed, and new ones do not replace them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

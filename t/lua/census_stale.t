@@ -3,14 +3,7 @@
 # A session that was silent for three quarters of a lease before the loss may have
 # been removed by then. Recovery neither counts it nor believes its number.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

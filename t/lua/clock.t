@@ -4,14 +4,7 @@
 # by a quarter of a lease per call at most: a clock that jumps expires no
 # lease.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

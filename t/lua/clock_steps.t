@@ -3,14 +3,7 @@
 # The wall clock of the host steps by more than a day: no lease ends, and no
 # semaphore in use expires.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

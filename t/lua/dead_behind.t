@@ -3,14 +3,7 @@
 # Dead tickets are dropped from the end of the queue, too: behind new keys, or a
 # better class, they would stay for ever, and their key would pay for them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

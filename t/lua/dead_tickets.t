@@ -4,14 +4,7 @@
 # call. Only tickets of live sessions are counted afterwards, and none waits
 # behind dead ones.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

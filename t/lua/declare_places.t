@@ -4,14 +4,7 @@
 # place of its old epoch in the queue. A ticket without either is reported in
 # the reply.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

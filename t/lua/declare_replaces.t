@@ -3,14 +3,7 @@
 # A declare replaces the account of the session with absolute figures. A
 # repeated declare changes nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

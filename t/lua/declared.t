@@ -3,14 +3,7 @@
 # Accounts and tickets of older epochs are void once a session has sent
 # declared.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

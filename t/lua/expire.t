@@ -3,14 +3,7 @@
 # A semaphore that is untouched for 30 days is garbage. One in use is touched
 # once an hour, whatever the commands are.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # All tickets are void, as those of a worker that took them back while Redis was
 # unavailable: their keys have not paid for them when they are asked for again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

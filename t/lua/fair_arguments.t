@@ -3,14 +3,7 @@
 # Costs and keys that are bad or missing are rejected before the first write, on
 # the shortcuts as on the rest. Without the fair ZSET there are no keys.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Tickets with keys in states that are not usual: keys lost or of another type,
 # parked tickets, dead sessions, commands that do not fit, the end of a class.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

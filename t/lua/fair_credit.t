@@ -3,14 +3,7 @@
 # A ticket that is cancelled gives its cost back: the key does not pay for
 # requests that leave while they wait.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

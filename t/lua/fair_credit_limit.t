@@ -4,14 +4,7 @@
 # gets as much back when the ticket is cancelled, or rejected by a check, at
 # another limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A full queue drops its last ticket for one that comes before it. The session
 # of the dropped ticket is told by its next sync, whatever that is for.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # left. A cancel that is answered as if it came too late would release a permit
 # that is in use.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

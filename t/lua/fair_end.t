@@ -4,14 +4,7 @@
 # Keys still take turns by what their tickets cost, also where one of them
 # floods, and its session is the first one by name.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

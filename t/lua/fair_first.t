@@ -4,14 +4,7 @@
 # by the same call, and whose place is between it and the first that waited. With
 # the place of the first one it does not wait behind that.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Tags are bounded by what waits, whatever keys clients send; and new keys do
 # not keep older tickets waiting for ever.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Lost keys: without the tags, or without the queue, tickets keep their places
 # and their order inside a key.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

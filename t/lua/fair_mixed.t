@@ -3,14 +3,7 @@
 # Weights, classes, and tickets without a key in one queue with those that have
 # one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Tickets with keys share the permits: each key is served in turn, FIFO inside a
 # key, a new key before the backlog of another one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

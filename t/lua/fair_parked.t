@@ -3,14 +3,7 @@
 # A ticket of a silent session keeps its place before later ones of its key, also
 # where an earlier one of that key is dropped or cancelled meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

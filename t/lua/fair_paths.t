@@ -4,14 +4,7 @@
 # rules: the same random calls are made without an order, and with one that
 # changes nothing, which is left to the rest. Replies and all keys are the same.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Where nothing waits no tag is read or written, and nothing is kept of keys: on
 # the shortcut and on the rest of sync, which an order leads to.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # forgotten: a quiet key goes before the backlog of a noisy one, however many
 # keys another class lately had.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The keys that are remembered are bounded by what waits, whatever the numbers
 # of the tickets: a worker numbers those of all its semaphores in turn.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

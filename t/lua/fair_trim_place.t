@@ -3,14 +3,7 @@
 # The keys that are remembered are bounded by what waits, whatever the places of
 # the tickets: those of a key that always waits are at one distance.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

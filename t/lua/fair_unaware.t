@@ -4,14 +4,7 @@
 # node is not reloaded yet: a key that comes later is served in turn, it does not
 # make up for the time before.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

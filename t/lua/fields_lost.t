@@ -3,14 +3,7 @@
 # Single fields of the shard are lost, or were never there: commands go on
 # without them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Foreign members of the queue are dropped. They change no count, and the
 # marker stays.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Permits are granted up to the limit, tickets are queued up to the bound of
 # the queue, further asks are refused. No ask passes a waiting queue.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A session that knows a generation which Redis lacks shows that state was
 # lost: recovery lasts one lease from the creation of the new generation.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A session is barred for one lease after its bye, sent by itself or by another
 # session: a late hello of a killed worker must not enter.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

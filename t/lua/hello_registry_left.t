@@ -4,14 +4,7 @@
 # are void. Otherwise dead sessions would live as long as the old clock had
 # run.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Only a hello with a higher epoch is accepted: late commands of an older
 # connection do nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # inspect tells what live sessions have of semaphores, and their limits; it
 # changes nothing but a note for the beats.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Beats tell idle permits while semaphores are inspected, and inspect shows
 # them. Nothing of it outlives that for long.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A semaphore with nothing held and nothing waiting leaves no key; a session
 # with nothing leaves no account.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

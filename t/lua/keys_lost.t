@@ -3,14 +3,7 @@
 # Each key of the shard is lost in turn, and the queue: the limit holds, all
 # permits in use are declared again, and those of a dead session return.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # State of another layout: left alone while its wall clock moves, replaced a
 # lease and a heartbeat after that.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

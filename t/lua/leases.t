@@ -4,14 +4,7 @@
 # whoever comes first after a standstill moves the clock by a quarter of the
 # shortest lease, and nobody's lease ends.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

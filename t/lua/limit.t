@@ -3,14 +3,7 @@
 # Only asks that may set the limit change the stored limit. Releases, checks
 # and draining workers use the stored one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # end of the lease, or because its workers exit. Nothing of it remains. Sessions
 # are told where that raises a limit, as tickets may wait for it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

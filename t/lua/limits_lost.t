@@ -3,14 +3,7 @@
 # The limits of configurations are lost only together with the generation: the
 # next hello states them again, and nothing is granted before that.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Of all live configurations the lowest literal limit of a name is in force, for
 # every session. Only the configurations that have the name count.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

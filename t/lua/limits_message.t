@@ -3,14 +3,7 @@
 # A session whose literal limit is not in force may have a message that names
 # another node that asks for the lowest; where an order is in force, no node.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Many limits are stated in parts, in order, by one session or several at once;
 # they are withdrawn part by part, and a configuration may return meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

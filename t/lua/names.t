@@ -3,14 +3,7 @@
 # Names are used as the worker has encoded them. They cannot reach another key,
 # break the hash tag, or change a message.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

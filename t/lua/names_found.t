@@ -3,14 +3,7 @@
 # names finds all names that have literal limits or orders, some per step, and
 # changes nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # gave a heartbeat: in steps, however many sessions there are, and with no more
 # in one than with a few.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # of the shard. They are no orders and no limits: a lost key costs one recovery,
 # and displays show semaphores only.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

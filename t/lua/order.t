@@ -3,14 +3,7 @@
 # order sets and ends the operator's order of a semaphore, and applies it at
 # once: it serves the queue, and recalls idle permits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # can pause: asks wait while paused, limit 0 refuses. Idle permits above it are
 # recalled, a malformed order is ignored.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # Orders outlive a shard that lost its head or its index, unless it has more
 # fields than one call looks at.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

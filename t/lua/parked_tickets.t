@@ -3,14 +3,7 @@
 # A parked ticket is cancelled, checked, declared and removed like any other,
 # and hides no ticket of another class.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

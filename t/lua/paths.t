@@ -4,14 +4,7 @@
 # are made without an order, and with one that changes nothing, which is left
 # to the rest.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The loss of a queue key is noticed by its missing marker while a ticket
 # waits. A new generation makes every session say hello and declare.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

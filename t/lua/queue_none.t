@@ -3,14 +3,7 @@
 # queue=0 decides at once; limit 0 grants nothing; a request heavier than the
 # limit is refused at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A command on the queue that Redis refuses for another reason than the type of
 # the key ends the script with that error, and nothing is written.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # notified once until its next command, and again by checks: messages may be
 # lost. Meanwhile no ask is refused for a full queue.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

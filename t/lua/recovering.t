@@ -3,14 +3,7 @@
 # During recovery Redis grants nothing and queues no new ask; declares,
 # releases and cancels go on.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

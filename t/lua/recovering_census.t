@@ -3,14 +3,7 @@
 # Recovery ends when all sessions that were registered before the loss have
 # declared. New sessions, and sessions that have only sent hello, do not count.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

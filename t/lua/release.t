@@ -3,14 +3,7 @@
 # Released permits go to the head of the queue. Its session is notified by one
 # message with all its tickets.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

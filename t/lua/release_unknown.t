@@ -3,14 +3,7 @@
 # The release of permits that are not held is a protocol error: the session
 # must send hello, and nothing of the command is written.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

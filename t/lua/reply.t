@@ -3,14 +3,7 @@
 # Every reply of every script begins with session, epoch and number, whatever
 # the outcome. All that follows are integers.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A user that may not call INFO: the process is unknown, nothing recovers, and
 # the id that other sessions have stored stays.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

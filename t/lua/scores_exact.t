@@ -3,14 +3,7 @@
 # Places are exact for every class and large sequence numbers, in Redis, in the
 # reply and in a later declare.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

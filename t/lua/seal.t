@@ -4,14 +4,7 @@
 # sent: on the short paths of sync and on the long one, to one session and to
 # many.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

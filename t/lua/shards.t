@@ -4,14 +4,7 @@
 # and writes nothing. When no session is left, or the clock has not moved for a
 # lease and a heartbeat, the state is replaced, but for the orders.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # hides no ticket behind it. It is parked until the next sync of its session,
 # which restores its place.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A check returns the state of a ticket: 1 in the queue, 0 not there, 2
 # removed, because it is heavier than a lowered limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A ticket of a session between hello and declared is stepped over. The next
 # sync of the session restores its place.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The head waits for its whole weight. It is never overtaken by a lighter
 # ticket behind it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # A key of the wrong type: a semaphore's own key affects that semaphore only, a
 # key of the shard is an error. Nothing is written in either case.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

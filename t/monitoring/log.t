@@ -5,14 +5,7 @@
 
 ###############################################################################
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS;
 use Digest::SHA qw(sha1_hex);
 

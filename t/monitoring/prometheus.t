@@ -6,14 +6,7 @@
 
 ###############################################################################
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Monitoring;
 use Dsem::Test;
 

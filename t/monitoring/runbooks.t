@@ -6,14 +6,7 @@
 
 ###############################################################################
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 
 use Dsem::Pages;

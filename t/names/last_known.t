@@ -3,14 +3,7 @@
 # A name is not resolved any more: its last known addresses are used, which is
 # logged once. Redis stays available, also where the name server is silent.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

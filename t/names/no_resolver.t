@@ -4,14 +4,7 @@
 # which a notice says: changes are followed at a reload only. "localhost" is
 # never asked of a name server, and needs no notice.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

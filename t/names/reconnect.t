@@ -4,14 +4,7 @@
 # it when it connects. The name is resolved again at each reconnect: where Redis
 # has moved to another address, commands and messages go there.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # costs one attempt and does not make Redis unavailable; a good one is tried
 # first again. IPv6 only, and both families.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Select;
 use IO::Socket::INET;
 

@@ -4,14 +4,7 @@
 # requests are handled by dsem_on_error, and nothing blocks the worker. It
 # connects when an answer comes. A worker that waits for one exits at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

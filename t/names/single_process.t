@@ -3,14 +3,7 @@
 # A single process reads its configuration anew, with another resolver: the name
 # is asked of this one from then on.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -4,14 +4,7 @@
 # its bounds and a line of its changes in the details. It is no number of the
 # configuration, under an order either. A plain limit has none of this.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

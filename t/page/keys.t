@@ -3,14 +3,7 @@
 # The page shows the busiest keys of a fair queue below its row, as text,
 # whatever is in them. Below the row of another semaphore there are none.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

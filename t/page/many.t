@@ -3,14 +3,7 @@
 # 500 semaphores: nothing is written where nothing changes, nothing sticks out
 # at any width, and the keyboard is enough.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # can be opened and changed. An answer that leaves open whether a change was made
 # is not shown as "Not done".
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

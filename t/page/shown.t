@@ -5,14 +5,7 @@
 # them. Nothing on it breaks its own policy, and axe-core finds nothing serious:
 # light, dark, on a phone.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The page changes limits, pauses and resumes, for the whole fleet, and removes
 # the session of a lost node. The backend sees it within a second.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # The page while Redis or the node is not there: a banner with the reason, old
 # figures marked as old, and all by itself as before when they are back.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

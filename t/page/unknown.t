@@ -3,14 +3,7 @@
 # The page of a node that has never reached Redis: what it does not know of the
 # fleet is a dash, what it knows of itself is shown as such.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
 use Dsem::Test;
 

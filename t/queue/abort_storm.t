@@ -5,14 +5,7 @@
 # one reference too many keeps the request forever. Afterwards only the test's
 # own connection is left, and no permit is out.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

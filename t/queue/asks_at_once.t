@@ -6,14 +6,7 @@
 # connected, a configuration with a lower limit that leaves. A sync without
 # checks is no poll.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # permit released as soon as the reply arrives. Commands that have not been
 # sent are dropped.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

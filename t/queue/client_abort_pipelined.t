@@ -5,14 +5,7 @@
 # and the bytes are never read. For the other event methods see
 # http/event_methods.t.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A client that leaves while its request waits cancels its ticket at once,
 # whatever the kind of close. Later tickets move up.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # than Redis drops in one call. Live tickets behind them are still granted one
 # after the other, without delay. In the end no dead ticket is left.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $DEAD = 450;

@@ -3,14 +3,7 @@
 # Nodes with equal load get equal shares. A node with much more load does not
 # delay another node's client: its requests wait for earlier requests only.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $SERVICE) = (4, 0.010);

@@ -4,14 +4,7 @@
 # than permits. The upstream sees exactly the limit, every request is served,
 # the capacity is used, and waits stay close to the arithmetic minimum.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 10;

@@ -4,14 +4,7 @@
 # any node, and the rejection is logged. No permits are kept: while they may
 # be idle on a node, the queue may exceed its length.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # release grants one ticket and notifies only the worker of that ticket.
 # Notified workers send no command for the grant.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $WAITING = $ENV{DSEM_LONG} ? 500 : 200;

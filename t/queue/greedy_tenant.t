@@ -4,15 +4,8 @@
 # Behind a limit per tenant, other tenants are served after short waits.
 # Without that limit they are rejected.
 
-use warnings;
-use strict;
-
 use List::Util qw(max sum0);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # nodes applies to the whole fleet, also to waiting requests. Permits already
 # granted stay valid.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

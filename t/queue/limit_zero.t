@@ -3,14 +3,7 @@
 # limit=0: every request is rejected at once, whatever the queue. Requests
 # already running when the limit becomes zero are served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

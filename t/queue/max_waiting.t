@@ -3,14 +3,7 @@
 # dsem_max_waiting bounds the waiting requests of a worker over all semaphores,
 # whatever the queue sizes. Further requests are rejected at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

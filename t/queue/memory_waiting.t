@@ -3,14 +3,7 @@
 # The memory of a waiting request: at most 1 KB more than nginx needs for a
 # request delayed by limit_req.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 plan skip_all => 'sanitizers have a memory of their own'

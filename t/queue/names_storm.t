@@ -4,14 +4,7 @@
 # lost connections: no limit is exceeded, every request is answered, and nothing
 # is left.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $SERVED = $ENV{DSEM_LONG} ? 40_000 : 1500;

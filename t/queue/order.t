@@ -5,14 +5,7 @@
 # are released and new requests arrive. A released permit does not stay with a
 # worker that has a new request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # takes. A permit that it releases goes to the head of the queue, not to its own
 # request as if Redis were late.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # semaphores, the end of a session or of all connections, and a clock jump in
 # Redis.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A lower class is served first, whatever the order of arrival. Inside a class,
 # requests are served in order of arrival. Three nodes, classes from variables.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

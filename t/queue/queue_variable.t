@@ -3,14 +3,7 @@
 # "queue" from a variable: each request brings the bound for its own place. An
 # empty value is the default, no queue.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # and its queue at every moment: under load, with client aborts, timeouts,
 # weights and lost connections.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LOOKS = $ENV{DSEM_LONG} ? 9000 : 400;

@@ -4,14 +4,7 @@
 # requests that time out. A refused request never reaches the backend, a served
 # request always did, and every permit is returned, however late the message.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $REQUESTS = $ENV{DSEM_LONG} ? 4000 : 160;

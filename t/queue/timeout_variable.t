@@ -4,14 +4,7 @@
 # after it, while others before and behind it wait, and keeps its place till
 # then. An empty value is the default.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

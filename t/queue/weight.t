@@ -4,14 +4,7 @@
 # never exceeds it. A lighter request does not overtake the head of the queue,
 # even where the lighter one would fit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $REQUESTS = $ENV{DSEM_LONG} ? 5000 : 250;

@@ -3,14 +3,7 @@
 # Recipe "The right number is not known": the limit is found between its
 # bounds, over the fleet, and no request is lost meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Recipe;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # the connect fails at once, with a cause in the log. Newer versions of hiredis
 # take it for one that goes on, and so it looks to one of the nodes.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::UNIX;
 use Socket qw(PF_UNIX SOCK_NONBLOCK SOCK_STREAM pack_sockaddr_un);
 

@@ -6,14 +6,7 @@
 # refuses connections. A worker makes at most two attempts a second for each of
 # its two connections, and is connected soon when the peer is Redis again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 use Time::HiRes ();
 

@@ -3,14 +3,7 @@
 # Redis rejects a command, and the next attempt to connect has no reply: the log
 # names what Redis has replied, not that attempt, when requests stop waiting.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 use Socket qw(SOCK_STREAM SOMAXCONN);
 

@@ -4,14 +4,7 @@
 # counts with Redis for a few names at a time, all of them in turn, whatever
 # the lease: no burst, and a bounded number of commands. A lost key is found.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($NAMES, $PERIOD, $BURST, $RATE) = (32, 0.1, 24, 40);

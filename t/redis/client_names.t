@@ -4,14 +4,7 @@
 # number. Where CLIENT is denied or unknown, they have no name, and service is
 # the same.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

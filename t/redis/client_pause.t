@@ -5,14 +5,7 @@
 # After a longer pause Redis is unavailable, and the commands of the pause have
 # no effect when it ends.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $TIMEOUT) = (4, 0.4);

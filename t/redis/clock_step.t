@@ -5,14 +5,7 @@
 # node killed right afterwards expires after its real time. Each step is logged
 # once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

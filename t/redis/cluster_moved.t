@@ -4,14 +4,7 @@
 # tell. While it owns the keys of dsem, nothing changes. When the keys have moved, are migrating or
 # have no owner, Redis is unavailable, and the log names the cause.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

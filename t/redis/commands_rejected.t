@@ -5,14 +5,7 @@
 # request keeps waiting, and the log names each cause once. When the cause is
 # gone, service continues.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

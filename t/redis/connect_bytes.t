@@ -4,14 +4,7 @@
 # costs some hundred bytes, also where Redis rejects it for minutes because it
 # loads its data.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $MOST = 3_000;

@@ -4,14 +4,7 @@
 # without a reply. No file descriptor and no memory is lost, and the first
 # attempt succeeds when Redis is available.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # attempts, and seconds of those that no proxy can count

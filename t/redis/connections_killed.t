@@ -4,14 +4,7 @@
 # settles the open commands of a dead connection: no permit too many, no permit
 # lost, no request without a response. DSEM_LONG=2 is five minutes.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

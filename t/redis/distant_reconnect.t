@@ -4,14 +4,7 @@
 # than dsem_redis_connect_timeout. A lost connection is no outage: no request is
 # refused, and nothing is logged as an error.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -5,14 +5,7 @@
 # reload. The log has one line per worker for the outage and one for the
 # recovery, whatever the traffic.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $CONNECT = 0.3;

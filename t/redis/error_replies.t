@@ -4,14 +4,7 @@
 # dsem_on_error at once, and the log names the cause once. When the cause is
 # gone, service continues.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $HEARTBEAT = 0.6;

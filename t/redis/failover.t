@@ -6,14 +6,7 @@
 # others have declared theirs. Without that window, removed in the second run,
 # the limit is exceeded.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 5);

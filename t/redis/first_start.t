@@ -5,14 +5,7 @@
 # joins later causes no pause, and a fleet that reconnects to the same Redis
 # causes none.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 5;

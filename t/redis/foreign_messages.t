@@ -4,14 +4,7 @@
 # another epoch, of an unknown ticket, or malformed. No request is admitted by
 # them, and no worker is disturbed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -4,14 +4,7 @@
 # and tickets are easily guessed, the channel is listed. No request is admitted,
 # and no message has any effect; the first of them is logged, all are counted.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

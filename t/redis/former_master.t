@@ -6,14 +6,7 @@
 # is granted until the other worker has declared its permits. Where the state
 # has lost its term, in the second run, the limit is exceeded.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 30);

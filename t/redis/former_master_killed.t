@@ -3,14 +3,7 @@
 # A worker is killed when the former master is named again. Its successor brings
 # the term that the node knows, so that the old state recovers.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 30);

@@ -4,14 +4,7 @@
 # received meanwhile. Running requests continue, new requests are refused in
 # time, and no permit is granted twice afterwards.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $TIMEOUT = 0.5;

@@ -4,14 +4,7 @@
 # lost, doubled, reordered. A worker may accept a wrong reply, but it neither
 # crashes nor waits forever. Over a clean connection the service is as before.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 
 use Dsem::Control;

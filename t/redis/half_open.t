@@ -5,14 +5,7 @@
 # dsem_redis_timeout and a heartbeat, and service continues over a new
 # connection.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($TIMEOUT, $HEARTBEAT) = (0.5, 0.4);

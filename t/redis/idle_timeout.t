@@ -3,14 +3,7 @@
 # Redis closes idle connections after "timeout" seconds, as load balancers do.
 # The heartbeat is faster than the shortest one, on both connections.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # While Redis is unavailable the share of a worker is one of the limit in force,
 # as far as the worker knows it: another node asks for a lower limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

@@ -4,14 +4,7 @@
 # as long as it holds a permit or a ticket, as at all times: memory does not
 # grow with the number of names.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $NAMES = $ENV{DSEM_LONG} ? 50_000 : 6_000;

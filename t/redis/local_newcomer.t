@@ -4,14 +4,7 @@
 # beat since then: it learns from a message that it shares the limit, so that
 # the two admit no more than the limit when the lease is over.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 8;

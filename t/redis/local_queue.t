@@ -4,14 +4,7 @@
 # that wait at the outage keep waiting in order, up to the share. Further
 # requests are rejected at once. Closed queues stay closed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

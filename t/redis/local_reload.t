@@ -4,14 +4,7 @@
 # rest of its fleet may still hold all permits. It admits no request within the
 # last lease of its node, and its share afterwards.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $SHARE, $LEASE) = (4, 2, 2);

@@ -6,14 +6,7 @@
 # The upstream never sees more than the limit. When Redis is available again,
 # any worker may use the whole limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $SHARE, $LEASE) = (6, 2, 2);

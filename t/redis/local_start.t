@@ -3,14 +3,7 @@
 # A node starts while Redis is unavailable. It knows no other node, so its
 # workers share the limit at once, without a later reload.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

@@ -5,14 +5,7 @@
 # before the long one is over, as the other may still use all that it had. So
 # does a worker that is started meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 4;

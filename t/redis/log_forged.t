@@ -3,14 +3,7 @@
 # The text of an error that a peer sends unasked is logged as the reason of the
 # lost connection. No line feed in it begins a line of its own.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

@@ -4,14 +4,7 @@
 # are bounded, and memory stays bounded: it spreads for a few rounds and then
 # no more. DSEM_LONG=1: 300,000 requests in each.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $REQUESTS = $ENV{DSEM_LONG} ? 300_000 : 2000;

@@ -4,14 +4,7 @@
 # with the heartbeats, or the subscription is cut repeatedly. No request waits
 # beside a free permit for longer than the poll interval.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $SECONDS = $ENV{DSEM_LONG} ? 20 : 1;

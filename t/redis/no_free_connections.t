@@ -5,14 +5,7 @@
 # reload. Waiting requests are refused, running requests are served, and
 # nothing is held afterwards.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

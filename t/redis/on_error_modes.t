@@ -4,14 +4,7 @@
 # requests that wait at the outage, and later requests. Each mode reports its
 # own status.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 20;

@@ -3,14 +3,7 @@
 # Requests that wait while Redis is unavailable lose their places in the queue,
 # but not their order: they are queued again as they came.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

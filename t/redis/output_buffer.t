@@ -5,14 +5,7 @@
 # suffices. After a large message of another sender the worker subscribes
 # again, and no request waits for longer than the poll interval.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

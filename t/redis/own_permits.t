@@ -4,14 +4,7 @@
 # whatever dsem_on_error says, and what it had is remembered when the last of
 # them has come free. Beyond that, and after the fence, dsem_on_error decides.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 3;

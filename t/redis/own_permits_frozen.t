@@ -5,14 +5,7 @@
 # until the pause is over that follows when Redis goes on. DSEM_LONG=1: permits
 # in use in the worst second, over ten rounds.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 8;

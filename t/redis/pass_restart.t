@@ -3,14 +3,7 @@
 # dsem_on_error pass: every request is served while Redis restarts empty and
 # recovers its state, and beyond the own permits of a worker at once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 20);

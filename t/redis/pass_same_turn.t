@@ -5,14 +5,7 @@
 # wait for the end of the recovery either. Nor does the second of two requests
 # that come in one turn, where the worker has a permit for the first.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # s; until then the state recovers

@@ -4,14 +4,7 @@
 # the keys are in that database. A wrong password, a missing one, and a
 # database that does not exist are named once, and nothing waits for them.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::State;
 use Dsem::Test;
 

@@ -3,14 +3,7 @@
 # "password_file" is read by the master, which may read more than its workers,
 # at start and at each reload.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # worker: written in the configuration or read from a file, right or wrong,
 # before and after a reconnect and a reload.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 plan skip_all => 'the shadow memory of a sanitizer is too large to be read'

@@ -4,14 +4,7 @@
 # permit that comes free meanwhile serves the next request of its worker at
 # once; at the end what is left is granted by Redis.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);

@@ -3,14 +3,7 @@
 # The user may not PUBLISH: the log names the permission once, as an error, and
 # requests are served. With the permission back nothing more is logged.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

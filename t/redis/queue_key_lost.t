@@ -4,14 +4,7 @@
 # tickets are not taken for grants: all workers declare their tickets, which
 # are served in the old order.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

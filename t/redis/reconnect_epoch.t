@@ -4,14 +4,7 @@
 # declared on a new connection: asks, releases, hellos of old epochs. Redis
 # executes these commands, and none has an effect.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

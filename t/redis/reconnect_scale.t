@@ -5,14 +5,7 @@
 # keeps its place, and no command blocks Redis for long. DSEM_LONG=1: 5000
 # accounts and 20000 tickets.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # reconnect are few and spread. Once Redis is available, all workers reconnect
 # within a moment and declare their permits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($WORKERS, $LIMIT) = (16, 8);

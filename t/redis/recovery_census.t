@@ -4,14 +4,7 @@
 # about a second later, not after a lease. Running requests are declared before
 # anything is granted.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use List::Util qw(min);
 
 use Dsem::Test;

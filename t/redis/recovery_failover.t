@@ -3,14 +3,7 @@
 # A replica takes over: normal grants begin when all workers have declared, not
 # after a lease. If a node dies with the master, they begin after a lease.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 60);

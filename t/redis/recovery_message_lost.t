@@ -3,14 +3,7 @@
 # The message that recovery has ended is lost: the worker asks Redis often
 # enough that its requests do not wait for the end of the lease.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);

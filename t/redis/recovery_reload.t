@@ -3,14 +3,7 @@
 # A node reloads while Redis recovers: its old worker leaves after it has
 # declared, and the recovery does not wait for it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 60);

@@ -4,14 +4,7 @@
 # is granted until a lease has passed. A node that connects late ends the
 # recovery with its declaration.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 2);

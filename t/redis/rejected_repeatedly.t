@@ -4,14 +4,7 @@
 # accepted, and lost with its first request. The log says so twice, not with
 # every attempt, and that it is over when it is over.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # cancels, hellos, declarations. Redis executes them, but the session has begun
 # a new epoch, so none has an effect: no permit is released or granted twice.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,15 +5,8 @@
 # than the timeout. The log has one line per worker each way, whatever the
 # traffic.
 
-use warnings;
-use strict;
-
 use List::Util qw(max sum);
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # a bit longer than the time from the beginning to a check that is due each

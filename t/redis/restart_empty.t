@@ -4,14 +4,7 @@
 # while the connections stay open. Running requests are declared before
 # anything new is granted, and service resumes after one lease at most.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (6, 1.5);

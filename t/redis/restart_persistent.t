@@ -4,14 +4,7 @@
 # snapshot older than the running requests. Nothing in that state shows the
 # restart, so every worker declares its permits first.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 1);

@@ -3,14 +3,7 @@
 # Redis restarts empty while a fleet has little to do: idle permits serve its
 # requests, none is refused, and none waits long. DSEM_LONG=1: 20 restarts.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use List::Util qw(max);
 
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # Redis is killed and restarts empty, repeatedly under load, with a request on
 # each node that outlives every restart. DSEM_LONG=1: 20 times.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (6, 1);

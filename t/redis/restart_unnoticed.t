@@ -4,14 +4,7 @@
 # own permits stay in use, no request is refused, none times out. DSEM_LONG=1:
 # 10 rounds of two restarts.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 8;

@@ -3,14 +3,7 @@
 # The scripts in Redis are flushed ten times a second under load: every request
 # is served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use List::Util qw(max);
 
 use Dsem::Test;

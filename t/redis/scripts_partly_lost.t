@@ -4,14 +4,7 @@
 # not executed are. Their replies do not make the worker use a connection that
 # still looks for its scripts, and a change by an operator has its answer.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Digest::SHA qw(sha1_hex);
 use File::Basename qw(basename);
 

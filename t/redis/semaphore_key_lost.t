@@ -5,14 +5,7 @@
 # and logged, and ends with the next command of a worker that holds permits.
 # Other semaphores are not affected.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
 

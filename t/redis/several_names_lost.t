@@ -5,14 +5,7 @@
 # scripts or all state are lost, the worker exits. Each name ends with its own
 # counts: no permit is lost or granted twice, no ticket is left.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 10);

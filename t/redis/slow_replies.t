@@ -4,14 +4,7 @@
 # and only then. After a reload, a reset connection, CLIENT KILL or a slow
 # reply no request is refused, and no warning is logged.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -3,14 +3,7 @@
 # Every turn of a worker's event loop takes 0.4 s, so that most of its timers
 # are late. It notices each time that Redis does not reply.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LUA = '/usr/lib/nginx/modules/ngx_http_lua_module.so';

@@ -3,14 +3,7 @@
 # A program that a worker starts, as lua can, inherits no connection to Redis:
 # all of them are closed on exec.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

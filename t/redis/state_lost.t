@@ -5,14 +5,7 @@
 # declared before anything new is granted, and service resumes after about one
 # lease.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1;

@@ -3,14 +3,7 @@
 # Nodes ask for different limits, and Redis loses its state under load. Nothing is
 # granted above the lower limit, neither meanwhile nor afterwards.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -4,14 +4,7 @@
 # with the permits that it held (dsem_on_error local). A worker without permits
 # gets none before the recovery is over.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LEASE = 1.5;

@@ -5,14 +5,7 @@
 # whose node remembers a generation. It waits until the other workers have
 # declared.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1.5);

@@ -3,14 +3,7 @@
 # Redis is emptied while requests wait on two nodes. Each worker declares its
 # tickets, and the requests are served in order of arrival.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $WAITING = 8;

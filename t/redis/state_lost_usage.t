@@ -3,14 +3,7 @@
 # Requests wait while all permits are in use, and Redis loses everything. What
 # they time out with is not what the old Redis had in use.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 3);

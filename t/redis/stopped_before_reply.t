@@ -5,14 +5,7 @@
 # was not unavailable, and no request is admitted by a local share while other
 # workers hold all permits.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 1);

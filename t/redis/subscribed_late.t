@@ -5,14 +5,7 @@
 # next heartbeat, for which its clock does not move here: Redis that has lost
 # its state then grants nothing until the second node has declared.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -5,14 +5,7 @@
 # nothing of a short loss. A notice has the server and its version when a
 # worker is first connected.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::UNIX;
 
 use Dsem::Node::Conf;

@@ -4,14 +4,7 @@
 # the cause and the number of requests that dsem_on_error has passed and
 # refused since the last line. The monotonic clock of the host is moved.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

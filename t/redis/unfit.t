@@ -4,14 +4,7 @@
 # that evicts keys, a replica that accepts writes, an old version. Nothing is
 # logged of a store that suits, and service begins all the same.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # the worker the same whether none or 2000 others wait for the semaphore.
 # DSEM_LONG=1: 4000, and within a half, on a quiet machine.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 plan skip_all => 'sanitizers have costs of their own'

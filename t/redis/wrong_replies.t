@@ -4,14 +4,7 @@
 # call, of another shape, without end. Each of them contains "granted". No
 # request is admitted, no worker crashes, and all requests end.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 
 use Dsem::Control;

@@ -4,14 +4,7 @@
 # interim responses (100, 103): nginx may never see their last buffer. The
 # permit is released all the same.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 
 use Dsem::Test;

@@ -4,14 +4,7 @@
 # asked. It is held until the upstream response ends even if the client already
 # has its response (background update) or has closed its connection.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # error_page redirects: the permit of its request is released once, when the
 # update ends.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $modules = '/usr/lib/nginx/modules';

@@ -3,14 +3,7 @@
 # A client abort during the response releases the permit at once, and the next
 # request in the queue acquires it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

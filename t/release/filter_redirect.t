@@ -4,14 +4,7 @@
 # The dropped upstream ends later than the redirect. This late end releases no
 # permit, because the second upstream already uses it.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $modules = '/usr/lib/nginx/modules';

@@ -4,14 +4,7 @@
 # fetched, a few at a time, and hold no permit once fetched: other requests are
 # not delayed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

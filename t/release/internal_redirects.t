@@ -5,14 +5,7 @@
 # and an upgrade the permit stays, and no other request acquires it. It is
 # released at once with the last response.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # keeps sending an unread body, holds a connection only. With dsem_release log
 # the permit is released when the client has closed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

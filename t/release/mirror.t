@@ -3,14 +3,7 @@
 # A mirror slower than the mirrored request delays the log phase of that
 # request, but not the release of its permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

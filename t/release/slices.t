@@ -4,14 +4,7 @@
 # requests to the upstream. All of them use one permit, and no other request
 # acquires it in between.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # complete response. While the response still comes from the upstream at the
 # client's pace, the permit is held.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

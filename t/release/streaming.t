@@ -4,14 +4,7 @@
 # first piece to the last, although the client already has the status. This is
 # true with and without buffering, and whichever side ends the stream.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Http2;
 use Dsem::Test;
 

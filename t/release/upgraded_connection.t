@@ -4,14 +4,7 @@
 # and how. The only permit is not free before, and is free at once afterwards.
 # A failed upgrade is a response like any other.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

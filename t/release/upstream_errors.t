@@ -5,14 +5,7 @@
 # cannot be stored. Each ends in 502 or a truncated response, and the only
 # permit is free for the next request.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 use Socket qw(SOL_SOCKET SO_LINGER);
 

@@ -4,14 +4,7 @@
 # from the first try to the last. The backends see no more concurrent requests
 # than the limit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # next request in the queue is served at once. So does a timeout towards the
 # client.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET;
 use Socket qw(SOL_SOCKET SO_RCVBUF);
 

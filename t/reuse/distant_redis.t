@@ -5,14 +5,7 @@
 # next request, which would ask Redis, and no permit would be reused under
 # load.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # No worker keeps more idle permits than its fair share of the limit, however
 # many it had in use: the limit divided by the sessions of the fleet.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

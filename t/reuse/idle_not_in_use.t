@@ -3,14 +3,7 @@
 # $dsem_in_use counts the permits that requests hold. Idle permits of the
 # worker are not in use, although Redis counts them as held.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # for the next request, which then needs no command. An unused permit is
 # released to Redis.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 

@@ -4,14 +4,7 @@
 # Redis knows of it, and would recall them: while the reply is on its way the
 # semaphore may have been paused.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

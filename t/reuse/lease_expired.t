@@ -4,14 +4,7 @@
 # stopped for longer admits no request on an idle permit, because Redis has
 # granted that permit to another node.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

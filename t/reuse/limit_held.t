@@ -3,14 +3,7 @@
 # Permits are kept and recalled all the time while load swells and ebbs on all
 # nodes. The limit is reached and never exceeded, and every request is served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

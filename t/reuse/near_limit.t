@@ -4,14 +4,7 @@
 # goes on to reuse the rest. Otherwise every request would acquire and release
 # in Redis as soon as one request has waited.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $LIMIT = 20;

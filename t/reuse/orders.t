@@ -4,14 +4,7 @@
 # per dsem_reuse. An operator's order and a lower limit therefore apply
 # although no request sends a command.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # semaphore. The permit goes to the first ticket in the queue: it does not stay
 # for a later request of that worker.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

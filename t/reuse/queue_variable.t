@@ -4,14 +4,7 @@
 # request whose value is 0 waits for the recall of a permit that is idle on
 # another node, and is rejected where none is.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # another node is served at once, before the permits' idle time is over. No
 # request is rejected beside an idle permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -4,14 +4,7 @@
 # is served after its next check, which recalls again, or once the holder has
 # subscribed again: long before the permit would be released unasked.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -3,14 +3,7 @@
 # A limit from a variable: a request whose limit differs from the limit in
 # Redis is not served by an idle permit.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;

@@ -5,14 +5,7 @@
 # down costs nothing; a wrong password or an unknown master is logged once, with
 # its cause.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # passwords of its own

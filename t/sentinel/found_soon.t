@@ -4,14 +4,7 @@
 # connect are long. A worker is at another master some 200 ms after a sentinel
 # names it, and makes few attempts to connect until then.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 2;

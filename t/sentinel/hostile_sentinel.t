@@ -5,14 +5,7 @@
 # ends the worker, each leaves its turn to the next one, and no text of theirs
 # forges a line of the log.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Select;
 use IO::Socket::INET;
 

@@ -5,14 +5,7 @@
 # sentinels lead there finds all permits free, and waits until the other one
 # has declared its own: the limit is never exceeded.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 20);

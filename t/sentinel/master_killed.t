@@ -4,14 +4,7 @@
 # name another one, which soon grants; until then the permits of a worker serve
 # its own requests. The limit is never exceeded. DSEM_LONG=1: five times.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $WORKERS) = (6, 6);

@@ -5,14 +5,7 @@
 # the other node has all permits. The limit is never exceeded, and the node is
 # back soon after the partition.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $LEASE) = (4, 3);

@@ -5,14 +5,7 @@
 # called on a replica. A server that becomes the master, or another one that
 # is named, is used soon.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

@@ -5,14 +5,7 @@
 # reached and never exceeded, and the new master soon grants. DSEM_LONG=1: ten
 # failovers.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my ($LIMIT, $WORKERS) = (6, 6);

@@ -5,14 +5,7 @@
 # without one logs the cause. Both ask again at a bounded rate, and follow the
 # sentinels as soon as these reply.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 2);

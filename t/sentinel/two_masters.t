@@ -5,14 +5,7 @@
 # other node, at the new master, is granted permits: the limit holds although
 # both servers are masters. The node follows when the sentinels reach it again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # seconds; as in the recipe

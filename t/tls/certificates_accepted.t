@@ -4,14 +4,7 @@
 # address as written. The authority is in ssl_ca, or is one that the system
 # trusts. ssl_verify=off accepts every certificate.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

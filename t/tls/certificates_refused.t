@@ -3,14 +3,7 @@
 # Redis with a certificate that does not fit: no command is sent, requests are refused at once, and one line of the log names the cause.
 # With the right certificate Redis is available again.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -4,14 +4,7 @@
 # are served. Without them, or with a certificate of another authority, Redis
 # ends the connection, and one line of the log names the cause.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -3,14 +3,7 @@
 # "nginx -t" finds every error in the parameters of TLS, with one sentence that
 # names the parameter or the file.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -3,14 +3,7 @@
 # A worker with TLS exits: its permits are free at once, with a slow Redis too,
 # whether it may finish its requests or has to stop.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -3,14 +3,7 @@
 # A fleet under load with TLS to Redis: the limit is reached and never exceeded,
 # every request is served, also while all connections are killed.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -4,14 +4,7 @@
 # request at once, not with the next check. Both connections of a worker use
 # TLS.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -3,14 +3,7 @@
 # User, password and database over TLS: the password is the first thing that
 # nginx sends, and a wrong one is named in the log.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

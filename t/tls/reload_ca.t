@@ -4,14 +4,7 @@
 # Redis another certificate. Before the reload the new certificate is refused.
 # A reload with a broken file is refused, and the old configuration stays.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use File::Copy qw(copy);
 
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # A reconnect resumes the session of TLS: Redis does not send its certificate
 # again, which is made large here. Another certificate ends that.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -3,14 +3,7 @@
 # "dsem_redis" leads to a port with TLS, but "ssl" is not written: the log says
 # so, once.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -4,14 +4,7 @@
 # it takes for a command; other servers reply. One line of the log names the
 # cause, and requests that need no Redis are served meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -4,14 +4,7 @@
 # to Redis stay. They are made again with the settings that they have,
 # certificates included.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

@@ -5,14 +5,7 @@
 # alone would wait for bytes of a server that waits for the rest of a command.
 # The sizes are those of a network namespace, which needs root.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 use Dsem::Tls;
 

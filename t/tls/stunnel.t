@@ -5,14 +5,7 @@
 # outage for long. A server with a certificate of another name gets no byte of
 # a command.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use IO::Socket::INET ();
 
 use Dsem::Pages;

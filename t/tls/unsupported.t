@@ -3,14 +3,7 @@
 # Where hiredis has no TLS, "nginx -t" refuses "ssl", with the reason and the
 # place of the way out.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Pages;
 use Dsem::Test;
 use Dsem::Tls;

@@ -11,7 +11,8 @@ package Dsem::Test;
 #   is($node->get('/?t=5')->status, 200, 'passed');
 #   eventually { $up->now == 0 } 'permit back';
 #
-# Imports: wait_for, eventually, now, took (Dsem::Wait).
+# Imports: strict, warnings, all of Test::More, and wait_for, eventually, now,
+# took (Dsem::Wait).
 #
 # Called by: tests.
 
@@ -46,6 +47,10 @@ my $current;
 
 sub import {
     my $caller = caller;
+    strict->import;
+    warnings->import;
+    $builder->exported_to($caller);
+    Test::More->export_to_level(1);
     no strict 'refs';
     no warnings qw(redefine prototype);
     *{"${caller}::$_"} = \&$_ for qw(wait_for eventually now took);
