@@ -287,7 +287,7 @@ ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
 
     node = ngx_http_dsem_cluster_learn(cluster, &moved, cluster->current);
 
-    if (node && !moved.ask) {
+    if (node) {
         ngx_http_dsem_cluster_set_named(cluster, node);
     }
 
@@ -446,7 +446,7 @@ ngx_http_dsem_cluster_send(ngx_http_dsem_cluster_query_t *query)
 }
 
 
-/* no fields, and no error: this is the master of the slot */
+/* no error: this is the master of the slot */
 
 static void
 ngx_http_dsem_cluster_reply(void *data, redisReply *reply)
@@ -460,7 +460,7 @@ ngx_http_dsem_cluster_reply(void *data, redisReply *reply)
     cluster = query->cluster;
     query->pending = 0;
 
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0) {
+    if (reply->type == REDIS_REPLY_ARRAY) {
         ngx_http_dsem_cluster_found(cluster, query->node);
         return;
     }
@@ -483,7 +483,7 @@ ngx_http_dsem_cluster_reply(void *data, redisReply *reply)
         ngx_http_dsem_cluster_set_reason(query, reply->str);
     }
 
-    if (node && !moved.ask) {
+    if (node) {
         ngx_http_dsem_cluster_follow(cluster, node);
     }
 }

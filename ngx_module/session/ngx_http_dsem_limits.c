@@ -519,8 +519,7 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     literal->in_force = limit;
     literal->told = 1;
 
-    if (ngx_exiting
-        || limit == literal->limit
+    if (limit == literal->limit
         || (node->len && limit > literal->limit)
         || ngx_http_dsem_limits_often(literal)
         || !ngx_http_dsem_memo_say(limits->memo, literal->node.node.key,

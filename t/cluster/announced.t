@@ -20,7 +20,7 @@ events { }
 http {
     %%HTTP%%
     dsem_redis %%OTHER%% mode=cluster;
-    dsem_redis_connect_timeout 1s;
+    dsem_redis_connect_timeout %%TIMEOUT%%;
     dsem_node %%NODE%%;
     dsem_status 503 error=500;
     server {
@@ -52,7 +52,8 @@ sub announce {
 
 sub served {
     my ($name, $address) = @_;
-    my $node = $t->node($name, $conf, OTHER => $address);
+    my $node = $t->node($name, $conf, OTHER => $address,
+        TIMEOUT => '30s');
     is $node->get('/?t=1')->status, 200, "$name: served";
     is scalar($node->grep_log(qr/\[(?:warn|error)\].*dsem/)), 0,
         "$name: no warning";
@@ -69,7 +70,8 @@ announce('localhost', 'cluster-preferred-endpoint-type' => 'hostname',
 served('known_name', 'localhost:' . $other->port);
 
 announce('redis-1.invalid', 'cluster-announce-hostname' => 'redis-1.invalid');
-my $lost = $t->node('unknown_name', $conf, OTHER => $other->address);
+my $lost = $t->node('unknown_name', $conf, OTHER => $other->address,
+    TIMEOUT => '1s');
 eventually { $lost->grep_log(qr/\Qunavailable (MOVED \E/) }
     'unknown name: unavailable';
 is $lost->get('/?t=1')->status, 500, 'unknown name: refused';

@@ -51,4 +51,33 @@ $one->sync_all('api', 200, limit => $holders + 1);
 is $state->account('api', $left)->{reuse}, 2, 'last one found';
 is $one->sync('api', limit => $holders + 1)->{more}, 0, 'nothing left';
 
+# some found in a call: their permits may do
+sub keepers {
+    my ($keeps) = @_;
+    $state->set_account('api', sprintf('idle:0:%x', $_), 1, 1, 0, $keeps ? 1 : 0)
+        for 1 .. $holders;
+    $state->set_figure('api', recalled => 0);
+    $state->set_figure('api', active => $keeps ? $holders : 0);
+}
+keepers(1);
+is $one->ask('api', 4, %arg, weight => 2000), 'queued', 'many permits wanted';
+is $one->{asked}{more}, 0, 'some recalled: no other call at once';
+
+# a pause wants all of them
+$scripts->order('api', undef, 1);
+keepers(1);
+$one->sync_all('api', 400, limit => $holders + 1);
+is $state->figure('api', 'active'), 0, 'paused: all recalled';
+$scripts->order('api');
+
+# the caller is the only one that may have idle permits
+keepers(0);
+is $one->sync('api', limit => $holders + 1, keep => 1)->{more}, 0,
+    'its own are not looked for';
+is $state->figure('api', 'active'), 1, 'it may have some';
+is recalls(own => sub { $one->sync('api', limit => $holders + 1, keep => 1,
+    check => [ [2] ]) }), 0, 'nor by a check';
+is $one->sync('api', limit => $holders + 1, keep => 1)->{more}, 0,
+    'no call after the other';
+
 $scripts->done;

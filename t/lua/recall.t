@@ -101,6 +101,26 @@ is_deeply [ told() ], [ [], [], [] ], 'not once it has replied';
 $asks->sync('lost', limit => 1, release => $_, cancel => [ ([2]) x !$_ ])
     for 0, 1;
 
+# none is recalled: a check looks at no account
+
+$asks->sync('none', limit => 1, ask => [ [1] ]);
+$asks->ask('none', 2, limit => 1, queue => 9);
+is $scripts->calls(sub {
+    $asks->sync('none', limit => 1, check => [ [2] ]) })->{hgetall}, undef,
+    'check: no accounts read';
+$asks->sync('none', limit => 1, release => $_, cancel => [ ([2]) x !$_ ])
+    for 0, 1;
+
+# an account is lost that kept permits: it is not looked for again and again
+
+$one->sync('keys', limit => 2, keep => 1, ask => [ [1] ]);
+$asks->sync('keys', limit => 2, ask => [ [1] ]);
+$scripts->redis->cmd('HDEL', $scripts->state->semaphore_key('keys'), $one->name);
+is $asks->ask('keys', 2, limit => 2, queue => 9), 'queued', 'a ticket waits';
+is keepers('keys'), '1 0', 'a keeper that is lost';
+is $asks->sync('keys', limit => 2, check => [ [2] ])->{more}, 0,
+    'no work is left';
+
 # dead sessions do not keep
 
 my $dead = $scripts->session('dead')->enter;

@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+
+# As many nodes of a Cluster are silent as a worker asks at a time: they accept
+# connections, and never reply. Each has the time to connect, and the next one
+# is asked then.
+
+use lib 't/lib';
+use Dsem::Cluster;
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $cluster = Dsem::Cluster->new($t, replicas => 0);
+my $up = $t->upstream;
+
+my $owner = $cluster->owner;
+my ($other) = grep { $_ != $owner } $cluster->nodes;
+my @silent = map { $t->proxy($other->address) } 1 .. 4;
+$_->freeze for @silent;
+
+my $node = $t->node('a', <<'EOF_CONF',
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%NODES%% mode=cluster;
+    dsem_redis_connect_timeout 300ms;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=1;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+    NODES => join ' ', map { $_->address } @silent, $owner);
+
+eventually { $node->grep_log(qr/(?:connected to redis|available again)/) }
+    'master found';
+is $node->get('/')->status, 200, 'request served';
+is $t->state->session_count, 1, 'registered';
+
+$t->done;
