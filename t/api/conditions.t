@@ -10,18 +10,8 @@ my $t = Dsem::Test->new;
 $t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /dsem/ {
-            dsem_api write=on;
-        }
-    }
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 

@@ -12,96 +12,89 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    # a lost Redis is awaited for so long
-    dsem_redis_connect_timeout 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location /dsem/ {
-            dsem_api;
-        }
-        location /one {
-            dsem one limit=1 queue=1 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /heavy {
-            dsem heavy limit=1 weight=$arg_weight;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /timeout {
-            dsem one limit=1 queue=10 timeout=50ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /invalid {
-            dsem invalid limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /two {
-            dsem first limit=5;
-            dsem second limit=0;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /redirected {
-            dsem kept limit=2;
-            dsem anew limit=2;
-            try_files /nowhere @there;
-        }
-        location @there {
-            dsem kept limit=2;
-            dsem there limit=2;
-            dsem anew limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /uploaded {
-            dsem upload limit=2;
-            try_files /nowhere @upload;
-        }
-        location @upload {
-            dsem upload limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry_one {
-            dsem dry_one limit=1 queue=10 timeout=50ms;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry_patient {
-            dsem dry_patient limit=1 queue=10 timeout=30s;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry_rejected {
-            dsem dry_rejected limit=0;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry_invalid {
-            dsem dry_invalid limit=$arg_limit;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem pass limit=2;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /local {
-            dsem local limit=1;
-            dsem_on_error local;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem reject limit=2;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_reuse off;
+# a lost Redis is awaited for so long
+dsem_redis_connect_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%;
+    location /dsem/ {
+        dsem_api;
+    }
+    location /one {
+        dsem one limit=1 queue=1 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /heavy {
+        dsem heavy limit=1 weight=$arg_weight;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /timeout {
+        dsem one limit=1 queue=10 timeout=50ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /invalid {
+        dsem invalid limit=$arg_limit;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /two {
+        dsem first limit=5;
+        dsem second limit=0;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /redirected {
+        dsem kept limit=2;
+        dsem anew limit=2;
+        try_files /nowhere @there;
+    }
+    location @there {
+        dsem kept limit=2;
+        dsem there limit=2;
+        dsem anew limit=2;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /uploaded {
+        dsem upload limit=2;
+        try_files /nowhere @upload;
+    }
+    location @upload {
+        dsem upload limit=2;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry_one {
+        dsem dry_one limit=1 queue=10 timeout=50ms;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry_patient {
+        dsem dry_patient limit=1 queue=10 timeout=30s;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry_rejected {
+        dsem dry_rejected limit=0;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry_invalid {
+        dsem dry_invalid limit=$arg_limit;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /pass {
+        dsem pass limit=2;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /local {
+        dsem local limit=1;
+        dsem_on_error local;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /reject {
+        dsem reject limit=2;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,26 +12,16 @@ $t->redis;
 my $up = $t->upstream;
 
 my @fleet = map { $t->node("n$_", <<'EOF_CONF', LIMIT => 2 + $_) } 1 .. 3;
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem a limit=%%LIMIT%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /agreed {
-            dsem b limit=7;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
-    }
+location / {
+    dsem a limit=%%LIMIT%%;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /agreed {
+    dsem b limit=7;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

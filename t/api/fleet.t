@@ -15,28 +15,21 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_reuse 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=3 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /quiet {
-            dsem quiet:$arg_name limit=40 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_redis_timeout 1s;
+dsem_reuse 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /reports {
+        dsem reports limit=3 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /quiet {
+        dsem quiet:$arg_name limit=40 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

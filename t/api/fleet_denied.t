@@ -13,25 +13,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status always;
-        location /reports {
-            dsem reports limit=3;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
-    }
+dsem_reuse off;
+add_header X-Status $dsem_status always;
+location /reports {
+    dsem reports limit=3;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -15,23 +15,16 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 2s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=3;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_redis_timeout 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /reports {
+        dsem reports limit=3;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

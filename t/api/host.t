@@ -11,25 +11,18 @@ my $t = Dsem::Test->new;
 $t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        server_name First.example *.sub.example .both.example tail.*
-            ~^r[0-9]+\.example$ "";
-        location /dsem/ {
-            dsem_api write=on;
-        }
+server {
+    listen 127.0.0.1:%%PORT%%;
+    server_name First.example *.sub.example .both.example tail.*
+        ~^r[0-9]+\.example$ "";
+    location /dsem/ {
+        dsem_api write=on;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location /dsem/ {
-            dsem_api write=on;
-        }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

@@ -15,31 +15,21 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "tenant:$arg_n" limit=4 queue=1;
-            empty_gif;
-        }
-        location /literal {
-            dsem reports limit=$arg_limit;
-            empty_gif;
-        }
-        location /dry {
-            dsem dry limit=7;
-            dsem_dry_run on;
-            empty_gif;
-        }
-        location /dsem/ { dsem_api; }
-        location /full/ { dsem_api metrics=full; }
-    }
+location / {
+    dsem "tenant:$arg_n" limit=4 queue=1;
+    empty_gif;
 }
+location /literal {
+    dsem reports limit=$arg_limit;
+    empty_gif;
+}
+location /dry {
+    dsem dry limit=7;
+    dsem_dry_run on;
+    empty_gif;
+}
+location /dsem/ { dsem_api; }
+location /full/ { dsem_api metrics=full; }
 EOF_CONF
 my $node = $t->node('a', $conf);
 

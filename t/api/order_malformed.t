@@ -12,21 +12,11 @@ $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_reuse off;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse off;
+location /reports {
+    dsem reports limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

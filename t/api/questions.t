@@ -22,34 +22,27 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    # a lost Redis is awaited for so long
-    dsem_redis_connect_timeout 1s;
-    # while idle permits are recalled the queue may be longer
-    dsem_reuse off;
-    dsem_node %%NODE%%;
-    dsem a limit=4 queue=1;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem a limit=4 queue=1;
+# a lost Redis is awaited for so long
+dsem_redis_connect_timeout 1s;
+# while idle permits are recalled the queue may be longer
+dsem_reuse off;
+dsem a limit=4 queue=1;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem a limit=4 queue=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry/ {
+        dsem a limit=4 queue=1;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
+        location /dsem/below/ {
             proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry/ {
-            dsem a limit=4 queue=1;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-            location /dsem/below/ {
-                proxy_pass http://%%UPSTREAM%%;
-            }
         }
     }
 }

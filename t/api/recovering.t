@@ -12,22 +12,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $silent) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_lease 30s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem a limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_lease 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem a limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

@@ -20,54 +20,47 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    client_max_body_size 100k;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        server_name x;
-        location / {
-            dsem $http_x_name limit=2 queue=1;
-            proxy_pass http://%%UPSTREAM%%;
+client_max_body_size 100k;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    server_name x;
+    location / {
+        dsem $http_x_name limit=2 queue=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
+    }
+    location /no/slash {
+        dsem_api;
+    }
+    location /read/ {
+        dsem_api write=off;
+    }
+    location = /only/metrics {
+        dsem_api;
+        if ($arg_if) {
+            set $yes 1;
         }
-        location /dsem/ {
-            dsem_api write=on;
+        limit_except GET {
+            deny 127.0.0.2;
         }
-        location /no/slash {
+    }
+    location /methods/ {
+        dsem_api write=on;
+        limit_except GET {
+            deny 127.0.0.2;
+        }
+    }
+    location /if/ {
+        if ($arg_api) {
             dsem_api;
         }
-        location /read/ {
-            dsem_api write=off;
-        }
-        location = /only/metrics {
-            dsem_api;
-            if ($arg_if) {
-                set $yes 1;
-            }
-            limit_except GET {
-                deny 127.0.0.2;
-            }
-        }
-        location /methods/ {
-            dsem_api write=on;
-            limit_except GET {
-                deny 127.0.0.2;
-            }
-        }
-        location /if/ {
-            if ($arg_api) {
-                dsem_api;
-            }
-            root %%DIR%%;
-        }
-        location /file/ {
-            dsem_api write=on;
-            client_body_in_file_only on;
-        }
+        root %%DIR%%;
+    }
+    location /file/ {
+        dsem_api write=on;
+        client_body_in_file_only on;
     }
 }
 EOF_CONF

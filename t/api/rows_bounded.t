@@ -16,30 +16,23 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_zone_size 16m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "name$arg_n" limit=4 queue=1;
-            empty_gif;
-        }
-        location /literal {
-            dsem zzz limit=4;
-            empty_gif;
-        }
-        location /other {
-            empty_gif;
-        }
-        location /dsem/ { dsem_api; }
-        location /write/ { dsem_api write=on; }
+dsem_zone_size 16m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem "name$arg_n" limit=4 queue=1;
+        empty_gif;
     }
+    location /literal {
+        dsem zzz limit=4;
+        empty_gif;
+    }
+    location /other {
+        empty_gif;
+    }
+    location /dsem/ { dsem_api; }
+    location /write/ { dsem_api write=on; }
 }
 EOF_CONF
 

@@ -14,24 +14,17 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    # two heartbeats: 1.6 s without any are a lost node
-    dsem_lease 4s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
+# two heartbeats: 1.6 s without any are a lost node
+dsem_lease 4s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /reports {
+        dsem reports limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

@@ -14,22 +14,12 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /failing {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api; }
-    }
+location /failing {
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /dsem/ { dsem_api; }
 EOF_CONF
 
 wait_for { $t->state->session_count == 2 && limit() } 15, 'both sessions';

@@ -11,20 +11,10 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /shared {
-            dsem api limit=auto max=100 queue=200 timeout=30s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /shared {
+    dsem api limit=auto max=100 queue=200 timeout=30s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,21 +13,11 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Limit $dsem_limit always;
-        location /knee {
-            dsem api limit=auto max=200 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Limit $dsem_limit always;
+location /knee {
+    dsem api limit=auto max=200 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,40 +12,33 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        dsem api limit=auto queue=20;
-        location /gif {
-            empty_gif;
-        }
-        location /cached {
-            proxy_cache cache;
-            proxy_cache_valid 200 1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /upgraded {
-            proxy_http_version 1.1;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /sent {
-            dsem off;
-            proxy_pass http://%%UPSTREAM%%/away;
-            proxy_intercept_errors on;
-            error_page 418 = /gif;
-        }
-        location /proxied {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    dsem api limit=auto queue=20;
+    location /gif {
+        empty_gif;
+    }
+    location /cached {
+        proxy_cache cache;
+        proxy_cache_valid 200 1m;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /upgraded {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /sent {
+        dsem off;
+        proxy_pass http://%%UPSTREAM%%/away;
+        proxy_intercept_errors on;
+        error_page 418 = /gif;
+    }
+    location /proxied {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

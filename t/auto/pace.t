@@ -11,20 +11,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        # all workers have requests
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /paced {
-            dsem api limit=auto max=20 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+server {
+    # all workers have requests
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location /paced {
+        dsem api limit=auto max=20 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,24 +12,14 @@ $t->redis;
 my $up = $t->upstream;
 
 my @nodes = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /rejecting {
-            dsem api limit=auto max=100;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /heavy {
-            dsem heavy limit=auto min=2 weight=$arg_w;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /rejecting {
+    dsem api limit=auto max=100;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /heavy {
+    dsem heavy limit=auto min=2 weight=$arg_w;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -11,34 +11,27 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        dsem api limit=auto max=100 queue=200 timeout=30s;
-        error_page 500 502 /50x.html;
-        location /page {
-            proxy_intercept_errors on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /sent {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location = /50x.html {
-            empty_gif;
-        }
+server {
+    listen 127.0.0.1:%%PORT%%;
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    error_page 500 502 /50x.html;
+    location /page {
+        proxy_intercept_errors on;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / {
-            add_header X-Accel-Redirect /50x.html;
-            return 200;
-        }
+    location /sent {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location = /50x.html {
+        empty_gif;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location / {
+        add_header X-Accel-Redirect /50x.html;
+        return 200;
     }
 }
 EOF_CONF

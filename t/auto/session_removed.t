@@ -14,23 +14,13 @@ my $redis = $t->redis;
 $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reused {
-            dsem api limit=auto queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api write=on; }
-    }
+dsem_reuse 60s;
+location /reused {
+    dsem api limit=auto queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /dsem/ { dsem_api write=on; }
 EOF_CONF
 
 my %name = map { sha1_hex($t->script($_)) => $_ }

@@ -17,25 +17,18 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_redis_timeout 30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /before {
-            dsem before limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /during {
-            dsem during limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 60s;
+dsem_redis_timeout 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /before {
+        dsem before limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /during {
+        dsem during limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -11,29 +11,19 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $dsem_name;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /both {
-            dsem both limit=auto queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /low {
-            dsem low limit=auto max=5 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /high {
-            dsem high limit=auto min=20 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+proxy_set_header X-Sem $dsem_name;
+location /both {
+    dsem both limit=auto queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /low {
+    dsem low limit=auto max=5 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /high {
+    dsem high limit=auto min=20 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,20 +13,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /lost {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /lost {
+        dsem api limit=auto max=100 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,21 +14,14 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_redis_connect_timeout 500ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem api limit=auto max=100 queue=200 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+dsem_redis_connect_timeout 500ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        dsem api limit=auto max=100 queue=200 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

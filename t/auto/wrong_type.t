@@ -15,21 +15,14 @@ my $key = 'dsem:{0}:a:api';
 
 $redis->cmd('SET', $key, 'mine');
 my $node = $clock->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_redis_timeout 30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /kept {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 60s;
+dsem_redis_timeout 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /kept {
+        dsem api limit=auto max=100 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,31 +13,24 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        # both workers have requests
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / {
-            dsem api limit=3 queue=100 timeout=30s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem plain limit=3 queue=100 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /many {
-            dsem many:$arg_s limit=3 queue=100 timeout=30s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+server {
+    # both workers have requests
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location / {
+        dsem api limit=3 queue=100 timeout=30s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        dsem plain limit=3 queue=100 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /many {
+        dsem many:$arg_s limit=3 queue=100 timeout=30s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

@@ -15,20 +15,10 @@ my $proxy = $t->proxy($redis->address);
 $proxy->delay(0.02, 's2c');
 
 my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=50 timeout=20s priority=$arg_p fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=50 timeout=20s priority=$arg_p fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

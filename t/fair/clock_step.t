@@ -14,20 +14,13 @@ my $redis = $clock->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 3s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,25 +12,18 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    dsem_status 500 full=429;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /often {
-            dsem often limit=1 queue=12 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_log_level info;
+dsem_status 500 full=429;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /often {
+        dsem often limit=1 queue=12 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,28 +15,21 @@ my $up = $t->upstream;
 
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $node = $clock->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 4;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    server {
-        # all workers have requests
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / {
-            dsem api limit=100 queue=100 timeout=30s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem api limit=100 queue=100 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_reuse off;
+server {
+    # all workers have requests
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location / {
+        dsem api limit=100 queue=100 timeout=30s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        dsem api limit=100 queue=100 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

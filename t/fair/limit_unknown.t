@@ -13,20 +13,13 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 30s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=40 queue=50 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=40 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

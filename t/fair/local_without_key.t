@@ -15,27 +15,20 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_lease 1s;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=7 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem api limit=1 queue=7 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 200ms;
+dsem_reuse off;
+dsem_lease 1s;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=7 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        dsem api limit=1 queue=7 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,35 +12,25 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /holder {
-            dsem api limit=1 queue=9 timeout=20s fair=holder;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /twice {
-            dsem $arg_n limit=1 queue=9 timeout=20s fair=$arg_k;
-            dsem api limit=1 queue=9 timeout=20s fair=$arg_other;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /keyed {
-            dsem one limit=1 queue=9 timeout=20s fair=first;
-            dsem two limit=1 queue=9 timeout=20s fair=second;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /without {
-            dsem one limit=1 queue=9 timeout=20s fair=first;
-            dsem three limit=1 queue=9 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /holder {
+    dsem api limit=1 queue=9 timeout=20s fair=holder;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /twice {
+    dsem $arg_n limit=1 queue=9 timeout=20s fair=$arg_k;
+    dsem api limit=1 queue=9 timeout=20s fair=$arg_other;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /keyed {
+    dsem one limit=1 queue=9 timeout=20s fair=first;
+    dsem two limit=1 queue=9 timeout=20s fair=second;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /without {
+    dsem one limit=1 queue=9 timeout=20s fair=first;
+    dsem three limit=1 queue=9 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,24 +13,17 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    keepalive_requests 10000;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=50 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /mean {
-            dsem mean limit=2 queue=50 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+keepalive_requests 10000;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /mean {
+        dsem mean limit=2 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,26 +15,19 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    proxy_set_header X-Sem $arg_k;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        error_log error.log warn;
-        location /fair {
-            dsem shared limit=4 queue=24 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem plain limit=4 queue=24 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_log_level info;
+proxy_set_header X-Sem $arg_k;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    error_log error.log warn;
+    location /fair {
+        dsem shared limit=4 queue=24 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        dsem plain limit=4 queue=24 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,29 +15,19 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $arg_k;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one {
-            dsem api limit=7 queue=200 timeout=30s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /two {
-            dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /four {
-            dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=4;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+proxy_set_header X-Sem $arg_k;
+location /one {
+    dsem api limit=7 queue=200 timeout=30s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /two {
+    dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=2;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /four {
+    dsem api limit=7 queue=200 timeout=30s fair=$arg_k share=4;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -16,25 +16,15 @@ my %up = map { $_ => $t->upstream } qw(fair plain);
 
 my %address = map { uc $_ => $up{$_}->address } keys %up;
 my @fleet = $t->fleet(2, <<'EOF_CONF', %address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $arg_k;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /fair {
-            dsem shared limit=6 queue=100 timeout=20s fair=$arg_k;
-            proxy_pass http://%%FAIR%%;
-        }
-        location /plain {
-            dsem plain limit=6 queue=100 timeout=20s;
-            proxy_pass http://%%PLAIN%%;
-        }
-    }
+proxy_set_header X-Sem $arg_k;
+location /fair {
+    dsem shared limit=6 queue=100 timeout=20s fair=$arg_k;
+    proxy_pass http://%%FAIR%%;
+}
+location /plain {
+    dsem plain limit=6 queue=100 timeout=20s;
+    proxy_pass http://%%PLAIN%%;
 }
 EOF_CONF
 

@@ -13,22 +13,12 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $arg_k;
-    proxy_set_header X-Weight $arg_w;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=100 timeout=20s weight=$arg_w fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+proxy_set_header X-Sem $arg_k;
+proxy_set_header X-Weight $arg_w;
+location / {
+    dsem api limit=8 queue=100 timeout=20s weight=$arg_w fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

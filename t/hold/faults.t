@@ -12,21 +12,14 @@ my $RELOADS = $ENV{DSEM_LONG} ? 50 : 5;
 my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=20 queue=100 timeout=100s;
-            dsem_hold interval=500ms;
-        }
+dsem_lease 2s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /jobs {
+        dsem jobs limit=20 queue=100 timeout=100s;
+        dsem_hold interval=500ms;
     }
 }
 EOF_CONF

@@ -11,19 +11,9 @@ my $N = 6;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=1 queue=100 timeout=100s;
-            dsem_hold;
-        }
-    }
+location /jobs {
+    dsem jobs limit=1 queue=100 timeout=100s;
+    dsem_hold;
 }
 EOF_CONF
 

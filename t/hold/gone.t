@@ -17,24 +17,14 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        send_timeout 1s;
-        location /jobs {
-            dsem jobs limit=1 queue=10 timeout=60s;
-            dsem_hold interval=500ms;
-        }
-        location /patient {
-            dsem patient limit=1;
-            dsem_hold interval=500ms;
-        }
-    }
+send_timeout 1s;
+location /jobs {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold interval=500ms;
+}
+location /patient {
+    dsem patient limit=1;
+    dsem_hold interval=500ms;
 }
 EOF_CONF
 

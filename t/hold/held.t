@@ -10,29 +10,19 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=2 queue=3 timeout=60s;
-            dsem_hold interval=200ms;
-        }
-        location /named/ {
-            dsem "job:$uri" limit=1 queue=3;
-            dsem_hold;
-        }
-        location /full {
-            dsem full limit=1;
-            dsem_hold;
-            error_page 503 /jobs;
-        }
-    }
+location /jobs {
+    dsem jobs limit=2 queue=3 timeout=60s;
+    dsem_hold interval=200ms;
+}
+location /named/ {
+    dsem "job:$uri" limit=1 queue=3;
+    dsem_hold;
+}
+location /full {
+    dsem full limit=1;
+    dsem_hold;
+    error_page 503 /jobs;
 }
 EOF_CONF
 

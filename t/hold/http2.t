@@ -10,24 +10,17 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        location /jobs {
-            dsem jobs limit=1 queue=10 timeout=60s;
-            dsem_hold interval=100ms;
-        }
-        location /short {
-            dsem short limit=1 queue=10;
-            dsem_hold interval=100ms max=300ms;
-        }
-        location /page { return 200 "page"; }
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    location /jobs {
+        dsem jobs limit=1 queue=10 timeout=60s;
+        dsem_hold interval=100ms;
     }
+    location /short {
+        dsem short limit=1 queue=10;
+        dsem_hold interval=100ms max=300ms;
+    }
+    location /page { return 200 "page"; }
 }
 EOF_CONF
 

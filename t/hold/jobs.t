@@ -12,20 +12,10 @@ my $JOBS = $ENV{DSEM_LONG} ? 200 : 60;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=5 queue=1000 timeout=300s;
-            dsem_hold;
-        }
-    }
+location /jobs {
+    dsem jobs limit=5 queue=1000 timeout=300s;
+    dsem_hold;
 }
 EOF_CONF
 

@@ -10,20 +10,10 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=20 queue=10 timeout=60s;
-            dsem_hold interval=200ms;
-        }
-    }
+location /jobs {
+    dsem jobs limit=20 queue=10 timeout=60s;
+    dsem_hold interval=200ms;
 }
 EOF_CONF
 

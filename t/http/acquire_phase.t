@@ -14,83 +14,76 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    limit_conn_zone $server_addr zone=conn:64k;
-    limit_req_zone $server_addr zone=req:64k rate=1r/m;
-    limit_conn_status 429;
-    limit_req_status 429;
-    add_header X-Dsem $dsem_status always;
-    dsem one limit=1 queue=10 timeout=30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+limit_conn_zone $server_addr zone=conn:64k;
+limit_req_zone $server_addr zone=req:64k rate=1r/m;
+limit_conn_status 429;
+limit_req_status 429;
+add_header X-Dsem $dsem_status always;
+dsem one limit=1 queue=10 timeout=30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
 
-        # before
-        location /return {
-            return 200;
-        }
-        location /rewrite {
-            rewrite ^ /return last;
-        }
-        location /redirect {
-            rewrite ^ http://elsewhere/ permanent;
-        }
-        location /denied {
-            deny all;
-            try_files /page.html @backend;
-        }
-        location /denied_mirror {
-            deny all;
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /basic {
-            auth_basic x;
-            auth_basic_user_file /dev/null;
-            try_files /nowhere @backend;
-        }
-        location /limit_conn {
-            limit_conn conn 1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /limit_req {
-            limit_req zone=req;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    # before
+    location /return {
+        return 200;
+    }
+    location /rewrite {
+        rewrite ^ /return last;
+    }
+    location /redirect {
+        rewrite ^ http://elsewhere/ permanent;
+    }
+    location /denied {
+        deny all;
+        try_files /page.html @backend;
+    }
+    location /denied_mirror {
+        deny all;
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /basic {
+        auth_basic x;
+        auth_basic_user_file /dev/null;
+        try_files /nowhere @backend;
+    }
+    location /limit_conn {
+        limit_conn conn 1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /limit_req {
+        limit_req zone=req;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 
-        # behind
-        location /mirror {
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /mirror_impatient {
-            dsem one limit=1;
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /mirrored {
-            internal;
-            proxy_set_header X-Sem mirrored;
-            proxy_pass http://%%UPSTREAM%%/;
-        }
-        location /try_files {
-            try_files /page.html =404;
-        }
-        location /try_files_impatient {
-            dsem one limit=1;
-            try_files /page.html =404;
-        }
-        location @backend {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    # behind
+    location /mirror {
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /mirror_impatient {
+        dsem one limit=1;
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /mirrored {
+        internal;
+        proxy_set_header X-Sem mirrored;
+        proxy_pass http://%%UPSTREAM%%/;
+    }
+    location /try_files {
+        try_files /page.html =404;
+    }
+    location /try_files_impatient {
+        dsem one limit=1;
+        try_files /page.html =404;
+    }
+    location @backend {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

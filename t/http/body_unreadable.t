@@ -11,34 +11,27 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    client_body_buffer_size 1k;
-    # the rest of the body does not come
-    lingering_timeout 100ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /first {
-            dsem first limit=1 queue=5;
-            try_files /nowhere @uploads;
-        }
-        location @uploads {
-            dsem uploads limit=1;
-            error_page 500 /failed;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /uploads {
-            dsem uploads limit=1;
-            error_page 500 /failed;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /failed {
-            root %%DIR%%;
-        }
+client_body_buffer_size 1k;
+# the rest of the body does not come
+lingering_timeout 100ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /first {
+        dsem first limit=1 queue=5;
+        try_files /nowhere @uploads;
+    }
+    location @uploads {
+        dsem uploads limit=1;
+        error_page 500 /failed;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /uploads {
+        dsem uploads limit=1;
+        error_page 500 /failed;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /failed {
+        root %%DIR%%;
     }
 }
 EOF_CONF

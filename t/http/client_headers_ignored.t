@@ -13,38 +13,31 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    add_header X-Told "$dsem_status $dsem_name $dsem_limit" always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "name:$arg_name" limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem "name:$arg_name" limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /secret {
-            internal;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accel {
-            dsem "name:$arg_name" limit=1;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
+dsem_reuse off;
+add_header X-Told "$dsem_status $dsem_name $dsem_limit" always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem "name:$arg_name" limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / {
-            return 200 "X-Accel-Redirect: $http_x_accel_redirect\n";
-        }
+    location /impatient {
+        dsem "name:$arg_name" limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /secret {
+        internal;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /accel {
+        dsem "name:$arg_name" limit=1;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location / {
+        return 200 "X-Accel-Redirect: $http_x_accel_redirect\n";
     }
 }
 EOF_CONF

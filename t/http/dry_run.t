@@ -11,32 +11,25 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_dry_run on;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /tried {
-            dsem tried limit=1 queue=2 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem tried limit=1 queue=2 timeout=500ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /patient {
-            dsem patient limit=1 queue=2 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /wrong {
-            dsem wrong limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_dry_run on;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /tried {
+        dsem tried limit=1 queue=2 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient {
+        dsem tried limit=1 queue=2 timeout=500ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /patient {
+        dsem patient limit=1 queue=2 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /wrong {
+        dsem wrong limit=$arg_limit;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

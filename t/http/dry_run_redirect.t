@@ -11,42 +11,35 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location /tried {
-            dsem_dry_run on;
-            try_files /nowhere @enforced;
-        }
-        location @enforced {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /rejected {
-            dsem two limit=0;
-            dsem_dry_run on;
-            try_files /nowhere @unlimited;
-        }
-        location /full {
-            dsem two limit=0;
-            dsem_dry_run on;
-            try_files /nowhere @passes;
-        }
-        location @unlimited {
-            dsem off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @passes {
-            dsem three limit=1 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%;
+    location /tried {
+        dsem_dry_run on;
+        try_files /nowhere @enforced;
+    }
+    location @enforced {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /rejected {
+        dsem two limit=0;
+        dsem_dry_run on;
+        try_files /nowhere @unlimited;
+    }
+    location /full {
+        dsem two limit=0;
+        dsem_dry_run on;
+        try_files /nowhere @passes;
+    }
+    location @unlimited {
+        dsem off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @passes {
+        dsem three limit=1 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

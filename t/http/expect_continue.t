@@ -13,35 +13,25 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /unbuffered {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_http_version 1.1;
-            proxy_request_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem impatient limit=0;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /denied {
-            deny all;
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+lingering_close off;
+location / {
+    dsem one limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /unbuffered {
+    dsem one limit=1 queue=10 timeout=30s;
+    proxy_http_version 1.1;
+    proxy_request_buffering off;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /impatient {
+    dsem impatient limit=0;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /denied {
+    deny all;
+    dsem one limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,41 +12,31 @@ my $t = Dsem::Test->new;
 $t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem $dsem_status always;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location /page {
-            error_page 412 = /rejects;
-        }
-        location /page_passes {
-            error_page 412 = /passes;
-        }
-        location /page_kept {
-            error_page 412 = /kept;
-        }
-        location /rejects {
-            dsem one limit=1 queue=10 timeout=5s;
-            try_files /page =404;
-        }
-        location /passes {
-            dsem one limit=1 queue=10 timeout=5s;
-            dsem_on_error pass;
-            try_files /page =404;
-        }
-        location /kept {
-            dsem kept limit=4 queue=10 timeout=5s;
-            dsem_reuse 30s;
-            try_files /page =404;
-        }
-    }
+add_header X-Dsem $dsem_status always;
+dsem_reuse off;
+root %%DIR%%;
+location /page {
+    error_page 412 = /rejects;
+}
+location /page_passes {
+    error_page 412 = /passes;
+}
+location /page_kept {
+    error_page 412 = /kept;
+}
+location /rejects {
+    dsem one limit=1 queue=10 timeout=5s;
+    try_files /page =404;
+}
+location /passes {
+    dsem one limit=1 queue=10 timeout=5s;
+    dsem_on_error pass;
+    try_files /page =404;
+}
+location /kept {
+    dsem kept limit=4 queue=10 timeout=5s;
+    dsem_reuse 30s;
+    try_files /page =404;
 }
 EOF_CONF
 

@@ -26,24 +26,17 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    ssl_certificate %%DIR%%/../cert.pem;
-    ssl_certificate_key %%DIR%%/../key.pem;
-    log_format version '$server_protocol $http3 $status dsem=$dsem_status '
-                       '$request_uri';
-    access_log %%DIR%%/version.log version;
-    server {
-        listen 127.0.0.1:%%PORT%% quic;
-        location / {
-            dsem streams limit=2 queue=100 timeout=20s;
-            proxy_set_header X-Nonce $arg_nonce;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+ssl_certificate %%DIR%%/../cert.pem;
+ssl_certificate_key %%DIR%%/../key.pem;
+log_format version '$server_protocol $http3 $status dsem=$dsem_status '
+                   '$request_uri';
+access_log %%DIR%%/version.log version;
+server {
+    listen 127.0.0.1:%%PORT%% quic;
+    location / {
+        dsem streams limit=2 queue=100 timeout=20s;
+        proxy_set_header X-Nonce $arg_nonce;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

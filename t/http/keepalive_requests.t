@@ -14,28 +14,18 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem $dsem_status always;
-    proxy_set_header X-Nonce $arg_nonce;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem one limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /off {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Dsem $dsem_status always;
+proxy_set_header X-Nonce $arg_nonce;
+location / {
+    dsem one limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /impatient {
+    dsem one limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /off {
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

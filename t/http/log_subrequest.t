@@ -11,24 +11,17 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    log_subrequest on;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location = /page.html {
-            dsem one limit=1 queue=10 timeout=30s;
-            ssi on;
-        }
-        location /included {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+log_subrequest on;
+lingering_close off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%;
+    location = /page.html {
+        dsem one limit=1 queue=10 timeout=30s;
+        ssi on;
+    }
+    location /included {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,29 +12,22 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_set_header X-Sem main;
-            post_action @after;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem one limit=1;
-            post_action @after;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @after {
-            proxy_set_header X-Sem after;
-            proxy_pass http://%%UPSTREAM%%/after?$arg_after=1;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_set_header X-Sem main;
+        post_action @after;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient {
+        dsem one limit=1;
+        post_action @after;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @after {
+        proxy_set_header X-Sem after;
+        proxy_pass http://%%UPSTREAM%%/after?$arg_after=1;
     }
 }
 EOF_CONF

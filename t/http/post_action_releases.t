@@ -12,50 +12,43 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    proxy_set_header X-Sem main;
-    root %%DIR%%;
-    map $uri $empty {
-        default "";
+dsem_reuse off;
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+proxy_set_header X-Sem main;
+root %%DIR%%;
+map $uri $empty {
+    default "";
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /upstream {
-            post_action @after;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /uri {
-            post_action /after;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /static {
-            post_action @after;
-            try_files /nginx.conf =404;
-        }
-        location /log {
-            post_action @after;
-            dsem_release log;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /after {
-            proxy_set_header X-Sem after;
-            proxy_pass http://%%UPSTREAM%%/?hang=1;
-        }
-        location @after {
-            proxy_set_header X-Sem after;
-            proxy_pass http://%%UPSTREAM%%/?hang=1$empty;
-        }
+    location /upstream {
+        post_action @after;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /uri {
+        post_action /after;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /static {
+        post_action @after;
+        try_files /nginx.conf =404;
+    }
+    location /log {
+        post_action @after;
+        dsem_release log;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /after {
+        proxy_set_header X-Sem after;
+        proxy_pass http://%%UPSTREAM%%/?hang=1;
+    }
+    location @after {
+        proxy_set_header X-Sem after;
+        proxy_pass http://%%UPSTREAM%%/?hang=1$empty;
     }
 }
 EOF_CONF

@@ -13,104 +13,97 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Dsem "$dsem_status $dsem_name" always;
-        root %%DIR%%;
-        error_page 503 /sorry;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Dsem "$dsem_status $dsem_name" always;
+    root %%DIR%%;
+    error_page 503 /sorry;
 
-        # the page of a refused request wants the same permit
-        location /refused {
-            dsem one limit=1 queue=1 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /late {
-            dsem one limit=1 queue=1 timeout=300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /sorry {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-
-        # four ways to the same name, which is not to be had a second time
-        location /accel {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://127.0.0.1:%%PORT2%%/accel;
-        }
-        location /try_files {
-            dsem one limit=1 queue=10 timeout=30s;
-            try_files /nowhere @backend;
-        }
-        location /error_page {
-            dsem one limit=1 queue=10 timeout=30s;
-            error_page 404 = @backend;
-        }
-        location /intercepted {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_intercept_errors on;
-            error_page 418 = @backend;
-            proxy_pass http://127.0.0.1:%%PORT2%%/teapot;
-        }
-        location /backend {
-            dsem one limit=1;
-            proxy_pass http://%%UPSTREAM%%/?hang=1;
-        }
-        location @backend {
-            dsem one limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-
-        # to another name, to none, to more of it
-        location /other {
-            dsem one limit=1;
-            try_files /nowhere @other;
-        }
-        location @other {
-            dsem other limit=1 queue=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none {
-            dsem one limit=1;
-            try_files /nowhere @none;
-        }
-        location @none {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /more {
-            dsem one limit=1;
-            try_files /nowhere @more;
-        }
-        location @more {
-            dsem one limit=1;
-            dsem other limit=1 queue=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-
-        # served by redirect after a wait
-        location /waited {
-            dsem one limit=1 queue=2 timeout=30s;
-            try_files /nowhere @backend;
-        }
+    # the page of a refused request wants the same permit
+    location /refused {
+        dsem one limit=1 queue=1 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location /accel {
-            add_header X-Accel-Redirect /backend;
-            return 200;
-        }
-        location /teapot {
-            return 418;
-        }
-        location /sorry {
-            return 200 "sorry\n";
-        }
+    location /late {
+        dsem one limit=1 queue=1 timeout=300ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /sorry {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+
+    # four ways to the same name, which is not to be had a second time
+    location /accel {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_pass http://127.0.0.1:%%PORT2%%/accel;
+    }
+    location /try_files {
+        dsem one limit=1 queue=10 timeout=30s;
+        try_files /nowhere @backend;
+    }
+    location /error_page {
+        dsem one limit=1 queue=10 timeout=30s;
+        error_page 404 = @backend;
+    }
+    location /intercepted {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_intercept_errors on;
+        error_page 418 = @backend;
+        proxy_pass http://127.0.0.1:%%PORT2%%/teapot;
+    }
+    location /backend {
+        dsem one limit=1;
+        proxy_pass http://%%UPSTREAM%%/?hang=1;
+    }
+    location @backend {
+        dsem one limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+
+    # to another name, to none, to more of it
+    location /other {
+        dsem one limit=1;
+        try_files /nowhere @other;
+    }
+    location @other {
+        dsem other limit=1 queue=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none {
+        dsem one limit=1;
+        try_files /nowhere @none;
+    }
+    location @none {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /more {
+        dsem one limit=1;
+        try_files /nowhere @more;
+    }
+    location @more {
+        dsem one limit=1;
+        dsem other limit=1 queue=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+
+    # served by redirect after a wait
+    location /waited {
+        dsem one limit=1 queue=2 timeout=30s;
+        try_files /nowhere @backend;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location /accel {
+        add_header X-Accel-Redirect /backend;
+        return 200;
+    }
+    location /teapot {
+        return 418;
+    }
+    location /sorry {
+        return 200 "sorry\n";
     }
 }
 EOF_CONF

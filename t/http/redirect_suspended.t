@@ -13,70 +13,63 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    proxy_set_header X-Sem main;
-    limit_req_zone $uri zone=slow:1m rate=1r/m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accel {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /try_files {
-            try_files /nowhere @checked;
-        }
-        location /checked {
-            auth_request /auth;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @checked {
-            auth_request /auth;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem other limit=1;
-            auth_request /auth;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /not_limited {
-            dsem off;
-            auth_request /auth;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /at_once {
-            auth_request /allowed;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /delayed {
-            limit_req zone=slow burst=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /auth {
-            proxy_set_header X-Sem auth;
-            proxy_pass http://%%UPSTREAM%%/?hang=1;
-        }
-        location = /allowed {
-            return 204;
-        }
+dsem_reuse off;
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+proxy_set_header X-Sem main;
+limit_req_zone $uri zone=slow:1m rate=1r/m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
+    location /accel {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /try_files {
+        try_files /nowhere @checked;
+    }
+    location /checked {
+        auth_request /auth;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @checked {
+        auth_request /auth;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /other {
+        dsem other limit=1;
+        auth_request /auth;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /not_limited {
         dsem off;
-        access_log off;
-        location / {
-            add_header X-Accel-Redirect $arg_to;
-            return 200;
-        }
+        auth_request /auth;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /at_once {
+        auth_request /allowed;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /delayed {
+        limit_req zone=slow burst=5;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /auth {
+        proxy_set_header X-Sem auth;
+        proxy_pass http://%%UPSTREAM%%/?hang=1;
+    }
+    location = /allowed {
+        return 204;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    access_log off;
+    location / {
+        add_header X-Accel-Redirect $arg_to;
+        return 200;
     }
 }
 EOF_CONF

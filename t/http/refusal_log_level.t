@@ -10,37 +10,30 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_on_error reject;
-    dsem one limit=$http_limit queue=10 timeout=300ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /error/ { # the default
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /warn/ {
-            dsem_log_level warn;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /notice/ {
-            dsem_log_level notice;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /info/ {
-            dsem_log_level info;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /quiet/ {
-            dsem_log_level info;
-            error_log error.log notice;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 300ms;
+dsem_on_error reject;
+dsem one limit=$http_limit queue=10 timeout=300ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /error/ { # the default
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /warn/ {
+        dsem_log_level warn;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /notice/ {
+        dsem_log_level notice;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /info/ {
+        dsem_log_level info;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /quiet/ {
+        dsem_log_level info;
+        error_log error.log notice;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

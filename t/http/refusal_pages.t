@@ -12,78 +12,71 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    map $dsem_status $told {
-        ~^(PASSED|QUEUED)$  in;
-        ''                  free;
-        default             out;
+map $dsem_status $told {
+    ~^(PASSED|QUEUED)$  in;
+    ''                  free;
+    default             out;
+}
+map $dsem_status $refused {
+    REJECTED  1;
+    TIMEOUT   1;
+    ERROR     1;
+    default   0;
+}
+log_format short '$status [$dsem_status] $told';
+access_log %%DIR%%/short.log short;
+access_log %%DIR%%/refused.log short if=$refused;
+dsem one limit=$http_limit queue=10 timeout=300ms;
+dsem_status 500 full=429 timeout=504 error=502;
+add_header X-Always "$dsem_status $dsem_name $dsem_limit $told" always;
+add_header X-Good "$dsem_status $told";
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    map $dsem_status $refused {
-        REJECTED  1;
-        TIMEOUT   1;
-        ERROR     1;
-        default   0;
+    location /off {
+        dsem off;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    log_format short '$status [$dsem_status] $told';
-    access_log %%DIR%%/short.log short;
-    access_log %%DIR%%/refused.log short if=$refused;
-    dsem one limit=$http_limit queue=10 timeout=300ms;
-    dsem_status 500 full=429 timeout=504 error=502;
-    add_header X-Always "$dsem_status $dsem_name $dsem_limit $told" always;
-    add_header X-Good "$dsem_status $told";
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
+    location /page/ {
+        error_page 429 /page.html;
+        error_page 502 504 @page;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /page.html {
+        root %%DIR%%;
+    }
+    location @page {
+        if ($dsem_status = TIMEOUT) {
+            return 504 "later, $dsem_name: $dsem_wait_time\n";
         }
-        location /off {
-            dsem off;
-            proxy_pass http://%%UPSTREAM%%;
+        if ($dsem_status = ERROR) {
+            return 502 "sorry\n";
         }
-        location /page/ {
-            error_page 429 /page.html;
-            error_page 502 504 @page;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /page.html {
-            root %%DIR%%;
-        }
-        location @page {
-            if ($dsem_status = TIMEOUT) {
-                return 504 "later, $dsem_name: $dsem_wait_time\n";
-            }
-            if ($dsem_status = ERROR) {
-                return 502 "sorry\n";
-            }
-            return 500;
-        }
-        location /good/ {
-            error_page 429 504 =200 /empty.json;
-            error_page 502 = @own;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /empty.json {
-            return 200 '{"refused":"$dsem_status"}';
-        }
-        location @own {
-            return 204;
-        }
-        location /elsewhere/ {
-            error_page 429 504 502 =302 http://elsewhere/$dsem_status;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /stale/ {
-            error_page 429 504 502 =203 @other;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @other {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+        return 500;
+    }
+    location /good/ {
+        error_page 429 504 =200 /empty.json;
+        error_page 502 = @own;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /empty.json {
+        return 200 '{"refused":"$dsem_status"}';
+    }
+    location @own {
+        return 204;
+    }
+    location /elsewhere/ {
+        error_page 429 504 502 =302 http://elsewhere/$dsem_status;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /stale/ {
+        error_page 429 504 502 =203 @other;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @other {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

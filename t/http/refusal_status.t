@@ -11,38 +11,31 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=$http_limit queue=10 timeout=300ms;
-    proxy_pass_request_headers off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /default/ {
+dsem one limit=$http_limit queue=10 timeout=300ms;
+proxy_pass_request_headers off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /default/ {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /all/ {
+        dsem_status 429;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /each/ {
+        dsem_status 500 full=429 timeout=504 error=502;
+        proxy_pass http://%%UPSTREAM%%;
+        location /each/some {
+            dsem_status 418 timeout=424;
             proxy_pass http://%%UPSTREAM%%;
         }
-        location /all/ {
-            dsem_status 429;
+        location /each/inherited {
             proxy_pass http://%%UPSTREAM%%;
         }
-        location /each/ {
-            dsem_status 500 full=429 timeout=504 error=502;
-            proxy_pass http://%%UPSTREAM%%;
-            location /each/some {
-                dsem_status 418 timeout=424;
-                proxy_pass http://%%UPSTREAM%%;
-            }
-            location /each/inherited {
-                proxy_pass http://%%UPSTREAM%%;
-            }
-        }
-        location /odd/ {
-            dsem_status 599;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    }
+    location /odd/ {
+        dsem_status 599;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

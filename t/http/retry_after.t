@@ -12,116 +12,109 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    dsem_retry_after 7s;
-    dsem_max_waiting 2;
-    dsem one limit=1;
-    add_header X-Dsem $dsem_status always;
-    proxy_intercept_errors on;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /7s {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/late {
-            dsem one limit=1 queue=5 timeout=1s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/other_status {
-            dsem_status 429;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/page {
-            error_page 503 /page;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/named_page {
-            error_page 503 @page;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/proxied_page {
-            error_page 503 @proxied;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/page_of_its_own_mind {
-            error_page 503 @busy;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/crowded {
-            dsem two limit=1 queue=5 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /7s/queue {
-            dsem two limit=1 queue=5 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /1h {
-            dsem_retry_after 1h;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /1500ms {
-            dsem_retry_after 1500ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /auto {
-            dsem_retry_after auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /off {
-            dsem_retry_after off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none/dry_run {
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none/fallback {
-            error_page 503 =200 /page;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none/error {
-            dsem one limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none/heavy {
-            dsem heavy limit=1 weight=$arg_weight;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /none/other_errors {
-            dsem free limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /page {
-            dsem off;
-            root %%DIR%%;
-            try_files /page.html =404;
-        }
-        location @page {
-            dsem off;
-            root %%DIR%%;
-            try_files /page.html =404;
-        }
-        location @proxied {
-            dsem off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @busy {
-            dsem off;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
+dsem_log_level info;
+dsem_retry_after 7s;
+dsem_max_waiting 2;
+dsem one limit=1;
+add_header X-Dsem $dsem_status always;
+proxy_intercept_errors on;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /7s {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
+    location /7s/late {
+        dsem one limit=1 queue=5 timeout=1s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/other_status {
+        dsem_status 429;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/page {
+        error_page 503 /page;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/named_page {
+        error_page 503 @page;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/proxied_page {
+        error_page 503 @proxied;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/page_of_its_own_mind {
+        error_page 503 @busy;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/crowded {
+        dsem two limit=1 queue=5 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /7s/queue {
+        dsem two limit=1 queue=5 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /1h {
+        dsem_retry_after 1h;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /1500ms {
+        dsem_retry_after 1500ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /auto {
+        dsem_retry_after auto;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /off {
+        dsem_retry_after off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none/dry_run {
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none/fallback {
+        error_page 503 =200 /page;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none/error {
+        dsem one limit=$arg_limit;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none/heavy {
+        dsem heavy limit=1 weight=$arg_weight;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /none/other_errors {
+        dsem free limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /page {
         dsem off;
-        add_header Retry-After 99 always;
-        return 503;
+        root %%DIR%%;
+        try_files /page.html =404;
     }
+    location @page {
+        dsem off;
+        root %%DIR%%;
+        try_files /page.html =404;
+    }
+    location @proxied {
+        dsem off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @busy {
+        dsem off;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    add_header Retry-After 99 always;
+    return 503;
 }
 EOF_CONF
 

@@ -12,49 +12,42 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    lingering_close off;
-    add_header X-Dsem "$dsem_status $dsem_name" always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /second {
-            dsem second limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /full {
-            dsem first limit=2 queue=10 timeout=30s;
-            dsem second limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /timeout {
-            dsem first limit=2 queue=10 timeout=30s;
-            dsem second limit=1 queue=10 timeout=50ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /wait {
-            dsem first limit=2 queue=10 timeout=30s;
-            dsem second limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /page {
-            dsem first limit=2 queue=10 timeout=30s;
-            dsem second limit=1;
-            error_page 503 = @page;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @page {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /first {
-            dsem first limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_log_level info;
+lingering_close off;
+add_header X-Dsem "$dsem_status $dsem_name" always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /second {
+        dsem second limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /full {
+        dsem first limit=2 queue=10 timeout=30s;
+        dsem second limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /timeout {
+        dsem first limit=2 queue=10 timeout=30s;
+        dsem second limit=1 queue=10 timeout=50ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /wait {
+        dsem first limit=2 queue=10 timeout=30s;
+        dsem second limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /page {
+        dsem first limit=2 queue=10 timeout=30s;
+        dsem second limit=1;
+        error_page 503 = @page;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @page {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /first {
+        dsem first limit=2;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,30 +13,20 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Nonce $arg_nonce;
-    proxy_set_header X-Sem $dsem_name;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        location /waits {
-            dsem api limit=1 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /large {
-            proxy_buffers 16 64k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /heard {
-            return 204;
-        }
-    }
+proxy_set_header X-Nonce $arg_nonce;
+proxy_set_header X-Sem $dsem_name;
+listen 127.0.0.1:%%PORT2%% http2;
+location /waits {
+    dsem api limit=1 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /large {
+    proxy_buffers 16 64k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /heard {
+    return 204;
 }
 EOF_CONF
 

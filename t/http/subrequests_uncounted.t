@@ -11,38 +11,31 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    proxy_set_header X-Sem main;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-        location /auth_request {
-            auth_request /sub;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /mirror {
-            mirror /sub;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /ssi {
-            ssi on;
-            try_files /page.html =404;
-        }
-        location /sub {
-            internal;
-            proxy_set_header X-Sem sub;
-            proxy_pass http://%%UPSTREAM%%/sub?t=20;
-        }
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+proxy_set_header X-Sem main;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%;
+    location /auth_request {
+        auth_request /sub;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /mirror {
+        mirror /sub;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /ssi {
+        ssi on;
+        try_files /page.html =404;
+    }
+    location /sub {
+        internal;
+        proxy_set_header X-Sem sub;
+        proxy_pass http://%%UPSTREAM%%/sub?t=20;
+    }
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -11,33 +11,26 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_on_error reject;
-    add_header X-Dsem "$dsem_status,$dsem_name,$dsem_queue_position,$dsem_limit,$dsem_in_use" always;
-    add_header X-Wait $dsem_wait_time always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /seen {
-            dsem "a name" limit=3 weight=2 queue=2 timeout=300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /patient {
-            dsem "a name" limit=3 weight=2 queue=2 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /number {
-            dsem number limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /free {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 300ms;
+dsem_on_error reject;
+add_header X-Dsem "$dsem_status,$dsem_name,$dsem_queue_position,$dsem_limit,$dsem_in_use" always;
+add_header X-Wait $dsem_wait_time always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /seen {
+        dsem "a name" limit=3 weight=2 queue=2 timeout=300ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /patient {
+        dsem "a name" limit=3 weight=2 queue=2 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /number {
+        dsem number limit=$arg_limit;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /free {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

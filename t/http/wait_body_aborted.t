@@ -13,28 +13,21 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    client_max_body_size 1000;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /patient {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            client_body_timeout 300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+client_max_body_size 1000;
+lingering_close off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    listen 127.0.0.1:%%PORT2%% http2;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /patient {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient {
+        client_body_timeout 300ms;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,25 +12,18 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    client_max_body_size 2m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dav {
-            root %%DIR%%;
-            dav_methods PUT DELETE;
-            create_full_put_path on;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+client_max_body_size 2m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dav {
+        root %%DIR%%;
+        dav_methods PUT DELETE;
+        create_full_put_path on;
     }
 }
 EOF_CONF

@@ -13,78 +13,71 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-    root %%DIR%%/nothing;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /two_lines {
-            dsem one limit=1 queue=10 timeout=30s;
-            dsem two limit=1 queue=10 timeout=30s;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /satisfy_any {
-            satisfy any;
-            allow 127.0.0.1;
-            deny all;
-            auth_request /auth;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /auth_request {
-            auth_request /auth;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /mirror {
-            mirror /mirrored;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /satisfy_any/mirror {
-            satisfy any;
-            allow all;
-            mirror /mirrored;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location @named {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /other {
-            dsem other limit=1;
-            try_files /nowhere @named;
-        }
-        location /auth {
-            internal;
-            proxy_pass_request_body off;
-            proxy_set_header Content-Length "";
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /mirrored {
-            internal;
-            proxy_pass http://127.0.0.1:%%PORT2%%/mirrored;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+proxy_http_version 1.1;
+proxy_set_header Connection "";
+root %%DIR%%/nothing;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /plain {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    # shows what the upstream gets
-    log_format body '$uri $request_body';
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        access_log %%DIR%%/bodies.log body;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /auth {
-            return 204;
-        }
+    location /two_lines {
+        dsem one limit=1 queue=10 timeout=30s;
+        dsem two limit=1 queue=10 timeout=30s;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /satisfy_any {
+        satisfy any;
+        allow 127.0.0.1;
+        deny all;
+        auth_request /auth;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /auth_request {
+        auth_request /auth;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /mirror {
+        mirror /mirrored;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /satisfy_any/mirror {
+        satisfy any;
+        allow all;
+        mirror /mirrored;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location @named {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /other {
+        dsem other limit=1;
+        try_files /nowhere @named;
+    }
+    location /auth {
+        internal;
+        proxy_pass_request_body off;
+        proxy_set_header Content-Length "";
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /mirrored {
+        internal;
+        proxy_pass http://127.0.0.1:%%PORT2%%/mirrored;
+    }
+}
+# shows what the upstream gets
+log_format body '$uri $request_body';
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    access_log %%DIR%%/bodies.log body;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /auth {
+        return 204;
     }
 }
 EOF_CONF

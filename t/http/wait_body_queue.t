@@ -15,49 +15,42 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    client_max_body_size 2m;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        proxy_http_version 1.1;
-        location /on {
+dsem one limit=1 queue=10 timeout=30s;
+client_max_body_size 2m;
+lingering_close off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    listen 127.0.0.1:%%PORT2%% http2;
+    proxy_http_version 1.1;
+    location /on {
+        proxy_pass http://127.0.0.1:%%PORT3%%;
+    }
+    location /on/small_buffer {
+        client_body_buffer_size 1k;
+        proxy_pass http://127.0.0.1:%%PORT3%%;
+    }
+    location /on/large_buffer {
+        client_body_buffer_size 2m;
+        proxy_pass http://127.0.0.1:%%PORT3%%;
+    }
+    location /off {
+        dsem_wait_body off;
+        proxy_pass http://127.0.0.1:%%PORT3%%;
+        location /off/unbuffered {
+            proxy_request_buffering off;
             proxy_pass http://127.0.0.1:%%PORT3%%;
-        }
-        location /on/small_buffer {
-            client_body_buffer_size 1k;
-            proxy_pass http://127.0.0.1:%%PORT3%%;
-        }
-        location /on/large_buffer {
-            client_body_buffer_size 2m;
-            proxy_pass http://127.0.0.1:%%PORT3%%;
-        }
-        location /off {
-            dsem_wait_body off;
-            proxy_pass http://127.0.0.1:%%PORT3%%;
-            location /off/unbuffered {
-                proxy_request_buffering off;
-                proxy_pass http://127.0.0.1:%%PORT3%%;
-            }
         }
     }
-    # keeps what the upstream gets
-    log_format body '$http_x_nonce $request_body_file';
-    server {
-        listen 127.0.0.1:%%PORT3%%;
-        dsem off;
-        access_log %%DIR%%/bodies.log body;
-        location / {
-            client_body_in_file_only on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+}
+# keeps what the upstream gets
+log_format body '$http_x_nonce $request_body_file';
+server {
+    listen 127.0.0.1:%%PORT3%%;
+    dsem off;
+    access_log %%DIR%%/bodies.log body;
+    location / {
+        client_body_in_file_only on;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,39 +13,32 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    root %%DIR%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /try_files {
-            try_files /nowhere @backend;
-        }
-        location /index/ {
-            error_page 405 = @backend;
-        }
-        location @backend {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+root %%DIR%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /plain {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    # shows what the upstream gets
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        access_log off;
-        location / {
-            add_header X-Body $request_body;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /try_files {
+        try_files /nowhere @backend;
+    }
+    location /index/ {
+        error_page 405 = @backend;
+    }
+    location @backend {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+}
+# shows what the upstream gets
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    access_log off;
+    location / {
+        add_header X-Body $request_body;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

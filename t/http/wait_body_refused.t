@@ -12,43 +12,36 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_log_level info;
-    dsem one limit=1 queue=1 timeout=30s;
-    lingering_close off;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /full {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /full/longer_queue {
-            dsem one limit=1 queue=2 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /full/dry_run {
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /full/off {
-            dsem_wait_body off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /free {
-            dsem two limit=1 queue=1 timeout=30s;
-            dsem one limit=1 queue=1 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem other limit=1 queue=1 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_reuse off;
+dsem_log_level info;
+dsem one limit=1 queue=1 timeout=30s;
+lingering_close off;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /full {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /full/longer_queue {
+        dsem one limit=1 queue=2 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /full/dry_run {
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /full/off {
+        dsem_wait_body off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /free {
+        dsem two limit=1 queue=1 timeout=30s;
+        dsem one limit=1 queue=1 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /other {
+        dsem other limit=1 queue=1 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

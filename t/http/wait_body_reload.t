@@ -11,20 +11,13 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem %%NODE%% limit=1 queue=10 timeout=30s;
-    proxy_set_header X-Sem %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_on_error reject;
+dsem %%NODE%% limit=1 queue=10 timeout=30s;
+proxy_set_header X-Sem %%NODE%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -22,63 +22,56 @@ my $backend = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 10,
     Proto => 'tcp') or die "listen: $!";
 
 my $node = $t->node('n1', <<'EOF_CONF', BACKEND => $backend->sockport);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    map $uri $variable {
-        default 127.0.0.1:%%BACKEND%%;
+dsem_reuse off;
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+map $uri $variable {
+    default 127.0.0.1:%%BACKEND%%;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /proxy {
+        proxy_pass http://127.0.0.1:%%BACKEND%%;
+        location /proxy/off {
+            proxy_request_buffering off;
+            proxy_pass http://127.0.0.1:%%BACKEND%%;
+        }
+        location /proxy/variable {
+            proxy_pass http://$variable;
+        }
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /proxy {
-            proxy_pass http://127.0.0.1:%%BACKEND%%;
-            location /proxy/off {
-                proxy_request_buffering off;
-                proxy_pass http://127.0.0.1:%%BACKEND%%;
-            }
-            location /proxy/variable {
-                proxy_pass http://$variable;
-            }
-        }
-        location /fastcgi {
-            fastcgi_param REQUEST_METHOD $request_method;
+    location /fastcgi {
+        fastcgi_param REQUEST_METHOD $request_method;
+        fastcgi_pass 127.0.0.1:%%BACKEND%%;
+        # of another module
+        proxy_request_buffering off;
+        location /fastcgi/off {
+            fastcgi_request_buffering off;
             fastcgi_pass 127.0.0.1:%%BACKEND%%;
-            # of another module
-            proxy_request_buffering off;
-            location /fastcgi/off {
-                fastcgi_request_buffering off;
-                fastcgi_pass 127.0.0.1:%%BACKEND%%;
-            }
         }
-        location /uwsgi {
+    }
+    location /uwsgi {
+        uwsgi_pass 127.0.0.1:%%BACKEND%%;
+        location /uwsgi/off {
+            uwsgi_request_buffering off;
             uwsgi_pass 127.0.0.1:%%BACKEND%%;
-            location /uwsgi/off {
-                uwsgi_request_buffering off;
-                uwsgi_pass 127.0.0.1:%%BACKEND%%;
-            }
         }
-        location /scgi {
+    }
+    location /scgi {
+        scgi_pass 127.0.0.1:%%BACKEND%%;
+        location /scgi/off {
+            scgi_request_buffering off;
             scgi_pass 127.0.0.1:%%BACKEND%%;
-            location /scgi/off {
-                scgi_request_buffering off;
-                scgi_pass 127.0.0.1:%%BACKEND%%;
-            }
         }
-        location /wait_body_off {
-            dsem_wait_body off;
+    }
+    location /wait_body_off {
+        dsem_wait_body off;
+        proxy_pass http://127.0.0.1:%%BACKEND%%;
+    }
+    location /if {
+        proxy_request_buffering off;
+        if ($request_method = POST) {
             proxy_pass http://127.0.0.1:%%BACKEND%%;
-        }
-        location /if {
-            proxy_request_buffering off;
-            if ($request_method = POST) {
-                proxy_pass http://127.0.0.1:%%BACKEND%%;
-            }
         }
     }
 }

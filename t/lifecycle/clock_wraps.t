@@ -29,34 +29,27 @@ my $node = do {
     local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
         if $ENV{ASAN_OPTIONS};
     $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # what the load leaves idle need not be waited for
-    dsem_reuse 100ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /steady {
-            dsem steady limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem impatient limit=1 queue=100 timeout=2s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /kept {
-            dsem kept limit=10 queue=1;
-            dsem_reuse 1s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+# what the load leaves idle need not be waited for
+dsem_reuse 100ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location /steady {
+        dsem steady limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient {
+        dsem impatient limit=1 queue=100 timeout=2s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /kept {
+        dsem kept limit=10 queue=1;
+        dsem_reuse 1s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

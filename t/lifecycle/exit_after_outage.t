@@ -15,20 +15,13 @@ my $proxy = $t->proxy($redis->address);
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

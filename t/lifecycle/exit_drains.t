@@ -15,22 +15,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_lease 1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem $arg_of limit=3 queue=10 timeout=60s;
-            proxy_set_header X-Sem $arg_of;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_reuse off;
+dsem_lease 1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem $arg_of limit=3 queue=10 timeout=60s;
+        proxy_set_header X-Sem $arg_of;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

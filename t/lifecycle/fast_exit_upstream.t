@@ -11,29 +11,22 @@ my $t = Dsem::Test->new;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    upstream kept {
-        server %%UPSTREAM%%;
-        keepalive 8;
+upstream kept {
+    server %%UPSTREAM%%;
+    keepalive 8;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /stopped {
+        dsem api limit=20 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /stopped {
-            dsem api limit=20 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /kept {
-            dsem api limit=20 queue=100 timeout=20s;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_pass http://kept;
-        }
+    location /kept {
+        dsem api limit=20 queue=100 timeout=20s;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_pass http://kept;
     }
 }
 EOF_CONF

@@ -18,22 +18,15 @@ my $proxy = $t->proxy($redis->address);
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 10m;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 timeout=10m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 10m;
+dsem_lease 60s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 timeout=10m;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -20,28 +20,21 @@ my $up = $t->upstream;
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    # a shorter timeout would drop the connections before the grants are read
-    dsem_redis_timeout 1m;
-    dsem_node %%NODE%%;
-    dsem_lease 5s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        proxy_set_header X-Node %%NODE%%;
-        location /granted {
-            dsem granted limit=2 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /running {
-            dsem running limit=2 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+# a shorter timeout would drop the connections before the grants are read
+dsem_redis_timeout 1m;
+dsem_lease 5s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    proxy_set_header X-Node %%NODE%%;
+    location /granted {
+        dsem granted limit=2 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /running {
+        dsem running limit=2 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

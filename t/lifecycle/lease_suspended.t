@@ -20,20 +20,10 @@ my $node = do {
     local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
         if $ENV{ASAN_OPTIONS};
     $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /limited {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /limited {
+    dsem api limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 };

@@ -15,20 +15,13 @@ $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($orphaned, $other) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /goes_on {
-            dsem api limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /goes_on {
+        dsem api limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,30 +14,23 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        proxy_set_header X-Node %%NODE%%;
-        location /permits {
-            dsem permits limit=4 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /asked {
-            dsem permits limit=4;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /tickets {
-            dsem tickets limit=1 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 3s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    proxy_set_header X-Node %%NODE%%;
+    location /permits {
+        dsem permits limit=4 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /asked {
+        dsem permits limit=4;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /tickets {
+        dsem tickets limit=1 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

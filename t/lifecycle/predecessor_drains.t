@@ -12,20 +12,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /drains {
-            dsem api limit=2 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 10s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /drains {
+        dsem api limit=2 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

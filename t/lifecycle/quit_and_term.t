@@ -11,20 +11,10 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($leaves, $stays) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /left {
-            dsem api limit=2 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /left {
+    dsem api limit=2 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,27 +13,20 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 10s;
-    # a lost Redis is awaited for so long
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /idle {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /kept {
-            dsem kept limit=2 queue=10;
-            dsem_reuse 60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 10s;
+# a lost Redis is awaited for so long
+dsem_redis_connect_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /idle {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /kept {
+        dsem kept limit=2 queue=10;
+        dsem_reuse 60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,23 +12,16 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # a name that a user may give as well
-    limit_req_zone $server_addr zone=dsem:64k rate=1000r/s;
-    lingering_timeout 30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one {
-            dsem one limit=1;
-            dsem_retry_after 7s;
-            limit_req zone=dsem;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+# a name that a user may give as well
+limit_req_zone $server_addr zone=dsem:64k rate=1000r/s;
+lingering_timeout 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /one {
+        dsem one limit=1;
+        dsem_retry_after 7s;
+        limit_req zone=dsem;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,20 +15,10 @@ $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reloaded {
-            dsem api limit=8 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /reloaded {
+    dsem api limit=8 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -29,21 +29,14 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 300ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /storm {
-            dsem api limit=8 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 300ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /storm {
+        dsem api limit=8 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,26 +12,19 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        proxy_set_header X-Node %%NODE%%;
-        location /permits {
-            dsem permits limit=2 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /tickets {
-            dsem tickets limit=1 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 10s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    proxy_set_header X-Node %%NODE%%;
+    location /permits {
+        dsem permits limit=2 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /tickets {
+        dsem tickets limit=1 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

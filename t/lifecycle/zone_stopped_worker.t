@@ -24,23 +24,16 @@ my $node = do {
     local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
         if $ENV{ASAN_OPTIONS};
     $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 3;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain {
-            return 204;
-        }
-        location /limited {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /plain {
+        return 204;
+    }
+    location /limited {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -24,35 +24,28 @@ my $rules = $monitoring->write('quick.rules.yml',
         =~ s/for: \d+\w/for: 0s/gr =~ s/\[\d+m\]/[10s]/gr);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    # a lost Redis is awaited for so long
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=1 queue=1 timeout=100ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /patient {
-            dsem reports limit=1 queue=1 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /odd {
-            dsem $http_x_name limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /auto {
-            dsem found limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /dsem/metrics { dsem_api; }
+# a lost Redis is awaited for so long
+dsem_redis_connect_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /reports {
+        dsem reports limit=1 queue=1 timeout=100ms;
+        proxy_pass http://%%UPSTREAM%%;
     }
+    location /patient {
+        dsem reports limit=1 queue=1 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /odd {
+        dsem $http_x_name limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /auto {
+        dsem found limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /dsem/metrics { dsem_api; }
 }
 EOF_CONF
 my ($n1, $n2) = $t->fleet(2, $conf);

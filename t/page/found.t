@@ -16,26 +16,16 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /found {
-            dsem found limit=auto min=4 max=6 queue=200 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem plain limit=3 queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
-    }
+location /found {
+    dsem found limit=auto min=4 max=6 queue=200 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /plain {
+    dsem plain limit=3 queue=5;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 

@@ -15,26 +15,16 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem shared limit=2 queue=50 timeout=60s fair=$http_x_key;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem ordered limit=2 queue=50 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
-    }
+location / {
+    dsem shared limit=2 queue=50 timeout=60s fair=$http_x_key;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /plain {
+    dsem ordered limit=2 queue=50 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -15,22 +15,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem reports limit=2 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem reports limit=2 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

@@ -21,22 +21,12 @@ my $proxy = $t->proxy($redis->address);
 $proxy->delay(0.015, 's2c');
 
 my @fleet = $t->fleet(3, <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /shared {
-            dsem api limit=4 queue=1000 timeout=60s;
-            add_header X-Place $dsem_queue_position;
-            proxy_set_header X-Node %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /shared {
+    dsem api limit=4 queue=1000 timeout=60s;
+    add_header X-Place $dsem_queue_position;
+    proxy_set_header X-Node %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,25 +12,15 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /short_queue {
-            dsem short limit=2 queue=2 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /no_queue {
-            dsem none limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse off;
+add_header X-Dsem $dsem_status always;
+location /short_queue {
+    dsem short limit=2 queue=2 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /no_queue {
+    dsem none limit=1;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

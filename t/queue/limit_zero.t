@@ -11,24 +11,14 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /closed {
-            dsem closed limit=0 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /variable {
-            dsem variable limit=$arg_limit queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Dsem $dsem_status always;
+location /closed {
+    dsem closed limit=0 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /variable {
+    dsem variable limit=$arg_limit queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,26 +15,19 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.005);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $arg_name;
-        location /wide {
-            dsem $arg_name limit=40 queue=50;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /narrow {
-            dsem $arg_name limit=2 queue=50 timeout=300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_reuse off;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $arg_name;
+    location /wide {
+        dsem $arg_name limit=40 queue=50;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /narrow {
+        dsem $arg_name limit=2 queue=50 timeout=300ms;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

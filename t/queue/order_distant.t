@@ -18,20 +18,10 @@ $proxy->delay(0.2, 's2c');
 $proxy->swallow(match => 'SUBSCRIBE', dir => 'c2s');
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=60s priority=$arg_p;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=10 timeout=60s priority=$arg_p;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,26 +13,16 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.010);
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status always;
-        add_header X-Limit $dsem_limit always;
-        location /ordered {
-            dsem api limit=4 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /at-once {
-            dsem api limit=4;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Status $dsem_status always;
+add_header X-Limit $dsem_limit always;
+location /ordered {
+    dsem api limit=4 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /at-once {
+    dsem api limit=4;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

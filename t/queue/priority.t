@@ -13,28 +13,21 @@ my $up = $t->upstream(service => 0.001);
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my @fleet = $clock->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10m;
-    map $http_user $class {
-        guest   7;
-        staff   -8;
-        default $arg_class;
+dsem_lease 10m;
+map $http_user $class {
+    guest   7;
+    staff   -8;
+    default $arg_class;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /by_class {
+        dsem classes limit=1 queue=100 priority=$class timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /by_class {
-            dsem classes limit=1 queue=100 priority=$class timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /literal {
-            dsem classes limit=1 queue=100 priority=-1 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /literal {
+        dsem classes limit=1 queue=100 priority=-1 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

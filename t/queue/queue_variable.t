@@ -11,20 +11,10 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=$arg_q timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Dsem $dsem_status always;
+location / {
+    dsem api limit=1 queue=$arg_q timeout=1m;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,21 +15,14 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.010);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /counted {
-            dsem api limit=6 queue=30 timeout=80ms weight=$arg_weight;
-            proxy_set_header X-Weight $arg_weight;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /counted {
+        dsem api limit=6 queue=30 timeout=80ms weight=$arg_weight;
+        proxy_set_header X-Weight $arg_weight;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

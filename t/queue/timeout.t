@@ -19,28 +19,18 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /impatient {
-            dsem one limit=1 queue=10 timeout=400ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /patient {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /default { # 5 s
-            dsem one limit=1 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Dsem $dsem_status always;
+location /impatient {
+    dsem one limit=1 queue=10 timeout=400ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /patient {
+    dsem one limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /default { # 5 s
+    dsem one limit=1 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,21 +12,11 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Dsem "$dsem_status $dsem_queue_position" always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=$http_x_deadline;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Dsem "$dsem_status $dsem_queue_position" always;
+location / {
+    dsem api limit=1 queue=10 timeout=$http_x_deadline;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,21 +15,14 @@ my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1,
 my $address = '127.0.0.1:' . $listen->sockport;
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 2s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=60s;
-            return 204;
-        }
+dsem_redis_connect_timeout 2s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=60s;
+        return 204;
     }
 }
 EOF_CONF

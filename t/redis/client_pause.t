@@ -16,23 +16,16 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout %%TIMEOUT%%;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /paused {
-            dsem api limit=4 queue=100 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout %%TIMEOUT%%;
+dsem_lease 3s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /paused {
+        dsem api limit=4 queue=100 timeout=10s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

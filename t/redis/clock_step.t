@@ -16,25 +16,18 @@ my @STEPS = (60, -60, 3600, -3600);
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /steady {
-            dsem steady limit=6 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /killed {
-            dsem killed limit=2 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location /steady {
+        dsem steady limit=6 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /killed {
+        dsem killed limit=2 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

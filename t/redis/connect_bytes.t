@@ -16,22 +16,15 @@ my $up = $t->upstream;
 my $far = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status always;
-        location / {
-            dsem api limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Status $dsem_status always;
+    location / {
+        dsem api limit=2;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

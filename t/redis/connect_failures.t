@@ -17,23 +17,16 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
-    dsem_redis_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /asks {
-            dsem api limit=2 queue=10;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 200ms;
+dsem_redis_timeout 200ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /asks {
+        dsem api limit=2 queue=10;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,22 +16,15 @@ my $far = $t->proxy($redis->address);
 $far->delay(0.010);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    keepalive_timeout 1h;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # a connection is good after 200 ms, and the next one is made at once
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /killed {
-            dsem api limit=5 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+keepalive_timeout 1h;
+# a connection is good after 200 ms, and the next one is made at once
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /killed {
+        dsem api limit=5 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

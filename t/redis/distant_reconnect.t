@@ -14,24 +14,17 @@ my $far = $t->proxy($redis->address);
 $far->delay(0.100);
 
 my @nodes = $t->fleet(2, <<'EOF_CONF', REDIS => $far->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 400ms;
-    dsem_redis_timeout 3s;
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 400ms;
+dsem_redis_timeout 3s;
+dsem_lease 2s;
+dsem_reuse off;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

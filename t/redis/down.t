@@ -16,30 +16,23 @@ my $up = $t->upstream(service => 0.010);
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 1s;
-    # pauses between attempts are an eighth of it
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /pass {
-            dsem api limit=2 queue=100;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem api limit=2 queue=100;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 300ms;
+dsem_redis_timeout 1s;
+# pauses between attempts are an eighth of it
+dsem_lease 2s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /pass {
+        dsem api limit=2 queue=100;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /reject {
+        dsem api limit=2 queue=100;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,34 +12,27 @@ my $HEARTBEAT = 0.6;
 my $t = Dsem::Test->new(lease => 3);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    # between the fourth attempt (after 480 ms at most) and the fifth (730 ms at
-    # least): an attempt under way would be the cause
-    dsem_redis_connect_timeout 600ms;
-    dsem_redis_timeout 1s;
-    dsem_lease 3s;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        add_header X-Status $dsem_status always;
-        location /reject {
-            dsem api limit=2 queue=10 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem other limit=2 queue=10 timeout=10s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+# between the fourth attempt (after 480 ms at most) and the fifth (730 ms at
+# least): an attempt under way would be the cause
+dsem_redis_connect_timeout 600ms;
+dsem_redis_timeout 1s;
+dsem_lease 3s;
+dsem_reuse off;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    add_header X-Status $dsem_status always;
+    location /reject {
+        dsem api limit=2 queue=10 timeout=10s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /pass {
+        dsem other limit=2 queue=10 timeout=10s;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,21 +15,11 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status;
-        location /first {
-            dsem api limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Status $dsem_status;
+location /first {
+    dsem api limit=2;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,22 +12,12 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api; }
-    }
+location /waits {
+    dsem api limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /dsem/ { dsem_api; }
 EOF_CONF
 
 sub logged {

@@ -15,18 +15,11 @@ my $to = $t->proxy($former->address);
 my ($before, $after) = map { Dsem::State->new($_) } $former, $replica;
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $to->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { dsem api limit=4; proxy_pass http://%%UPSTREAM%%; }
-    }
+dsem_lease 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / { dsem api limit=4; proxy_pass http://%%UPSTREAM%%; }
 }
 EOF_CONF
 

@@ -17,22 +17,15 @@ my $LIMIT = 3;
 my $t = Dsem::Test->new(lease => 1);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /garbled {
-            dsem api limit=3 queue=50 timeout=5s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 200ms;
+dsem_lease 1s;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /garbled {
+        dsem api limit=3 queue=50 timeout=5s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -19,21 +19,14 @@ my $back = $t->proxy($redis->address);
 my $front = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 500ms;
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /goes_on {
-            dsem api limit=1 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 500ms;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /goes_on {
+        dsem api limit=1 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -11,20 +11,13 @@ my $up = $t->upstream;
 my $redis = $t->redis(args => [qw(--timeout 2)]);
 
 my $node = $t->node('single', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1h;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1h;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -21,21 +21,11 @@ $redis->cmd(qw(ACL SETUSER), $redis->user,
     qw(-info -script +script|load));
 
 my $node = $t->node('single', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=10 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -26,20 +26,13 @@ $redis->cmd(qw(CONFIG SET maxmemory-policy allkeys-random));
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /evicted {
-            dsem api limit=4 queue=100 timeout=5s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /evicted {
+        dsem api limit=4 queue=100 timeout=5s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

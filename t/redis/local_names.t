@@ -16,22 +16,15 @@ my $proxy = $t->proxy($redis->address);
 $proxy->refuse;
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 100ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /named {
-            dsem "tenant:$arg_name" limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+access_log off;
+dsem_redis_connect_timeout 100ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /named {
+        dsem "tenant:$arg_name" limit=2;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,21 +13,14 @@ my $t = Dsem::Test->new(lease => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem api limit=8 queue=100 timeout=20s;
-            proxy_set_header X-Sem %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 200ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        dsem api limit=8 queue=100 timeout=20s;
+        proxy_set_header X-Sem %%NODE%%;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,22 +12,15 @@ my ($LIMIT, $SHARE, $LEASE) = (4, 2, 2);
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /starts {
-            dsem api limit=4 queue=20 timeout=20s;
-            proxy_set_header X-Sem %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 200ms;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /starts {
+        dsem api limit=4 queue=20 timeout=20s;
+        proxy_set_header X-Sem %%NODE%%;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

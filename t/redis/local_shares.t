@@ -19,23 +19,16 @@ my @SHORT = (150, 200);
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 600ms;
-    dsem_redis_timeout 600ms;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem api limit=6 queue=60 timeout=20s;
-            proxy_set_header X-Sem %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 600ms;
+dsem_redis_timeout 600ms;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        dsem api limit=6 queue=60 timeout=20s;
+        proxy_set_header X-Sem %%NODE%%;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

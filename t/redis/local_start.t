@@ -13,26 +13,19 @@ my $proxy = $t->proxy($redis->address);
 $proxy->refuse;
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 200ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /starts {
-            dsem api limit=8 queue=100 timeout=20s;
-            proxy_set_header X-Sem $pid;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /nothing {
-            dsem nothing limit=0 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 200ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location /starts {
+        dsem api limit=8 queue=100 timeout=20s;
+        proxy_set_header X-Sem $pid;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /nothing {
+        dsem nothing limit=0 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

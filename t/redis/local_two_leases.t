@@ -16,22 +16,15 @@ my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
 
 my ($long, $short) = map { $t->node($_->[0], <<'EOF_CONF',
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 600ms;
-    dsem_redis_timeout 600ms;
-    dsem_node %%NODE%%;
-    dsem_lease %%LEASE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem api limit=4 queue=60 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 600ms;
+dsem_redis_timeout 600ms;
+dsem_lease %%LEASE%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        dsem api limit=4 queue=60 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,20 +13,10 @@ my $GRANT = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\n[0-9a-f]{16} grant ';
 my $t = Dsem::Test->new;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waiting {
-            dsem api limit=1 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /waiting {
+    dsem api limit=1 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

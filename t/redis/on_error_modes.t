@@ -15,38 +15,31 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease 20s;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /default {
-            dsem default limit=2 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /local {
-            dsem local limit=2 queue=10 timeout=20s;
-            dsem_on_error local;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem pass limit=2 queue=10 timeout=20s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem reject limit=2 queue=10 timeout=20s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_lease 20s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location /default {
+        dsem default limit=2 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /local {
+        dsem local limit=2 queue=10 timeout=20s;
+        dsem_on_error local;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /pass {
+        dsem pass limit=2 queue=10 timeout=20s;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /reject {
+        dsem reject limit=2 queue=10 timeout=20s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

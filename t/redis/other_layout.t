@@ -28,21 +28,14 @@ sub moves {
 
 moves();
 my $node = $t->node('new', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,20 +13,10 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.010);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /told {
-            dsem api limit=1 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /told {
+    dsem api limit=1 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

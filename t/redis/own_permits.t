@@ -15,34 +15,27 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease %%LEASE%%;
-    dsem_reuse off;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem %%NODE%%-$dsem_name;
-        location /reject {
-            dsem reject limit=100 queue=10 timeout=20s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem pass limit=100 queue=10 timeout=20s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /local {
-            dsem local limit=100 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_lease %%LEASE%%;
+dsem_reuse off;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem %%NODE%%-$dsem_name;
+    location /reject {
+        dsem reject limit=100 queue=10 timeout=20s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /pass {
+        dsem pass limit=100 queue=10 timeout=20s;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /local {
+        dsem local limit=100 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

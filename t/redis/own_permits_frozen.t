@@ -27,22 +27,15 @@ my $up = $t->upstream(service => 0.050);
 my ($BEFORE, $AFTER) = (0.5, 1.1);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_lease 3s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=400 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 1s;
+dsem_lease 3s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=8 queue=400 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -11,22 +11,15 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease 20s;
-    dsem_on_error pass;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=4 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_lease 20s;
+dsem_on_error pass;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=4 queue=100 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -17,25 +17,18 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 30s;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_on_error pass;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /pass {
-            dsem $arg_name limit=4 queue=100 timeout=50s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /connected {
-            return 204;
-        }
+dsem_redis_timeout 30s;
+dsem_lease 60s;
+dsem_on_error pass;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /pass {
+        dsem $arg_name limit=4 queue=100 timeout=50s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /connected {
+        return 204;
     }
 }
 EOF_CONF

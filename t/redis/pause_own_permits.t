@@ -13,21 +13,14 @@ my $up = $t->upstream;
 my $state = $t->state;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=50s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 60s;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=50s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

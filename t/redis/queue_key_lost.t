@@ -15,21 +15,14 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=1 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_on_error reject;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=1 queue=100 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

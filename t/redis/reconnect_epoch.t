@@ -15,23 +15,16 @@ my $back = $t->proxy($redis->address);
 my $front = $t->proxy($back->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout %%TIMEOUT%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_on_error reject;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /late {
-            dsem api limit=3 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout %%TIMEOUT%%;
+dsem_reuse off;
+dsem_on_error reject;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /late {
+        dsem api limit=3 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

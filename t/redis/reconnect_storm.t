@@ -16,20 +16,13 @@ my $up = $t->upstream(service => 0.020);
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 16;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /storm {
-            dsem api limit=8 queue=500 timeout=20s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+server {
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location /storm {
+        dsem api limit=8 queue=500 timeout=20s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,24 +14,17 @@ my ($LIMIT, $LEASE) = (6, 20);
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 20s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /loaded {
-            dsem api limit=6 queue=500 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /idle {
-            dsem idle limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /loaded {
+        dsem api limit=6 queue=500 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /idle {
+        dsem idle limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

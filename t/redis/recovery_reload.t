@@ -12,20 +12,13 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=4 queue=100 timeout=50s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=4 queue=100 timeout=50s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,20 +12,13 @@ my ($LIMIT, $LEASE) = (4, 2);
 my $t = Dsem::Test->new(lease => 60);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease %%LEASE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /missing {
-            dsem api limit=4 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease %%LEASE%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /missing {
+        dsem api limit=4 queue=100 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

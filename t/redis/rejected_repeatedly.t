@@ -12,22 +12,12 @@ my $up = $t->upstream;
 my $redis = $t->redis;
 
 my $node = $t->node('single', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10;
-            dsem_on_error reject;
-            dsem_reuse off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=10;
+    dsem_on_error reject;
+    dsem_reuse off;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

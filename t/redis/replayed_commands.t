@@ -14,20 +14,10 @@ my $up = $t->upstream(service => 0.010);
 my $proxy = $t->proxy($redis->address);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /heard {
-            dsem api limit=3 queue=50 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /heard {
+    dsem api limit=3 queue=50 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,23 +19,16 @@ my @later;
 my $t = Dsem::Test->new;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 1100ms;
-    dsem_redis_timeout 1100ms;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /rejected {
-            dsem api limit=3 queue=100 timeout=20s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 1100ms;
+dsem_redis_timeout 1100ms;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /rejected {
+        dsem api limit=3 queue=100 timeout=20s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,22 +14,15 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_lease 1500ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /declared {
-            dsem api limit=6 queue=500 timeout=10s;
-            dsem_status 503 error=500;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_on_error reject;
+dsem_lease 1500ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /declared {
+        dsem api limit=6 queue=500 timeout=10s;
+        dsem_status 503 error=500;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,21 +12,14 @@ my ($LIMIT, $LEASE) = (4, 1);
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /kept {
-            dsem api limit=4 queue=500 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /kept {
+        dsem api limit=4 queue=500 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

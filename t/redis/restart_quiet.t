@@ -14,22 +14,15 @@ my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 1;
 my $t = Dsem::Test->new;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_reuse 10s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 1s;
+dsem_reuse 10s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=8 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,26 +14,19 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /killed {
-            dsem api limit=6 queue=500 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /rejected {
-            dsem api limit=6 queue=500 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /killed {
+        dsem api limit=6 queue=500 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /rejected {
+        dsem api limit=6 queue=500 timeout=10s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -19,26 +19,19 @@ my $AFTER = $ENV{DSEM_LONG} ? 3 : 1.4;
 my $t = Dsem::Test->new(lease => 20);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_lease 20s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /patient {
-            dsem api limit=8 queue=400 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /hasty {
-            dsem api limit=8 queue=400 timeout=5s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 1s;
+dsem_lease 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /patient {
+        dsem api limit=8 queue=400 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /hasty {
+        dsem api limit=8 queue=400 timeout=5s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

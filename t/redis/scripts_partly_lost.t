@@ -16,28 +16,21 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('node', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 30s;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /first {
-            dsem first limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /second {
-            dsem second limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api write=on; }
+dsem_redis_timeout 30s;
+dsem_reuse off;
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /first {
+        dsem first limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
+    location /second {
+        dsem second limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ { dsem_api write=on; }
 }
 EOF_CONF
 

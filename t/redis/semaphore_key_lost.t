@@ -16,28 +16,21 @@ $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /lost {
-            dsem lost limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
-        location /other {
-            dsem other limit=2 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location /lost {
+        dsem lost limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
+    }
+    location /other {
+        dsem other limit=2 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

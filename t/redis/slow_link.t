@@ -22,22 +22,15 @@ my $far = $t->proxy($redis->address);
 $far->slice(1000, 0.005);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $far->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 250ms;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status always;
-        location / {
-            dsem api limit=2 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 250ms;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Status $dsem_status always;
+    location / {
+        dsem api limit=2 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

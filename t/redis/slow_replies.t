@@ -13,25 +13,18 @@ my $up = $t->upstream(service => 0.020);
 my $proxy = $t->proxy($redis->address);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 5s;
-    dsem_redis_timeout 5s;
-    # so that connections are good soon, and pauses short
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /rejected {
-            dsem api limit=3 queue=100 timeout=20s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 5s;
+dsem_redis_timeout 5s;
+# so that connections are good soon, and pauses short
+dsem_lease 2s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /rejected {
+        dsem api limit=3 queue=100 timeout=20s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

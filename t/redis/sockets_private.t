@@ -10,18 +10,8 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { dsem api limit=2; proxy_pass http://%%UPSTREAM%%; }
-    }
-}
+location / { dsem api limit=2; proxy_pass http://%%UPSTREAM%%; }
 EOF_CONF
 
 my $CLOEXEC = 02000000;

@@ -12,21 +12,14 @@ my $LEASE = 1.5;
 my $t = Dsem::Test->new(lease => $LEASE);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1500ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Node %%NODE%%;
-        location /local {
-            dsem api limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1500ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Node %%NODE%%;
+    location /local {
+        dsem api limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,20 +14,13 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1500ms;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /asks {
-            dsem api limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1500ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /asks {
+        dsem api limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

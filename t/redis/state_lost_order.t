@@ -4,34 +4,24 @@
 # tickets, and the requests are served in order of arrival.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $WAITING = 8;
 
-my $t = Dsem::Test->new(lease => 1);
+my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
-# a worker serves its own requests while a reply takes four times as long as
-# usual
-my $proxy = $t->proxy($redis->address);
-$proxy->delay(0.05, 's2c');
 
-my ($one, $two) = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
+my ($one, $two) = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=1 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=1 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF
@@ -57,11 +47,14 @@ sub in_order {
     eventually { waiting() == $WAITING } "$how: tickets declared";
     # until then a worker passes its permits on to its own requests
     wait_for { !$redis->recovering } 15, 'the recovery';
-    # the workers know it from the reply to their next beats, and how long a
-    # reply takes from some more
-    $redis->all_beat(2) for 1 .. 6;
+    # the workers know it from the reply to their next beats
+    $redis->all_beat(2);
+    wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+    # a worker serves its own next request while a reply is late: none ever is
+    $clock->stop;
     $up->release_all;
     is $_->wait->status, 200, "$how: waited and served" for $long, @line;
+    $clock->go;
     is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
         "$how: old order kept";
     is $up->peak, 1, "$how: one at a time";

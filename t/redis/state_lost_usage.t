@@ -11,24 +11,17 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $killed) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=5 queue=10 timeout=2s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /soon {
-            dsem api limit=5 queue=10 timeout=500ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 3s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=5 queue=10 timeout=2s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /soon {
+        dsem api limit=5 queue=10 timeout=500ms;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,20 +16,13 @@ my $up = $t->upstream;
 my @proxy = map { $t->proxy($redis->address) } 1, 2;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=8 queue=100 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

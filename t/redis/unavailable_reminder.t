@@ -20,37 +20,30 @@ my $node = do {
     local $ENV{ASAN_OPTIONS} = "$ENV{ASAN_OPTIONS}:verify_asan_link_order=0"
         if $ENV{ASAN_OPTIONS};
     $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /pass {
-            dsem pass limit=1;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem reject limit=1;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /local {
-            dsem local limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dry {
-            dsem dry limit=1;
-            dsem_on_error reject;
-            dsem_dry_run on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /pass {
+        dsem pass limit=1;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /reject {
+        dsem reject limit=1;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /local {
+        dsem local limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dry {
+        dsem dry limit=1;
+        dsem_on_error reject;
+        dsem_dry_run on;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -11,21 +11,11 @@ my $t = Dsem::Test->new;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=10;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

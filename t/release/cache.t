@@ -12,36 +12,29 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    lingering_timeout 30s;
-    proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Cache $upstream_cache_status;
-        location / {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_cache cache;
-            proxy_cache_key $uri;
-            proxy_cache_valid 200 1s;
-            proxy_cache_use_stale updating;
-            proxy_cache_background_update on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /log {
-            dsem one limit=1 queue=10 timeout=30s;
-            dsem_release log;
-            proxy_cache cache;
-            proxy_cache_key $uri;
-            proxy_cache_valid 200 1s;
-            proxy_cache_use_stale updating;
-            proxy_cache_background_update on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+lingering_timeout 30s;
+proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Cache $upstream_cache_status;
+    location / {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_cache cache;
+        proxy_cache_key $uri;
+        proxy_cache_valid 200 1s;
+        proxy_cache_use_stale updating;
+        proxy_cache_background_update on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /log {
+        dsem one limit=1 queue=10 timeout=30s;
+        dsem_release log;
+        proxy_cache cache;
+        proxy_cache_key $uri;
+        proxy_cache_valid 200 1s;
+        proxy_cache_use_stale updating;
+        proxy_cache_background_update on;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,73 +13,66 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_timeout 20s;
-    upstream two {
-        server 127.0.0.1:%%PORT2%%;
-        server %%UPSTREAM%% backup;
+dsem one limit=1 queue=10 timeout=30s;
+lingering_timeout 20s;
+upstream two {
+    server 127.0.0.1:%%PORT2%%;
+    server %%UPSTREAM%% backup;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Nonce $http_x_nonce;
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
+    location /accel {
+        proxy_pass http://127.0.0.1:%%PORT2%%/accel?hang=1;
+    }
+    location /intercepted {
+        proxy_intercept_errors on;
+        error_page 500 = /second;
+        proxy_pass http://%%UPSTREAM%%/?hang=1&status=500;
+    }
+    location /next_upstream {
+        proxy_next_upstream http_500;
+        proxy_pass http://two/?hang=1&error;
+    }
+    location /file {
+        proxy_intercept_errors on;
+        error_page 500 = @file;
+        proxy_pass http://%%UPSTREAM%%/?hang=1&status=500;
+    }
+    location /second {
+        proxy_pass http://%%UPSTREAM%%/?hang=1;
+    }
+    location @file {
+        root %%DIR%%;
+        try_files /nginx.conf =404;
+    }
+    location /upgraded {
+        proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+# redirects after the upstream has responded
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    location / {
         proxy_set_header X-Nonce $http_x_nonce;
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accel {
-            proxy_pass http://127.0.0.1:%%PORT2%%/accel?hang=1;
-        }
-        location /intercepted {
-            proxy_intercept_errors on;
-            error_page 500 = /second;
-            proxy_pass http://%%UPSTREAM%%/?hang=1&status=500;
-        }
-        location /next_upstream {
-            proxy_next_upstream http_500;
-            proxy_pass http://two/?hang=1&error;
-        }
-        location /file {
-            proxy_intercept_errors on;
-            error_page 500 = @file;
-            proxy_pass http://%%UPSTREAM%%/?hang=1&status=500;
-        }
-        location /second {
-            proxy_pass http://%%UPSTREAM%%/?hang=1;
-        }
-        location @file {
-            root %%DIR%%;
-            try_files /nginx.conf =404;
-        }
-        location /upgraded {
-            proxy_http_version 1.1;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+        proxy_intercept_errors on;
+        add_header X-Accel-Redirect $accel always;
+        proxy_pass http://%%UPSTREAM%%$uri?hang=1&status=$status_to_be;
     }
-    # redirects after the upstream has responded
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        location / {
-            proxy_set_header X-Nonce $http_x_nonce;
-            proxy_intercept_errors on;
-            add_header X-Accel-Redirect $accel always;
-            proxy_pass http://%%UPSTREAM%%$uri?hang=1&status=$status_to_be;
-        }
-    }
-    map $uri $accel {
-        /accel /second;
-    }
-    map $uri $status_to_be {
-        /accel 200;
-        default 500;
-    }
+}
+map $uri $accel {
+    /accel /second;
+}
+map $uri $status_to_be {
+    /accel 200;
+    default 500;
 }
 EOF_CONF
 

@@ -13,51 +13,44 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-    lingering_timeout 30s;
-    upstream kept {
-        server %%UPSTREAM%%;
-        keepalive 4;
+dsem one limit=1 queue=10 timeout=30s;
+proxy_http_version 1.1;
+proxy_set_header Connection "";
+lingering_timeout 30s;
+upstream kept {
+    server %%UPSTREAM%%;
+    keepalive 4;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /response {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /response {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /response/kept {
-            proxy_pass http://kept;
-        }
-        location /response/early {
+    location /response/kept {
+        proxy_pass http://kept;
+    }
+    location /response/early {
+        proxy_request_buffering off;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /response/503 {
+        proxy_pass http://127.0.0.1:1;
+    }
+    location /log {
+        dsem_release log;
+        proxy_pass http://%%UPSTREAM%%;
+        location /log/early {
             proxy_request_buffering off;
             proxy_pass http://127.0.0.1:%%PORT2%%;
         }
-        location /response/503 {
-            proxy_pass http://127.0.0.1:1;
-        }
-        location /log {
-            dsem_release log;
-            proxy_pass http://%%UPSTREAM%%;
-            location /log/early {
-                proxy_request_buffering off;
-                proxy_pass http://127.0.0.1:%%PORT2%%;
-            }
-        }
     }
-    # responds before it has read anything
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        location / {
-            return 200 "early\n";
-        }
+}
+# responds before it has read anything
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    location / {
+        return 200 "early\n";
     }
 }
 EOF_CONF

@@ -12,29 +12,22 @@ my $mirrored = $t->upstream;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF', MIRRORED => $mirrored->address);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /response {
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /log {
-            dsem_release log;
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /mirrored {
-            internal;
-            proxy_pass http://%%MIRRORED%%/?hang=1;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+lingering_close off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /response {
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /log {
+        dsem_release log;
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /mirrored {
+        internal;
+        proxy_pass http://%%MIRRORED%%/?hang=1;
     }
 }
 EOF_CONF

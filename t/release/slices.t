@@ -12,35 +12,28 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /sliced {
-            dsem one limit=1 queue=10 timeout=30s;
-            slice 100k;
-            proxy_set_header Range $slice_range;
-            proxy_set_header X-Nonce $http_x_nonce;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /whole {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /sliced {
+        dsem one limit=1 queue=10 timeout=30s;
+        slice 100k;
+        proxy_set_header Range $slice_range;
+        proxy_set_header X-Nonce $http_x_nonce;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    # serves ranges of the upstream response
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / {
-            proxy_force_ranges on;
-            proxy_set_header Range "";
-            proxy_set_header X-Nonce $http_x_nonce;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /whole {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+# serves ranges of the upstream response
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location / {
+        proxy_force_ranges on;
+        proxy_set_header Range "";
+        proxy_set_header X-Nonce $http_x_nonce;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

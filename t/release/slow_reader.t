@@ -12,36 +12,29 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_http_version 1.1;
-        location /response {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /response/sendfile {
-            sendfile on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /response/unbuffered {
-            proxy_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /log {
-            dsem_release log;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /found {
-            dsem found limit=auto;
-            dsem_release log;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem one limit=1 queue=10 timeout=30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_http_version 1.1;
+    location /response {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /response/sendfile {
+        sendfile on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /response/unbuffered {
+        proxy_buffering off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /log {
+        dsem_release log;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /found {
+        dsem found limit=auto;
+        dsem_release log;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,41 +13,34 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem s$arg_s limit=1 queue=10 timeout=30s;
-    proxy_set_header X-Sem s$arg_s;
-    proxy_set_header X-Nonce $http_x_nonce$arg_nonce;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        location /buffered {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /unbuffered {
-            proxy_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /kept {
-            proxy_http_version 1.1;
-            proxy_set_header Connection '';
-            proxy_set_header X-Sem s$arg_s;
-            proxy_buffering off;
-            proxy_pass http://kept;
-        }
-        location /impatient {
-            dsem s$arg_s limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem s$arg_s limit=1 queue=10 timeout=30s;
+proxy_set_header X-Sem s$arg_s;
+proxy_set_header X-Nonce $http_x_nonce$arg_nonce;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    listen 127.0.0.1:%%PORT2%% http2;
+    location /buffered {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    upstream kept {
-        server %%UPSTREAM%%;
-        keepalive 4;
+    location /unbuffered {
+        proxy_buffering off;
+        proxy_pass http://%%UPSTREAM%%;
     }
+    location /kept {
+        proxy_http_version 1.1;
+        proxy_set_header Connection '';
+        proxy_set_header X-Sem s$arg_s;
+        proxy_buffering off;
+        proxy_pass http://kept;
+    }
+    location /impatient {
+        dsem s$arg_s limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+upstream kept {
+    server %%UPSTREAM%%;
+    keepalive 4;
 }
 EOF_CONF
 

@@ -12,34 +12,27 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_http_version 1.1;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /idle {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_read_timeout 300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient {
-            dsem one limit=1;
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+proxy_http_version 1.1;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /idle {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;
+        proxy_read_timeout 300ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient {
+        dsem one limit=1;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -29,43 +29,36 @@ my @fill = map {
 } 1 .. 5;
 
 my $node = $t->node('n1', <<'EOF_CONF', FULL => $full->sockport,
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # all at the same time, each with a semaphore of its own
-    dsem "s$arg_n" limit=1 queue=10 timeout=30s;
-    proxy_set_header X-Sem $arg_n;
-    client_max_body_size 10m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /connect {
-            proxy_connect_timeout 1s;
-            proxy_pass http://127.0.0.1:%%FULL%%;
-        }
-        location /send {
-            proxy_send_timeout 1s;
-            proxy_pass http://127.0.0.1:%%DEAF%%;
-        }
-        location /read {
-            proxy_read_timeout 1s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /unbuffered {
-            proxy_buffering off;
-            proxy_read_timeout 1s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /client {
-            send_timeout 1s;
-            proxy_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+# all at the same time, each with a semaphore of its own
+dsem "s$arg_n" limit=1 queue=10 timeout=30s;
+proxy_set_header X-Sem $arg_n;
+client_max_body_size 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /connect {
+        proxy_connect_timeout 1s;
+        proxy_pass http://127.0.0.1:%%FULL%%;
+    }
+    location /send {
+        proxy_send_timeout 1s;
+        proxy_pass http://127.0.0.1:%%DEAF%%;
+    }
+    location /read {
+        proxy_read_timeout 1s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /unbuffered {
+        proxy_buffering off;
+        proxy_read_timeout 1s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /client {
+        send_timeout 1s;
+        proxy_buffering off;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

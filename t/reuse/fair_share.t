@@ -11,21 +11,14 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 30s;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=6 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_reuse 30s;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=6 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

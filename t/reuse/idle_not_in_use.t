@@ -11,25 +11,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /heavy {
-            dsem api limit=8 queue=10 weight=6;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse 60s;
+location / {
+    dsem api limit=8 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /heavy {
+    dsem api limit=8 queue=10 weight=6;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,21 +12,11 @@ my $up = $t->upstream;
 my $LIMIT = 8;
 
 my @node = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse 2s;
+location / {
+    dsem api limit=8 queue=1000 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,21 +15,11 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my @node = $t->fleet(4, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=20 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse 2s;
+location / {
+    dsem api limit=20 queue=1000 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,21 +12,11 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=100 timeout=20s;
-            dsem_reuse 300ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=8 queue=100 timeout=20s;
+    dsem_reuse 300ms;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -1,7 +1,7 @@
 package Dsem::Node::Conf;
 
-# A node's nginx.conf: the values of the tokens in a test's configuration, and
-# the command line of nginx.
+# A node's nginx.conf: what a test's configuration leaves out, the values of its
+# tokens, and the command line of nginx.
 #
 # Called by: Dsem::Node, which inherits from it.
 
@@ -84,10 +84,22 @@ sub _token {
     croak "unknown token %%$token%%";
 }
 
+# A configuration without http {} is what stands in it, below the number of
+# processes; one without a server is what stands in the only one.
+sub _all_of {
+    my ($conf) = @_;
+    return $conf if $conf =~ /^http \{/m;
+    my ($processes, $http) = $conf =~ /\A(worker_processes \d+;\n)?(.*)\z/s;
+    $http = "server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n"
+        unless $http =~ /^server \{/m;
+    return join "\n", '%%GLOBALS%%', $processes // (), 'events { }', 'http {',
+        '%%HTTP%%', 'dsem_redis %%REDIS%%;', 'dsem_node %%NODE%%;', "$http}\n";
+}
+
 sub write_conf {
     my ($self, $conf) = @_;
     $self->{conf} = $conf if defined $conf;
-    my $text = $self->{conf};
+    my $text = _all_of($self->{conf});
     $text =~ s/%%(\w+)%%/$self->_token($1)/eg;
     my $login = Dsem::Redis->login;
     $text =~ s/(\bdsem_redis\s(?:(?!user=|password)[^;])*);/$1$login;/g;
