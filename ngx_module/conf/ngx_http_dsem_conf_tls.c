@@ -38,9 +38,6 @@ static ngx_int_t ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
 static ngx_http_dsem_tls_t *ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *name);
-static ngx_int_t ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf,
-    ngx_http_dsem_tls_t *tls, ngx_http_dsem_param_t *params,
-    ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_conf_tls_load(ngx_conf_t *cf,
     ngx_http_dsem_tls_t *tls, ngx_http_dsem_param_t *param,
     ngx_http_dsem_arg_t *arg, ngx_http_dsem_tls_load_pt load);
@@ -56,6 +53,7 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_uint_t ssl,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
 {
+    ngx_http_dsem_arg_t  *verify;
     ngx_http_dsem_tls_t  *tls;
 
     if (ngx_http_dsem_conf_tls_rules(cf, settings, ssl, params, args)
@@ -71,8 +69,19 @@ ngx_http_dsem_conf_tls(ngx_conf_t *cf,
     tls = ngx_http_dsem_conf_tls_create(cf, settings,
                                         &args[NGX_HTTP_DSEM_TLS_NAME].text);
 
-    if (tls == NULL
-        || ngx_http_dsem_conf_tls_verify(cf, tls, params, args) != NGX_OK)
+    if (tls == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* "ssl_verify" is on, if it is not given */
+
+    verify = &args[NGX_HTTP_DSEM_TLS_VERIFY];
+
+    if ((verify->text.data == NULL || verify->number)
+        && ngx_http_dsem_conf_tls_load(cf, tls, &params[NGX_HTTP_DSEM_TLS_CA],
+                                       &args[NGX_HTTP_DSEM_TLS_CA],
+                                       ngx_http_dsem_tls_verify)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -187,24 +196,6 @@ ngx_http_dsem_conf_tls_create(ngx_conf_t *cf,
     settings->sentinel_login.tls = ngx_http_dsem_tls_ref(tls);
 
     return tls;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_conf_tls_verify(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
-    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
-{
-    /* on, if it is not given */
-
-    if (args[NGX_HTTP_DSEM_TLS_VERIFY].number == 0
-        && args[NGX_HTTP_DSEM_TLS_VERIFY].text.data)
-    {
-        return NGX_OK;
-    }
-
-    return ngx_http_dsem_conf_tls_load(cf, tls, &params[NGX_HTTP_DSEM_TLS_CA],
-                                       &args[NGX_HTTP_DSEM_TLS_CA],
-                                       ngx_http_dsem_tls_verify);
 }
 
 

@@ -93,7 +93,6 @@ static ngx_int_t ngx_http_dsem_roster_count(
     ngx_http_dsem_roster_shard_t *shard, ngx_str_t *line);
 static ngx_http_dsem_roster_node_t *ngx_http_dsem_roster_node(
     ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
-static void ngx_http_dsem_roster_counts(ngx_http_dsem_roster_shard_t *shard);
 static void ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
     ngx_http_dsem_roster_node_t *node);
 static ngx_int_t ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet,
@@ -396,31 +395,6 @@ ngx_http_dsem_roster_node(ngx_http_dsem_roster_shard_t *shard,
 }
 
 
-/* the end of a pass: what was counted is shown, and nodes not met go */
-
-static void
-ngx_http_dsem_roster_counts(ngx_http_dsem_roster_shard_t *shard)
-{
-    ngx_queue_t                  *q, *next;
-    ngx_http_dsem_roster_node_t  *node;
-
-    for (q = ngx_queue_head(&shard->nodes);
-         q != ngx_queue_sentinel(&shard->nodes);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
-
-        if (node->pass == shard->pass) {
-            node->sessions = node->met;
-
-        } else {
-            ngx_http_dsem_roster_lose(shard, node);
-        }
-    }
-}
-
-
 static void
 ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
     ngx_http_dsem_roster_node_t *node)
@@ -441,6 +415,7 @@ ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
 {
     ngx_queue_t                  *q, *next;
     ngx_http_dsem_roster_name_t  *name;
+    ngx_http_dsem_roster_node_t  *node;
 
     ngx_memcpy(shard->buf, cursor->data, cursor->len);
     shard->cursor.len = cursor->len;
@@ -465,7 +440,22 @@ ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
         }
     }
 
-    ngx_http_dsem_roster_counts(shard);
+    /* the end of a pass: what was counted is shown, and nodes not met go */
+
+    for (q = ngx_queue_head(&shard->nodes);
+         q != ngx_queue_sentinel(&shard->nodes);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
+
+        if (node->pass == shard->pass) {
+            node->sessions = node->met;
+
+        } else {
+            ngx_http_dsem_roster_lose(shard, node);
+        }
+    }
 
     shard->pass++;
 }

@@ -77,8 +77,6 @@ static ngx_int_t ngx_http_dsem_run_begin_part(ngx_http_dsem_run_t *run,
     ngx_http_dsem_session_t *session);
 static ngx_int_t ngx_http_dsem_run_ask_next(ngx_http_dsem_run_t *run,
     ngx_http_dsem_session_t *session);
-static ngx_int_t ngx_http_dsem_run_ask(ngx_http_dsem_run_t *run,
-    ngx_http_dsem_session_t *session, ngx_uint_t n);
 static ngx_http_dsem_resp_t *ngx_http_dsem_run_command(
     ngx_http_dsem_run_t *run, ngx_http_dsem_session_t *session, ngx_uint_t n);
 static ngx_http_dsem_run_call_t *ngx_http_dsem_run_call(
@@ -90,7 +88,6 @@ static ngx_http_dsem_run_t *ngx_http_dsem_run_expected(
     ngx_http_dsem_run_call_t *call, ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session,
     ngx_int_t rc, ngx_str_t *error);
-static void ngx_http_dsem_run_complete(ngx_http_dsem_run_t *run);
 static void ngx_http_dsem_run_end(ngx_http_dsem_run_t *run,
     ngx_http_dsem_fleet_t *result);
 static void ngx_http_dsem_run_timer_handler(ngx_event_t *ev);
@@ -374,8 +371,11 @@ static ngx_int_t
 ngx_http_dsem_run_ask_next(ngx_http_dsem_run_t *run,
     ngx_http_dsem_session_t *session)
 {
-    ngx_uint_t                 n;
-    ngx_http_dsem_run_part_t  *part;
+    ngx_uint_t                         n, i;
+    ngx_http_dsem_resp_t              *command;
+    ngx_http_dsem_run_part_t          *part;
+    ngx_http_dsem_run_call_t          *call;
+    ngx_http_dsem_survey_semaphore_t  *semaphore;
 
     part = &run->parts[session->shard];
 
@@ -384,22 +384,6 @@ ngx_http_dsem_run_ask_next(ngx_http_dsem_run_t *run,
     if (n == 0 && part->begun) {
         return NGX_OK;
     }
-
-    return ngx_http_dsem_run_ask(run, session, n);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_run_ask(ngx_http_dsem_run_t *run,
-    ngx_http_dsem_session_t *session, ngx_uint_t n)
-{
-    ngx_uint_t                         i;
-    ngx_http_dsem_resp_t              *command;
-    ngx_http_dsem_run_call_t          *call;
-    ngx_http_dsem_run_part_t          *part;
-    ngx_http_dsem_survey_semaphore_t  *semaphore;
-
-    part = &run->parts[session->shard];
 
     command = ngx_http_dsem_run_command(run, session, n);
     if (command == NULL) {
@@ -520,6 +504,7 @@ ngx_http_dsem_run_figures_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     ngx_int_t                  rc;
     ngx_http_dsem_run_t       *run;
+    ngx_http_dsem_fleet_t     *result;
     ngx_http_dsem_session_t   *session;
     ngx_http_dsem_run_call_t   copy;
 
@@ -546,7 +531,14 @@ ngx_http_dsem_run_figures_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     if (run->inflight == 0) {
-        ngx_http_dsem_run_complete(run);
+        result = NULL;
+
+        if (ngx_http_dsem_fleet_complete(run->fleet) == NGX_OK) {
+            result = run->fleet;
+            run->fleet = NULL;
+        }
+
+        ngx_http_dsem_run_end(run, result);
     }
 }
 
@@ -615,22 +607,6 @@ ngx_http_dsem_run_unfit(ngx_http_dsem_session_t *session, ngx_int_t rc,
                   "dsem: figures of the fleet not readable (%V from redis "
                   "%V), \"dsem_api\" shows older ones", error ? error : &text,
                   ngx_http_dsem_redis_address(session->redis));
-}
-
-
-static void
-ngx_http_dsem_run_complete(ngx_http_dsem_run_t *run)
-{
-    ngx_http_dsem_fleet_t  *result;
-
-    result = NULL;
-
-    if (ngx_http_dsem_fleet_complete(run->fleet) == NGX_OK) {
-        result = run->fleet;
-        run->fleet = NULL;
-    }
-
-    ngx_http_dsem_run_end(run, result);
 }
 
 

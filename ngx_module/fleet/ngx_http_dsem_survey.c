@@ -65,12 +65,9 @@ static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_named(
     ngx_str_t *name);
 static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_topic_of(
     ngx_str_t *name);
-static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_vacate(
-    ngx_str_t *name);
 static void ngx_http_dsem_survey_run_handler(void *data,
     ngx_http_dsem_fleet_t *result);
 static void ngx_http_dsem_survey_release(void *data);
-static void ngx_http_dsem_survey_wake(ngx_http_dsem_survey_topic_t *topic);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
 
@@ -340,7 +337,8 @@ ngx_http_dsem_survey_asked(ngx_str_t *name)
 static ngx_http_dsem_survey_topic_t *
 ngx_http_dsem_survey_named(ngx_str_t *name)
 {
-    ngx_http_dsem_survey_topic_t  *topic;
+    ngx_uint_t                     i;
+    ngx_http_dsem_survey_topic_t  *topic, *oldest;
 
     if (!ngx_http_dsem_fleet_is_name(name)) {
         return NULL;
@@ -351,39 +349,7 @@ ngx_http_dsem_survey_named(ngx_str_t *name)
         return topic;
     }
 
-    return ngx_http_dsem_survey_vacate(name);
-}
-
-
-/* the one that has this name; or NULL */
-
-static ngx_http_dsem_survey_topic_t *
-ngx_http_dsem_survey_topic_of(ngx_str_t *name)
-{
-    ngx_uint_t                     i;
-    ngx_http_dsem_survey_topic_t  *topic;
-
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        topic = &ngx_http_dsem_survey_state.named[i];
-
-        if (topic->name.len == name->len
-            && ngx_memcmp(topic->buf, name->data, name->len) == 0)
-        {
-            return topic;
-        }
-    }
-
-    return NULL;
-}
-
-
-/* the one that has begun longest ago gets the name */
-
-static ngx_http_dsem_survey_topic_t *
-ngx_http_dsem_survey_vacate(ngx_str_t *name)
-{
-    ngx_uint_t                     i;
-    ngx_http_dsem_survey_topic_t  *topic, *oldest;
+    /* the one that has begun longest ago gets the name */
 
     oldest = &ngx_http_dsem_survey_state.named[0];
 
@@ -413,12 +379,36 @@ ngx_http_dsem_survey_vacate(ngx_str_t *name)
 }
 
 
+/* the one that has this name; or NULL */
+
+static ngx_http_dsem_survey_topic_t *
+ngx_http_dsem_survey_topic_of(ngx_str_t *name)
+{
+    ngx_uint_t                     i;
+    ngx_http_dsem_survey_topic_t  *topic;
+
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
+        topic = &ngx_http_dsem_survey_state.named[i];
+
+        if (topic->name.len == name->len
+            && ngx_memcmp(topic->buf, name->data, name->len) == 0)
+        {
+            return topic;
+        }
+    }
+
+    return NULL;
+}
+
+
 /* called by the run; it may go on for those that wait next */
 
 static void
 ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
 {
     ngx_http_dsem_survey_topic_t *topic = data;
+
+    ngx_http_dsem_survey_state_t  *state;
 
     if (result) {
         if (topic->last) {
@@ -429,16 +419,7 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
         topic->begun = topic->started;
     }
 
-    ngx_http_dsem_survey_wake(topic);
-}
-
-
-/* the waiters of a topic are called, from a posted event */
-
-static void
-ngx_http_dsem_survey_wake(ngx_http_dsem_survey_topic_t *topic)
-{
-    ngx_http_dsem_survey_state_t  *state;
+    /* the waiters of a topic are called, from a posted event */
 
     state = &ngx_http_dsem_survey_state;
 

@@ -22,7 +22,6 @@
 
 
 static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
-static void ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host);
 static ngx_uint_t ngx_http_dsem_api_own_host(ngx_http_request_t *r,
     ngx_array_t *names);
 static ngx_uint_t ngx_http_dsem_api_named(ngx_http_request_t *r,
@@ -117,7 +116,15 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
         }
     }
 
-    ngx_http_dsem_api_host(r, &host);
+    /* where the request is sent to; in HTTP/3 there may be no "Host" */
+
+    if (r->headers_in.host) {
+        host = r->headers_in.host->value;
+
+    } else {
+        host.data = r->host_start;
+        host.len = r->host_start ? r->host_end - r->host_start : 0;
+    }
 
     for (i = 0; /* void */ ; i++) {
         value = ngx_http_dsem_api_sent(r, "Origin", i);
@@ -130,21 +137,6 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
             return 0;
         }
     }
-}
-
-
-/* whom the request is sent to; in HTTP/3 there may be no "Host" */
-
-static void
-ngx_http_dsem_api_host(ngx_http_request_t *r, ngx_str_t *host)
-{
-    if (r->headers_in.host) {
-        *host = r->headers_in.host->value;
-        return;
-    }
-
-    host->data = r->host_start;
-    host->len = r->host_start ? r->host_end - r->host_start : 0;
 }
 
 

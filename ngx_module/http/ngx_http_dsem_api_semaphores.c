@@ -43,8 +43,6 @@ typedef struct {
 static ngx_int_t ngx_http_dsem_api_list(ngx_http_request_t *r, void *data);
 static ngx_int_t ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
     ngx_http_dsem_api_list_t *list);
-static ngx_int_t ngx_http_dsem_api_list_end(ngx_http_request_t *r,
-    ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
@@ -167,7 +165,19 @@ ngx_http_dsem_api_list(ngx_http_request_t *r, void *data)
         }
     }
 
-    return ngx_http_dsem_api_list_end(r, list);
+    ngx_http_dsem_json_close(&list->text, "]");
+
+    ngx_http_dsem_api_local(&list->text, "other", &list->figures.reader.other,
+                            NULL, NULL);
+    ngx_http_dsem_api_bounds(&list->text);
+
+    ngx_http_dsem_json_close(&list->text, "}");
+    ngx_http_dsem_api_put(&list->text, "\n");
+
+    ngx_http_dsem_api_cache_put(list->which, &list->text);
+
+    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                  &list->text);
 }
 
 
@@ -196,26 +206,6 @@ ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
     list->complete = 1;
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_list_end(ngx_http_request_t *r,
-    ngx_http_dsem_api_list_t *list)
-{
-    ngx_http_dsem_json_close(&list->text, "]");
-
-    ngx_http_dsem_api_local(&list->text, "other", &list->figures.reader.other,
-                            NULL, NULL);
-    ngx_http_dsem_api_bounds(&list->text);
-
-    ngx_http_dsem_json_close(&list->text, "}");
-    ngx_http_dsem_api_put(&list->text, "\n");
-
-    ngx_http_dsem_api_cache_put(list->which, &list->text);
-
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                  &list->text);
 }
 
 

@@ -35,7 +35,6 @@ typedef struct {
 
 
 static ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_alloc(ngx_log_t *log);
-static void ngx_http_dsem_ctx_free(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_ctx_cleanup(void *data);
 
 
@@ -131,15 +130,11 @@ ngx_http_dsem_ctx_alloc(ngx_log_t *log)
 static void
 ngx_http_dsem_ctx_cleanup(void *data)
 {
-    ngx_http_dsem_ctx_release_all(data);
-    ngx_http_dsem_ctx_free(data);
-}
+    ngx_http_dsem_ctx_t *ctx = data;
 
-
-static void
-ngx_http_dsem_ctx_free(ngx_http_dsem_ctx_t *ctx)
-{
     ngx_http_dsem_spare_ctxs_t  *spare;
+
+    ngx_http_dsem_ctx_release_all(ctx);
 
     spare = &ngx_http_dsem_spare_ctxs;
 

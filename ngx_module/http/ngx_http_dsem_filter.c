@@ -41,7 +41,6 @@ static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx);
-static ngx_uint_t ngx_http_dsem_filter_sliced(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
 
@@ -214,16 +213,21 @@ ngx_http_dsem_filter_ctx(ngx_http_request_t *r)
 static ngx_uint_t
 ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx)
 {
+    ngx_module_t         *slice;
     ngx_http_upstream_t  *u;
 
     u = ctx->request->upstream;
+    slice = ngx_http_dsem_filter.slice;
 
-    /* an upstream may be left over from before a redirect */
+    /*
+     * An upstream may be left over from before a redirect.  A sliced request
+     * makes many to the upstream, one after the other.
+     */
 
     return ctx->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
            && u
            && u != ctx->upstream
-           && !ngx_http_dsem_filter_sliced(ctx->request);
+           && !(slice && ctx->request->ctx[slice->ctx_index]);
 }
 
 
@@ -244,16 +248,6 @@ ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx)
     }
 
     return 0;
-}
-
-
-/* one request makes many to the upstream, one after the other */
-
-static ngx_uint_t
-ngx_http_dsem_filter_sliced(ngx_http_request_t *r)
-{
-    return ngx_http_dsem_filter.slice
-           && r->ctx[ngx_http_dsem_filter.slice->ctx_index];
 }
 
 

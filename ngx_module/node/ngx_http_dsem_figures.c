@@ -61,8 +61,6 @@ static void ngx_http_dsem_figures_extend(ngx_http_dsem_figures_t *figures,
 static void ngx_http_dsem_figures_merge(ngx_array_t *names);
 static void ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_figures_t *more);
-static void ngx_http_dsem_figures_join_history(
-    ngx_http_dsem_figures_t *figures, ngx_http_dsem_figures_t *more);
 static int ngx_libc_cdecl ngx_http_dsem_figures_cmp(const void *one,
     const void *two);
 static void ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
@@ -579,7 +577,8 @@ static void
 ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_figures_t *more)
 {
-    ngx_uint_t  i;
+    ngx_uint_t               i;
+    ngx_http_dsem_period_t  *to, *from;
 
     for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
         figures->counts[i] += more->counts[i];
@@ -603,17 +602,6 @@ ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
 
     figures->limit = ngx_max(figures->limit, more->limit);
     figures->dry_run |= more->dry_run;
-
-    ngx_http_dsem_figures_join_history(figures, more);
-}
-
-
-static void
-ngx_http_dsem_figures_join_history(ngx_http_dsem_figures_t *figures,
-    ngx_http_dsem_figures_t *more)
-{
-    ngx_uint_t               i;
-    ngx_http_dsem_period_t  *to, *from;
 
     ngx_http_dsem_figures_extend(figures, more->nperiods);
 

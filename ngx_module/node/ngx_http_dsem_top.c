@@ -66,8 +66,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_top_claim(ngx_http_dsem_top_own_t *own);
 static ngx_uint_t ngx_http_dsem_top_stale(ngx_http_dsem_top_block_t *block);
-static void ngx_http_dsem_top_write(ngx_http_dsem_top_line_t *line,
-    ngx_http_dsem_top_key_t *key);
 static ngx_int_t ngx_http_dsem_top_copy(ngx_http_dsem_top_block_t *block,
     ngx_http_dsem_top_block_t *copy);
 static ngx_int_t ngx_http_dsem_top_add(ngx_pool_t *pool,
@@ -129,6 +127,8 @@ ngx_http_dsem_top_show(ngx_http_dsem_top_own_t *own, ngx_str_t *name,
     uint32_t hash, ngx_http_dsem_top_key_t *keys, ngx_uint_t n)
 {
     ngx_uint_t                  i;
+    ngx_http_dsem_top_key_t    *key;
+    ngx_http_dsem_top_line_t   *line;
     ngx_http_dsem_top_block_t  *block;
 
     if ((own->block == NULL || own->block->owner != own->number)
@@ -150,7 +150,13 @@ ngx_http_dsem_top_show(ngx_http_dsem_top_own_t *own, ngx_str_t *name,
     block->n = n;
 
     for (i = 0; i < n; i++) {
-        ngx_http_dsem_top_write(&block->lines[i], &keys[i]);
+        line = &block->lines[i];
+        key = &keys[i];
+
+        line->in_use = (int32_t) key->in_use;
+        line->waiting = (int32_t) key->waiting;
+        line->len = ngx_min(key->key.len, NGX_HTTP_DSEM_MAX_NAME);
+        ngx_memcpy(line->key, key->key.data, line->len);
     }
 
     block->written = (ngx_atomic_uint_t) ngx_http_dsem_monotonic() | 1;
@@ -204,17 +210,6 @@ ngx_http_dsem_top_stale(ngx_http_dsem_top_block_t *block)
     return written == 0
            || (ngx_atomic_uint_t) ngx_http_dsem_monotonic() + 1 - written
               > NGX_HTTP_DSEM_TOPS_TIME;
-}
-
-
-static void
-ngx_http_dsem_top_write(ngx_http_dsem_top_line_t *line,
-    ngx_http_dsem_top_key_t *key)
-{
-    line->in_use = (int32_t) key->in_use;
-    line->waiting = (int32_t) key->waiting;
-    line->len = ngx_min(key->key.len, NGX_HTTP_DSEM_MAX_NAME);
-    ngx_memcpy(line->key, key->key.data, line->len);
 }
 
 

@@ -113,7 +113,6 @@ static void ngx_http_dsem_cluster_close(ngx_http_dsem_cluster_query_t *query);
 static void ngx_http_dsem_cluster_next(ngx_http_dsem_cluster_t *cluster);
 static void ngx_http_dsem_cluster_tick_handler(ngx_event_t *ev);
 static void ngx_http_dsem_cluster_tick(ngx_http_dsem_cluster_query_t *query);
-static void ngx_http_dsem_cluster_turn(ngx_http_dsem_cluster_t *cluster);
 
 
 static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_cluster_handlers = {
@@ -653,16 +652,31 @@ ngx_http_dsem_cluster_tick_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_cluster_t *cluster = ev->data;
 
-    ngx_uint_t  i, unused;
+    ngx_uint_t             i, unused;
+    ngx_http_dsem_node_t  *node;
 
     unused = 0;
 
     ngx_add_timer(ev, NGX_HTTP_DSEM_CLUSTER_TICK);
 
-    /* before the questions: a query that waits for a reply gives no way */
+    /*
+     * A new connection, to the likely node or, in turns, to see what another
+     * one replies.  Before the questions: a query that waits for a reply gives
+     * no way.
+     */
 
     if (ngx_current_msec - cluster->turn >= NGX_HTTP_DSEM_CLUSTER_TURN) {
-        ngx_http_dsem_cluster_turn(cluster);
+        cluster->odd = !cluster->odd;
+        node = cluster->named;
+
+        if (!cluster->odd || node == NULL || node->asking) {
+            node = ngx_http_dsem_nodes_oldest(&cluster->nodes,
+                                              cluster->search);
+        }
+
+        if (node) {
+            ngx_http_dsem_cluster_ask(cluster, node);
+        }
     }
 
     for (i = 0; i < NGX_HTTP_DSEM_CLUSTER_QUERIES; i++) {
@@ -690,25 +704,5 @@ ngx_http_dsem_cluster_tick(ngx_http_dsem_cluster_query_t *query)
                >= query->cluster->settings->connect_timeout)
     {
         ngx_http_dsem_cluster_failed(query, "no reply in time", 0);
-    }
-}
-
-
-/* a new connection: to the likely node, or to see what another one says */
-
-static void
-ngx_http_dsem_cluster_turn(ngx_http_dsem_cluster_t *cluster)
-{
-    ngx_http_dsem_node_t  *node;
-
-    cluster->odd = !cluster->odd;
-    node = cluster->named;
-
-    if (!cluster->odd || node == NULL || node->asking) {
-        node = ngx_http_dsem_nodes_oldest(&cluster->nodes, cluster->search);
-    }
-
-    if (node) {
-        ngx_http_dsem_cluster_ask(cluster, node);
     }
 }

@@ -62,8 +62,6 @@ static ngx_int_t ngx_http_dsem_connection_login(
     ngx_http_dsem_connection_t *conn);
 static ngx_int_t ngx_http_dsem_connection_auth(
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_secret_t *auth);
-static ngx_int_t ngx_http_dsem_connection_write_secret(
-    ngx_http_dsem_connection_t *conn);
 static void ngx_http_dsem_connection_login_reply(
     ngx_http_dsem_connection_t *conn, redisReply *reply);
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
@@ -367,7 +365,10 @@ static ngx_int_t
 ngx_http_dsem_connection_auth(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_secret_t *auth)
 {
-    ngx_http_dsem_resp_t  command;
+    size_t                 len;
+    ssize_t                n;
+    redisContext          *rc;
+    ngx_http_dsem_resp_t   command;
 
     ngx_memzero(&command, sizeof(ngx_http_dsem_resp_t));
 
@@ -381,21 +382,10 @@ ngx_http_dsem_connection_auth(ngx_http_dsem_connection_t *conn,
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_connection_write_secret(conn);
-}
-
-
-/*
- * hiredis would free its copy without wiping it.  The buffer of a new socket
- * has room for all of it.
- */
-
-static ngx_int_t
-ngx_http_dsem_connection_write_secret(ngx_http_dsem_connection_t *conn)
-{
-    size_t         len;
-    ssize_t        n;
-    redisContext  *rc;
+    /*
+     * hiredis would free its copy without wiping it.  The buffer of a new
+     * socket has room for all of it.
+     */
 
     rc = &conn->adapter.ac->c;
     len = sdslen(rc->obuf);

@@ -44,8 +44,6 @@ static ngx_uint_t ngx_http_dsem_guard_is(ngx_str_t *text, const char *str,
     size_t len);
 static void *ngx_http_dsem_guard_string(const redisReadTask *task, char *str,
     size_t len);
-static ngx_uint_t ngx_http_dsem_guard_pair(const redisReadTask *task,
-    size_t len);
 static void *ngx_http_dsem_guard_session(const redisReadTask *task,
     char *str, size_t len);
 static void *ngx_http_dsem_guard_integer(const redisReadTask *task,
@@ -236,7 +234,9 @@ ngx_http_dsem_guard_string(const redisReadTask *task, char *str, size_t len)
 
     } else if (guard->pairs) {
 
-        if (!ngx_http_dsem_guard_pair(task, len)) {
+        if (task->type != REDIS_REPLY_STRING
+            || len > NGX_HTTP_DSEM_GUARD_MAX_HOST)
+        {
             return ngx_http_dsem_guard_reject(task);
         }
 
@@ -248,16 +248,6 @@ ngx_http_dsem_guard_string(const redisReadTask *task, char *str, size_t len)
     }
 
     return ngx_http_dsem_guard_defaults->createString(task, str, len);
-}
-
-
-/* an element of a pair */
-
-static ngx_uint_t
-ngx_http_dsem_guard_pair(const redisReadTask *task, size_t len)
-{
-    return task->type == REDIS_REPLY_STRING
-           && len <= NGX_HTTP_DSEM_GUARD_MAX_HOST;
 }
 
 

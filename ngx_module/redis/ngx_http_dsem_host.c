@@ -66,8 +66,6 @@ static void ngx_http_dsem_host_set_current(ngx_http_dsem_host_t *host,
 static ngx_int_t ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
     ngx_resolver_t *resolver, ngx_msec_t timeout);
 static void ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx);
-static void ngx_http_dsem_host_resolved(ngx_http_dsem_host_t *host,
-    ngx_resolver_addr_t *addrs, ngx_uint_t naddrs);
 static void ngx_http_dsem_host_failed(ngx_http_dsem_host_t *host,
     const char *reason);
 static void ngx_http_dsem_host_event_handler(ngx_event_t *ev);
@@ -283,38 +281,26 @@ ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
 static void
 ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
 {
-    ngx_http_dsem_host_t  *host;
+    ngx_uint_t                 i;
+    ngx_http_dsem_host_t      *host;
+    ngx_http_dsem_host_addr_t  last;
 
     host = ctx->data;
 
-    if (ctx->state == NGX_OK && ctx->naddrs) {
-        ngx_http_dsem_host_resolved(host, ctx->addrs, ctx->naddrs);
-
-    } else {
+    if (ctx->state != NGX_OK || ctx->naddrs == 0) {
         ngx_http_dsem_host_failed(host, ngx_resolver_strerror(ctx->state));
+        goto done;
     }
-
-    ngx_http_dsem_host_cancel(host);
-    ngx_post_event(&host->event, &ngx_posted_events);
-}
-
-
-/* the address that was to be tried next still is, if it is among them */
-
-static void
-ngx_http_dsem_host_resolved(ngx_http_dsem_host_t *host,
-    ngx_resolver_addr_t *addrs, ngx_uint_t naddrs)
-{
-    ngx_uint_t                 i;
-    ngx_http_dsem_host_addr_t  last;
 
     last = host->addrs[host->current];
-
     host->naddrs = 0;
 
-    for (i = 0; i < naddrs; i++) {
-        ngx_http_dsem_host_add(host, addrs[i].sockaddr, addrs[i].socklen);
+    for (i = 0; i < ctx->naddrs; i++) {
+        ngx_http_dsem_host_add(host, ctx->addrs[i].sockaddr,
+                               ctx->addrs[i].socklen);
     }
+
+    /* the address that was to be tried next still is, if it is among them */
 
     for (i = 0; i < host->naddrs; i++) {
         if (ngx_http_dsem_host_cmp(&host->addrs[i], &last) == 0) {
@@ -331,6 +317,11 @@ ngx_http_dsem_host_resolved(ngx_http_dsem_host_t *host,
                       "dsem: redis host \"%V\" resolved again",
                       &host->server->host);
     }
+
+done:
+
+    ngx_http_dsem_host_cancel(host);
+    ngx_post_event(&host->event, &ngx_posted_events);
 }
 
 

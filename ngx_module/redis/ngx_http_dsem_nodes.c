@@ -20,9 +20,6 @@
 #define NGX_HTTP_DSEM_NODES_LEARNED  16
 
 
-static ngx_int_t ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes,
-    ngx_str_t *host, in_port_t port, ngx_http_dsem_node_t *from,
-    ngx_http_dsem_addr_t *at);
 static ngx_addr_t *ngx_http_dsem_nodes_name(ngx_http_dsem_nodes_t *nodes,
     ngx_str_t *host, ngx_http_dsem_node_t *from);
 static ngx_http_dsem_node_t *ngx_http_dsem_nodes_find(
@@ -97,10 +94,21 @@ ngx_http_dsem_node_t *
 ngx_http_dsem_nodes_get(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
     in_port_t port, ngx_http_dsem_node_t *from)
 {
+    ngx_addr_t            *addr;
+    ngx_sockaddr_t         sa;
     ngx_http_dsem_addr_t   at;
     ngx_http_dsem_node_t  *node;
 
-    if (ngx_http_dsem_nodes_host(nodes, host, port, from, &at) != NGX_OK) {
+    addr = host->len ? ngx_http_dsem_nodes_name(nodes, host, from)
+                     : &from->at.addr;
+
+    if (addr) {
+        ngx_memcpy(&sa, addr->sockaddr, addr->socklen);
+        ngx_inet_set_port(&sa.sockaddr, port);
+
+        ngx_http_dsem_addr_set(&at, &sa.sockaddr, addr->socklen);
+
+    } else if (ngx_http_dsem_addr_parse(&at, host, port) != NGX_OK) {
         return NULL;
     }
 
@@ -117,31 +125,6 @@ ngx_http_dsem_nodes_get(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
     }
 
     return node;
-}
-
-
-/* an address, or a name that the configuration has resolved already */
-
-static ngx_int_t
-ngx_http_dsem_nodes_host(ngx_http_dsem_nodes_t *nodes, ngx_str_t *host,
-    in_port_t port, ngx_http_dsem_node_t *from, ngx_http_dsem_addr_t *at)
-{
-    ngx_addr_t      *addr;
-    ngx_sockaddr_t   sa;
-
-    addr = host->len ? ngx_http_dsem_nodes_name(nodes, host, from)
-                     : &from->at.addr;
-
-    if (addr == NULL) {
-        return ngx_http_dsem_addr_parse(at, host, port);
-    }
-
-    ngx_memcpy(&sa, addr->sockaddr, addr->socklen);
-    ngx_inet_set_port(&sa.sockaddr, port);
-
-    ngx_http_dsem_addr_set(at, &sa.sockaddr, addr->socklen);
-
-    return NGX_OK;
 }
 
 

@@ -79,9 +79,6 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
 static ngx_int_t ngx_http_dsem_script_decode(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
-static ngx_int_t ngx_http_dsem_script_decode_values(
-    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
-    redisReply *reply, ngx_http_dsem_reply_t *decoded);
 static ngx_int_t ngx_http_dsem_script_decode_text(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
@@ -676,22 +673,13 @@ ngx_http_dsem_script_decode(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply,
     ngx_http_dsem_reply_t *decoded)
 {
-    if (call->kind == NGX_HTTP_DSEM_CALL_TEXT) {
-        return ngx_http_dsem_script_decode_text(calls, call, reply, decoded);
-    }
-
-    return ngx_http_dsem_script_decode_values(calls, call, reply, decoded);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_script_decode_values(ngx_http_dsem_script_calls_t *calls,
-    ngx_http_dsem_call_t *call, redisReply *reply,
-    ngx_http_dsem_reply_t *decoded)
-{
     int64_t                       *value;
     ngx_str_t                     *session;
     ngx_http_dsem_guard_values_t  *values;
+
+    if (call->kind == NGX_HTTP_DSEM_CALL_TEXT) {
+        return ngx_http_dsem_script_decode_text(calls, call, reply, decoded);
+    }
 
     if (reply->type != REDIS_REPLY_ARRAY
         || reply->elements < NGX_HTTP_DSEM_SCRIPT_VALUES)

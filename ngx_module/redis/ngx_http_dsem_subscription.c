@@ -57,8 +57,6 @@ static void ngx_http_dsem_subscription_failed(void *data,
     const char *reason, ngx_uint_t protocol_error);
 static void ngx_http_dsem_subscription_retry(
     ngx_http_dsem_subscription_t *subscription);
-static void ngx_http_dsem_subscription_refused(
-    ngx_http_dsem_subscription_t *subscription, const char *reason);
 static void ngx_http_dsem_subscription_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_subscription_silence_handler(ngx_event_t *ev);
 
@@ -298,8 +296,18 @@ ngx_http_dsem_subscription_failed(void *data, const char *reason,
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem subscription lost: %s", reason);
 
-    if (protocol_error) {
-        ngx_http_dsem_subscription_refused(subscription, reason);
+    /* an operator should know why waiting requests are served late */
+
+    if (protocol_error
+        && !subscription->refused
+        && ngx_strncmp(reason, "NOPERM ", sizeof("NOPERM ") - 1) == 0)
+    {
+        subscription->refused = 1;
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
+                      ngx_http_dsem_peer_name(subscription->peer),
+                      &subscription->channel);
     }
 
     ngx_http_dsem_subscription_stop(subscription);
@@ -316,27 +324,6 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
                                    subscription->settings->backoff, 1));
-}
-
-
-/* an operator should know why waiting requests are served late */
-
-static void
-ngx_http_dsem_subscription_refused(
-    ngx_http_dsem_subscription_t *subscription, const char *reason)
-{
-    static char  prefix[] = "NOPERM ";
-
-    if (!subscription->refused
-        && ngx_strncmp(reason, prefix, sizeof(prefix) - 1) == 0)
-    {
-        subscription->refused = 1;
-
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "dsem: redis %V rejects commands (SUBSCRIBE to \"%V\")",
-                      ngx_http_dsem_peer_name(subscription->peer),
-                      &subscription->channel);
-    }
 }
 
 

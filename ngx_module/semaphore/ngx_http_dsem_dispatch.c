@@ -46,8 +46,6 @@
 #define NGX_HTTP_DSEM_MAX_INFLIGHT    8
 
 
-static ngx_uint_t ngx_http_dsem_dispatch_return(
-    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_dispatch_flush(
     ngx_http_dsem_account_t *account);
@@ -58,7 +56,6 @@ static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
 static void ngx_http_dsem_dispatch_heard(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
-static void ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_dispatch_reset(void *data);
 static ngx_int_t ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
     ngx_uint_t *calls);
@@ -143,12 +140,34 @@ void
 ngx_http_dsem_dispatch_exit(void)
 {
     ngx_http_dsem_session_t  *session;
+    ngx_http_dsem_account_t  *account;
 
     for (session = ngx_http_dsem_shards_next(NULL);
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        session->counted = ngx_http_dsem_dispatch_return(session);
+        session->counted = 0;
+
+        for (account = ngx_http_dsem_account_next(session, NULL);
+             account;
+             account = ngx_http_dsem_account_next(session, account))
+        {
+            session->counted = 1;
+
+            if (!ngx_http_dsem_session_ready(session) || !account->synced) {
+                continue;
+            }
+
+            ngx_http_dsem_account_give_back_idle(account, account->idle);
+
+            if (ngx_http_dsem_account_releasable(account) == 0) {
+                continue;
+            }
+
+            if (ngx_http_dsem_sync_changes(account, 0) != NGX_OK) {
+                break;
+            }
+        }
     }
 
     ngx_http_dsem_shards_stop();
@@ -156,41 +175,6 @@ ngx_http_dsem_dispatch_exit(void)
     ngx_http_dsem_auto_exit();
     ngx_http_dsem_order_exit();
     ngx_http_dsem_survey_exit();
-}
-
-
-/* true if Redis may count something for the session */
-
-static ngx_uint_t
-ngx_http_dsem_dispatch_return(ngx_http_dsem_session_t *session)
-{
-    ngx_uint_t                counted;
-    ngx_http_dsem_account_t  *account;
-
-    counted = 0;
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        counted = 1;
-
-        if (!ngx_http_dsem_session_ready(session) || !account->synced) {
-            continue;
-        }
-
-        ngx_http_dsem_account_give_back_idle(account, account->idle);
-
-        if (ngx_http_dsem_account_releasable(account) == 0) {
-            continue;
-        }
-
-        if (ngx_http_dsem_sync_changes(account, 0) != NGX_OK) {
-            break;
-        }
-    }
-
-    return counted;
 }
 
 
@@ -417,55 +401,47 @@ ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
 static void
 ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                checks;
     ngx_http_dsem_session_t  *session;
+    ngx_http_dsem_account_t  *account;
 
     for (session = ngx_http_dsem_shards_next(NULL);
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        ngx_http_dsem_dispatch_poll(session);
-    }
-}
+        checks = 0;
+        account = ngx_http_dsem_account_next(session, NULL);
 
-
-static void
-ngx_http_dsem_dispatch_poll(ngx_http_dsem_session_t *session)
-{
-    ngx_uint_t                checks;
-    ngx_http_dsem_account_t  *account;
-
-    checks = 0;
-    account = ngx_http_dsem_account_next(session, NULL);
-
-    if (account) {
-        ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
-    }
-
-    for ( /* void */ ;
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        ngx_http_dsem_counters_keep(&account->counted);
-
-        if (account->fair) {
-            ngx_http_dsem_fair_show(account->fair, &account->node.str,
-                                    account->node.node.key);
+        if (account) {
+            ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
         }
 
-        if (account->ntickets
-            || (ngx_current_msec - account->last_check
-                >= session->lease.length
-                && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
+        for ( /* void */ ;
+             account;
+             account = ngx_http_dsem_account_next(session, account))
         {
-            account->check = 1;
-        }
+            ngx_http_dsem_counters_keep(&account->counted);
 
-        if (account->check
-            || account->nasks
-            || account->pending_release
-            || !account->synced)
-        {
-            ngx_http_dsem_account_post(account);
+            if (account->fair) {
+                ngx_http_dsem_fair_show(account->fair, &account->node.str,
+                                        account->node.node.key);
+            }
+
+            if (account->ntickets
+                || (ngx_current_msec - account->last_check
+                    >= session->lease.length
+                    && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
+            {
+                account->check = 1;
+            }
+
+            if (account->check
+                || account->nasks
+                || account->pending_release
+                || !account->synced)
+            {
+                ngx_http_dsem_account_post(account);
+            }
         }
     }
 }

@@ -20,8 +20,6 @@
 #include "ngx_http_dsem_ledger.h"
 
 
-static void ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
-    ngx_msec_t hold_time);
 static ngx_inline void ngx_http_dsem_account_add_held(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
 static ngx_inline void ngx_http_dsem_account_add_idle(
@@ -84,7 +82,15 @@ ngx_uint_t
 ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_msec_t hold_time)
 {
-    ngx_http_dsem_account_measure(account, hold_time);
+    if (account->hold_time == 0) {
+        account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
+
+    } else {
+        account->hold_time += hold_time - (account->hold_time
+                                           >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+    }
+
+    account->hold_time = ngx_max(account->hold_time, 1);
 
     if (!account->sent_keep
         || !account->known_keep
@@ -115,22 +121,6 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
     }
 
     return 1;
-}
-
-
-static void
-ngx_http_dsem_account_measure(ngx_http_dsem_account_t *account,
-    ngx_msec_t hold_time)
-{
-    if (account->hold_time == 0) {
-        account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
-
-    } else {
-        account->hold_time += hold_time - (account->hold_time
-                                           >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
-    }
-
-    account->hold_time = ngx_max(account->hold_time, 1);
 }
 
 

@@ -37,7 +37,6 @@ static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
 static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
-static void ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
@@ -172,7 +171,8 @@ ngx_http_dsem_local_share(ngx_int_t n)
 void
 ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
 {
-    ngx_queue_t  *q;
+    ngx_queue_t             *q;
+    ngx_http_dsem_ticket_t  *ticket;
 
     /* their places in the queue are void, their order is not */
 
@@ -188,16 +188,8 @@ ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account)
     /* the first of the others may have waited behind one that was ended */
 
     ngx_http_dsem_local_serve(account);
-    ngx_http_dsem_local_trim(account);
-}
 
-
-/* the queue is cut down to this worker's part of it, from its end */
-
-static void
-ngx_http_dsem_local_trim(ngx_http_dsem_account_t *account)
-{
-    ngx_http_dsem_ticket_t  *ticket;
+    /* the queue is cut down to this worker's part of it, from its end */
 
     for ( ;; ) {
         ticket = ngx_http_dsem_waiting_last(account);

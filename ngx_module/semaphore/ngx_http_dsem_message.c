@@ -47,8 +47,6 @@ static void ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text);
 static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     ngx_str_t *text);
-static void ngx_http_dsem_message_reclaimed(
-    ngx_http_dsem_account_t *account, ngx_str_t *text);
 static u_char *ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text);
 static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *text);
@@ -161,6 +159,7 @@ static void
 ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *verb, ngx_str_t *text)
 {
+    int64_t                   permits;
     ngx_http_dsem_account_t  *account;
 
     account = ngx_http_dsem_account_find(name,
@@ -182,7 +181,15 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
         ngx_http_dsem_message_order(account, text);
 
     } else if (ngx_http_dsem_text_is(verb, "reclaimed")) {
-        ngx_http_dsem_message_reclaimed(account, text);
+        /* "<permits>" of ended sessions that a sync of this one has dropped */
+
+        permits = ngx_http_dsem_message_number(text);
+
+        if (permits > 0 && permits <= NGX_HTTP_DSEM_MAX_LIMIT) {
+            ngx_http_dsem_counters_add_to(&account->node.str,
+                                          NGX_HTTP_DSEM_COUNT_RECLAIMED,
+                                          (ngx_uint_t) permits);
+        }
     }
 }
 
@@ -325,24 +332,6 @@ ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text)
     }
 
     return p;
-}
-
-
-/* "<permits>" of ended sessions that a sync of this one has dropped */
-
-static void
-ngx_http_dsem_message_reclaimed(ngx_http_dsem_account_t *account,
-    ngx_str_t *text)
-{
-    int64_t  permits;
-
-    permits = ngx_http_dsem_message_number(text);
-
-    if (permits > 0 && permits <= NGX_HTTP_DSEM_MAX_LIMIT) {
-        ngx_http_dsem_counters_add_to(&account->node.str,
-                                      NGX_HTTP_DSEM_COUNT_RECLAIMED,
-                                      (ngx_uint_t) permits);
-    }
 }
 
 

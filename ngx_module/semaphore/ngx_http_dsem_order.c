@@ -89,8 +89,6 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_order_begin(
 static ngx_int_t ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_order_read(ngx_http_dsem_order_t *order,
-    int64_t *values, ngx_uint_t first);
 static void ngx_http_dsem_order_failed(ngx_http_dsem_order_task_t *task,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_order_remove_next(
@@ -433,6 +431,9 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_order_task_t *task = data;
 
+    int64_t                *values;
+    ngx_http_dsem_order_t  *order;
+
     task->sent = 0;
 
     if (reply == NULL
@@ -444,7 +445,20 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     if (task->order) {
-        ngx_http_dsem_order_read(task->order, reply->values, task->calls == 0);
+        order = task->order;
+        values = reply->values;
+
+        order->in_force = values[NGX_HTTP_DSEM_ORDER_IN_FORCE];
+        order->configured = values[NGX_HTTP_DSEM_ORDER_CONFIGURED];
+        order->ordered = values[NGX_HTTP_DSEM_ORDER_ORDERED];
+        order->is_paused = (values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0);
+        order->held = values[NGX_HTTP_DSEM_ORDER_HELD];
+        order->waiting = values[NGX_HTTP_DSEM_ORDER_WAITING];
+
+        if (task->calls == 0) {
+            order->was_ordered = values[NGX_HTTP_DSEM_ORDER_BEFORE];
+            order->was_paused = (values[NGX_HTTP_DSEM_ORDER_WAS_PAUSED] != 0);
+        }
     }
 
     task->calls++;
@@ -457,26 +471,6 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     ngx_http_dsem_order_finish(task, NGX_OK);
-}
-
-
-/* "first": of the order itself, which tells what was before */
-
-static void
-ngx_http_dsem_order_read(ngx_http_dsem_order_t *order, int64_t *values,
-    ngx_uint_t first)
-{
-    order->in_force = values[NGX_HTTP_DSEM_ORDER_IN_FORCE];
-    order->configured = values[NGX_HTTP_DSEM_ORDER_CONFIGURED];
-    order->ordered = values[NGX_HTTP_DSEM_ORDER_ORDERED];
-    order->is_paused = (values[NGX_HTTP_DSEM_ORDER_PAUSED] != 0);
-    order->held = values[NGX_HTTP_DSEM_ORDER_HELD];
-    order->waiting = values[NGX_HTTP_DSEM_ORDER_WAITING];
-
-    if (first) {
-        order->was_ordered = values[NGX_HTTP_DSEM_ORDER_BEFORE];
-        order->was_paused = (values[NGX_HTTP_DSEM_ORDER_WAS_PAUSED] != 0);
-    }
 }
 
 

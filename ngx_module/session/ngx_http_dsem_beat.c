@@ -33,13 +33,10 @@
 static void ngx_http_dsem_beat_idle(ngx_http_dsem_session_t *session,
     ngx_http_dsem_resp_t *command);
 static ngx_uint_t ngx_http_dsem_beat_unused(ngx_http_dsem_session_t *session);
-static void ngx_http_dsem_beat_leave(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_beat_leave_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_beat_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_beat_clock(ngx_http_dsem_session_t *session,
-    int64_t moved);
 
 
 void
@@ -54,7 +51,22 @@ ngx_http_dsem_beat_timer(ngx_event_t *ev)
         ngx_http_dsem_limits_leave(&session->limits, session->redis);
 
     } else if (ngx_http_dsem_beat_unused(session)) {
-        ngx_http_dsem_beat_leave(session);
+        /*
+         * It has no permits.  What begins meanwhile waits for the reply, and
+         * starts the session again.
+         */
+
+        ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
+
+        session->leaving = 1;
+
+        if (ngx_http_dsem_bye_send(session, &session->identity.name,
+                                   ngx_http_dsem_beat_leave_handler, session)
+            != NGX_OK)
+        {
+            ngx_http_dsem_redis_drop(session->redis, "no memory");
+        }
+
         return;
     }
 
@@ -126,28 +138,6 @@ ngx_http_dsem_beat_unused(ngx_http_dsem_session_t *session)
 }
 
 
-/*
- * Ends a session that is not used.  It has no permits; what begins meanwhile
- * waits for the reply, and starts it again.  If the connection is lost, it
- * does not leave.
- */
-
-static void
-ngx_http_dsem_beat_leave(ngx_http_dsem_session_t *session)
-{
-    ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
-
-    session->leaving = 1;
-
-    if (ngx_http_dsem_bye_send(session, &session->identity.name,
-                               ngx_http_dsem_beat_leave_handler, session)
-        != NGX_OK)
-    {
-        ngx_http_dsem_redis_drop(session->redis, "no memory");
-    }
-}
-
-
 static void
 ngx_http_dsem_beat_leave_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
@@ -185,6 +175,7 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_handshake_call_t *call = data;
 
+    int64_t                   step;
     uint64_t                  sent;
     ngx_http_dsem_session_t  *session;
 
@@ -195,7 +186,24 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    ngx_http_dsem_beat_clock(session, reply->values[4]);
+    /*
+     * ms by which the clock of Redis has moved since a command of some worker,
+     * which was no earlier than the last renewal of this one: more than that,
+     * or less than nothing, is a step
+     */
+
+    step = reply->values[4];
+
+    if (step > 0) {
+        step -= (int64_t) ngx_http_dsem_lease_age(&session->lease);
+        step = ngx_max(step, 0);
+    }
+
+    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: clock of redis stepped by %L ms", step);
+    }
+
     ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
     ngx_http_dsem_handshake_renew(session, sent, reply->values[0],
                                   reply->values[7]);
@@ -213,30 +221,5 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
                       "dsem: lease of %L sessions expired, their permits are "
                       "released, %L sessions remain",
                       reply->values[1], reply->values[0]);
-    }
-}
-
-
-/*
- * Redis's clock has moved by so many ms since a command of some worker, which
- * was no earlier than the last renewal of this one.  More than that, or less
- * than nothing, is a step of the host's clock.
- */
-
-static void
-ngx_http_dsem_beat_clock(ngx_http_dsem_session_t *session, int64_t moved)
-{
-    int64_t  step;
-
-    step = moved;
-
-    if (moved > 0) {
-        step = moved - (int64_t) ngx_http_dsem_lease_age(&session->lease);
-        step = ngx_max(step, 0);
-    }
-
-    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: clock of redis stepped by %L ms", step);
     }
 }

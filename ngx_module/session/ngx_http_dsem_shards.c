@@ -51,7 +51,6 @@ static ngx_int_t ngx_http_dsem_shards_create(
 static void ngx_http_dsem_shards_up(void *data);
 static void ngx_http_dsem_shards_down(void *data);
 static void ngx_http_dsem_shards_visit_handler(ngx_event_t *ev);
-static void ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session,
     ngx_msec_t now);
 static void ngx_http_dsem_shards_destroy(ngx_http_dsem_session_t *session);
@@ -209,36 +208,28 @@ ngx_http_dsem_shards_down(void *data)
 static void
 ngx_http_dsem_shards_visit_handler(ngx_event_t *ev)
 {
+    ngx_msec_t                heartbeat;
     ngx_http_dsem_session_t  *session;
 
     for (session = ngx_http_dsem_shards_next(NULL);
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        if (!session->started && !ngx_exiting) {
-            ngx_http_dsem_shards_visit(session);
+        heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
+
+        if (!session->started
+            && !ngx_exiting
+            && ngx_http_dsem_zone_turn(session->zone, session->shard,
+                                       session->space, heartbeat)
+            && ngx_http_dsem_zone_deserted(session->zone, session->space))
+        {
+            (void) ngx_http_dsem_handshake_start(session);
         }
     }
 
     session = ngx_http_dsem_shards_next(NULL);
 
     ngx_add_timer(ev, ngx_http_dsem_lease_heartbeat(&session->lease));
-}
-
-
-static void
-ngx_http_dsem_shards_visit(ngx_http_dsem_session_t *session)
-{
-    ngx_msec_t  heartbeat;
-
-    heartbeat = ngx_http_dsem_lease_heartbeat(&session->lease);
-
-    if (ngx_http_dsem_zone_turn(session->zone, session->shard, session->space,
-                                heartbeat)
-        && ngx_http_dsem_zone_deserted(session->zone, session->space))
-    {
-        (void) ngx_http_dsem_handshake_start(session);
-    }
 }
 
 
