@@ -233,7 +233,9 @@ ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
         }
     }
 
-    if (params[i].name.len == 0) {
+    len = params[i].name.len;
+
+    if (len == 0) {
         return NGX_DECLINED;
     }
 
