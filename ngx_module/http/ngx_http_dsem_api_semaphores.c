@@ -47,9 +47,8 @@ static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
-static void ngx_http_dsem_api_fleet_nodes(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_t *survey,
-    ngx_array_t *holders);
+static void ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_t *survey, ngx_array_t *holders);
 static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_row_t *row);
@@ -336,7 +335,7 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
         }
 
         n = survey->nodes.nelts;
-        ngx_http_dsem_api_fleet_nodes(r, text, survey, &holders);
+        ngx_http_dsem_api_fleet_nodes(text, survey, &holders);
     }
 
     ngx_http_dsem_json_close(text, "]");
@@ -349,20 +348,17 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
 }
 
 
-/* both are sorted; of the other nodes the version is not known */
+/* both are sorted */
 
 static void
-ngx_http_dsem_api_fleet_nodes(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_t *survey,
-    ngx_array_t *holders)
+ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_t *survey, ngx_array_t *holders)
 {
     uint64_t                      now;
     ngx_uint_t                    i, k, n;
     ngx_http_dsem_api_node_t     *holder;
-    ngx_http_dsem_main_conf_t    *dmcf;
     ngx_http_dsem_survey_node_t  *node;
 
-    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
     now = ngx_http_dsem_monotonic();
 
     node = survey->nodes.elts;
@@ -391,15 +387,6 @@ ngx_http_dsem_api_fleet_nodes(ngx_http_request_t *r,
                                   ? holder[k].sessions : 0);
         ngx_http_dsem_json_seconds(text, "heartbeat",
                                    now - ngx_min(node[i].heard, now));
-
-        if (ngx_http_dsem_api_same(&dmcf->node, &node[i].node)) {
-            ngx_http_dsem_json_string(text, "version",
-                                      &ngx_http_dsem_api_version);
-
-        } else {
-            ngx_http_dsem_json_literal(text, "version", "null");
-        }
-
         ngx_http_dsem_json_close(text, "}");
     }
 }

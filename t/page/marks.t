@@ -66,9 +66,8 @@ eventually { $browser->evaluate(
 eventually { $browser->text('#fleet') eq '4 workers on 2 nodes' }
     'workers counted';
 $browser->click('#nodes summary');
-my ($version) = $node->get('/dsem/semaphores')->body =~ /"version":"([^"]+)"/;
 is $browser->text('#node-rows') =~ s/\s+/ /gr =~ s/\d+\.\d s ago/ago/gr,
-    "n1 2 0 ago $version n2 2 0 ago \x{2013}", 'each with its workers';
+    'n1 2 0 ago n2 2 0 ago', 'each with its workers';
 $browser->screenshot('marks-1280');
 is_deeply [$browser->findings], [], 'nothing serious';
 $browser->size(390, 1500);
