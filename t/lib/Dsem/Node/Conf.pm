@@ -88,7 +88,7 @@ sub _token {
 # processes; one without a server is what stands in the only one.
 sub _all_of {
     my ($conf) = @_;
-    return $conf if $conf =~ /^http \{/m;
+    return $conf if $conf =~ /\bhttp \{/;
     my ($processes, $http) = $conf =~ /\A(worker_processes \d+;\n)?(.*)\z/s;
     $http = "server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n"
         unless $http =~ /^server \{/m;
