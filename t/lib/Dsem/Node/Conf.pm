@@ -84,11 +84,11 @@ sub _token {
     croak "unknown token %%$token%%";
 }
 
-# A configuration without http {} is what stands in it, below the number of
-# processes; one without a server is what stands in the only one.
+# A configuration without events {} is what stands in http {}, below the number
+# of processes; one without a server is what stands in the only one.
 sub _all_of {
     my ($conf) = @_;
-    return $conf if $conf =~ /\bhttp \{/;
+    return $conf if $conf =~ /\bevents \{/;
     my ($processes, $http) = $conf =~ /\A(worker_processes \d+;\n)?(.*)\z/s;
     $http = "server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n"
         unless $http =~ /^server \{/m;
