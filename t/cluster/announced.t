@@ -14,22 +14,16 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0, name => 'one');
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%OTHER%% mode=cluster;
-    dsem_redis_connect_timeout %%TIMEOUT%%;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=2 queue=10 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%OTHER%% mode=cluster;
+dsem_redis_connect_timeout %%TIMEOUT%%;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem one limit=2 queue=10 timeout=10s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,26 +15,20 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /literal {
-            dsem c limit=3 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /named {
-            dsem "$arg_n" limit=2 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /literal {
+        dsem c limit=3 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /named {
+        dsem "$arg_n" limit=2 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF
@@ -42,19 +36,13 @@ EOF_CONF
 # asked by who sends requests: a worker without any has a session for that
 
 my $idle = $t->node('n3', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_lease 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

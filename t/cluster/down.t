@@ -17,27 +17,21 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem other limit=2 queue=10 timeout=10s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_redis_connect_timeout 1s;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=10s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /pass {
+        dsem other limit=2 queue=10 timeout=10s;
+        dsem_on_error pass;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -19,25 +19,19 @@ my $up = $t->upstream(service => 0.030);
 
 # every request to /granted needs a permit that Redis has yet to grant
 my ($idle, @fleet) = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /limited {
-            dsem api limit=6 queue=100 timeout=10s;
-            proxy_set_header X-Sem api;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /granted {
-            dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
-            proxy_set_header X-Sem granted;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /limited {
+        dsem api limit=6 queue=100 timeout=10s;
+        proxy_set_header X-Sem api;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /granted {
+        dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
+        proxy_set_header X-Sem granted;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,19 +15,13 @@ my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream(service => 0.010);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%NODES%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=4 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%NODES%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=4 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

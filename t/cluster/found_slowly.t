@@ -16,23 +16,17 @@ my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%OTHER%% mode=cluster;
-    dsem_redis_connect_timeout 20s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=2 queue=10 timeout=300s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /free { return 204; }
+dsem_redis %%OTHER%% mode=cluster;
+dsem_redis_connect_timeout 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem one limit=2 queue=10 timeout=300s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
+    location /free { return 204; }
 }
 EOF_CONF
 

@@ -113,23 +113,17 @@ sub counted {
 
 my $peers = join ' ', map { "127.0.0.$_:$port" } 1 .. 3;
 my $node = $t->node('a', <<'EOF_CONF', PEERS => $peers);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%PEERS%% mode=cluster;
-    dsem_redis_connect_timeout 300ms;
-    dsem_redis_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 timeout=1s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%PEERS%% mode=cluster;
+dsem_redis_connect_timeout 300ms;
+dsem_redis_timeout 500ms;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 timeout=1s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -18,20 +18,14 @@ my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream(service => 0.030);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=8 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_redis_connect_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=8 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

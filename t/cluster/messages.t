@@ -17,19 +17,13 @@ my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,22 +15,16 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0, name => 'one');
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%AT%%;
-    dsem_lease 1s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_prefix %%PREFIX%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "$arg_n" limit=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%AT%%;
+dsem_lease 1s;
+dsem_on_error reject;
+dsem_prefix %%PREFIX%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem "$arg_n" limit=2;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

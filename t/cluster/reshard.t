@@ -18,26 +18,20 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream(service => 0.020);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_lease 3s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /limited {
-            dsem api limit=6 queue=100 timeout=10s;
-            proxy_set_header X-Sem api;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
-            proxy_set_header X-Sem other;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_lease 3s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /limited {
+        dsem api limit=6 queue=100 timeout=10s;
+        proxy_set_header X-Sem api;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /other {
+        dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
+        proxy_set_header X-Sem other;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

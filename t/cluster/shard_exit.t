@@ -14,21 +14,15 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0,
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_timeout 5s;
-    dsem_lease 10s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "$arg_n" limit=2 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_redis_timeout 5s;
+dsem_lease 10s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem "$arg_n" limit=2 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,21 +13,15 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_reuse off;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location / {
-            dsem "$arg_n" limit=3 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location / {
+        dsem "$arg_n" limit=3 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -23,29 +23,23 @@ my $up = $t->upstream;
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $node = $clock->node('n', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_timeout 1m;
-    dsem_lease 10s;
-    dsem_node %%NODE%%;
-    proxy_read_timeout 1h;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /time {
-            return 204;
-        }
-        location /literal {
-            dsem c limit=3;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /named {
-            dsem "$arg_n" limit=2 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_redis_timeout 1m;
+dsem_lease 10s;
+proxy_read_timeout 1h;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /time {
+        return 204;
+    }
+    location /literal {
+        dsem c limit=3;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /named {
+        dsem "$arg_n" limit=2 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,25 +16,19 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0);
 my $up = $t->upstream(service => 0.010);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /named {
-            dsem "$arg_n" limit=2 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /literal {
-            dsem c limit=%%LIMIT%%;
-            dsem a limit=4;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Sem $dsem_name;
+    location /named {
+        dsem "$arg_n" limit=2 queue=100 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /literal {
+        dsem c limit=%%LIMIT%%;
+        dsem a limit=4;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

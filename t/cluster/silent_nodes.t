@@ -18,20 +18,14 @@ my @silent = map { $t->proxy($other->address) } 1 .. 4;
 $_->freeze for @silent;
 
 my $node = $t->node('a', <<'EOF_CONF',
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%NODES%% mode=cluster;
-    dsem_redis_connect_timeout 300ms;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%NODES%% mode=cluster;
+dsem_redis_connect_timeout 300ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

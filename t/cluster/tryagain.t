@@ -14,24 +14,18 @@ my $cluster = Dsem::Cluster->new($t, replicas => 0, name => 'one');
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_redis_connect_timeout 60s;
-    dsem_redis_timeout 60s;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=2 queue=10 timeout=60s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+dsem_redis_connect_timeout 60s;
+dsem_redis_timeout 60s;
+dsem_lease 60s;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem one limit=2 queue=10 timeout=60s;
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

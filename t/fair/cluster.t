@@ -12,19 +12,13 @@ my $cluster = Dsem::Cluster->new($t);
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% mode=cluster;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem $arg_s limit=1 queue=6 timeout=20s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% mode=cluster;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem $arg_s limit=1 queue=6 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -23,30 +23,24 @@ $t->dns('redis.dsem.test' => [ '127.0.0.1' ]);
 $t->expect_log(qr/dsem: getrandom\(\) failed/);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%ADDRESSES%%;
-    resolver %%DNS%% valid=1s ipv6=off;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 800ms;
-    dsem_lease 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=100 timeout=2s;
-            proxy_set_header X-Sem %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem other limit=2 queue=100 timeout=2s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api write=on; }
+dsem_redis %%ADDRESSES%%;
+resolver %%DNS%% valid=1s ipv6=off;
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 800ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=100 timeout=2s;
+        proxy_set_header X-Sem %%NODE%%;
+        proxy_pass http://%%UPSTREAM%%;
     }
+    location /other {
+        dsem other limit=2 queue=100 timeout=2s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ { dsem_api write=on; }
 }
 EOF_CONF
 

@@ -13,20 +13,14 @@ my $ROUNDS = $ENV{DSEM_LONG} ? 5 : 1;
 my $t = Dsem::Test->new;
 my $set = $t->sentinel;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=20 queue=100 timeout=100s;
-            dsem_hold interval=500ms;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /jobs {
+        dsem jobs limit=20 queue=100 timeout=100s;
+        dsem_hold interval=500ms;
     }
 }
 EOF_CONF

@@ -10,30 +10,24 @@ my $t = Dsem::Test->new;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis 127.0.0.1:1;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /kept {
-            dsem one limit=1;
-            try_files /nowhere @one;
-        }
-        location @one {
-            dsem one limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /unlimited {
-            dsem one limit=1;
-            try_files /nowhere @none;
-        }
-        location @none {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis 127.0.0.1:1;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /kept {
+        dsem one limit=1;
+        try_files /nowhere @one;
+    }
+    location @one {
+        dsem one limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /unlimited {
+        dsem one limit=1;
+        try_files /nowhere @none;
+    }
+    location @none {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -180,25 +180,19 @@ is($holder->wait->header('Retry-After'), undef, 'served without Retry-After');
 # the same while Redis is away
 
 my $away = $t->node('n2', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis 127.0.0.1:1;
-    dsem_redis_connect_timeout 100ms;
-    dsem_node %%NODE%%;
-    dsem_retry_after 7s;
-    dsem one limit=1;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis 127.0.0.1:1;
+dsem_redis_connect_timeout 100ms;
+dsem_retry_after 7s;
+dsem one limit=1;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /reject {
+        dsem_on_error reject;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

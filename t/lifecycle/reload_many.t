@@ -37,28 +37,22 @@ print $fh "secret\n";
 close $fh;
 
 my $node = $t->node('a', <<'EOF_CONF', FILE => $file);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% user=app password_file=%%FILE%%;
-    dsem_node %%NODE%%;
-    map $arg_n $tenant_limit { default 5; 0 0; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one {
-            dsem one limit=3 queue=20;
-            dsem "tenant:$arg_n" limit=$tenant_limit weight=2;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /refused {
-            dsem refused limit=0;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
+dsem_redis %%REDIS%% user=app password_file=%%FILE%%;
+map $arg_n $tenant_limit { default 5; 0 0; }
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /one {
+        dsem one limit=3 queue=20;
+        dsem "tenant:$arg_n" limit=$tenant_limit weight=2;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /refused {
+        dsem refused limit=0;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

@@ -13,26 +13,20 @@ my $up = $t->upstream;
 my $dns = $t->dns('redis.dsem.test' => [ '127.0.0.1' ]);
 
 my $node = $t->node('a', <<'EOF_CONF', REDIS_PORT => $port);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 2s;
-    resolver %%DNS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status;
-        location /limited {
-            dsem api limit=5 queue=5;
-            dsem_reuse off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis redis.dsem.test:%%REDIS_PORT%%;
+dsem_redis_connect_timeout 2s;
+resolver %%DNS%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Status $dsem_status;
+    location /limited {
+        dsem api limit=5 queue=5;
+        dsem_reuse off;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,24 +15,18 @@ my $up = $t->upstream;
 my $dns = $t->dns('redis.dsem.test' => [ '127.0.0.1' ]);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    resolver %%DNS%%;
-    # no subscription ends for being silent
-    dsem_redis_timeout 20s;
-    dsem_lease 30s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status;
-        location / {
-            dsem api limit=1 queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis redis.dsem.test:%%REDIS_PORT%%;
+resolver %%DNS%%;
+# no subscription ends for being silent
+dsem_redis_timeout 20s;
+dsem_lease 30s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Status $dsem_status;
+    location / {
+        dsem api limit=1 queue=5;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -17,28 +17,22 @@ my $redis = $t->redis;
 my $proxy = $t->proxy($redis->address);
 
 my @fleet = $t->fleet(2, <<'EOF_CONF', PROXY => $proxy->address);
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%PROXY%%;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem "$arg_name" limit=$arg_limit;
-            empty_gif;
-        }
-        location /dry {
-            dsem trial limit=7;
-            dsem_dry_run on;
-            empty_gif;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
+dsem_redis %%PROXY%%;
+dsem_redis_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem "$arg_name" limit=$arg_limit;
+        empty_gif;
+    }
+    location /dry {
+        dsem trial limit=7;
+        dsem_dry_run on;
+        empty_gif;
+    }
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

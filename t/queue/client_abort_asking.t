@@ -13,24 +13,18 @@ my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF', SLOW_REDIS => $proxy->address);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SLOW_REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_redis_timeout 20s;
-    dsem_lease 30s;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /asks {
-            dsem asks limit=1 queue=500 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accepted {
-            return 204;
-        }
+dsem_redis %%SLOW_REDIS%%;
+dsem_redis_timeout 20s;
+dsem_lease 30s;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /asks {
+        dsem asks limit=1 queue=500 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /accepted {
+        return 204;
     }
 }
 EOF_CONF

@@ -4,14 +4,7 @@
 # only what is not takes permits; a page that is out of date is better than a
 # refusal. In one location with the cache the cap counts pages from it too.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

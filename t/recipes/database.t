@@ -4,14 +4,7 @@
 # count for more, and a client that leaves frees nothing, because its query
 # goes on.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

@@ -4,14 +4,7 @@
 # what would have been, and the command counts it; without that one line the
 # same configuration refuses.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

@@ -4,14 +4,7 @@
 # status and Retry-After, from a file or from another server, and more of them
 # than the limit, because pages are not limited and cost the backend nothing.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

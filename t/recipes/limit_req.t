@@ -4,14 +4,7 @@
 # asked, without a permit or a place in the queue, and is told apart from who
 # is refused by dsem; who is delayed holds nothing meanwhile.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

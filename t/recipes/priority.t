@@ -3,14 +3,7 @@
 # Recipe "Paid traffic first": however many others ask, the paying find
 # permits left, and room in the queue; and where both wait, they go first.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

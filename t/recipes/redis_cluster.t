@@ -3,14 +3,7 @@
 # Recipe "With Redis Cluster": the cap holds over the fleet, and a request that waits
 # during a failover is served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Cluster;
 use Dsem::Recipe;
 use Dsem::Test;

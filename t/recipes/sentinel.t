@@ -4,14 +4,7 @@
 # servers and of the sentinels fit together. The limit holds before and after a
 # failover, and the user on the sentinels may ask for the master only.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

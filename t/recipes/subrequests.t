@@ -3,14 +3,7 @@
 # Recipe "With auth_request and mirror": subrequests that are proxied to a
 # server of their own are limited in the whole fleet.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
-
+use lib qw(t/lib t/run);
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;

@@ -16,21 +16,15 @@ my $path = $t->dir . '/full.sock';
 my $library = $t->dir . '/connect.so';
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis unix:%%PATH%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2;
-            dsem_on_error reject;
-            return 204;
-        }
+dsem_redis unix:%%PATH%%;
+dsem_redis_connect_timeout 300ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2;
+        dsem_on_error reject;
+        return 204;
     }
 }
 EOF_CONF

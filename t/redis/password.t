@@ -17,21 +17,15 @@ my $redis = $t->redis;
 $redis->cmd(qw(ACL SETUSER app on), '>pass word', qw(~* &* +@all));
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% %%LOGIN%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10;
-            dsem_on_error reject;
-            dsem_status 503 error=500;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% %%LOGIN%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10;
+        dsem_on_error reject;
+        dsem_status 503 error=500;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -26,22 +26,16 @@ password("first\r\nnot this\n");
 # the workers of a master that is root are another user
 
 my $node = $t->node('single', <<'EOF_CONF', FILE => $file);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%% user=app password_file=%%FILE%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10;
-            dsem_on_error reject;
-            # else own permits serve until the fence
-            dsem_reuse off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%REDIS%% user=app password_file=%%FILE%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10;
+        dsem_on_error reject;
+        # else own permits serve until the fence
+        dsem_reuse off;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,20 +13,14 @@ my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF', PROXY => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%PROXY%%;
-    dsem_node %%NODE%%;
-    dsem_redis_timeout 10s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%PROXY%%;
+dsem_redis_timeout 10s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -18,21 +18,15 @@ my $up = $t->upstream;
 my $master = $set->master;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%
-               password=%%PASSWORD%% sentinel_password=%%SENTINEL_PASSWORD%%;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=5s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%
+           password=%%PASSWORD%% sentinel_password=%%SENTINEL_PASSWORD%%;
+dsem_redis_connect_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=5s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -20,21 +20,15 @@ my @fleet = map {
     my $nowhere = $t->proxy('127.0.0.1:' . $t->free_port);
     my $guide = $set->watch("master$_", $server[0]->address);
     my $node = $t->node("n$_", <<'EOF_CONF', GUIDE => $guide->address,
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%GUIDE%% mode=sentinel master=%%NAME%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%GUIDE%% mode=sentinel master=%%NAME%%;
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

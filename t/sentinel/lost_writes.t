@@ -15,20 +15,14 @@ my $set = $t->sentinel;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_node %%NODE%%;
-    dsem_lease 20s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=4 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_lease 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=4 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

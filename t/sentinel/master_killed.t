@@ -15,21 +15,15 @@ my $set = $t->sentinel;
 my $up = $t->upstream(service => 0.100);
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=6 queue=1000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=6 queue=1000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

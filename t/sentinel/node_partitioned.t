@@ -16,24 +16,18 @@ my $up = $t->upstream;
 my $way = $t->proxy($set->master->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    dsem_on_error reject;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=4 queue=100 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 500ms;
+dsem_lease 3s;
+dsem_on_error reject;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=4 queue=100 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

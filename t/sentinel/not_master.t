@@ -15,25 +15,19 @@ my ($master, $replica) = $set->servers;
 my $guide = $set->watch('mymaster', $replica->address);
 
 my $node = $t->node('a', <<'EOF_CONF', SENTINELS => $guide->address);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 1s;
-    dsem_node %%NODE%%;
-    # so that pauses are short
-    dsem_lease 2s;
-    dsem_on_error reject;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_redis_connect_timeout 10s;
+dsem_redis_timeout 10s;
+# so that pauses are short
+dsem_lease 2s;
+dsem_on_error reject;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

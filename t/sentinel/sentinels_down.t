@@ -17,23 +17,17 @@ my @sentinel = map { $set->watch('mymaster', $master->address) } 1 .. 2;
 my @way = map { $t->proxy($_->address) } @sentinel;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    # so that pauses are short
-    dsem_lease 2s;
-    dsem_redis_timeout 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_redis_connect_timeout 1s;
+# so that pauses are short
+dsem_lease 2s;
+dsem_redis_timeout 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

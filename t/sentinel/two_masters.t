@@ -25,23 +25,17 @@ $old->cmd(qw(CONFIG SET min-replicas-to-write 1),
 my $up = $t->upstream(service => 0.050);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_lease 3s;
-    dsem_on_error %%ON_ERROR%%;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=4 queue=1000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
+dsem_redis_connect_timeout 500ms;
+dsem_lease 3s;
+dsem_on_error %%ON_ERROR%%;
+dsem_status 503 error=500;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /waits {
+        dsem api limit=4 queue=1000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,23 +12,17 @@ my $tls = Dsem::Tls->new($t);
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_redis_connect_timeout 10s;
-    dsem_redis_timeout 10s;
-    dsem_lease 20s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_redis_connect_timeout 10s;
+dsem_redis_timeout 10s;
+dsem_lease 20s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,21 +15,15 @@ my $redis = $tls->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_lease 20s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /leaves {
-            dsem api limit=3 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_reuse off;
+dsem_lease 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /leaves {
+        dsem api limit=3 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,20 +16,14 @@ my $up = $t->upstream;
 $redis->cmd(qw(ACL SETUSER nginx on >word ~* &* +@all));
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=50 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=50 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -29,21 +29,15 @@ sub certify {
 
 trust($tls->ca);
 my $node = $t->node('a', <<'EOF_CONF', TLS => $tls->to($redis, ca => $file));
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_on_error reject;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

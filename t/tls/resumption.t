@@ -19,19 +19,13 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->tls_address);
 
 my $node = $t->node('a', <<'EOF_CONF',
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -17,21 +17,15 @@ my $way = $t->proxy($redis->tls_address);
 for my $password ('', ' password=word') {
     my $name = $password ? 'password' : 'plain';
     my $node = $t->node($name, <<'EOF_CONF', TLS => $way->address . $password);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_redis_connect_timeout 1s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,24 +16,18 @@ my $up = $t->upstream;
 sub recognised {
     my ($name, $address, $cause) = @_;
     my $node = $t->node($name, <<'EOF_CONF', TLS => "$address ssl");
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_redis_connect_timeout 1s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /capped {
-            dsem api limit=2 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /free {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_redis_connect_timeout 1s;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /capped {
+        dsem api limit=2 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /free {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -31,20 +31,14 @@ my $redis = $tls->redis;
 my $up = $t->upstream;
 
 my ($holds, $waits) = $t->fleet(2, <<'EOF_CONF', TLS => $tls->to($redis));
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -93,7 +93,8 @@ sub _all_of {
     $http = "server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n"
         unless $http =~ /^server \{/m;
     return join "\n", '%%GLOBALS%%', $processes // (), 'events { }', 'http {',
-        '%%HTTP%%', 'dsem_redis %%REDIS%%;', 'dsem_node %%NODE%%;', "$http}\n";
+        '%%HTTP%%', $http =~ /^dsem_redis\s/m ? () : 'dsem_redis %%REDIS%%;',
+        'dsem_node %%NODE%%;', "$http}\n";
 }
 
 sub write_conf {
