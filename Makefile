@@ -157,6 +157,8 @@ help:
 	@echo '                     ROUNDS=1 SECONDS=1 for a short run'
 	@echo 'make bench-auto      the limit that "limit=auto" finds; SECONDS=10 for a'
 	@echo '                     short run'
+	@echo 'make bench-hold      what holders of "dsem_hold" cost, and how soon the next'
+	@echo '                     one has a permit; HOLDERS=100 SECONDS=1 for a short run'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
@@ -546,6 +548,10 @@ bench-fair: run-needs module
 bench-auto: run-needs module
 	@SECONDS=$(SECONDS) perl -It/lib t/bench/auto.pl
 
+bench-hold: run-needs module
+	@HOLDERS=$(HOLDERS) SECONDS=$(SECONDS) ROUNDS=$(ROUNDS) \
+	    perl -It/lib t/bench/hold.pl
+
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
@@ -575,4 +581,4 @@ FORCE:
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
     model-needs model-limits model-zoo mutants proof test-page-needs dist deb \
     deb-needs run soak bench bench-scale bench-fair bench-auto \
-    bench-instructions clean
+    bench-hold bench-instructions clean
