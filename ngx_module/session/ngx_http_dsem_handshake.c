@@ -408,12 +408,19 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 }
 
 
-/* the lease counts from the moment at which it was asked for */
+/*
+ * The lease counts from the moment at which it was asked for.  A message about
+ * another session may be here before the reply to an older command.
+ */
 
 void
 ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_uint_t fleet, ngx_msec_t longest)
 {
+    if (session->joined_at >= sent) {
+        fleet = ngx_max(fleet, session->joined);
+    }
+
     session->fleet = fleet;
     session->registered = fleet;
 

@@ -268,6 +268,11 @@ ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
 void
 ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session, int64_t n)
 {
+    if (n > 0) {
+        session->joined = (ngx_uint_t) n;
+        session->joined_at = ngx_http_dsem_monotonic();
+    }
+
     if (session->registered && n > (int64_t) session->registered) {
         session->registered = (ngx_uint_t) n;
         session->fleet = ngx_max(session->fleet, session->registered);

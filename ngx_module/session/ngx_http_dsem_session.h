@@ -118,6 +118,9 @@ typedef struct {
     ngx_uint_t                         fleet;      /* live sessions, or 0 */
     ngx_uint_t                         registered; /* the same, as told to
                                                       this session */
+    ngx_uint_t                         joined;     /* the same, in the last
+                                                      message */
+    uint64_t                           joined_at;  /* its time, monotonic ms */
     int64_t                            process;    /* of Redis, 0: not told */
     int64_t                            accepted;   /* the one that accepted
                                                       this session last */

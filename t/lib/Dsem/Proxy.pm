@@ -63,6 +63,10 @@ sub reset { $_[0]->_ask('cut', 1) }
 sub freeze { $_[0]->_ask('freeze', $_[1] // 'both') }
 sub thaw { $_[0]->_ask('thaw', $_[1] // 'both') }
 
+# Nothing passes from Redis on a connection from the data on that matches, until
+# the thaw; other connections are as before.
+sub hold { $_[0]->_ask('hold', $_[1]) }
+
 # Delays data by so many seconds, in one direction or both.
 sub delay { $_[0]->_ask('delay', $_[1], $_[2] // 'both') }
 

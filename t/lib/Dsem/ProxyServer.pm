@@ -64,7 +64,7 @@ sub dial {
 sub watch {
     my ($self, $side) = @_;
     return delete $side->{reader}
-        if $side->{eof} || $self->{frozen}{ $side->{dir} };
+        if $side->{eof} || $self->{frozen}{ $side->{dir} } || $side->{held};
     $side->{reader} //= EV::io($side->{sock}, EV::READ,
         sub { readable($self, $side) });
 }
@@ -76,6 +76,10 @@ sub readable {
     if (!defined $n) {
         return if $! == EAGAIN || $! == EWOULDBLOCK;
         return end_pair($pair, 1);
+    }
+    if ($self->{hold} && $side->{dir} eq 's2c' && $bytes =~ $self->{hold}) {
+        $side->{held} = $bytes;
+        return watch($self, $side);
     }
     $side->{eof} = 1 if $n == 0;
     watch($self, $side);
@@ -253,9 +257,18 @@ sub do_freeze {
     return 1;
 }
 
+# Those whose data matches.
+sub do_hold {
+    my ($self, $match) = @_;
+    $self->{hold} = qr/$match/;
+    return 1;
+}
+
 sub do_thaw {
     my ($self, $dir) = @_;
     delete $self->{frozen}{$_} for directions($dir);
+    delete $self->{hold};
+    pass($self, $_, delete $_->{held}) for grep { $_->{held} } sides($self);
     watch($self, $_) for sides($self);
     return 1;
 }
