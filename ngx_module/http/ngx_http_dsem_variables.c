@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_variables.h"
 
 
@@ -24,6 +25,12 @@ static ngx_int_t ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_dsem_remaining_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_dsem_variables_seconds(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_msec_t msec);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_variables_ctx(
     ngx_http_request_t *r);
 static void ngx_http_dsem_variables_set(ngx_http_variable_value_t *v,
@@ -55,6 +62,12 @@ static ngx_http_variable_t  ngx_http_dsem_vars[] = {
     { ngx_string("dsem_in_use"), NULL, ngx_http_dsem_number_variable,
       offsetof(ngx_http_dsem_ctx_t, in_use),
       NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("dsem_remaining"), NULL, ngx_http_dsem_remaining_variable,
+      0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("dsem_wait_estimate"), NULL,
+      ngx_http_dsem_wait_estimate_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
       ngx_http_null_variable
 };
@@ -182,7 +195,6 @@ static ngx_int_t
 ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char               *p, *last;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -192,13 +204,22 @@ ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
+    return ngx_http_dsem_variables_seconds(r, v, ctx->wait_time);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_variables_seconds(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_msec_t msec)
+{
+    u_char  *p, *last;
+
     p = ngx_pnalloc(r->pool, NGX_TIME_T_LEN + 4);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
-    last = ngx_sprintf(p, "%T.%03M", (time_t) ctx->wait_time / 1000,
-                       ctx->wait_time % 1000);
+    last = ngx_sprintf(p, "%T.%03M", (time_t) msec / 1000, msec % 1000);
     ngx_http_dsem_variables_set(v, p, last - p);
 
     return NGX_OK;
@@ -240,4 +261,77 @@ ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_dsem_variables_set(v, p, last - p);
 
     return NGX_OK;
+}
+
+
+/* a limit that was lowered below the permits in use has none left */
+
+static ngx_int_t
+ngx_http_dsem_remaining_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    u_char               *p, *last;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_dsem_variables_ctx(r);
+
+    if (ctx == NULL || ctx->limit < 0 || ctx->in_use < 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    last = ngx_sprintf(p, "%i", ngx_max(ctx->limit - ctx->in_use, 0));
+    ngx_http_dsem_variables_set(v, p, last - p);
+
+    return NGX_OK;
+}
+
+
+/*
+ * What "dsem_retry_after auto" is computed from.  The hint has the tickets that
+ * waited when a request was last queued or rejected: a request that passed at
+ * once has seen that none waits, whatever the hint says.
+ */
+
+static ngx_int_t
+ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_msec_t            msec;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_dsem_variables_ctx(r);
+
+    if (ctx == NULL
+        || ctx->limit <= 0
+        || ctx->in_use < 0
+        || ctx->weight > ctx->limit)
+    {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    if (ctx->status != NGX_HTTP_DSEM_STATUS_PASSED) {
+        msec = ngx_http_dsem_hint_wait(&ctx->name);
+
+    } else if (ctx->in_use < ctx->limit) {
+        return ngx_http_dsem_variables_seconds(r, v, 0);
+
+    } else {
+        msec = (ngx_http_dsem_hint_hold_time(&ctx->name,
+                               ngx_crc32_short(ctx->name.data, ctx->name.len))
+                >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT) / ctx->limit;
+    }
+
+    if (msec == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_http_dsem_variables_seconds(r, v, msec);
 }

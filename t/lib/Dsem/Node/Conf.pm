@@ -14,7 +14,8 @@ use Dsem::Redis;
 
 my @LOGGED = qw(
     request_id status dsem_status dsem_name dsem_wait_time
-    dsem_queue_position dsem_limit dsem_in_use dsem_key request_uri request_method
+    dsem_queue_position dsem_limit dsem_in_use dsem_remaining dsem_wait_estimate
+    dsem_key request_uri request_method
     request_time msec pid connection upstream_addr upstream_status
     upstream_response_time http_x_nonce
 );
