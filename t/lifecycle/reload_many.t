@@ -5,12 +5,12 @@
 # Requests are served and the API replies after each of them; some requests run
 # through a reload.
 
-# addresses of mappings
-no warnings 'portable';
-
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
 use Dsem::Test;
+
+# addresses of mappings
+no warnings 'portable';
 
 my $RELOADS = $ENV{DSEM_LONG} ? 10_000 : 30;
 # measured first after so many, when caches and free lists are filled, and with
