@@ -28,7 +28,9 @@ local $ENV{QUEUE} = 24;
 my $said = qx($^X -I$root/t/lib $root/t/bench/fair.pl 2>&1);
 
 is $?, 0, 'exit status zero' or die $said;
-my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +[\d.]+(?: %)?)+)$/mg;
+# "-": none was served
+my $figure = qr/(?:[\d.]+(?: %)?|-)/;
+my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +$figure)+)$/mg;
 is scalar(@figures), 36, 'all cases measured' or diag $said;
 my @verdicts = $said =~ /[<>]?= [\d.]+ (?:OK|MISSED)$/mg;
 is scalar(@verdicts), 8, 'all aims printed' or diag $said;
