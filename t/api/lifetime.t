@@ -12,25 +12,18 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 20s;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /dsem/ {
-            dsem_api write=on;
-        }
+dsem_redis_timeout 20s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /dsem/ {
+        dsem_api write=on;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%% http2;
-        location /dsem/ {
-            dsem_api write=on;
-        }
+}
+server {
+    listen 127.0.0.1:%%PORT2%% http2;
+    location /dsem/ {
+        dsem_api write=on;
     }
 }
 EOF_CONF

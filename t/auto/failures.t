@@ -41,67 +41,60 @@ EOF
 } @broken;
 
 my $node = $t->node('a', <<'EOF_CONF' =~ s/ *BROKEN\n/$locations/r,
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $dsem_name;
-    upstream tries {
-        server 127.0.0.1:%%PORT2%% max_fails=0;
-        server %%UPSTREAM%% backup;
+proxy_set_header X-Sem $dsem_name;
+upstream tries {
+    server 127.0.0.1:%%PORT2%% max_fails=0;
+    server %%UPSTREAM%% backup;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /first {
+        dsem first limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /first {
-            dsem first limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /status {
-            dsem status limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /timeout {
-            dsem timeout limit=auto;
-            proxy_read_timeout 50ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /refused {
-            dsem refused limit=auto;
-            proxy_pass http://%%DEAD%%;
-        }
-        location /tries {
-            dsem tries limit=auto;
-            proxy_next_upstream http_503;
-            proxy_pass http://tries;
-        }
-        location /redirected {
-            dsem redirected limit=auto;
-            proxy_intercept_errors on;
-            error_page 503 = /other;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem redirected limit=auto;
-            proxy_pass http://%%UPSTREAM%%/?t=1;
-        }
-        BROKEN
-        location /left {
-            dsem left limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /left_later {
-            dsem left_later limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /status {
+        dsem status limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location = /tries {
-            proxy_pass http://%%UPSTREAM%%/?t=200&status=503&args=;
-        }
+    location /timeout {
+        dsem timeout limit=auto;
+        proxy_read_timeout 50ms;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /refused {
+        dsem refused limit=auto;
+        proxy_pass http://%%DEAD%%;
+    }
+    location /tries {
+        dsem tries limit=auto;
+        proxy_next_upstream http_503;
+        proxy_pass http://tries;
+    }
+    location /redirected {
+        dsem redirected limit=auto;
+        proxy_intercept_errors on;
+        error_page 503 = /other;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /other {
+        dsem redirected limit=auto;
+        proxy_pass http://%%UPSTREAM%%/?t=1;
+    }
+    BROKEN
+    location /left {
+        dsem left limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /left_later {
+        dsem left_later limit=auto;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location = /tries {
+        proxy_pass http://%%UPSTREAM%%/?t=200&status=503&args=;
     }
 }
 EOF_CONF

@@ -32,19 +32,12 @@ my $locations = join '', map { <<"EOF" } map { $_->[0] } @cases;
 EOF
 
 my $node = $t->node('a', <<'EOF_CONF' =~ s/ *LOCATIONS\n/$locations/r);
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        LOCATIONS
-        location /dsem/ { dsem_api; }
-    }
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    LOCATIONS
+    location /dsem/ { dsem_api; }
 }
 EOF_CONF
 

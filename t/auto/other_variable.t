@@ -12,28 +12,18 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /auto {
-            dsem api limit=auto;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /limit {
-            dsem api limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /name {
-            dsem $arg_name limit=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /auto {
+    dsem api limit=auto;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /limit {
+    dsem api limit=$arg_limit;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /name {
+    dsem $arg_name limit=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

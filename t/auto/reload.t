@@ -13,20 +13,10 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reloaded {
-            dsem api limit=auto max=100 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /reloaded {
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,30 +13,23 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    large_client_header_buffers 4 32k;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_pass_request_headers off;
-    proxy_set_header X-Nonce $http_x_nonce;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location = /holder {
-            dsem api limit=1 queue=50 timeout=30s fair=holder;
-            proxy_pass http://%%UPSTREAM%%/?hang=1;
-        }
-        location ~ "(?s)^/decoded/(?<decoded>.*)$" {
-            dsem api limit=1 queue=50 timeout=30s fair=$decoded;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /without {
-            dsem api limit=1 queue=50 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%/?t=1;
-        }
+large_client_header_buffers 4 32k;
+proxy_pass_request_headers off;
+proxy_set_header X-Nonce $http_x_nonce;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location = /holder {
+        dsem api limit=1 queue=50 timeout=30s fair=holder;
+        proxy_pass http://%%UPSTREAM%%/?hang=1;
+    }
+    location ~ "(?s)^/decoded/(?<decoded>.*)$" {
+        dsem api limit=1 queue=50 timeout=30s fair=$decoded;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /without {
+        dsem api limit=1 queue=50 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%/?t=1;
     }
 }
 EOF_CONF

@@ -11,20 +11,10 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=50 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=1 queue=50 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -11,27 +11,17 @@ use Dsem::Test;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /jobs {
-            dsem jobs limit=1 queue=10 timeout=60s;
-            dsem_hold;
-        }
-        location /two {
-            dsem two limit=2 queue=10 timeout=60s;
-            dsem_hold interval=200ms;
-        }
-        location /page { return 200 "granted\n"; }
-        location /secret { return 403; }
-    }
+location /jobs {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold;
 }
+location /two {
+    dsem two limit=2 queue=10 timeout=60s;
+    dsem_hold interval=200ms;
+}
+location /page { return 200 "granted\n"; }
+location /secret { return 403; }
 EOF_CONF
 
 my $jobs = $node->url('/jobs');

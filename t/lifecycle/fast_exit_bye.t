@@ -15,20 +15,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /stopped {
-            dsem api limit=20 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 1m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /stopped {
+        dsem api limit=20 queue=100 timeout=20s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

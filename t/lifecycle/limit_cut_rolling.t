@@ -11,20 +11,10 @@ $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /cut {
-            dsem api limit=12 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /cut {
+    dsem api limit=12 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,21 +12,11 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=20;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse off;
+location / {
+    dsem api limit=20;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my $cut = $conf =~ s/limit=20/limit=10/r;

@@ -11,25 +11,15 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Limit $dsem_limit always;
-        location /forgotten {
-            dsem api limit=20 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /alone {
-            dsem alone limit=7 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Limit $dsem_limit always;
+location /forgotten {
+    dsem api limit=20 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /alone {
+    dsem alone limit=7 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -12,19 +12,9 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Limit $dsem_limit always;
-        #LOCATIONS
-    }
-}
+add_header X-Limit $dsem_limit always;
+#LOCATIONS
 EOF_CONF
 
 # names of all lengths, and one with bytes that are encoded

@@ -11,24 +11,14 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /raised {
-            dsem api limit=5 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /long {
-            dsem other limit=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location /raised {
+    dsem api limit=5 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /long {
+    dsem other limit=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

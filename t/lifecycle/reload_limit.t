@@ -12,20 +12,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /lowered {
-            dsem api limit=20 queue=200 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /lowered {
+        dsem api limit=20 queue=200 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -15,25 +15,19 @@ my $dns = $t->dns('redis.dsem.test' => [ '127.0.0.1' ]);
 $dns->silent;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis redis.dsem.test:%%REDIS_PORT%%;
-    dsem_redis_connect_timeout 500ms;
-    resolver %%DNS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Status $dsem_status;
-        location /limited {
-            dsem api limit=5 queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis redis.dsem.test:%%REDIS_PORT%%;
+dsem_redis_connect_timeout 500ms;
+resolver %%DNS%%;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    add_header X-Status $dsem_status;
+    location /limited {
+        dsem api limit=5 queue=5;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

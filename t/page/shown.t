@@ -17,27 +17,20 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # while permits are recalled the queue may be longer than "queue"
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem reports limit=5 queue=2 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /named {
-            dsem $http_x_name limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+# while permits are recalled the queue may be longer than "queue"
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem reports limit=5 queue=2 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /named {
+        dsem $http_x_name limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

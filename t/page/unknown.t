@@ -16,22 +16,15 @@ my $up = $t->upstream;
 $redis->stop;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 100ms;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem reports limit=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api;
-        }
+dsem_redis_connect_timeout 100ms;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem reports limit=5;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

@@ -20,21 +20,14 @@ my $state = $t->state;
 my %way = map { $_ => $t->proxy($redis->address) } qw(holds waits);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    dsem_reuse off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=10 timeout=1h;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+dsem_reuse off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=10 timeout=1h;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,20 +12,10 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    add_header X-Limit $dsem_limit always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /changing {
-            dsem changing limit=2 queue=100 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+add_header X-Limit $dsem_limit always;
+location /changing {
+    dsem changing limit=2 queue=100 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

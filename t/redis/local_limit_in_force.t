@@ -11,21 +11,14 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 300ms;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem api limit=20 queue=200 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 300ms;
+dsem_lease 1s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /local {
+        dsem api limit=20 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

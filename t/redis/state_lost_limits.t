@@ -11,20 +11,13 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.050);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /lost {
-            dsem api limit=15 queue=200 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /lost {
+        dsem api limit=15 queue=200 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

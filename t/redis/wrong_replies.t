@@ -16,29 +16,22 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_connect_timeout 500ms;
-    dsem_redis_timeout 500ms;
-    dsem_lease 2s;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    dsem_status 503 error=500;
-    proxy_read_timeout 10m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /lied {
-            dsem api limit=1 timeout=2s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /waits {
-            dsem api limit=1 queue=10 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_connect_timeout 500ms;
+dsem_redis_timeout 500ms;
+dsem_lease 2s;
+dsem_on_error reject;
+dsem_status 503 error=500;
+proxy_read_timeout 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /lied {
+        dsem api limit=1 timeout=2s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /waits {
+        dsem api limit=1 queue=10 timeout=10s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,22 +12,12 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 60s;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=4 queue=$arg_q timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+dsem_reuse 60s;
+add_header X-Dsem $dsem_status always;
+location / {
+    dsem api limit=4 queue=$arg_q timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,20 +14,14 @@ my $up = $t->upstream;
 my $both = $tls->redis;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    dsem_on_error reject;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=10;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis %%TLS%%;
+dsem_on_error reject;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=10;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF
