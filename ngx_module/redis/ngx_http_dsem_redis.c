@@ -690,8 +690,13 @@ ngx_http_dsem_redis_reply(void *data, redisReply *reply)
         ngx_http_dsem_redis_failed(redis, "server is a replica", 0);
         break;
 
+    case NGX_BUSY:
+        redis->handlers->unusable(redis->data, redis->calls.status,
+                                  redis->calls.verify);
+        break;
+
     default: /* NGX_ERROR */
-        ngx_http_dsem_redis_failed(redis, "unexpected reply", 1);
+        ngx_http_dsem_redis_failed(redis, redis->calls.fault, 1);
         break;
     }
 }

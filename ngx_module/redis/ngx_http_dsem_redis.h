@@ -24,6 +24,11 @@ typedef struct {
     void                    (*up)(void *data);
     /* no calls are accepted until the next "up" */
     void                    (*down)(void *data);
+    /* a reply in the current epoch, which its caller cannot use; "verify":
+       keys of a semaphore may have been lost */
+    void                    (*unusable)(void *data,
+                                        ngx_http_dsem_reply_e status,
+                                        ngx_uint_t verify);
     /* the breaker has opened: no request should wait for Redis */
     void                    (*unavailable)(void *data);
     /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */

@@ -4,7 +4,8 @@
  *
  * Owns the queue of unanswered calls and the form of calls and replies.  A
  * reply reaches its caller only if it carries the session, the epoch and the
- * number of the call: a stray, late or foreign one never does.
+ * number of the call, and has what the table of scripts asks for: a stray,
+ * late, short or foreign one never does.
  *
  * Called by: redis, which owns the connection and decides what an error
  * means.
@@ -58,6 +59,16 @@ typedef struct {
 } ngx_http_dsem_call_t;
 
 
+/* what a reply must have, before its handler reads it */
+typedef struct {
+    ngx_uint_t                nvalues;     /* behind the status, at least */
+    unsigned                  broken:1;    /* the handler reads that status */
+    unsigned                  verify:1;    /* a lack of it may have a cause in
+                                              the keys of a semaphore */
+    unsigned                  any_epoch:1; /* also of an older epoch */
+} ngx_http_dsem_script_rule_t;
+
+
 static ngx_http_dsem_call_t *ngx_http_dsem_script_send(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_connection_t *conn);
 static ngx_int_t ngx_http_dsem_script_ask(
@@ -76,12 +87,34 @@ static void ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call,
 static ngx_http_dsem_resp_t *ngx_http_dsem_script_keys(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_script_e script,
     ngx_str_t *keys, ngx_uint_t nkeys, ngx_uint_t nargs);
+static ngx_int_t ngx_http_dsem_script_deliver(
+    ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
+    ngx_http_dsem_reply_t *decoded);
 static ngx_int_t ngx_http_dsem_script_decode(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
 static ngx_int_t ngx_http_dsem_script_decode_text(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply, ngx_http_dsem_reply_t *decoded);
+
+
+/*
+ * By ngx_http_dsem_script_e.  Figures, and what an operator has asked for, are
+ * good in any epoch: their owners find out whether they still wait for them.
+ */
+static ngx_http_dsem_script_rule_t  ngx_http_dsem_script_rules[] = {
+    { 8, 0, 0, 0 },     /* hello */
+    { 1, 1, 0, 0 },     /* declare */
+    { 1, 0, 0, 0 },     /* declared */
+    { 8, 0, 0, 0 },     /* beat */
+    { 8, 1, 1, 0 },     /* sync */
+    { 1, 0, 0, 1 },     /* bye */
+    { 0, 0, 0, 0 },     /* configure */
+    { 0, 0, 0, 1 },     /* inspect */
+    { 0, 0, 0, 1 },     /* names */
+    { 9, 1, 1, 1 },     /* order */
+    { 7, 1, 1, 0 }      /* adjust */
+};
 
 
 /* calls must be zeroed; keys and identity must outlive it */
@@ -473,7 +506,8 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  * NGX_ABORT     the server is a replica
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
- * NGX_ERROR     it fits no call
+ * NGX_BUSY      a status that calls->status has; as above
+ * NGX_ERROR     it fits no call, or is too short: calls->fault
  */
 
 ngx_int_t
@@ -484,6 +518,8 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     ngx_queue_t            *q;
     ngx_http_dsem_call_t   *call;
     ngx_http_dsem_reply_t   decoded;
+
+    calls->fault = "unexpected reply";
 
     if (ngx_queue_empty(&calls->queue)) {
         return NGX_ERROR;
@@ -517,10 +553,50 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
         rc = ngx_http_dsem_script_existing(calls, reply);
 
     } else if (call->handler) {
-        call->handler(call->data, &decoded);
+        rc = ngx_http_dsem_script_deliver(calls, call, &decoded);
     }
 
     ngx_free(call);
+
+    return rc;
+}
+
+
+/* calls the handler, with NULL if the reply is not what it needs */
+
+static ngx_int_t
+ngx_http_dsem_script_deliver(ngx_http_dsem_script_calls_t *calls,
+    ngx_http_dsem_call_t *call, ngx_http_dsem_reply_t *decoded)
+{
+    ngx_int_t                     rc;
+    ngx_http_dsem_script_rule_t  *rule;
+
+    rule = &ngx_http_dsem_script_rules[call->script];
+
+    rc = NGX_OK;
+
+    if (call->epoch != calls->identity->epoch && !rule->any_epoch) {
+        decoded = NULL;
+
+    } else if (decoded->status == NGX_HTTP_DSEM_REPLY_OK) {
+
+        if (decoded->nvalues < rule->nvalues) {
+            decoded = NULL;
+            calls->fault = "reply too short";
+            rc = NGX_ERROR;
+        }
+
+    } else if (call->kind != NGX_HTTP_DSEM_CALL_TEXT
+               && !(rule->broken
+                    && decoded->status == NGX_HTTP_DSEM_REPLY_BROKEN))
+    {
+        calls->status = decoded->status;
+        calls->verify = rule->verify;
+        decoded = NULL;
+        rc = NGX_BUSY;
+    }
+
+    call->handler(call->data, decoded);
 
     return rc;
 }

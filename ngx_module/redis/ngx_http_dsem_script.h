@@ -37,6 +37,11 @@ typedef struct {
     ngx_http_dsem_script_e       script;   /* that it calls */
     ngx_uint_t                   missing;  /* scripts, a bit for each */
     unsigned                     text:1;   /* its reply is text, for people */
+
+    /* of the last reply that a handler was not called with */
+    const char                  *fault;
+    ngx_http_dsem_reply_e        status;
+    unsigned                     verify:1; /* keys may have been lost */
 } ngx_http_dsem_script_calls_t;
 
 

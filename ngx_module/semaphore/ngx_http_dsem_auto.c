@@ -25,7 +25,6 @@
 #include <ngx_event.h>
 #include <math.h>
 #include "ngx_http_dsem_auto.h"
-#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_shards.h"
 
@@ -55,7 +54,6 @@
 #define NGX_HTTP_DSEM_AUTO_FOUND     1
 #define NGX_HTTP_DSEM_AUTO_WAIT      5
 #define NGX_HTTP_DSEM_AUTO_KEPT      6
-#define NGX_HTTP_DSEM_AUTO_VALUES    7
 
 
 struct ngx_http_dsem_auto_s {
@@ -75,7 +73,6 @@ struct ngx_http_dsem_auto_s {
 
     ngx_event_t               timer;       /* of the next sample */
     ngx_msec_t                wait;        /* ms between two samples */
-    uint64_t                  epoch;       /* of the sample on its way */
     unsigned                  sent:1;      /* a reply is to come */
     unsigned                  broken:1;    /* a key is of another type */
 };
@@ -406,7 +403,6 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
         return NGX_ERROR;
     }
 
-    record->epoch = record->session->identity.epoch;
     record->sent = 1;
 
     ngx_log_debug4(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
@@ -466,28 +462,17 @@ ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_auto_t *record = data;
 
-    ngx_http_dsem_session_t  *session;
-
-    session = record->session;
     record->sent = 0;
 
-    if (reply == NULL || record->epoch != session->identity.epoch) {
+    if (reply == NULL) {
         return;
     }
 
-    switch (reply->status) {
-
-    case NGX_HTTP_DSEM_REPLY_OK:
-        ngx_http_dsem_auto_read(record, reply);
-        return;
-
-    case NGX_HTTP_DSEM_REPLY_BROKEN:
+    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         ngx_http_dsem_auto_broken(record);
-        return;
 
-    default:
-        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
-        return;
+    } else {
+        ngx_http_dsem_auto_read(record, reply);
     }
 }
 
@@ -522,11 +507,6 @@ ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
 
     session = record->session;
     literal = record->literal;
-
-    if (reply->nvalues < NGX_HTTP_DSEM_AUTO_VALUES) {
-        ngx_http_dsem_redis_drop(session->redis, "reply too short");
-        return;
-    }
 
     wait = reply->values[NGX_HTTP_DSEM_AUTO_WAIT];
     record->wait = ngx_max(ngx_min(wait, NGX_HTTP_DSEM_AUTO_LONGEST), 1);

@@ -34,7 +34,6 @@
 typedef struct {
     ngx_http_dsem_session_t  *session;
     ngx_http_dsem_account_t  *account;     /* valid as long as the epoch */
-    uint64_t                  epoch;
     ngx_uint_t                more;        /* unsigned:1, not the first */
     ngx_uint_t                n;
     uint64_t                  tickets[1];
@@ -92,7 +91,6 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
 
         declare->session = account->session;
         declare->account = account;
-        declare->epoch = account->session->identity.epoch;
         declare->more = (left < account->ntickets);
         declare->n = n;
 
@@ -197,7 +195,7 @@ ngx_http_dsem_declare_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     session = declare->session;
 
-    if (reply == NULL || declare->epoch != session->identity.epoch) {
+    if (reply == NULL) {
         ngx_free(declare);
         return;
     }
@@ -209,7 +207,7 @@ ngx_http_dsem_declare_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_free(declare);
 
     if (rc == NGX_OK) {
-        ngx_http_dsem_handshake_declared(session, reply);
+        ngx_http_dsem_handshake_declared(session);
     }
 }
 
@@ -224,11 +222,6 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
 
     if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         ngx_http_dsem_sync_broken(declare->account);
-        return NGX_OK;
-    }
-
-    if (reply->status != NGX_HTTP_DSEM_REPLY_OK) {
-        /* the handshake handles it */
         return NGX_OK;
     }
 
@@ -254,7 +247,8 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
         }
 
         if (value[i]) {
-            ngx_http_dsem_ticket_placed(ticket, value[i], declare->epoch);
+            ngx_http_dsem_ticket_placed(ticket, value[i],
+                                        declare->session->identity.epoch);
 
         } else {
             ngx_http_dsem_ticket_unsend(ticket);

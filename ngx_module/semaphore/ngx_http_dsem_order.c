@@ -19,7 +19,6 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_fleet.h"
-#include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_shards.h"
 
@@ -43,7 +42,6 @@
 #define NGX_HTTP_DSEM_ORDER_MORE        6
 #define NGX_HTTP_DSEM_ORDER_BEFORE      7
 #define NGX_HTTP_DSEM_ORDER_WAS_PAUSED  8
-#define NGX_HTTP_DSEM_ORDER_VALUES      9
 
 #define NGX_HTTP_DSEM_ORDER_NAME_LEN                                          \
     ngx_max(NGX_HTTP_DSEM_MAX_NAME, NGX_HTTP_DSEM_SESSION_LEN)
@@ -88,8 +86,6 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_order_begin(
     ngx_http_dsem_order_task_t *task);
 static ngx_int_t ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task);
 static void ngx_http_dsem_order_handler(void *data,
-    ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_order_failed(ngx_http_dsem_order_task_t *task,
     ngx_http_dsem_reply_t *reply);
 static void ngx_http_dsem_order_remove_next(
     ngx_http_dsem_order_task_t *task);
@@ -436,11 +432,12 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     task->sent = 0;
 
-    if (reply == NULL
-        || reply->status != NGX_HTTP_DSEM_REPLY_OK
-        || reply->nvalues < NGX_HTTP_DSEM_ORDER_VALUES)
-    {
-        ngx_http_dsem_order_failed(task, reply);
+    if (reply == NULL || reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
+        /*
+         * Not executed, or not known to be.  An order whose queue was being
+         * served is set all the same.
+         */
+        ngx_http_dsem_order_finish(task, task->calls ? NGX_OK : NGX_ERROR);
         return;
     }
 
@@ -471,34 +468,6 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     ngx_http_dsem_order_finish(task, NGX_OK);
-}
-
-
-/*
- * Not executed, or not known to be.  An order whose queue was being served is
- * set all the same.
- */
-
-static void
-ngx_http_dsem_order_failed(ngx_http_dsem_order_task_t *task,
-    ngx_http_dsem_reply_t *reply)
-{
-    ngx_http_dsem_session_t  *session;
-
-    session = task->session;
-
-    ngx_http_dsem_order_finish(task, task->calls ? NGX_OK : NGX_ERROR);
-
-    if (reply == NULL || reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        return;
-    }
-
-    if (reply->status == NGX_HTTP_DSEM_REPLY_OK) {
-        ngx_http_dsem_redis_drop(session->redis, "reply too short");
-        return;
-    }
-
-    ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
 }
 
 
@@ -548,19 +517,10 @@ ngx_http_dsem_order_remove_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_order_task_t *task = data;
 
-    ngx_http_dsem_session_t  *session;
-
     task->sent = 0;
 
     if (reply == NULL) {
         ngx_http_dsem_order_finish(task, NGX_ERROR);
-        return;
-    }
-
-    if (reply->nvalues == 0) {
-        session = task->session;
-        ngx_http_dsem_order_finish(task, NGX_ERROR);
-        ngx_http_dsem_redis_drop(session->redis, "reply too short");
         return;
     }
 

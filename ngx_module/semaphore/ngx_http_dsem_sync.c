@@ -155,7 +155,7 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         ngx_http_dsem_sync_ticket(sent++, ticket, command,
                                   NGX_HTTP_DSEM_SYNC_ASK_NUMBERS);
 
-        ngx_http_dsem_ticket_sent(ticket, sync->epoch);
+        ngx_http_dsem_ticket_sent(ticket, sync->session->identity.epoch);
     }
 
     return ngx_http_dsem_sync_send(sync);
@@ -180,7 +180,6 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
 
     sync->session = account->session;
     sync->account = account;
-    sync->epoch = account->session->identity.epoch;
     sync->ncancels = ncancels;
     sync->nasks = nasks;
     sync->nchecks = nchecks;

@@ -84,11 +84,8 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     ngx_int_t                 rc;
     ngx_http_dsem_account_t  *account;
-    ngx_http_dsem_session_t  *session;
 
-    session = sync->session;
-
-    if (reply == NULL || sync->epoch != session->identity.epoch) {
+    if (reply == NULL) {
         ngx_free(sync);
         return;
     }
@@ -96,21 +93,13 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
     account = sync->account;
     account->inflight--;
 
-    switch (reply->status) {
+    rc = NGX_OK;
 
-    case NGX_HTTP_DSEM_REPLY_OK:
-        rc = ngx_http_dsem_sync_read(sync, reply->values, reply->nvalues);
-        break;
-
-    case NGX_HTTP_DSEM_REPLY_BROKEN:
+    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         ngx_http_dsem_sync_broken(account);
-        rc = NGX_OK;
-        break;
 
-    default:
-        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 1);
-        rc = NGX_ERROR;
-        break;
+    } else {
+        rc = ngx_http_dsem_sync_read(sync, reply->values, reply->nvalues);
     }
 
     ngx_free(sync);

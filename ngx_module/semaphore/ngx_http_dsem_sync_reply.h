@@ -24,7 +24,6 @@ typedef struct {
 typedef struct {
     ngx_http_dsem_session_t      *session;
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
-    uint64_t                      epoch;
     ngx_int_t                     held;     /* ledger's sum after it */
     ngx_uint_t                    ncancels;
     ngx_uint_t                    nasks;

@@ -182,7 +182,9 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 8)) {
+    ngx_free(call);
+
+    if (reply == NULL) {
         return;
     }
 

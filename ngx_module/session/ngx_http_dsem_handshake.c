@@ -218,7 +218,9 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     session = call->session;
     sent = call->sent;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 8)) {
+    ngx_free(call);
+
+    if (reply == NULL) {
         return;
     }
 
@@ -309,14 +311,8 @@ ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
 /* the floor above has read the reply to a declaration of this epoch */
 
 void
-ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
-    ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session)
 {
-    if (reply->status == NGX_HTTP_DSEM_REPLY_RESYNC) {
-        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 0);
-        return;
-    }
-
     session->declares--;
     ngx_http_dsem_handshake_declare(session);
 }
@@ -374,7 +370,9 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 
     session = call->session;
 
-    if (!ngx_http_dsem_handshake_expected(call, reply, 1)) {
+    ngx_free(call);
+
+    if (reply == NULL) {
         return;
     }
 
@@ -470,7 +468,6 @@ ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
     }
 
     call->session = session;
-    call->epoch = session->identity.epoch;
     call->sent = ngx_http_dsem_monotonic();
 
     if (ngx_http_dsem_redis_call(session->redis, handler, call) != NGX_OK) {
@@ -483,35 +480,17 @@ ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
 
 
 /*
- * Frees the call.  True if the reply belongs to this epoch, is OK and has
- * enough values; handles every other reply.
+ * Redis has replied in this epoch, and not what was asked for: the session
+ * begins anew, or cannot be one of this Redis.
  */
 
-ngx_uint_t
-ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
-    ngx_http_dsem_reply_t *reply, ngx_uint_t nvalues)
+void
+ngx_http_dsem_handshake_unusable(void *data, ngx_http_dsem_reply_e status,
+    ngx_uint_t verify)
 {
-    uint64_t                  epoch;
-    ngx_http_dsem_session_t  *session;
+    ngx_http_dsem_session_t *session = data;
 
-    epoch = call->epoch;
-    session = call->session;
-
-    ngx_free(call);
-
-    if (reply == NULL || epoch != session->identity.epoch) {
-        return 0;
-    }
-
-    switch (reply->status) {
-
-    case NGX_HTTP_DSEM_REPLY_OK:
-        if (reply->nvalues >= nvalues) {
-            return 1;
-        }
-
-        ngx_http_dsem_redis_drop(session->redis, "reply too short");
-        return 0;
+    switch (status) {
 
     case NGX_HTTP_DSEM_REPLY_GONE:
     case NGX_HTTP_DSEM_REPLY_STALE:
@@ -529,16 +508,17 @@ ngx_http_dsem_handshake_expected(ngx_http_dsem_handshake_call_t *call,
                           "dsem: session name not renewed");
         }
 
-        return 0;
+        return;
 
     case NGX_HTTP_DSEM_REPLY_LAYOUT:
         ngx_http_dsem_redis_drop(session->redis, "keys in use by nginx with "
                                  "another version of dsem, finish the "
                                  "upgrade or set another dsem_prefix");
-        return 0;
+        return;
 
     default:
-        ngx_http_dsem_handshake_resync(session, "session unknown to redis", 0);
-        return 0;
+        ngx_http_dsem_handshake_resync(session, "session unknown to redis",
+                                       verify);
+        return;
     }
 }

@@ -16,7 +16,6 @@
 /* a hello, declared or beat that is sent */
 typedef struct {
     ngx_http_dsem_session_t  *session;
-    uint64_t                  epoch;
     uint64_t                  sent;        /* ms, monotonic */
 } ngx_http_dsem_handshake_call_t;
 
@@ -26,16 +25,14 @@ void ngx_http_dsem_handshake_begin(void *data);
 void ngx_http_dsem_handshake_down(void *data);
 void ngx_http_dsem_handshake_resync(ngx_http_dsem_session_t *session,
     const char *reason, ngx_uint_t verify);
-void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session,
-    ngx_http_dsem_reply_t *reply);
+void ngx_http_dsem_handshake_unusable(void *data,
+    ngx_http_dsem_reply_e status, ngx_uint_t verify);
+void ngx_http_dsem_handshake_declared(ngx_http_dsem_session_t *session);
 void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
     uint64_t sent, ngx_uint_t fleet, ngx_msec_t longest);
 
 ngx_int_t ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
     ngx_http_dsem_reply_pt handler);
-ngx_uint_t ngx_http_dsem_handshake_expected(
-    ngx_http_dsem_handshake_call_t *call, ngx_http_dsem_reply_t *reply,
-    ngx_uint_t nvalues);
 
 
 #endif /* _NGX_HTTP_DSEM_HANDSHAKE_H_INCLUDED_ */

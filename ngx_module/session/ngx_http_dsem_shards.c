@@ -133,6 +133,7 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
 
     session->redis_handlers.up = ngx_http_dsem_shards_up;
     session->redis_handlers.down = ngx_http_dsem_shards_down;
+    session->redis_handlers.unusable = ngx_http_dsem_handshake_unusable;
     session->redis_handlers.unavailable = handlers->unavailable;
     session->redis_handlers.heard = handlers->heard;
     session->redis_handlers.message = handlers->message;

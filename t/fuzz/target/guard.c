@@ -186,6 +186,8 @@ guard_send(u_char letter)
 
     call->kind = own->kind;
     call->epoch = guard_identity.epoch;
+    /* has no values that each reply must have */
+    call->script = NGX_HTTP_DSEM_SCRIPT_CONFIGURE;
     call->number = guard_ncalls++;
 
     if (own->kind >= NGX_HTTP_DSEM_CALL_SCRIPT) {
