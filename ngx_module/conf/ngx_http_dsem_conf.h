@@ -98,7 +98,7 @@ typedef struct {
     /* literal numbers, or the defaults */
     ngx_int_t                  weight;
     ngx_int_t                  priority;
-    ngx_int_t                  queue;
+    ngx_int_t                  queue;       /* NGX_CONF_UNSET: "auto" */
     ngx_int_t                  timeout;     /* ms */
     ngx_int_t                  share;       /* of a key of "fair" */
 

@@ -55,7 +55,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
-    ngx_http_dsem_number("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
+    ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
     ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),
     ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),
     ngx_http_dsem_text("fair"),

@@ -17,6 +17,7 @@
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_semaphore.h"
 
 
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
@@ -128,6 +129,10 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
         if (rc != NGX_OK) {
             return rc;
         }
+    }
+
+    if (ask->queue == NGX_CONF_UNSET) {
+        ask->queue = ngx_http_dsem_semaphore_drains(ask, claim->timeout);
     }
 
     return limit->fair ? ngx_http_dsem_claim_fair(r, limit, ask) : NGX_OK;

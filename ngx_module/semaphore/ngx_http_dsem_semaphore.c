@@ -198,6 +198,47 @@ ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
 
 
 /*
+ * "queue=auto": how many requests may wait for so long that nearly all of them
+ * have a permit before their timeout, in ms.  If n requests are served within
+ * it on average, the number that is served varies by the root of n: two of
+ * these are left out, else half of those at the end of the queue would wait in
+ * vain.  While the time is unknown for which permits are held, all may wait.
+ */
+
+ngx_int_t
+ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
+{
+    uint64_t                  drains;
+    ngx_int_t                 n, root, limit;
+    ngx_msec_t                hold_time;
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_find(&ask->name, ask->hash);
+
+    hold_time = account ? account->hold_time
+                        : ngx_http_dsem_hint_hold_time(&ask->name, ask->hash);
+
+    if (hold_time == 0) {
+        return ngx_http_dsem_semaphore_max_waiting;
+    }
+
+    /* of "limit=auto" the one that is found */
+
+    limit = (account && account->usage.limit > 0) ? account->usage.limit
+                                                  : ask->limit;
+
+    drains = ((uint64_t) limit * timeout << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
+             / hold_time / ask->weight;
+
+    n = ngx_min(drains, ngx_http_dsem_semaphore_max_waiting);
+
+    for (root = 0; (root + 1) * (root + 1) <= n; root++) { /* void */ }
+
+    return ngx_max(n - 2 * root, 1);
+}
+
+
+/*
  * Whether a recent reply has shown that there is neither a permit nor a
  * place for such an ask; if so, answer has the usage of the semaphore.  In a
  * fair queue a request may take the place of another.

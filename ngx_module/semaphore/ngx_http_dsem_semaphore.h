@@ -20,6 +20,8 @@ ngx_int_t ngx_http_dsem_semaphore_init(
 
 ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_acquire(
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer);
+ngx_int_t ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask,
+    ngx_msec_t timeout);
 ngx_uint_t ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer);
 void ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,

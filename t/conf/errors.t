@@ -79,7 +79,7 @@ my @wrong = (
     ['variable without a name', 'dsem a limit=1$;',
         'invalid variable name'],
     ['queue in words', 'dsem a limit=1 queue=all;',
-        qq(invalid value "all" of "queue" parameter in "dsem" directive, $number)],
+        qq(invalid value "all" of "queue" parameter in "dsem" directive, it must be a number or "auto")],
     ['negative queue', 'dsem a limit=1 queue=-2;',
         qq(invalid value "-2" of "queue" parameter in "dsem" directive, $limits)],
     ['queue too large', 'dsem a limit=1 queue=1000000001;',
