@@ -53,13 +53,13 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
-    curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1
-# for the tests of the page, where they are asked for: a browser, and node and
-# npm unless there are others
+    curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1 python3 busybox \
+    $(if $(shell which node),,nodejs)
+# for the tests of the page, where they are asked for: a browser, and npm unless
+# there is another one
 BROWSER = $(filter t t/ t/page%,$(T))
 BROWSER_MODULES = build/page/node_modules/.package-lock.json
-TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which node),,nodejs) \
-    $(if $(shell which npm),,npm))
+TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which npm),,npm))
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 FUZZ_NEEDS = dpkg-dev binutils clang libclang-rt-dev llvm
 BENCH_NEEDS = nginx redis-server perl libev-perl \
