@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_body.h"
+#include "ngx_http_dsem_cached.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_dispatch.h"
@@ -108,7 +109,11 @@ ngx_http_dsem_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_body_warn(cf, dmcf);
+
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    ngx_http_dsem_cached_init(cmcf, dmcf);
 
     if (ngx_http_dsem_init_phase(cmcf, NGX_HTTP_REWRITE_PHASE,
                                  ngx_http_dsem_redirect_handler) != NGX_OK

@@ -34,6 +34,8 @@ static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_dsem_hold_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
+static ngx_int_t ngx_http_dsem_conf_asking(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *conf);
 static ngx_int_t ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
@@ -112,6 +114,14 @@ static ngx_http_dsem_string_t  ngx_http_dsem_node = {
 static ngx_conf_enum_t  ngx_http_dsem_flag[] = {
     { ngx_string("on"), 1 },
     { ngx_string("off"), 0 },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_dsem_wait_bodies[] = {
+    { ngx_string("on"), NGX_HTTP_DSEM_WAIT_BODY_ON },
+    { ngx_string("off"), NGX_HTTP_DSEM_WAIT_BODY_OFF },
+    { ngx_string("first"), NGX_HTTP_DSEM_WAIT_BODY_FIRST },
     { ngx_null_string, 0 }
 };
 
@@ -196,7 +206,7 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       ngx_http_dsem_conf_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, wait_body),
-      &ngx_http_dsem_flag },
+      &ngx_http_dsem_wait_bodies },
 
     { ngx_string("dsem_dry_run"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -302,6 +312,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->api = NULL;
      *     dmcf->hold = NULL;
      *     dmcf->readers = NULL;
+     *     dmcf->asking = NULL;
      *     dmcf->longest = 0;
      *     dmcf->longest_name = { 0, NULL };
      */
@@ -478,8 +489,11 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->release = NGX_CONF_UNSET_UINT;
     dlcf->reuse = NGX_CONF_UNSET_MSEC;
     dlcf->retry_after = NGX_CONF_UNSET;
-    dlcf->wait_body = NGX_CONF_UNSET;
+    dlcf->wait_body = NGX_CONF_UNSET_UINT;
     dlcf->dry_run = NGX_CONF_UNSET;
+
+    dlcf->body_asked = 0;
+    dlcf->body_missed = 0;
 
     return dlcf;
 }
@@ -524,10 +538,13 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->reuse, prev->reuse, 5000);
     ngx_conf_merge_value(conf->retry_after, prev->retry_after,
                          NGX_HTTP_DSEM_RETRY_AUTO);
-    ngx_conf_merge_value(conf->wait_body, prev->wait_body, 1);
+    ngx_conf_merge_uint_value(conf->wait_body, prev->wait_body,
+                              NGX_HTTP_DSEM_WAIT_BODY_ON);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
-    if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK) {
+    if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK
+        || ngx_http_dsem_conf_asking(cf, conf) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -733,10 +750,63 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     limit = conf->limits->elts;
 
     for (i = 0; i < conf->limits->nelts; i++) {
-        if (limit[i].strict) {
-            *limit[i].strict = 1;
+        *limit[i].strict = 1;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Whether the body is read here is known when all modules have merged.
+ * NGX_ERROR: no memory.
+ */
+
+static ngx_int_t
+ngx_http_dsem_conf_asking(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf)
+{
+    ngx_uint_t                   i, asks, first;
+    ngx_http_dsem_limit_t       *limit;
+    ngx_http_core_loc_conf_t   **clcf;
+    ngx_http_dsem_main_conf_t   *dmcf;
+
+    if (conf->limits == NULL) {
+        return NGX_OK;
+    }
+
+    asks = 0;
+    first = (conf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_FIRST);
+    limit = conf->limits->elts;
+
+    for (i = 0; i < conf->limits->nelts; i++) {
+        if (limit[i].body
+            || (first && (limit[i].name.lengths
+                          || limit[i].nvalues
+                          || limit[i].fair)))
+        {
+            asks = 1;
         }
     }
+
+    if (!asks) {
+        return NGX_OK;
+    }
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (dmcf->asking == NULL) {
+        dmcf->asking = ngx_array_create(cf->temp_pool, 4, sizeof(*clcf));
+        if (dmcf->asking == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    clcf = ngx_array_push(dmcf->asking);
+    if (clcf == NULL) {
+        return NGX_ERROR;
+    }
+
+    *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
     return NGX_OK;
 }

@@ -44,9 +44,21 @@ typedef enum {
 } ngx_http_dsem_release_e;
 
 
+/* of "dsem_wait_body" */
+typedef enum {
+    NGX_HTTP_DSEM_WAIT_BODY_OFF = 0,
+    NGX_HTTP_DSEM_WAIT_BODY_ON,
+    NGX_HTTP_DSEM_WAIT_BODY_FIRST
+} ngx_http_dsem_wait_body_e;
+
+
 /* of "dsem_retry_after"; otherwise a number of seconds */
 #define NGX_HTTP_DSEM_RETRY_AUTO     0
 #define NGX_HTTP_DSEM_RETRY_OFF      -2
+
+
+/* $request_body and $request_body_file */
+#define NGX_HTTP_DSEM_NBODIES        2
 
 
 /* of "share" */
@@ -89,29 +101,28 @@ typedef struct {
     ngx_http_complex_value_t   name;
     ngx_str_t                  encoded;     /* a literal name's; or null */
     uint32_t                   hash;        /* CRC32 of the same */
-    ngx_int_t                  number;      /* a literal limit, of "auto"
-                                               that of the start;
-                                               or NGX_CONF_UNSET */
-    ngx_int_t                  min;         /* of "limit=auto" */
-    ngx_int_t                  max;         /* the same; 0: not "auto" */
 
-    /* literal numbers, or the defaults */
+    /* literal numbers, or the defaults; in the order of those of an ask */
+    ngx_int_t                  number;      /* the limit, of "auto" that of
+                                               the start; or NGX_CONF_UNSET */
     ngx_int_t                  weight;
     ngx_int_t                  priority;
     ngx_int_t                  queue;       /* NGX_CONF_UNSET: "auto" */
-    ngx_int_t                  timeout;     /* ms */
     ngx_int_t                  share;       /* of a key of "fair" */
+    ngx_int_t                  timeout;     /* ms */
+    ngx_int_t                  min;         /* of "limit=auto" */
+    ngx_int_t                  max;         /* the same; 0: not "auto" */
 
     ngx_http_dsem_value_t     *values;      /* numbers with variables, by
                                                index */
     ngx_uint_t                 nvalues;
     ngx_http_complex_value_t  *fair;        /* NULL: in order of arrival */
 
-    ngx_flag_t                 queueless;   /* "queue" is 0 for
-                                               every request */
-    ngx_flag_t                *strict;      /* any limit of this literal name
-                                               is queueless, or is one of
-                                               "dsem_hold"; or NULL */
+    ngx_uint_t                 body;        /* unsigned:1, a value is written
+                                               with $request_body */
+    ngx_flag_t                *strict;      /* "queue" is 0 for every request,
+                                               or "dsem_hold" answers, in any
+                                               limit of this literal name */
 } ngx_http_dsem_limit_t;
 
 
@@ -143,8 +154,13 @@ typedef struct {
     ngx_uint_t                 release;
     ngx_msec_t                 reuse;       /* 0: off */
     ngx_int_t                  retry_after;
-    ngx_flag_t                 wait_body;
+    ngx_uint_t                 wait_body;
     ngx_flag_t                 dry_run;
+
+    /* what this worker has learned while it serves */
+    unsigned                   body_asked:1;    /* a value needs the body */
+    unsigned                   body_missed:1;   /* and that it has none has
+                                                   been logged */
 } ngx_http_dsem_loc_conf_t;
 
 
@@ -170,6 +186,12 @@ typedef struct {
     ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
     ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
+    ngx_array_t               *asking;      /* locations whose values may need
+                                               the body, while all is read;
+                                               ngx_http_core_loc_conf_t * */
+    ngx_uint_t                 bodies[NGX_HTTP_DSEM_NBODIES];
+                                            /* indices of the variables;
+                                               NGX_CONF_UNSET_UINT: unused */
 
     ngx_int_t                  longest;     /* queue, of longest_name */
     ngx_str_t                  longest_name;

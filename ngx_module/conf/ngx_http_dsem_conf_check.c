@@ -56,8 +56,6 @@ struct ngx_http_dsem_check_s {
 };
 
 
-static ngx_int_t ngx_http_dsem_check_strict(ngx_conf_t *cf,
-    ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
 static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
 static u_char *ngx_http_dsem_check_text(u_char *p, ngx_int_t limit,
@@ -175,9 +173,19 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
 
     seen->encoded = limit->encoded;
 
-    if (ngx_http_dsem_check_strict(cf, seen, limit) != NGX_OK
-        || ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK)
-    {
+    /*
+     * a limit without a queue rejects at once, and must find every permit in
+     * Redis: this holds for all limits of the name
+     */
+
+    if (seen->strict == NULL) {
+        seen->strict = limit->strict;
+    }
+
+    *seen->strict |= *limit->strict;
+    limit->strict = seen->strict;
+
+    if (ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -202,32 +210,6 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
             return NGX_ERROR;
         }
     }
-
-    return NGX_OK;
-}
-
-
-/*
- * A limit without a queue rejects at once, and must find every permit in
- * Redis: this holds for all limits of the name.
- */
-
-static ngx_int_t
-ngx_http_dsem_check_strict(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
-    ngx_http_dsem_limit_t *limit)
-{
-    if (seen->strict == NULL) {
-        seen->strict = ngx_pcalloc(cf->pool, sizeof(ngx_flag_t));
-        if (seen->strict == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (limit->queueless) {
-        *seen->strict = 1;
-    }
-
-    limit->strict = seen->strict;
 
     return NGX_OK;
 }

@@ -33,6 +33,7 @@ static void ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_int_t ngx_http_dsem_limit_make(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_str_t *name,
     ngx_http_dsem_arg_t *args);
+static ngx_uint_t ngx_http_dsem_limit_body(ngx_str_t *text);
 static void ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_number(ngx_http_dsem_arg_t *arg,
@@ -369,7 +370,15 @@ static ngx_int_t
 ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     ngx_str_t *name, ngx_http_dsem_arg_t *args)
 {
+    ngx_uint_t  i;
+
     ngx_memzero(limit, sizeof(ngx_http_dsem_limit_t));
+
+    limit->body = ngx_http_dsem_limit_body(name);
+
+    for (i = 0; i < NGX_HTTP_DSEM_NPARAMS; i++) {
+        limit->body |= ngx_http_dsem_limit_body(&args[i].text);
+    }
 
     if (ngx_http_dsem_limit_compile(cf, name, &limit->name) != NGX_OK) {
         return NGX_ERROR;
@@ -388,6 +397,14 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     }
 
     ngx_http_dsem_limit_numbers(limit, args);
+
+    limit->strict = ngx_palloc(cf->pool, sizeof(ngx_flag_t));
+    if (limit->strict == NULL) {
+        return NGX_ERROR;
+    }
+
+    *limit->strict = (limit->queue == 0
+                      && !args[NGX_HTTP_DSEM_PARAM_QUEUE].variables);
 
     if (ngx_http_dsem_limit_values(cf, limit, args) != NGX_OK) {
         return NGX_ERROR;
@@ -408,6 +425,21 @@ ngx_http_dsem_limit_make(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
 }
 
 
+/* whether the text has $request_body or $request_body_file itself */
+
+static ngx_uint_t
+ngx_http_dsem_limit_body(ngx_str_t *text)
+{
+    return text->data
+           && (ngx_strlcasestrn(text->data, text->data + text->len,
+                                (u_char *) "$request_body",
+                                sizeof("$request_body") - 2)
+               || ngx_strlcasestrn(text->data, text->data + text->len,
+                                   (u_char *) "${request_body",
+                                   sizeof("${request_body") - 2));
+}
+
+
 static void
 ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args)
@@ -425,9 +457,6 @@ ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
        ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_TIMEOUT], 5000);
     limit->share =
             ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_SHARE], 1);
-
-    limit->queueless = (limit->queue == 0
-                        && !args[NGX_HTTP_DSEM_PARAM_QUEUE].variables);
 }
 
 

@@ -1,7 +1,8 @@
 
 /*
  * Request bodies that are read before permits are acquired, so that a slow
- * upload holds none ("dsem_wait_body").
+ * upload holds none ("dsem_wait_body"), or before the values of "dsem" are
+ * evaluated, which may be made of the body.
  *
  * Only the order of two steps changes: a body is read here if nginx would
  * read it whole before it connects to the upstream.  That is so for the
@@ -16,7 +17,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_module.h"
 
@@ -26,6 +26,7 @@ typedef struct {
     ngx_http_handler_pt   handler;
     ngx_uint_t            ctx_index;
     ngx_uint_t            offset;       /* of the flag, an ngx_flag_t */
+    ngx_str_t             name;         /* of the flag's directive */
 } ngx_http_dsem_reader_t;
 
 
@@ -38,8 +39,9 @@ static ngx_int_t ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
     ngx_module_t *module, ngx_command_t *pass, ngx_http_handler_pt *handler);
 static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
     ngx_module_t *module);
-static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_request_t *r);
-static void ngx_http_dsem_body_handler(ngx_http_request_t *r);
+static ngx_http_dsem_reader_t *ngx_http_dsem_body_reader(
+    ngx_http_dsem_main_conf_t *dmcf, ngx_http_handler_pt handler);
+static ngx_uint_t ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx);
 
 
 static ngx_str_t  ngx_http_dsem_body_suffix = ngx_string("_request_buffering");
@@ -109,6 +111,7 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
     reader->handler = handler;
     reader->ctx_index = module->ctx_index;
     reader->offset = flag->offset;
+    reader->name = flag->name;
 
     return NGX_OK;
 }
@@ -236,62 +239,180 @@ ngx_http_dsem_body_create_conf(ngx_conf_t *cf, ngx_module_t *module)
 }
 
 
-/* a streamed body may never end, and is passed on while it comes */
+/* of locations whose values are evaluated without the body, as far as known */
 
-ngx_uint_t
-ngx_http_dsem_body_expected(ngx_http_dsem_ctx_t *ctx)
-{
-    ngx_http_request_t  *r;
-
-    r = ctx->request;
-
-    return ctx->conf->wait_body
-           && ctx->nclaims
-           && r->headers_in.content_length_n > 0
-           && !r->headers_in.chunked
-           && !r->filter_finalize
-           && r->request_body == NULL
-           && !r->discard_body
-           && ngx_http_dsem_body_buffered(r);
-}
-
-
-/* whether nginx reads the whole body before it connects to the upstream */
-
-static ngx_uint_t
-ngx_http_dsem_body_buffered(ngx_http_request_t *r)
+void
+ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
     char                       *conf;
     ngx_uint_t                  i;
     ngx_http_dsem_reader_t     *reader;
-    ngx_http_dsem_main_conf_t  *dmcf;
+    ngx_http_dsem_loc_conf_t   *dlcf;
+    ngx_http_core_loc_conf_t  **clcf;
 
-    if (r->content_handler == NULL) {
-        return 0;
+    if (dmcf->asking == NULL) {
+        return;
     }
 
-    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    clcf = dmcf->asking->elts;
+
+    for (i = 0; i < dmcf->asking->nelts; i++) {
+
+        if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
+            continue;
+        }
+
+        dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
+
+        if (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF) {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "\"dsem\" directive in location \"%V\" "
+                               "has $request_body, which is empty with "
+                               "\"dsem_wait_body off\"", &clcf[i]->name);
+            continue;
+        }
+
+        reader = ngx_http_dsem_body_reader(dmcf, clcf[i]->handler);
+        if (reader == NULL) {
+            continue;
+        }
+
+        conf = clcf[i]->loc_conf[reader->ctx_index];
+
+        if (*(ngx_flag_t *) (conf + reader->offset) == 1) {
+            continue;
+        }
+
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"dsem\" directive in location \"%V\" has values "
+                           "that are evaluated without the body, with "
+                           "\"%V off\" it is not read first",
+                           &clcf[i]->name, &reader->name);
+    }
+
+    /* its memory goes when the configuration is read */
+    dmcf->asking = NULL;
+}
+
+
+static ngx_http_dsem_reader_t *
+ngx_http_dsem_body_reader(ngx_http_dsem_main_conf_t *dmcf,
+    ngx_http_handler_pt handler)
+{
+    ngx_uint_t               i;
+    ngx_http_dsem_reader_t  *reader;
+
     reader = dmcf->readers->elts;
 
     for (i = 0; i < dmcf->readers->nelts; i++) {
-
-        if (reader[i].handler == r->content_handler) {
-            conf = r->loc_conf[reader[i].ctx_index];
-            return *(ngx_flag_t *) (conf + reader[i].offset) == 1;
+        if (reader[i].handler == handler) {
+            return &reader[i];
         }
+    }
+
+    return NULL;
+}
+
+
+/* of a pending body: whether values of this location are known to need it */
+
+ngx_uint_t
+ngx_http_dsem_body_first(ngx_http_dsem_ctx_t *ctx)
+{
+    return ctx->conf->limits
+           && (ctx->conf->body_asked
+               || ctx->conf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_FIRST)
+           && ngx_http_dsem_body_readable(ctx);
+}
+
+
+/*
+ * A value has asked for the pending body: true if the body is to be read, so
+ * that the values can be evaluated anew.  The location remembers, and reads
+ * first from now on.
+ */
+
+ngx_uint_t
+ngx_http_dsem_body_asked(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_request_t        *r;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    r = ctx->request;
+
+    if (ngx_http_dsem_body_readable(ctx)) {
+        ctx->conf->body_asked = 1;
+        return 1;
+    }
+
+    /* without a handler the request goes on to another location */
+
+    if (r->content_handler && !ctx->conf->body_missed) {
+        ctx->conf->body_missed = 1;
+
+        clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "dsem: values in location \"%V\" are evaluated without "
+                      "the request body, which is not read first there",
+                      &clcf->name);
     }
 
     return 0;
 }
 
 
+/* of a pending body; a streamed one may never end, and is passed on at once */
+
+ngx_uint_t
+ngx_http_dsem_body_expected(ngx_http_dsem_ctx_t *ctx)
+{
+    return ctx->nclaims
+           && !ctx->request->headers_in.chunked
+           && ngx_http_dsem_body_readable(ctx);
+}
+
+
+/* whether nginx reads the whole body before it connects to the upstream */
+
+static ngx_uint_t
+ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx)
+{
+    char                       *conf;
+    ngx_http_request_t         *r;
+    ngx_http_dsem_reader_t     *reader;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    r = ctx->request;
+
+    if (ctx->conf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF
+        || r->content_handler == NULL)
+    {
+        return 0;
+    }
+
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+
+    reader = ngx_http_dsem_body_reader(dmcf, r->content_handler);
+    if (reader == NULL) {
+        return 0;
+    }
+
+    conf = r->loc_conf[reader->ctx_index];
+
+    return *(ngx_flag_t *) (conf + reader->offset) == 1;
+}
+
+
 /*
  * Reads as the mirror module of nginx does; the result is for the phase
- * engine.  Permits kept over a redirect are not held while a body is coming.
+ * engine, which the handler runs again.  Permits kept over a redirect are not
+ * held while a body is coming.
  */
 
 ngx_int_t
-ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx)
+ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_client_body_handler_pt handler)
 {
     ngx_int_t            rc;
     ngx_http_request_t  *r;
@@ -301,7 +422,7 @@ ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx)
     ngx_log_debug0(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
                    "dsem reads the body first");
 
-    rc = ngx_http_read_client_request_body(r, ngx_http_dsem_body_handler);
+    rc = ngx_http_read_client_request_body(r, handler);
 
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         return rc;
@@ -314,20 +435,4 @@ ngx_http_dsem_body_read(ngx_http_dsem_ctx_t *ctx)
     ngx_http_finalize_request(r, NGX_DONE);
 
     return NGX_DONE;
-}
-
-
-static void
-ngx_http_dsem_body_handler(ngx_http_request_t *r)
-{
-    ngx_http_dsem_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
-
-    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
-        return;
-    }
-
-    r->write_event_handler = ngx_http_core_run_phases;
-    ngx_http_core_run_phases(r);
 }

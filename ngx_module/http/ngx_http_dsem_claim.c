@@ -21,15 +21,15 @@
 
 
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
-    ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim);
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim,
+    ngx_http_dsem_fault_t *fault);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
-    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim);
-static ngx_int_t ngx_http_dsem_claim_invalid(ngx_http_request_t *r,
-    ngx_http_dsem_value_t *value, ngx_str_t *name, ngx_str_t *text);
+    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim,
+    ngx_http_dsem_fault_t *fault);
 static ngx_uint_t ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims,
     ngx_uint_t n, ngx_http_dsem_claim_t *claim);
 
@@ -49,13 +49,14 @@ static size_t  ngx_http_dsem_claim_numbers[] = {
  * Evaluates the limits in the order written, into claims, which has room for
  * all.  A limit whose name or number is empty is left out; a name met twice
  * is claimed once, with the larger weight and the first key.  NGX_DECLINED: a
- * value is not a number within its bounds; its claim follows the last one.
- * NGX_ERROR: no memory.
+ * value is not a number within its bounds, see fault; its claim follows the
+ * last one.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
 ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
-    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims)
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims,
+    ngx_http_dsem_fault_t *fault)
 {
     ngx_int_t               rc;
     ngx_uint_t              i;
@@ -69,7 +70,7 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
     for (i = 0; i < limits->nelts; i++) {
         claim = &claims[*nclaims];
 
-        rc = ngx_http_dsem_claim_evaluate(r, &limit[i], claim);
+        rc = ngx_http_dsem_claim_evaluate(r, &limit[i], claim, fault);
 
         if (rc == NGX_DONE) {
             /* not limited */
@@ -93,7 +94,8 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
 
 static ngx_int_t
 ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
-    ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim)
+    ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim,
+    ngx_http_dsem_fault_t *fault)
 {
     ngx_int_t             rc;
     ngx_uint_t            i;
@@ -113,7 +115,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ask->class = limit->priority;
     ask->queue = limit->queue;
     ask->share = limit->share;
-    ask->strict = limit->strict ? *limit->strict : limit->queueless;
+    ask->strict = *limit->strict;
     claim->timeout = limit->timeout;
 
     if (limit->max) {
@@ -125,7 +127,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     }
 
     for (i = 0; i < limit->nvalues; i++) {
-        rc = ngx_http_dsem_claim_value(r, &limit->values[i], claim);
+        rc = ngx_http_dsem_claim_value(r, &limit->values[i], claim, fault);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -196,7 +198,8 @@ ngx_http_dsem_claim_fair(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
 
 static ngx_int_t
 ngx_http_dsem_claim_value(ngx_http_request_t *r,
-    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim)
+    ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim,
+    ngx_http_dsem_fault_t *fault)
 {
     u_char     *p;
     ngx_int_t   n;
@@ -215,41 +218,15 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
         || n < value->param->low
         || n > value->high)
     {
-        return ngx_http_dsem_claim_invalid(r, value, &claim->ask.name, &text);
+        fault->value = value;
+        fault->text = text;
+        return NGX_DECLINED;
     }
 
     p = (u_char *) claim + ngx_http_dsem_claim_numbers[value->index];
     *(ngx_int_t *) p = n;
 
     return NGX_OK;
-}
-
-
-/* logs the text, which may come from a client */
-
-static ngx_int_t
-ngx_http_dsem_claim_invalid(ngx_http_request_t *r,
-    ngx_http_dsem_value_t *value, ngx_str_t *name, ngx_str_t *text)
-{
-    ngx_str_t                  shown;
-    ngx_http_dsem_param_t     *param;
-    ngx_http_dsem_loc_conf_t  *dlcf;
-
-    if (ngx_http_dsem_key_encode(r->pool, text, &shown) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
-    param = value->param;
-
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "dsem error%s: value \"%V\" of \"%V\" of semaphore "
-                  "\"%V\" is not a %s between %i%s and %i%s",
-                  dlcf->dry_run ? ", dry run" : "", &shown, &param->name,
-                  name, param->unit[0] ? "time" : "number", param->low,
-                  param->unit, value->high, param->unit);
-
-    return NGX_DECLINED;
 }
 
 
@@ -280,4 +257,30 @@ ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     return one->ask.name.len == other->ask.name.len
            && ngx_memcmp(one->ask.name.data, other->ask.name.data,
                          one->ask.name.len) == 0;
+}
+
+
+/* why the claim is not valid */
+
+void
+ngx_http_dsem_claim_log(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
+    ngx_http_dsem_fault_t *fault)
+{
+    ngx_str_t                  shown;
+    ngx_http_dsem_param_t     *param;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+
+    if (ngx_http_dsem_key_encode(r->pool, &fault->text, &shown) != NGX_OK) {
+        ngx_str_set(&shown, "?");
+    }
+
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    param = fault->value->param;
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "dsem error%s: value \"%V\" of \"%V\" of semaphore "
+                  "\"%V\" is not a %s between %i%s and %i%s",
+                  dlcf->dry_run ? ", dry run" : "", &shown, &param->name,
+                  &claim->ask.name, param->unit[0] ? "time" : "number",
+                  param->low, param->unit, fault->value->high, param->unit);
 }

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_semaphore.h"
 
 
@@ -25,8 +26,18 @@ typedef struct {
 } ngx_http_dsem_claim_t;
 
 
+/* a value that is not valid; text may come from a client */
+typedef struct {
+    ngx_http_dsem_value_t     *value;
+    ngx_str_t                  text;
+} ngx_http_dsem_fault_t;
+
+
 ngx_int_t ngx_http_dsem_claims_evaluate(ngx_http_request_t *r,
-    ngx_array_t *limits, ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims);
+    ngx_array_t *limits, ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims,
+    ngx_http_dsem_fault_t *fault);
+void ngx_http_dsem_claim_log(ngx_http_request_t *r,
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_fault_t *fault);
 ngx_uint_t ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other);
 

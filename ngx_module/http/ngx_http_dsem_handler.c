@@ -15,6 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_body.h"
+#include "ngx_http_dsem_cached.h"
 #include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
@@ -22,7 +23,12 @@
 
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
-static ngx_int_t ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx);
+static ngx_int_t ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx,
+    ngx_uint_t pending);
+static ngx_int_t ngx_http_dsem_handler_evaluate(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims, ngx_uint_t pending);
+static void ngx_http_dsem_handler_values(ngx_http_request_t *r);
+static void ngx_http_dsem_handler_resume(ngx_http_request_t *r);
 
 
 /*
@@ -108,6 +114,9 @@ static ngx_int_t
 ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf)
 {
+    ngx_int_t   rc;
+    ngx_uint_t  pending;
+
     if (!ctx->decided) {
         /* the verdict of the last location never came */
         ctx->status = NGX_HTTP_DSEM_STATUS_NONE;
@@ -119,17 +128,30 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ctx->worker_full = 0;
     ctx->invalid = 0;
 
-    if (ngx_http_dsem_handler_claim(ctx) != NGX_OK) {
+    pending = ngx_http_dsem_body_pending(ctx->request);
+
+    if (pending && ngx_http_dsem_body_first(ctx)) {
+        return ngx_http_dsem_body_read(ctx, ngx_http_dsem_handler_values);
+    }
+
+    rc = ngx_http_dsem_handler_claim(ctx, pending);
+
+    if (rc != NGX_OK) {
+
+        if (rc == NGX_AGAIN) {
+            return ngx_http_dsem_body_read(ctx, ngx_http_dsem_handler_values);
+        }
+
         ngx_http_dsem_ctx_release_all(ctx);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (!ctx->decided && ngx_http_dsem_body_expected(ctx)) {
+    if (pending && !ctx->decided && ngx_http_dsem_body_expected(ctx)) {
 
         ngx_http_dsem_acquire_reject_early(ctx);
 
         if (!ctx->decided) {
-            return ngx_http_dsem_body_read(ctx);
+            return ngx_http_dsem_body_read(ctx, ngx_http_dsem_handler_resume);
         }
     }
 
@@ -137,31 +159,31 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
 }
 
 
-/* NGX_ERROR: no memory */
+/*
+ * Enters the location with the claims of its values.  NGX_AGAIN: they need
+ * the pending body; NGX_ERROR: no memory.
+ */
 
 static ngx_int_t
-ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
+ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx, ngx_uint_t pending)
 {
     ngx_int_t               rc;
     ngx_uint_t              i, nclaims;
-    ngx_array_t            *limits;
     ngx_http_dsem_claim_t  *claims;
 
     rc = NGX_OK;
     claims = NULL;
     nclaims = 0;
-    limits = ctx->conf->limits;
 
-    if (limits) {
-        claims = ngx_http_dsem_ctx_claims(ctx, limits->nelts);
+    if (ctx->conf->limits) {
+        claims = ngx_http_dsem_ctx_claims(ctx, ctx->conf->limits->nelts);
         if (claims == NULL) {
             return NGX_ERROR;
         }
 
-        rc = ngx_http_dsem_claims_evaluate(ctx->request, limits, claims,
-                                           &nclaims);
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
+        rc = ngx_http_dsem_handler_evaluate(ctx, claims, &nclaims, pending);
+        if (rc == NGX_ERROR || rc == NGX_AGAIN) {
+            return rc;
         }
 
         if (ctx->conf->hold) {
@@ -193,6 +215,86 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * NGX_DECLINED: a value is not valid, which has been logged.  What is made of
+ * a body that is still to be read is neither valid nor not: NGX_AGAIN, and
+ * nginx has cached nothing of it.
+ */
+
+static ngx_int_t
+ngx_http_dsem_handler_evaluate(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claims, ngx_uint_t *nclaims, ngx_uint_t pending)
+{
+    ngx_int_t                rc;
+    ngx_http_request_t      *r;
+    ngx_http_dsem_fault_t    fault;
+    ngx_http_dsem_cached_t   cached;
+
+    r = ctx->request;
+
+    if (pending && ngx_http_dsem_cached_save(r, &cached) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_dsem_claims_evaluate(r, ctx->conf->limits, claims, nclaims,
+                                       &fault);
+
+    if (pending && cached.variables && ngx_http_dsem_cached_body(r)) {
+        ngx_http_dsem_cached_restore(r, &cached);
+
+        if (rc != NGX_ERROR && ngx_http_dsem_body_asked(ctx)) {
+            return NGX_AGAIN;
+        }
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_dsem_claim_log(r, &claims[*nclaims], &fault);
+    }
+
+    return rc;
+}
+
+
+/* the body is there, and so are the values that are made of it */
+
+static void
+ngx_http_dsem_handler_values(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    ngx_http_dsem_cached_forget_body(r);
+
+    if (ngx_http_dsem_handler_claim(ctx, 0) != NGX_OK) {
+        ngx_http_dsem_ctx_release_all(ctx);
+
+        ctx->decided = 1;
+        ctx->rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_dsem_handler_resume(r);
+}
+
+
+/* the body is there */
+
+static void
+ngx_http_dsem_handler_resume(ngx_http_request_t *r)
+{
+    ngx_http_dsem_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
+
+    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
+        return;
+    }
+
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
 }
 
 

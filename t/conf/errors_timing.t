@@ -42,7 +42,7 @@ my @wrong = (
         my $name = $_;
         map {
             ["$name $_", qq($name "$_";),
-                qq(invalid value "$_" in "$name" directive, it must be "on" or "off")]
+                qq(invalid value "$_" in "$name" directive, it must be "on", "off" or "first")]
         } qw(yes 1 auto), '', '$arg_x'
     } @FLAGS),
 
@@ -68,7 +68,7 @@ my @wrong = (
 my @good = (
     (map { "dsem_release $_;" } qw(response log)),
     (map { "dsem_retry_after $_;" } qw(auto off 1 5s 1m 1h)),
-    (map { my $name = $_; map { "$name $_;" } qw(on off) } @FLAGS),
+    (map { my $name = $_; map { "$name $_;" } qw(on off first) } @FLAGS),
 );
 
 my $t = Dsem::Test->new->plan(2 * @wrong + @good);

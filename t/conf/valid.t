@@ -28,7 +28,7 @@ my @anywhere = (
     (map { "dsem_dry_run $_;" } qw(on off)),
     (map { "dsem_release $_;" } qw(response log)),
     (map { "dsem_reuse $_;" } qw(off 1ms 100ms 60s)),
-    (map { "dsem_wait_body $_;" } qw(on off)),
+    (map { "dsem_wait_body $_;" } qw(on off first)),
     (map { "dsem_retry_after $_;" } qw(auto off 1 5s 2m 1500ms)),
 );
 

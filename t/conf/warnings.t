@@ -8,6 +8,11 @@ use Dsem::Test;
 
 my $needs = 'needs "queue", without it no request waits for a permit';
 
+my $unbuffered = 'proxy_request_buffering off; '
+    . 'proxy_pass http://127.0.0.1:1;';
+my $unread = 'values that are evaluated without the body, with '
+    . '"proxy_request_buffering off" it is not read first';
+
 my @cases = (
     ['dsem a limit=1 timeout=1s;',
         qq("timeout" parameter in "dsem" directive $needs)],
@@ -38,6 +43,27 @@ my @cases = (
     ['dsem a limit=1 queue=101;',
         '"queue=101" in "dsem" directive of semaphore "a" is longer than the '
         . '100 connections', 'worker_processes 2; master_process off;'],
+    (map {
+        my ($line, $warning) = @$_;
+        ["server { listen 127.0.0.1:%%PORT2%%; location /at { $line } }",
+            $warning && qq("dsem" directive in location "/at" has $warning)];
+    } ['dsem a limit=1 weight=$request_body; proxy_pass http://127.0.0.1:1;'],
+        ["dsem a limit=1 weight=\$request_body; $unbuffered", $unread],
+        ["dsem a limit=1 weight=5\${Request_Body}; $unbuffered", $unread],
+        ["dsem a\$request_body_file limit=1; $unbuffered", $unread],
+        ["dsem a limit=1 queue=1 fair=x\$request_body; $unbuffered", $unread],
+        ["dsem a limit=1 weight=\$request_length; $unbuffered"],
+        ["dsem_wait_body first; dsem a limit=1 weight=\$request_length; "
+            . $unbuffered, $unread],
+        ["dsem_wait_body first; dsem off; $unbuffered"],
+        ["dsem_wait_body first; dsem a limit=1; $unbuffered"],
+        ['dsem a limit=1 weight=$request_body; fastcgi_request_buffering off; '
+            . 'fastcgi_pass 127.0.0.1:1;',
+            $unread =~ s/proxy/fastcgi/r],
+        ['dsem a limit=1 weight=$request_body; dsem_wait_body off; '
+            . 'proxy_pass http://127.0.0.1:1;',
+            '$request_body, which is empty with "dsem_wait_body off"'],
+        ['dsem a limit=1 weight=$request_body; try_files /none @other;']),
     [''],
 );
 

@@ -6,17 +6,19 @@
 # the default, 1.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LIMIT = 5;
 my $TURNS = $ENV{DSEM_LONG} ? 100 : 20;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
 # one order in which Redis receives requests, so one worker
-my $node = $t->node('n1', <<'EOF_CONF');
+my $node = $clock->node('n1', <<'EOF_CONF');
 %%GLOBALS%%
 worker_processes 1;
 events { worker_connections 4096; }
@@ -42,6 +44,10 @@ http {
     }
 }
 EOF_CONF
+
+wait_for { $t->state->subscribed == 1 } 15, 'to be told of grants';
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
 
 # all costs are those of a request whose hold time is not known yet, so that
 # the order does not depend on times
@@ -78,6 +84,7 @@ served_one_by_one(scalar @turns);
 is join('', map { $_->{sem} } in_order()), 'ababaaaabaaa',
     'the last share counts';
 $_->wait for @holders, @turns;
+$clock->go;
 
 $t->done;
 
