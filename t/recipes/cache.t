@@ -51,6 +51,10 @@ my @misses = map { $fleet[ $_ % 2 ]->begin("/$_?hang=1") }
     1 .. $limit + $queue;
 eventually { $up->now == $limit } 'limit reached';
 eventually { waiting() == $queue } 'queue full';
+# until no session may have idle permits the queue may be longer
+wait_for {
+    '0 0' eq join ' ', @{ $t->state->figures('pages') }{qw(active recalled)}
+} 15, 'all idle permits recalled';
 my $refused = $node->get('/other');
 is($refused->status, 503, 'uncached page rejected');
 like($refused->header('Retry-After'), qr/^\d+$/, 'for some time');
