@@ -453,10 +453,8 @@ ngx_http_dsem_run_command(ngx_http_dsem_run_t *run,
     p = buf;
 
     for (i = 0; i < n; i++) {
-        p = ngx_http_dsem_key_semaphore(names, &semaphore[i].name,
-                                        &keys[2 + 2 * i], p);
-        p = ngx_http_dsem_key_auto(names, &semaphore[i].name,
-                                   &keys[3 + 2 * i], p);
+        p = ngx_http_dsem_key_parts(names, "sa", &semaphore[i].name,
+                                    &keys[2 + 2 * i], p);
     }
 
     command = ngx_http_dsem_redis_begin(session->redis,

@@ -177,7 +177,7 @@ ngx_http_dsem_cluster_compose(ngx_http_dsem_cluster_t *cluster)
         return NGX_ERROR;
     }
 
-    (void) ngx_http_dsem_key_semaphore(cluster->keys, &none, &key, p);
+    (void) ngx_http_dsem_key_parts(cluster->keys, "s", &none, &key, p);
 
     question = &cluster->question;
 

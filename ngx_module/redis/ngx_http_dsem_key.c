@@ -153,55 +153,32 @@ ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
 }
 
 
-/* R13: keys and channels: the parts are in the next five, and in key_tag */
-
-/* the hash of a semaphore; written to p, returns the end */
-
-u_char *
-ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p)
-{
-    return ngx_http_dsem_key_write(key, p, &keys->shard, ":s:", name);
-}
-
-
-/* the queue of a semaphore; written to p, returns the end */
-
-u_char *
-ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p)
-{
-    return ngx_http_dsem_key_write(key, p, &keys->shard, ":q:", name);
-}
-
-
-/* the tags of its fair queue; written to p, returns the end */
+/*
+ * Writes the keys of a name, one behind the other.
+ *
+ * parts   a letter for each: "s" the hash of a semaphore, "q" its queue, "f"
+ *         the tags of its fair queue, "a" what "limit=auto" has seen, "c" the
+ *         channel of a session
+ * name    of the semaphore or session
+ * key     result, as many as parts
+ * p       where they are written, ngx_http_dsem_key_len() bytes for each
+ *
+ * Returns the end.
+ */
 
 u_char *
-ngx_http_dsem_key_fair(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p)
+ngx_http_dsem_key_parts(ngx_http_dsem_keys_t *keys, const char *parts,
+    ngx_str_t *name, ngx_str_t *key, u_char *p)
 {
-    return ngx_http_dsem_key_write(key, p, &keys->shard, ":f:", name);
-}
+    /* R13: keys and channels: these, and key_tag */
+    char  part[] = ":?:";
 
+    for ( /* void */ ; *parts; parts++) {
+        part[1] = *parts;
+        p = ngx_http_dsem_key_write(key++, p, &keys->shard, part, name);
+    }
 
-/* what "limit=auto" has seen; written to p, returns the end */
-
-u_char *
-ngx_http_dsem_key_auto(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p)
-{
-    return ngx_http_dsem_key_write(key, p, &keys->shard, ":a:", name);
-}
-
-
-/* the channel of a session; written to p, returns the end */
-
-u_char *
-ngx_http_dsem_key_channel(ngx_http_dsem_keys_t *keys, ngx_str_t *session,
-    ngx_str_t *channel, u_char *p)
-{
-    return ngx_http_dsem_key_write(channel, p, &keys->shard, ":c:", session);
+    return p;
 }
 
 

@@ -43,16 +43,8 @@ void ngx_http_dsem_keys_free(ngx_http_dsem_keys_t *keys);
 ngx_uint_t ngx_http_dsem_key_shard(ngx_str_t *name);
 
 size_t ngx_http_dsem_key_len(ngx_http_dsem_keys_t *keys, ngx_str_t *name);
-u_char *ngx_http_dsem_key_semaphore(ngx_http_dsem_keys_t *keys,
-    ngx_str_t *name, ngx_str_t *key, u_char *p);
-u_char *ngx_http_dsem_key_queue(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p);
-u_char *ngx_http_dsem_key_fair(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p);
-u_char *ngx_http_dsem_key_auto(ngx_http_dsem_keys_t *keys, ngx_str_t *name,
-    ngx_str_t *key, u_char *p);
-u_char *ngx_http_dsem_key_channel(ngx_http_dsem_keys_t *keys,
-    ngx_str_t *session, ngx_str_t *channel, u_char *p);
+u_char *ngx_http_dsem_key_parts(ngx_http_dsem_keys_t *keys,
+    const char *parts, ngx_str_t *name, ngx_str_t *key, u_char *p);
 
 ngx_int_t ngx_http_dsem_key_encode(ngx_pool_t *pool, ngx_str_t *name,
     ngx_str_t *encoded);

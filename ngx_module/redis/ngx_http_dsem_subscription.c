@@ -127,8 +127,8 @@ ngx_http_dsem_subscription_start(ngx_http_dsem_subscription_t *subscription,
 
     ngx_free(subscription->channel.data);
 
-    (void) ngx_http_dsem_key_channel(keys, &identity->name,
-                                     &subscription->channel, p);
+    (void) ngx_http_dsem_key_parts(keys, "c", &identity->name,
+                                   &subscription->channel, p);
     subscription->identity = identity;
 
     /* a session that is removed again and again must not connect as often */

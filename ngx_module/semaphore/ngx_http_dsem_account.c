@@ -156,8 +156,8 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
 
     p = (u_char *) account + sizeof(ngx_http_dsem_account_t);
 
-    p = ngx_http_dsem_key_semaphore(keys, name, &account->key, p);
-    (void) ngx_http_dsem_key_queue(keys, name, &account->queue_key, p);
+    p = ngx_http_dsem_key_parts(keys, "s", name, &account->key, p);
+    (void) ngx_http_dsem_key_parts(keys, "q", name, &account->queue_key, p);
 
     account->session = session;
     session->used = ngx_current_msec;

@@ -419,7 +419,7 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
 {
-    u_char                   *p, *buf;
+    u_char                   *buf;
     int64_t                   head[NGX_HTTP_DSEM_AUTO_HEAD];
     ngx_str_t                 keys[3], *name;
     ngx_http_dsem_keys_t     *names;
@@ -439,9 +439,7 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
         return NULL;
     }
 
-    p = ngx_http_dsem_key_semaphore(names, name, &keys[0], buf);
-    p = ngx_http_dsem_key_queue(names, name, &keys[1], p);
-    (void) ngx_http_dsem_key_auto(names, name, &keys[2], p);
+    (void) ngx_http_dsem_key_parts(names, "sqa", name, keys, buf);
 
     head[0] = record->session->generation;
     head[1] = literal->min;

@@ -76,7 +76,7 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
 
     p = (u_char *) fair + sizeof(ngx_http_dsem_fair_t);
 
-    (void) ngx_http_dsem_key_fair(keys, name, &fair->key, p);
+    (void) ngx_http_dsem_key_parts(keys, "f", name, &fair->key, p);
 
     ngx_rbtree_init(&fair->keys, &fair->sentinel,
                     ngx_str_rbtree_insert_value);

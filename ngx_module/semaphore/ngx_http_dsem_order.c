@@ -349,7 +349,7 @@ ngx_http_dsem_order_send(ngx_http_dsem_order_task_t *task)
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_order_begin(ngx_http_dsem_order_task_t *task)
 {
-    u_char                *p, *buf;
+    u_char                *buf;
     ngx_str_t              keys[2];
     ngx_http_dsem_keys_t  *names;
     ngx_http_dsem_resp_t  *command;
@@ -362,8 +362,7 @@ ngx_http_dsem_order_begin(ngx_http_dsem_order_task_t *task)
         return NULL;
     }
 
-    p = ngx_http_dsem_key_semaphore(names, &task->name, &keys[0], buf);
-    (void) ngx_http_dsem_key_queue(names, &task->name, &keys[1], p);
+    (void) ngx_http_dsem_key_parts(names, "sq", &task->name, keys, buf);
 
     command = ngx_http_dsem_redis_begin(task->session->redis,
                                         NGX_HTTP_DSEM_SCRIPT_ORDER, keys, 2,

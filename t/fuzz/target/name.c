@@ -121,15 +121,15 @@ name_keys(ngx_str_t *encoded, ngx_uint_t shard)
     buf = malloc(len);
 
     sprintf(head, "dsem:{%lu}:s:", (unsigned long) shard);
-    p = ngx_http_dsem_key_semaphore(&keys, encoded, &key, buf);
+    p = ngx_http_dsem_key_parts(&keys, "s", encoded, &key, buf);
     name_key(&key, p, len, head, encoded);
 
     sprintf(head, "dsem:{%lu}:q:", (unsigned long) shard);
-    p = ngx_http_dsem_key_queue(&keys, encoded, &key, buf);
+    p = ngx_http_dsem_key_parts(&keys, "q", encoded, &key, buf);
     name_key(&key, p, len, head, encoded);
 
     sprintf(head, "dsem:{%lu}:c:", (unsigned long) shard);
-    p = ngx_http_dsem_key_channel(&keys, encoded, &key, buf);
+    p = ngx_http_dsem_key_parts(&keys, "c", encoded, &key, buf);
     name_key(&key, p, len, head, encoded);
 
     free(buf);
