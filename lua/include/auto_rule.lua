@@ -41,8 +41,9 @@ local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 -- latencies, as the first requests to end are short ones, and up to half as
 -- long again, so that it does not keep pace with anything
 local AUTO_FEWEST, AUTO_MOST, AUTO_LATENCIES = 8, 100, 4
--- sessions that a turn has samples of, as not all nodes are equally far
-local AUTO_EACH = 10
+-- sessions that a judgement has samples of, as not all nodes are equally far,
+-- and one of them may fail: of more, one is fewer than AUTO_ERRORS
+local AUTO_EACH = 20
 -- half of the distance is the most throughput / latency; more throughput counts
 -- a little more
 local AUTO_WORTH, AUTO_CLIP = 0.6, 1
@@ -173,22 +174,21 @@ end
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
     local long = count > 0 and passed >= AUTO_LONGEST_MS
-    if s.mode == AUTO_MODE.errors then
-        -- half of a low rate is to be told from all of it
-        return long or count >= (s.before < 200 and AUTO_FAILED_LOW
-            or AUTO_FAILED)
-    end
-    local enough = count >= math.max(AUTO_FEWEST, math.min(2 * limit,
-        AUTO_MOST))
-    if enough and s.errors * 2 > count and auto_fails(s)
-        or long and not auto_used(s)
-    then
+    if long and (s.mode == AUTO_MODE.errors or not auto_used(s)) then
         return true
     end
-    local longer = AUTO_LATENCIES * (1 + s.changed % 97 / 194)
     local each = math.min(math.max(s.sessions, 1), AUTO_EACH) * auto_pace(s)
-    return enough and s.span * 10 >= each * 9
-        and passed * 1000 * (count - s.errors) >= longer * s.sum
+    if s.span * 10 < each * 9 then return false end
+    if s.mode == AUTO_MODE.errors then
+        -- half of a low rate is to be told from all of it
+        return count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
+    end
+    if count < math.max(AUTO_FEWEST, math.min(2 * limit, AUTO_MOST)) then
+        return false
+    end
+    local longer = AUTO_LATENCIES * (1 + s.changed % 97 / 194)
+    return s.errors * 2 > count and auto_fails(s)
+        or passed * 1000 * (count - s.errors) >= longer * s.sum
 end
 
 -- Adds a sample of one session. Returns whether the requests suffice for a

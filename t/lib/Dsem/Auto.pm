@@ -9,7 +9,8 @@ package Dsem::Auto;
 #   $auto->pause(7000);                 # ms without samples
 #   $auto->until(sub { $_[0]{reason} eq 'errors' }, 10);    # or undef
 #
-# Options: latency ($limit): ms; errors ($limit): share of failed requests;
+# Options: latency ($limit): ms; errors ($limit, $i): share of failed requests, of
+#   the session of that index;
 #   chance: of each request to fail; used: share of the permits in use, 1; peak
 #   ($limit): most permits in use at one time, 0; beats: sessions that send
 #   heartbeats. set(%options) changes them. found: the number in the shard.
@@ -59,7 +60,7 @@ sub step {
     my $count = $limit * $self->{used} * $window / $ms / @$next
         + ($self->{left}[$i] // 0);
     $self->{left}[$i] = $count - int $count;
-    my $failed = int(int($count) * $self->{errors}($limit));
+    my $failed = int(int($count) * $self->{errors}($limit, $i));
     $failed = grep { rand() < $self->{chance} } 1 .. $count
         if $self->{chance};
     my $reply = $self->{sessions}[$i]->adjust($self->{name},
