@@ -97,7 +97,6 @@ local function state_read(call, sem, view, limits)
         s.changes, s.noted = 0, 0
     end
     call.before = { found = auto_kept(s), reason = s.reason }
-    auto_resume(s, view.entry.lease, now)
     s.min, s.max = min or call.min, max or call.max
     auto_bound(s, s.min, s.max, now)
     return s, number

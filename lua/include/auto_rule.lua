@@ -3,27 +3,33 @@
 -- t/model/zoo run the same file in simulations. docs/limit-auto.md has the
 -- reasons.
 --
--- Two limits are compared, in turns: the limit found, and one that is tried, a
--- step above or below it. Of two limits the better one has more throughput for
--- its latency: a higher one, where the latency rises by less than WORTH of the
--- distance between both, a lower one, where it falls by more. Limits and
--- latencies are compared by their logarithms, so a request counts by how many
--- times as long it takes, whatever its own time is. The latency of a turn is
--- the mean logarithm of the times of its requests.
+-- Two limits are compared, in pairs of turns: the limit found, and one that
+-- is tried, a step above or below it. Of two limits the better one has more
+-- throughput for its latency: a higher one, where the latency rises by less
+-- than WORTH of the distance between both, a lower one, where it falls by
+-- more. Limits and latencies are compared by their logarithms, so a request
+-- counts by how many times as long it takes, whatever its own time is. The
+-- latency of a turn is the mean logarithm of the times of its requests. A
+-- pair and the next one are in opposite orders, so that traffic that changes
+-- steadily cancels out; the order of every other one is left to chance, as
+-- traffic that changes with the turns would always meet the same limit.
 --
--- A comparison ends when its mean is farther from that bound than chance, the
--- standard error, allows; it is known from the scatter of the requests, and
--- from that between turns of the same limit (spread), as traffic may change by
--- itself from turn to turn. Each turn counts as much as CLIP of the distance at
+-- A comparison ends when the mean of its pairs is farther from that bound
+-- than chance, the standard error, allows. It is known from the pairs, and
+-- before there are many from the scatter of the requests and of turns of the
+-- same limit (spread). Each pair counts as much as CLIP of the distance at
 -- most. Where the other limit is better it is found, and the next step is
 -- longer; where it is not, the other direction is next, with a shorter step.
--- Where neither is better the rule rests for some turns.
+-- Where neither is better the rule rests for some turns. Short steps need
+-- many pairs where latencies vary, but cost little; long ones find what is
+-- far away: the first higher limit after a lower one is as far as some pairs
+-- can show.
 --
--- Failing requests lower the limit, and a lower limit that does not lower their
--- rate is taken back.
+-- Failing requests lower the limit, and a lower limit that does not lower
+-- their rate is taken back.
 --
--- Times are in ms of the clock, latencies in us, rates in permille; logarithms
--- are natural ones, in units of 1/10000.
+-- Times are in ms of the clock, latencies in us, rates in permille;
+-- logarithms are natural ones, in units of 1/10000.
 
 -- why the limit is what it is
 local AUTO_REASON = {
@@ -44,26 +50,27 @@ local AUTO_FEWEST, AUTO_MOST, AUTO_LATENCIES = 8, 100, 4
 -- sessions that a judgement has samples of, as not all nodes are equally far,
 -- and one of them may fail: of more, one is fewer than AUTO_ERRORS
 local AUTO_EACH = 20
--- half of the distance is the most throughput / latency; more throughput counts
--- a little more
+-- half of the distance is the most throughput / latency; more throughput
+-- counts a little more
 local AUTO_WORTH, AUTO_CLIP = 0.6, 1
--- standard errors that decide; after one turn, as it may be chance
+-- standard errors that decide; after one pair, as it may be chance
 local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
--- turns after which a comparison is given up; those of a step longer than the
--- least end with what is likely, as shorter ones follow
-local AUTO_TURNS, AUTO_TURNS_LONG = 40, 4
--- a step at least: a tenth, or the scatter of turns times AUTO_SCATTERS, which
--- counts up to a half; at most: to the double
-local AUTO_NEAR, AUTO_SCATTERS, AUTO_HALF, AUTO_FAR = 953, 1.4, 4055, 6931
--- turns of rest; more where the latency rose by more than the limit, at most;
--- comparisons with higher limits before one with a lower limit, which costs
--- throughput
+-- pairs after which a comparison is given up; those of a step longer than the
+-- least end with what is likely, in standard errors, as shorter ones follow
+local AUTO_PAIRS, AUTO_PAIRS_LONG, AUTO_LIKELY = 20, 4, 0.5
+-- a step at least: a tenth; at most: to the double; one that a few pairs can
+-- show, in scatters of a turn
+local AUTO_NEAR, AUTO_FAR, AUTO_SCATTERS = 953, 6931, 1.4
+-- turns of rest; so many for each least step by which the latency rose, at
+-- most; comparisons with higher limits before one with a lower limit, which
+-- costs throughput
 local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
 -- a change of the latency at the limit found that ends a rest
 local AUTO_CHANGE = 1000
 -- standard error of a turn at least, as times are in whole ms
 local AUTO_ERROR = 50
--- requests that are judged together where they fail: of a high rate, a low one
+-- requests that are judged together where they fail: of a high rate, a low
+-- one
 local AUTO_FAILED, AUTO_FAILED_LOW = 50, 200
 -- ms after which fewer will do, and a limit that is not used is seen to be so
 local AUTO_LONGEST_MS = 10000
@@ -82,9 +89,9 @@ local function auto_new(limit, now)
         changed = now, ceiling = 0, blamed = 0, again = 0, count = 0, sum = 0,
         logs = 0, squares = 0, errors = 0, waited = 0, span = 0, peak = 0,
         paced = now, paced_span = 0, sessions = 0, mean = 0, opened = now,
-        tried = 0, gain = 0, turns = 0, rise = 0, level = 0, error = 0,
-        trial = 0, trial_error = 0, spread = 100, step = AUTO_FAR, up = 1,
-        lost = 0, higher = 0, rest = 0, known = 0, seen = now
+        tried = 0, gain = 0, gains = 0, pairs = 0, half = 0, rise = 0,
+        level = 0, error = 0, trial = 0, trial_error = 0, spread = 100,
+        step = AUTO_FAR, up = 1, lost = 0, higher = 0, rest = 0, known = 0
     }
 end
 
@@ -128,25 +135,15 @@ local function auto_stop(s, reason, now)
     auto_clear(s)
 end
 
--- Ends a probe in which no sample came for longer than silence (ms) and than
--- four latencies: it shows nothing, and its limit must not stay.
-local function auto_resume(s, silence, now)
-    if s.mode == AUTO_MODE.probe
-        and now - s.seen > math.max(silence, 4 * s.mean / 1000)
-    then
-        auto_stop(s, s.reason, now)
-    end
-end
-
 -- ms until a session shall send its next sample: ten per second of all
 -- sessions, one per second of each of more, and at most 100 of all.
 local function auto_pace(s)
     return math.max(100, math.min(100 * s.sessions, 1000), 10 * s.sessions)
 end
 
--- Counts the sessions that send samples: the time that their samples cover, in
--- so many ms. Before the first count, windows may begin long before the state:
--- the first one of a session at the start of its worker.
+-- Counts the sessions that send samples: the time that their samples cover,
+-- in so many ms. Before the first count, windows may begin long before the
+-- state: the first one of a session at the start of its worker.
 local function auto_sessions(s, window, now)
     local passed = now - s.paced
     if s.sessions == 0 then window = math.min(window, passed + auto_pace(s)) end
@@ -156,8 +153,8 @@ local function auto_sessions(s, window, now)
     s.paced, s.paced_span = now, 0
 end
 
--- Whether requests fail more often than usual, and not by chance: by more than
--- twice the deviation of that number.
+-- Whether requests fail more often than usual, and not by chance: by more
+-- than twice the deviation of that number.
 local function auto_fails(s)
     local usual = s.count * (AUTO_ERRORS + 2 * s.normal) / 1000
     return s.errors > 1 and s.errors > usual + 2 * math.sqrt(usual)
@@ -195,7 +192,6 @@ end
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
     auto_sessions(s, sample.window, now)
-    s.seen = now
     local settled = s.changed + math.min(s.mean / 500, AUTO_SETTLE_MS)
     if now - sample.window < settled then return false end
     if s.span == 0 then s.opened = now - sample.window end
@@ -208,8 +204,8 @@ local function auto_add(s, sample, now)
     return auto_enough(s, now)
 end
 
--- Requests fail more often than usual: a lower limit shows whether that helps,
--- the limit found where another one is tried.
+-- Requests fail more often than usual: a lower limit shows whether that
+-- helps, the limit found where another one is tried.
 local function auto_failed(s, rate, min, now)
     local limit = s.found
     local lower = math.floor(limit * (1000 - math.max(100,
@@ -227,9 +223,10 @@ end
 
 -- Of a limit that was lowered because of errors. Where half of it does not
 -- halve their rate, their failing has nothing to do with load. Far above the
--- load that a backend takes most requests fail, at half of it too: then down to
--- the minimum. Where most failed, and do no more, an outage may have ended: the
--- limit of before is taken once more, and the lower one again if it fails.
+-- load that a backend takes most requests fail, at half of it too: then down
+-- to the minimum. Where most failed, and do no more, an outage may have
+-- ended: the limit of before is taken once more, and the lower one again if
+-- it fails.
 local function auto_blame(s, rate, min, now)
     local limit, better = s.found, rate * 2 <= s.before
     if s.again > 0 then
@@ -270,19 +267,21 @@ local function auto_scatter(s)
     return math.sqrt(s.error ^ 2 + s.trial_error ^ 2) * s.spread / 100
 end
 
-local function auto_least(s)
-    return math.floor(math.max(AUTO_NEAR,
-        math.min(AUTO_SCATTERS * auto_scatter(s), AUTO_HALF)))
+-- The limit of the next turn of a comparison; half: it completes a pair.
+local function auto_other(s, probe, half, now)
+    s.mode, s.half = probe and AUTO_MODE.probe or AUTO_MODE.steady, half
+    auto_set(s, probe and s.tried or s.base, now)
 end
 
 -- Begins to compare the limit found with another one, a step above or below.
+-- The turn before, at the limit found, is the first one of a pair.
 local function auto_try(s, min, max, now)
     local limit, top = s.found, auto_top(s, max, now)
     s.known, s.trial_error = s.level, s.error
     if limit >= top then s.up = 0 end
     if limit <= min then s.up = 1 end
     if min == top then return end
-    s.step = math.max(auto_least(s), math.min(s.step, AUTO_FAR))
+    s.step = math.max(AUTO_NEAR, math.min(s.step, AUTO_FAR))
     local times = math.exp(s.step / 10000)
     local other
     if s.up == 1 then
@@ -295,16 +294,24 @@ local function auto_try(s, min, max, now)
         other = math.min(limit - 1, math.ceil(limit / times - 0.5))
     end
     other = math.max(min, math.min(top, other))
-    s.mode, s.base, s.tried = AUTO_MODE.probe, limit, other
-    s.gain, s.turns, s.rise = 0, 0, 0
-    auto_set(s, other, now)
+    s.base, s.tried = limit, other
+    s.gain, s.gains, s.pairs, s.rise = 0, 0, 0, 0
+    auto_other(s, true, 1, now)
+end
+
+-- How far a latency of the limit found is from that when the last comparison
+-- began; 0: not farther than chance.
+local function auto_away(s, level)
+    local away = s.known > 0 and level - s.known or 0
+    return math.abs(away) > math.max(AUTO_CHANGE, 3 * auto_scatter(s)) and away
+        or 0
 end
 
 -- The next comparison: after a rest, and at once where the latency is another
 -- one than when the last one began.
 local function auto_next(s, min, max, now)
-    local away = s.known > 0 and s.level - s.known or 0
-    if math.abs(away) > math.max(AUTO_CHANGE, 3 * auto_scatter(s)) then
+    local away = auto_away(s, s.level)
+    if away ~= 0 then
         s.up, s.step = away < 0 and 1 or 0, math.max(s.step, math.abs(away))
         s.lost, s.rest = 0, 0
     end
@@ -312,25 +319,28 @@ local function auto_next(s, min, max, now)
     if s.rest > 0 then return end
     if s.lost > 1 then
         s.lost, s.up = 1, s.higher < AUTO_HIGHER and 1 or 0
+        if s.higher == 0 then
+            s.step = math.floor(AUTO_SCATTERS * auto_scatter(s))
+        end
     end
     auto_try(s, min, max, now)
 end
 
 -- The limit that was tried is better: the next one in that direction.
 local function auto_won(s, min, max, now)
-    local tried, fresh = s.tried, s.mode == AUTO_MODE.probe
+    local tried = s.tried
     s.mode, s.tried, s.lost, s.rest = AUTO_MODE.steady, 0, 0, 0
     s.level, s.error = s.trial, s.trial_error
     s.step, s.reason = math.floor(s.step * 1.5), AUTO_REASON.probing
     auto_set(s, tried, now)
-    if fresh then auto_try(s, min, max, now) end
+    auto_try(s, min, max, now)
 end
 
 -- It is not: the other direction, nearer. After both a rest, longer where the
--- latency rose by several times the distance, or no higher limit may be tried.
+-- latency rose much, or no higher limit may be tried.
 local function auto_lost(s, min, max, now)
     local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
-    s.lost = s.step <= auto_least(s) and s.lost + 1 or 0
+    s.lost = (s.lost > 0 or s.step <= AUTO_NEAR) and s.lost + 1 or 0
     s.higher = s.up == 1 and s.higher + 1 or 0
     s.step, s.up = math.floor(s.step / 2), 1 - s.up
     s.mode, s.tried = AUTO_MODE.steady, 0
@@ -340,34 +350,46 @@ local function auto_lost(s, min, max, now)
     if s.base >= top then
         s.rest = AUTO_REST_MOST
     elseif s.lost > 1 then
-        s.rest = math.max(AUTO_REST, s.turns, math.min(AUTO_REST_MOST,
-            math.ceil(AUTO_REST * s.rise / 100)))
+        s.rest = math.max(AUTO_REST, 2 * s.pairs, math.min(AUTO_REST_MOST,
+            math.ceil(AUTO_REST * s.rise / AUTO_NEAR)))
     elseif fresh then
         auto_next(s, min, max, now)
     end
 end
 
--- After each turn but the first: whether the other limit is better.
--- rise: of the latency from the limit found to the one that is tried.
-local function auto_compare(s, rise, min, max, now)
+-- How far the mean of the pairs is from the bound, in standard errors. What
+-- is known of the scatter counts as some pairs.
+local function auto_sure(s, most)
+    local mean, known = s.gain / s.pairs, math.min(auto_scatter(s), most)
+    local squares = AUTO_PAIRS_LONG * known ^ 2
+        + math.max(0, s.gains - mean * s.gain)
+    return mean * math.sqrt(s.pairs * (AUTO_PAIRS_LONG + s.pairs - 1) / squares)
+end
+
+-- After a turn of a comparison, and after a pair: whether the other limit is
+-- better.
+local function auto_compare(s, min, max, now)
+    local probe = s.mode == AUTO_MODE.probe
+    if s.half == 0 then return auto_other(s, not probe, 1, now) end
     local distance = 10000 * math.log(s.tried / s.base)
-    local most = AUTO_CLIP * math.abs(distance)
-    local gain = math.max(-most, math.min(most, AUTO_WORTH * distance - rise))
-    s.turns, s.gain = s.turns + 1, s.gain + math.floor(gain + 0.5)
-    s.rise = math.max(s.rise, math.floor(100 * rise / distance))
-    local sure = s.gain / s.turns / (math.min(auto_scatter(s), most)
-        * math.sqrt(2 / (s.turns + 1)))
-    local long = s.step > auto_least(s)
-    if math.abs(sure) >= (s.turns > 1 and AUTO_SURE or AUTO_CERTAIN)
-        or s.turns >= (long and AUTO_TURNS_LONG or AUTO_TURNS)
+    local most, rise = AUTO_CLIP * math.abs(distance), s.trial - s.level
+    local gain = math.floor(math.max(-most, math.min(most,
+        AUTO_WORTH * distance - rise)) + 0.5)
+    s.pairs, s.gain, s.gains = s.pairs + 1, s.gain + gain, s.gains + gain ^ 2
+    s.rise = math.max(s.rise, rise)
+    local sure, long = auto_sure(s, most), s.step > AUTO_NEAR
+    if math.abs(sure) >= (s.pairs > 1 and AUTO_SURE or AUTO_CERTAIN)
+        or s.pairs >= (long and AUTO_PAIRS_LONG or AUTO_PAIRS)
     then
-        local won = sure >= AUTO_SURE or long and sure > 0
+        local won = sure >= (long and AUTO_LIKELY or AUTO_SURE)
         local decide = won and auto_won or auto_lost
         decide(s, min, max, now)
     else
-        local probe = s.mode == AUTO_MODE.steady
-        s.mode = probe and AUTO_MODE.probe or AUTO_MODE.steady
-        auto_set(s, probe and s.tried or s.base, now)
+        if s.pairs % 2 == 0 then
+            -- by chance
+            probe = now % 65536 * 40503 % 65536 < 32768
+        end
+        auto_other(s, probe, 0, now)
     end
 end
 
@@ -382,10 +404,11 @@ local function auto_turn(s, level, error, min, max, now)
         s.spread = math.max(100, math.floor(math.sqrt((s.spread ^ 2 * 7
             + math.min(away, 4 * s.spread) ^ 2) / 8)))
     end
-    if s.tried > 0 then
-        auto_compare(s, s.trial - level, min, max, now)
+    if s.tried > 0 and auto_away(s, level) * auto_away(s, before) <= 0 then
+        auto_compare(s, min, max, now)
     elseif before > 0 then
-        s.trial_error = error
+        -- nothing is compared, or the backend has changed meanwhile
+        s.tried, s.trial_error = 0, error
         auto_next(s, min, max, now)
     end
 end
@@ -407,7 +430,7 @@ local function auto_steady(s, min, max, now)
     end
     if s.mode == AUTO_MODE.probe then
         s.trial, s.trial_error = level, error
-        auto_compare(s, level - s.level, min, max, now)
+        auto_compare(s, min, max, now)
     else
         auto_turn(s, level, error, min, max, now)
     end

@@ -12,9 +12,9 @@ local AUTO_FIELDS = { 'found', 'reason', 'floor', 'latency', 'min', 'max',
     'changes', 'noted', 'normal', 'mode', 'base', 'before', 'changed',
     'ceiling', 'blamed', 'again', 'count', 'sum', 'logs', 'squares', 'errors',
     'waited', 'span', 'peak', 'paced', 'paced_span', 'sessions', 'mean',
-    'opened', 'tried', 'gain', 'turns', 'rise', 'level', 'error', 'trial',
-    'trial_error', 'spread', 'step', 'up', 'lost', 'higher', 'rest', 'known',
-    'seen' }
+    'opened', 'tried', 'gain', 'gains', 'pairs', 'half', 'rise', 'level',
+    'error', 'trial', 'trial_error', 'spread', 'step', 'up', 'lost', 'higher',
+    'rest', 'known' }
 
 -- The state, from its text; nil: there is none.
 local function auto_parse(text)

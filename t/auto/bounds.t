@@ -36,7 +36,6 @@ $load->stop->wait;
 is $up->peak, 12, 'max reached, never exceeded';
 
 # twice as slow with each request more; a probe is due
-$t->state->set_rule('api', confirmed => 0);
 $load = load('t=15&knee=1');
 eventually { limit() == 4 } 'lowered to min', 30;
 $served = $up->served;

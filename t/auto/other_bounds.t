@@ -74,10 +74,10 @@ sub load {
 sub served {
     my ($n) = @_;
     my ($sample, $served) = (sample(), $up->served);
-    wait_for { $up->served > $served + 2 * $n && sample() != $sample } 30,
+    wait_for { $up->served > $served + 2 * $n && sample() ne $sample } 30,
         'the load';
 }
 
-sub sample { return $t->state->rule('api')->{seen} // 0 }
+sub sample { return $t->state->sample('api') }
 
 sub limit { return $t->state->lowest_limit('api') }

@@ -29,7 +29,7 @@ $t->state->set_found('api', $FOUND);
 my %samples;
 wait_for {
     $node->get('/reloaded?t=1');
-    my $sample = $t->state->rule('api')->{seen};
+    my $sample = $t->state->sample('api');
     $samples{$sample}++ if $sample;
     keys %samples == 3;
 } 15, 'samples';

@@ -32,7 +32,7 @@ $t->state->set_found('api', $FOUND);
 my %samples;
 wait_for {
     $node->get('/lost');
-    my $sample = $t->state->rule('api')->{seen};
+    my $sample = $t->state->sample('api');
     $samples{$sample}++ if $sample;
     keys %samples == 3;
 } 15, 'samples';

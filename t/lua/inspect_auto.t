@@ -58,7 +58,7 @@ $redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
 is inspect()->{history}, undef, 'malformed changes left out';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);
 is inspect()->{history}, undef, 'too many left out';
-$auto->set(latency => sub { 50 + $_[0] / 5 });
+$auto->set(latency => sub { 5 * $_[0] });
 $auto->until(sub { inspect()->{history} }, 60);
 is @{ inspect()->{history} }, 1, 'a new history';
 $auto->set(latency => sub { 50 });

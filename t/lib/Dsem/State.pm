@@ -51,8 +51,9 @@ use constant ACCOUNT => qw(epoch held waiting reuse parked chunks);
 use constant ENTRY => qw(epoch declared lease ends seal configuration);
 use constant RULE => qw(found reason floor latency min max changes noted normal
     mode base before changed ceiling blamed again count sum logs squares errors
-    waited span peak paced paced_span sessions mean opened tried gain turns rise
-    level error trial trial_error spread step up lost higher rest known seen);
+    waited span peak paced paced_span sessions mean opened tried gain gains pairs
+    half rise level error trial trial_error spread step up lost higher rest
+    known);
 use constant MARKER => 'queue';
 use constant SHARDS => 4;
 
@@ -439,6 +440,13 @@ sub lowest_limit {
 sub rule {
     my ($self, $name) = @_;
     return words($self->cmd('HGET', $self->auto_key($name), '.') // '', RULE);
+}
+
+# Another text after each sample of a session; empty: there was none.
+sub sample {
+    my ($self, $name) = @_;
+    my $rule = $self->rule($name);
+    return join ' ', grep { defined } @$rule{qw/paced paced_span/};
 }
 
 sub set_rule {

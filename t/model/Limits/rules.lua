@@ -20,12 +20,12 @@ local function load_rule(path)
     file:close()
     return assert(loadstring(text .. ' return { new = auto_new, '
         .. 'add = auto_add, judge = auto_judge, pace = auto_pace, '
-        .. 'set = auto_set, bound = auto_bound, resume = auto_resume, '
+        .. 'set = auto_set, bound = auto_bound, '
         .. 'reason = AUTO_REASON }', path))()
 end
 
--- ms: dsem_lease; of a sample that follows a request after a silence
-local LEASE, LONGEST = 5000, 10000
+-- ms of a sample that follows a request after a silence
+local LONGEST = 10000
 
 -- What one worker has of its requests, as in ngx_http_dsem_auto.c: times are in
 -- whole ms, and a sample is due when the pace that it was told has passed.
@@ -87,7 +87,6 @@ function rules.dsem(path)
             local sample = worker_sample(w, clock, waiting)
             worker_clear(w, clock)
             local before, reason = s.found, s.reason
-            rule.resume(s, LEASE, clock)
             rule.bound(s, 1, 1000, clock)
             if rule.add(s, sample, clock) then
                 rule.judge(s, 1, 1000, clock)
