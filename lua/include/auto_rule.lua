@@ -67,6 +67,8 @@ local AUTO_NEAR, AUTO_FAR, AUTO_SCATTERS = 953, 6931, 1.4
 local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
 -- a change of the latency at the limit found that ends a rest
 local AUTO_CHANGE = 1000
+-- part of the permits in use on average with which a limit is reached
+local AUTO_REACHED = 0.9
 -- standard error of a turn at least, as times are in whole ms
 local AUTO_ERROR = 50
 -- requests that are judged together where they fail: of a high rate, a low
@@ -160,12 +162,14 @@ local function auto_fails(s)
     return s.errors > 1 and s.errors > usual + 2 * math.sqrt(usual)
 end
 
--- Whether the limit is needed: requests wait for permits, half of the permits
--- are in use on average, or one session had all of them in use.
-local function auto_used(s)
+-- Whether the limit is needed: requests wait for permits, a part of the permits
+-- is in use on average, or one session had all of them in use.
+local function auto_needed(s, part)
     return s.waited == 1 or s.peak >= s.found
-        or 2 * math.max(1, s.sessions) * s.sum >= s.found * s.span * 1000
+        or math.max(1, s.sessions) * s.sum >= part * s.found * s.span * 1000
 end
+
+local function auto_used(s) return auto_needed(s, 0.5) end
 
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
@@ -430,7 +434,10 @@ local function auto_steady(s, min, max, now)
     end
     if s.mode == AUTO_MODE.probe then
         s.trial, s.trial_error = level, error
-        auto_compare(s, min, max, now)
+        -- a higher limit that is not reached shows nothing
+        local shows = s.tried < s.base or auto_needed(s, AUTO_REACHED)
+        local judge = shows and auto_compare or auto_lost
+        judge(s, min, max, now)
     else
         auto_turn(s, level, error, min, max, now)
     end

@@ -10,7 +10,8 @@ use Dsem::Test;
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '20=1-1000',
-    full => '20=1-1000', peak => '20=1-1000', wait => '2=1-1000',
+    full => '20=1-1000', most => '20=1-1000', peak => '20=1-1000',
+    wait => '2=1-1000',
     idle => '10=1-1000' });
 
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ], used => 0.3);
@@ -19,6 +20,13 @@ is "@$reply{qw/found reason/}", '20 unused', 'neither raised nor lowered';
 is_deeply [ grep { $_ != 20 } $auto->trace ], [], 'at no time';
 $auto->set(used => 1);
 ok $auto->until(sub { $_[0]{found} > 20 }, 10), 'used: raised';
+
+# half of the permits are enough to compare limits, not to raise the limit: the
+# backend has no more requests with a higher one
+$auto = Dsem::Auto->new($scripts, 'most', [ $one ], used => 0.7);
+my @kept = map { $auto->step->{kept} } 1 .. 300;
+cmp_ok scalar(grep { $_ > 20 } $auto->trace), '>', 0, 'a higher one is tried';
+is scalar(grep { $_ > 20 } @kept), 0, 'not reached: not raised';
 
 # little traffic
 $auto = Dsem::Auto->new($scripts, 'full', [ $one ], used => 0.001);
