@@ -28,14 +28,14 @@ $t->state->set_rule('api', floor => 50_000, latency => 50_000,
 $t->state->set_found('api', 25);
 
 # the same service time, but only for a third of the requests
-my $load = $t->load_start(clients => 60, seconds => 90,
+my $load = $t->load_start(clients => 60, seconds => 180,
     urls => [ $node->url('/slower?t=50&knee=8') ]);
 wait_for { $up->peak > 20 } 15, 'the limit found before';
 # found, not only tried
 eventually {
     my $rule = $t->state->rule('api');
     ($rule->{mode} == 1 ? $rule->{base} : $rule->{found}) <= 13
-} 'lowered', 40;
+} 'lowered', 90;
 # requests of before the cut run to their end
 $most = 0;
 wait_for { $up->now <= limit() } 15, 'the limit at the backend';
