@@ -159,7 +159,12 @@ local function declare(all)
     end
     account_add(sem, account, 0, waiting)
     sem.limit = sem.limit or limit
-    if sem.fair then fair_write(sem) end
+    if sem.fair then
+        fair_write(sem)
+    elseif KEYS[4] and sem.waiting == 0 and sem.fair_text ~= '' then
+        -- the tickets of its older epochs were the last ones
+        redis.call('UNLINK', KEYS[4])
+    end
     if queue_write(sem, view) == STATUS.resync then
         view_lose(view)
         return STATUS.resync

@@ -37,4 +37,12 @@ begin('web');
 $two->sync('web', fair => 1);
 is $scripts->redis->cmd('EXISTS', $state->fair_key('web')), 0, 'no tags left';
 
+# nor is anything declared again
+begin('mail');
+$two->hello;
+$two->declare('mail', fair => 1);
+is $state->waiting('mail'), 0, 'declared: nothing waits';
+is $scripts->redis->cmd('EXISTS', $state->fair_key('mail')), 0,
+    'declared: no tags left';
+
 $scripts->done;
