@@ -20,9 +20,9 @@
 --   integers
 -- Messages: "reclaimed" as of sync
 --
--- A ticket keeps its place. A ticket whose place is unknown keeps the one in
--- the queue, under the epoch of its acquire or a later one. Tags of keys are
--- restored from the places.
+-- A ticket keeps its place. A ticket whose place is unknown, or that has a key,
+-- keeps the one in the queue, under the epoch of its acquire or a later one.
+-- Tags of keys are restored from the places.
 -- Run again it changes nothing. O(k log q), k tickets declared, q queued.
 
 -- @include "include/status.lua"
@@ -91,7 +91,8 @@ local function declare_tickets(sem, all, dropped)
     for _, ticket in ipairs(all) do
         if dropped[string.format('%.0f', ticket.number)] then
             ticket.place = 0
-        elseif ticket.place == 0 then
+        elseif ticket.place == 0 or ticket.key then
+            -- where its key was charged the session does not know its place
             find_place(sem, ticket)
         end
         if ticket.place ~= 0 then

@@ -23,7 +23,9 @@
 --   key, percent-encoded. Cost: us of permit time that the request is expected
 --   to take, divided by the shares of its key. The key of a ticket never
 --   changes. Between the two a cancel and a check have the limit in force when
---   the ticket was queued, as replied then; 0: unknown
+--   the ticket was queued, as replied then; 0: unknown. An acquire of ticket 0
+--   is none, but a charge: its key pays so much more, and its tickets that wait
+--   go behind by that. Its verdict is 0, it is executed before the others
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
@@ -163,8 +165,8 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
         local ticket = integers(i, pattern, values)
         if key then fair_argument(i, ticket, cost, key, limit) end
         ticket.weight, ticket.class = ticket[2], ticket[3] or 0
-        if ticket[1] < 1 or ticket.weight < 1 or ticket.class < -8
-            or ticket.class > 7
+        if ticket[1] < 1 and not (ticket[4] and key) or ticket.weight < 1
+            or ticket.class < -8 or ticket.class > 7
         then
             error('DSEM argument ' .. i .. ' is not a ticket in range', 0)
         end
@@ -284,6 +286,7 @@ end
 -- that waits. No ticket of an equal or better class is passed. Position nil:
 -- it is known when the ticket is in the queue.
 local function acquire(call, sem, view, account, ask, first)
+    if ask[1] == 0 then return VERDICT.rejected, 0, 0 end
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
     -- R1: room for a permit
@@ -339,6 +342,12 @@ local function execute(call, sem, view, account)
     end
 
     if call.sweeps or #call.cancels > 0 then dead_sweep(sem, view) end
+    for _, ask in ipairs(call.acquires) do
+        -- not while some tickets are not declared: those would pass the others
+        if ask[1] == 0 and not view.recovering then
+            fair_owe(sem, ask, view.limit)
+        end
+    end
     local first, status = serve(sem, view)
     if not first then return status end
     if sem.fair then fair_served(sem, view.served) end

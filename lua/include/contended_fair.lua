@@ -15,30 +15,48 @@ local function keyed_head()
     return page[3], session, ticket, of_epoch, held, waiting, seal, page[4] + 0
 end
 
--- The place of a new ticket, the same as text, and the score of F of its key
--- after it. name: "<class> <key>", lowest: the first place of the class. nil:
--- something is unusual.
-local function keyed_place(name, lowest, V, cost, in_force)
+-- A part of an increment, of so many at least.
+local function keyed_step(increment, parts, least)
+    local step = increment / (parts < least and least or parts)
+    return step < 1 and 1 or step - step % 1
+end
+
+-- The place of a new ticket, the same as text, the score of F of its key and V
+-- after it; where the key is new also the score of the tag of all new keys.
+-- name: "<class> <key>", lowest: the first place of the class. nil: something
+-- is unusual.
+local function keyed_place(name, lowest, V, cost, in_force, new, waiting)
     -- R7: queue order; R8: start tag
     local place, text = lowest + V, nil
     local score = redis.pcall('ZSCORE', KEYS[4], name)
+    local known = score
+    if not score then
+        local scores = redis.call('ZMSCORE', KEYS[4], '.', new)
+        if not scores[1] then return nil end
+        score = scores[2]
+    elseif score.err then
+        return nil
+    end
     if score then
-        if score.err then return nil end
         local paid = score + 0
         -- a half: it has a credit
         if paid % 1 > 0 then return nil end
         if paid > place then place, text = paid, score end
-    elseif not redis.call('ZSCORE', KEYS[4], '.') then
-        return nil
     end
     local increment, tag = cost * 8 / in_force, place - lowest
     if increment > 1000000000 then increment = 1000000000 end
     if tag > 5000000000000 then
         increment = increment * (2 - tag / 5000000000000)
     end
-    local F = place + (increment < 1 and 1 or increment - increment % 1)
+    increment = increment < 1 and 1 or increment - increment % 1
+    local F, N = place + increment, nil
+    if not known then
+        N = place + 1 + keyed_step(increment,
+            waiting / math.max(in_force / 4, 4), 4)
+    end
+    if tag == V then V = V + keyed_step(increment, waiting, 16) end
     if F - lowest < 9999999999999 then
-        return place, text or string.format('%.0f', place), F
+        return place, text or string.format('%.0f', place), F, V, N
     end
 end
 
@@ -92,10 +110,11 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         if tag > V then V = tag end
     end
 
-    local verdict, place, position, text, name, F = 0, 0, 0, nil, nil, nil
+    local verdict, place, position, text, name, F, advanced, N = 0, 0, 0
     if ask then
         name = class .. ' ' .. key
-        place, text, F = keyed_place(name, lowest, V, cost, in_force)
+        place, text, F, advanced, N = keyed_place(name, lowest, V, cost,
+            in_force, class .. ' *', waiting)
         if not place then return nil end
         -- R2: full queue
         if waiting - queue_limit < 0 then
@@ -103,7 +122,7 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
             -- R15: codes in replies
             verdict, waiting, mine, seq = 2, waiting + 1, mine + 1, seq + 0
             if tag > seq then seq = tag end
-            if tag == V then V = V + 1 end
+            V = advanced
         else
             -- the last one of a full queue; another one drops that
             -- R9: drop from a full queue
@@ -120,10 +139,15 @@ local function keyed_sync(values, ended, clock, epoch, acquires, flags,
         return nil
     end
     if verdict == 2 then
-        local new = redis.call('ZADD', KEYS[4], string.format('%.0f', F), name)
+        if N then
+            redis.call('ZADD', KEYS[4], string.format('%.0f', F), name,
+                string.format('%.0f', N), class .. ' *')
+        else
+            redis.call('ZADD', KEYS[4], string.format('%.0f', F), name)
+        end
         -- and now and then, for a queue that gets shorter: not always, as all
         -- places of a key may have the same remainder
-        if new == 1 or place % 16 == 0 then
+        if N or place % 16 == 0 then
             V = fair_trim(KEYS[4], class, V, waiting)
         end
         if place - tail > 0 then tail, position = place, waiting end

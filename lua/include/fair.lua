@@ -33,6 +33,9 @@ local FAIR_INCREMENT = 1000000000
 -- key has a credit; one call looks at twice as many.
 local FAIR_LOOKS = 256
 
+-- In the place of a key: all new ones.
+local FAIR_NEW = ' *'
+
 -- The greatest cost, us.
 local FAIR_COST = 10000000000
 
@@ -62,6 +65,11 @@ local function fair_increment(cost, limit, tag)
     return math.max(math.floor(increment), 1)
 end
 
+-- A part of an increment, of so many at least.
+local function fair_step(increment, parts, least)
+    return math.max(math.floor(increment / math.max(parts, least)), 1)
+end
+
 -- F and credit of a key, from their scores.
 local function fair_read(fair, name, F, credit)
     if not F then return end
@@ -74,11 +82,15 @@ end
 -- keys of these tickets. Returns false if it has the wrong type.
 local function fair_load(sem, view, key, tickets)
     local fields, seen = { '.' }, {}
+    local function add(name)
+        if seen[name] then return end
+        seen[name] = true
+        fields[#fields + 1], fields[#fields + 2] = name, '!' .. name
+    end
     for _, ticket in ipairs(tickets) do
-        local name = ticket.key and ticket.class .. ' ' .. ticket.key
-        if name and not seen[name] then
-            seen[name] = true
-            fields[#fields + 1], fields[#fields + 2] = name, '!' .. name
+        if ticket.key then
+            add(ticket.class .. ' ' .. ticket.key)
+            add(ticket.class .. FAIR_NEW)
         end
     end
     local fair = { key = key, V = {}, F = {}, credit = {}, changed = {},
@@ -111,11 +123,11 @@ local function fair_virtual(sem, class)
     return sem.fair.V[class] or math.min(sem.seq + 1, CLASS - 1)
 end
 
--- The tag that a ticket of this key would have.
+-- The tag that a ticket of this key would have; a new key queues with others.
 -- R8: start tag
 local function fair_tag(sem, class, key)
-    return math.min(math.max(fair_virtual(sem, class),
-        sem.fair.F[class .. ' ' .. key] or 0), CLASS - 1)
+    local F = sem.fair.F[class .. ' ' .. key] or sem.fair.F[class .. FAIR_NEW]
+    return math.min(math.max(fair_virtual(sem, class), F or 0), CLASS - 1)
 end
 
 -- Sets F of a key.
@@ -168,12 +180,18 @@ end
 local function fair_charge(sem, ticket, tag, limit)
     local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
     local increment = fair_increment(ticket.cost, limit, tag)
+    if not fair.F[name] then
+        -- one more: no tie with a key that takes as many turns
+        fair_set(fair, ticket.class .. FAIR_NEW, math.min(tag + 1 + fair_step(
+            increment, sem.waiting / math.max(limit / 4, 4), 4), CLASS - 1))
+    end
     local credit = math.min(fair.credit[name] or 0, increment - 1)
     if fair.credit[name] then
         fair.credit[name] = fair.credit[name] - credit
     end
     local V = fair_virtual(sem, ticket.class)
-    fair.V[ticket.class] = math.min(tag == V and V + 1 or V, CLASS - 1)
+    fair.V[ticket.class] = math.min(tag == V
+        and V + fair_step(increment, sem.waiting, 16) or V, CLASS - 1)
     fair_set(fair, name, math.min(tag + increment - credit, CLASS - 1))
     sem.seq = math.max(sem.seq, tag)
     fair.queued = ticket.class
@@ -186,6 +204,43 @@ local function fair_pass(sem, ticket, limit)
     fair_charge(sem, ticket, tag, limit)
     local fair = sem.fair
     fair.V[ticket.class] = math.max(fair.V[ticket.class], tag)
+end
+
+-- Moves the tickets of a key behind, the last ones first, by so much: some at
+-- most. parked: 0, or PARKED for those that are parked.
+local function fair_move(sem, class, key, F, by, parked)
+    local lowest, moved = class * CLASS + parked, {}
+    local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
+        lowest + F), string.format('%.0f', lowest), 'BYSCORE', 'REV', 'LIMIT',
+        0, sem.fair.looks, 'WITHSCORES') or {}
+    sem.fair.looks = sem.fair.looks - #list / 2
+    for i = 1, #list, 2 do
+        local of = string.match(list[i], '^%S+ %d+ %d+ %d+ (%S+)$')
+        if of == key and sem.scores[list[i]] ~= false then
+            local tag = math.min(list[i + 1] - lowest + by, CLASS - 1)
+            moved[#moved + 1] = string.format('%.0f', lowest + tag)
+            moved[#moved + 1] = list[i]
+            if parked == 0 then sem.tail = math.max(sem.tail, lowest + tag) end
+            sem.seq = math.max(sem.seq, tag)
+        end
+    end
+    if #moved > 0 then redis.call('ZADD', sem.queue, unpack(moved)) end
+end
+
+-- Requests of a key run longer than it has paid for: it pays the rest, and its
+-- tickets that wait have to wait for that. At once: the walk that follows has
+-- to see them. A key that uses less than its share is behind V, and stays so.
+local function fair_owe(sem, ticket, limit)
+    local fair, name = sem.fair, ticket.class .. ' ' .. ticket.key
+    if sem.waiting == 0 or not fair.begun then return end
+    local F = fair.F[name] or fair_virtual(sem, ticket.class)
+    local by = fair_increment(ticket.cost, limit, F)
+    for parked = 0, sem.parked > 0 and PARKED or 0, PARKED do
+        if fair.looks > 0 then
+            fair_move(sem, ticket.class, ticket.key, F, by, parked)
+        end
+    end
+    fair_set(fair, name, math.min(F + by, CLASS - 1))
 end
 
 -- A ticket waits at its place, after a reconnect. lowers: V may go back to it.

@@ -6,7 +6,7 @@
 local function fair_trim(key, class, V, waiting)
     -- keys that are not too many beside those, and keys removed by one call, at
     -- least and at most
-    local FAIR_KEYS, FAIR_EXCESS, FAIR_TRIMMED = 64, 16, 64
+    local FAIR_KEYS, FAIR_EXCESS, FAIR_TRIMMED = 1024, 16, 64
     local excess = redis.call('ZCARD', key) - 2 * waiting - FAIR_KEYS
     if excess < FAIR_EXCESS then return V end
     local lowest = class * 10000000000000

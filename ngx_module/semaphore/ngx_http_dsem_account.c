@@ -477,4 +477,8 @@ ngx_http_dsem_account_forget_usage(ngx_http_dsem_account_t *account)
     account->usage.in_use = -1;
     account->usage.limit = -1;
     account->usage.waiting = 0;
+
+    if (account->fair) {
+        ngx_http_dsem_fair_contend(account->fair, 0);
+    }
 }

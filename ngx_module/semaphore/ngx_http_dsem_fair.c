@@ -38,6 +38,16 @@
 /* hold times in the mean: from then on the last one is a part of so many */
 #define NGX_HTTP_DSEM_FAIR_MEASURED  10
 
+/* costs by which a key may owe more than it has paid; prepaid ones at most */
+#define NGX_HTTP_DSEM_FAIR_BEHIND    4
+#define NGX_HTTP_DSEM_FAIR_PREPAID   64
+
+/* ms until debts are computed again, later it is late; keys of one time */
+#define NGX_HTTP_DSEM_FAIR_PAUSE     4
+#define NGX_HTTP_DSEM_FAIR_LONGEST   100
+#define NGX_HTTP_DSEM_FAIR_LATE      20
+#define NGX_HTTP_DSEM_FAIR_WATCHED   256
+
 /* a class and a key */
 #define NGX_HTTP_DSEM_FAIR_NAME_LEN  (1 + NGX_HTTP_DSEM_MAX_NAME)
 
@@ -50,6 +60,13 @@ static void ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair,
     ngx_uint_t left);
 static void ngx_http_dsem_fair_measure(ngx_http_dsem_fair_key_t *key,
     ngx_msec_t hold_time, ngx_msec_t mean);
+static int64_t ngx_http_dsem_fair_clock(ngx_http_dsem_fair_t *fair);
+static void ngx_http_dsem_fair_stalled(ngx_http_dsem_fair_t *fair);
+static void ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_key_t *key);
+static void ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_key_t *key);
+static void ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, int64_t time);
 static ngx_uint_t ngx_http_dsem_fair_rank(ngx_http_dsem_top_key_t *keys,
     ngx_uint_t n, ngx_http_dsem_fair_key_t *key);
 static uint32_t ngx_http_dsem_fair_compose(u_char *buf, ngx_int_t class,
@@ -82,6 +99,8 @@ ngx_http_dsem_fair_create(ngx_http_dsem_keys_t *keys, ngx_str_t *name)
                     ngx_str_rbtree_insert_value);
     ngx_queue_init(&fair->used);
     ngx_queue_init(&fair->unused);
+    ngx_queue_init(&fair->slow);
+    ngx_queue_init(&fair->debts);
 
     return fair;
 }
@@ -94,6 +113,10 @@ ngx_http_dsem_fair_free(ngx_http_dsem_fair_t *fair)
 {
     ngx_http_dsem_top_hide(&fair->top);
     ngx_http_dsem_fair_trim(fair, 0);
+
+    if (fair->watch.timer_set) {
+        ngx_del_timer(&fair->watch);
+    }
 
     ngx_free(fair);
 }
@@ -157,7 +180,13 @@ ngx_http_dsem_fair_leave(ngx_http_dsem_fair_t *fair,
 
     if (key && --key->tickets == 0) {
         ngx_queue_remove(&key->queue);
-        ngx_queue_insert_tail(&fair->unused, &key->queue);
+
+        /* used more than once, half as long again as others */
+
+        ngx_queue_insert_tail((key->measured > 2
+                               && 2 * key->hold_time > 3 * fair->mean)
+                              ? &fair->slow : &fair->unused, &key->queue);
+
         ngx_http_dsem_fair_trim(fair, NGX_HTTP_DSEM_FAIR_KEYS);
     }
 }
@@ -208,7 +237,10 @@ ngx_http_dsem_fair_add(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
 }
 
 
-/* forgets keys without a ticket until so many keys are left */
+/*
+ * Forgets keys without a ticket until so many keys are left.  A slow one that
+ * is forgotten would count as a usual one: many new keys must not do that.
+ */
 
 static void
 ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
@@ -216,11 +248,21 @@ ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
     ngx_queue_t               *q;
     ngx_http_dsem_fair_key_t  *key;
 
-    while (fair->nkeys > left && !ngx_queue_empty(&fair->unused)) {
-        q = ngx_queue_head(&fair->unused);
+    while (fair->nkeys > left) {
+        q = ngx_queue_head(ngx_queue_empty(&fair->unused) ? &fair->slow
+                                                          : &fair->unused);
+        if (q == ngx_queue_sentinel(&fair->slow)) {
+            return;
+        }
+
         key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, queue);
 
         ngx_queue_remove(q);
+
+        if (key->owing) {
+            ngx_queue_remove(&key->debt);
+        }
+
         ngx_rbtree_delete(&fair->keys, &key->node.node);
         fair->nkeys--;
 
@@ -230,17 +272,15 @@ ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
 
 
 /*
- * It waits; mean is that of the semaphore, in ms, for a key without one.  A
- * ticket without a key is behind all of its class.
+ * What it will use; mean is that of the semaphore, in ms, for a new key.  While
+ * nothing is known at all nothing is charged, either: all keys pay the same.
  */
 
 void
-ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
-    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class, ngx_int_t weight,
+ngx_http_dsem_fair_expect(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
     ngx_int_t share, ngx_msec_t mean)
 {
     int64_t                    cost;
-    uint64_t                   served, credit, spent, *latest;
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
@@ -252,6 +292,28 @@ ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
            ? NGX_HTTP_DSEM_FAIR_MAX_COST : cost * weight;
 
     tag->cost = ngx_max(cost / share, 1);
+    tag->rate = 0;
+
+    if (mean || (key && key->hold_time)) {
+        tag->rate = ngx_max((int64_t) weight * 1000 / share, 1);
+    }
+
+    if (key) {
+        key->cost = tag->cost;
+    }
+}
+
+
+/* it waits, at its cost; a ticket without a key is behind all of its class */
+
+void
+ngx_http_dsem_fair_wait(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t class)
+{
+    uint64_t                   served, credit, spent, *latest;
+    ngx_http_dsem_fair_key_t  *key;
+
+    key = tag->key;
     latest = &fair->latest[ngx_http_dsem_fair_class(class)];
 
     if (key == NULL) {
@@ -329,24 +391,319 @@ ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
 /* it holds its permits */
 
 void
-ngx_http_dsem_fair_hold(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight)
+ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight)
 {
-    if (tag->key) {
-        tag->key->in_use += weight;
+    ngx_http_dsem_fair_key_t  *key;
+
+    key = tag->key;
+
+    if (key == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_fair_update(fair, key);
+
+    tag->began = ngx_http_dsem_fair_clock(fair);
+
+    key->in_use += weight;
+    key->rate += tag->rate;
+    key->over -= tag->rate ? tag->cost : 0;
+
+    ngx_http_dsem_fair_debt(fair, key);
+}
+
+
+/*
+ * Its permits come free after so many ms; mean is that of the semaphore.  What
+ * it has used beyond its cost remains to be paid.  What it has not used counts
+ * for the next ones, if it was queued: a ticket that is granted at once pays
+ * nothing.
+ */
+
+void
+ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight, ngx_msec_t hold_time,
+    ngx_msec_t mean)
+{
+    int64_t                    over;
+    ngx_http_dsem_fair_key_t  *key;
+
+    key = tag->key;
+
+    if (key == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_fair_update(fair, key);
+
+    over = ngx_http_dsem_fair_clock(fair) - tag->began;
+    over = tag->rate ? tag->rate * over - tag->cost : 0;
+
+    key->in_use -= weight;
+    key->rate -= tag->rate;
+    key->over -= over;
+
+    fair->mean = (int64_t) mean * 1000;
+
+    if (tag->limit == 0) {
+        over = ngx_max(over, 0);
+    }
+
+    key->balance = ngx_max(key->balance + over,
+                           -key->cost * NGX_HTTP_DSEM_FAIR_PREPAID);
+
+    ngx_http_dsem_fair_measure(key, hold_time, mean);
+    ngx_http_dsem_fair_debt(fair, key);
+}
+
+
+/* ms in which tickets have waited in Redis: other time costs nothing */
+
+static int64_t
+ngx_http_dsem_fair_clock(ngx_http_dsem_fair_t *fair)
+{
+    if (!fair->contended) {
+        return fair->clock;
+    }
+
+    ngx_http_dsem_fair_stalled(fair);
+
+    return fair->clock + (int64_t) (ngx_current_msec - fair->since);
+}
+
+
+/*
+ * A timer that is late shows that this worker did not run: that time is left
+ * out, as far as the timer shows it.  It would be charged to those keys that
+ * had more requests than usual by chance.
+ */
+
+static void
+ngx_http_dsem_fair_stalled(ngx_http_dsem_fair_t *fair)
+{
+    ngx_msec_int_t  late, most;
+
+    late = (ngx_msec_int_t) (ngx_current_msec - fair->due);
+
+    if (fair->due == 0 || late <= NGX_HTTP_DSEM_FAIR_LATE) {
+        return;
+    }
+
+    most = (ngx_msec_int_t) (ngx_current_msec - fair->since);
+    fair->since += ngx_min(late, most);
+
+    fair->due = fair->watch.timer_set ? ngx_current_msec : 0;
+}
+
+
+/* the time until now is added to what the running requests of a key use */
+
+static void
+ngx_http_dsem_fair_update(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_key_t *key)
+{
+    int64_t  clock;
+
+    clock = ngx_http_dsem_fair_clock(fair);
+
+    key->over += key->rate * (clock - key->updated);
+    key->updated = clock;
+}
+
+
+/*
+ * A key whose requests use more than their costs is to be charged while tickets
+ * wait: its own were placed by these costs.  A request that runs on and on is
+ * charged for a fourth of its time at once, so that a slow one takes some tens
+ * of charges, and not thousands.
+ */
+
+static void
+ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_key_t *key)
+{
+    int64_t  bound;
+
+    if (!fair->contended || key->owing) {
+        return;
+    }
+
+    /* of what running requests use, when the balance is that of now */
+
+    bound = key->cost * (NGX_HTTP_DSEM_FAIR_BEHIND + key->in_use);
+    bound = ngx_max(bound - key->balance, -key->balance * 4 / 3);
+
+    if (ngx_max(key->over, 0) >= bound) {
+        key->owing = 1;
+        ngx_queue_insert_tail(&fair->debts, &key->debt);
+        ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
+
+    } else if (key->rate) {
+        ngx_http_dsem_fair_watch(fair, (bound - key->over) / key->rate + 1);
     }
 }
 
 
-/* its permits come free after so many ms; mean is that of the semaphore */
+/* debts are computed again in so many ms at most */
+
+static void
+ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, int64_t time)
+{
+    ngx_event_t  *watch;
+
+    watch = &fair->watch;
+
+    time = ngx_max(time, NGX_HTTP_DSEM_FAIR_PAUSE);
+    time = ngx_min(time, NGX_HTTP_DSEM_FAIR_LONGEST);
+
+    if (watch->timer_set) {
+
+        if ((ngx_msec_int_t) (watch->timer.key - ngx_current_msec) <= time) {
+            return;
+        }
+
+        ngx_del_timer(watch);
+    }
+
+    ngx_add_timer(watch, (ngx_msec_t) time);
+    fair->due = watch->timer.key;
+}
+
+
+/*
+ * Whether tickets wait in Redis, by the last reply; not while it is unknown.
+ * Tags end with the queue, and with them what is owed.
+ */
 
 void
-ngx_http_dsem_fair_release(ngx_http_dsem_fair_tag_t *tag, ngx_int_t weight,
-    ngx_msec_t hold_time, ngx_msec_t mean)
+ngx_http_dsem_fair_contend(ngx_http_dsem_fair_t *fair, ngx_uint_t contended)
 {
-    if (tag->key) {
-        tag->key->in_use -= weight;
-        ngx_http_dsem_fair_measure(tag->key, hold_time, mean);
+    ngx_queue_t               *q;
+    ngx_http_dsem_fair_key_t  *key;
+
+    if (contended == fair->contended) {
+        return;
     }
+
+    fair->clock = ngx_http_dsem_fair_clock(fair);
+    fair->since = ngx_current_msec;
+    fair->contended = contended;
+
+    if (contended) {
+        ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
+        return;
+    }
+
+    while (!ngx_queue_empty(&fair->debts)) {
+        q = ngx_queue_head(&fair->debts);
+        ngx_queue_remove(q);
+
+        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, debt);
+        key->owing = 0;
+
+        ngx_http_dsem_fair_update(fair, key);
+        key->balance = -ngx_max(key->over, 0);
+    }
+}
+
+
+/*
+ * The debts of keys with tickets, some at a time, as of now.  True if there are
+ * keys to be charged.
+ */
+
+ngx_uint_t
+ngx_http_dsem_fair_debts(ngx_http_dsem_fair_t *fair)
+{
+    ngx_uint_t                 n;
+    ngx_queue_t               *q, *last;
+    ngx_http_dsem_fair_key_t  *key;
+
+    if (fair->contended) {
+        ngx_http_dsem_fair_stalled(fair);
+    }
+
+    fair->due = 0;
+
+    if (!fair->contended) {
+        return 0;
+    }
+
+    n = 0;
+    last = ngx_queue_last(&fair->used);
+
+    while (!ngx_queue_empty(&fair->used)) {
+
+        if (n++ == NGX_HTTP_DSEM_FAIR_WATCHED) {
+            ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
+            break;
+        }
+
+        q = ngx_queue_head(&fair->used);
+        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, queue);
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&fair->used, q);
+
+        ngx_http_dsem_fair_update(fair, key);
+        ngx_http_dsem_fair_debt(fair, key);
+
+        if (q == last) {
+            break;
+        }
+    }
+
+    return !ngx_queue_empty(&fair->debts);
+}
+
+
+/* takes what keys owe, of so many at most; returns the number */
+
+ngx_uint_t
+ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,
+    ngx_http_dsem_fair_charge_t *charges, ngx_uint_t n)
+{
+    int64_t                    cost;
+    ngx_uint_t                 i;
+    ngx_queue_t               *q;
+    ngx_http_dsem_fair_key_t  *key;
+
+    i = 0;
+
+    while (i < n && !ngx_queue_empty(&fair->debts)) {
+        q = ngx_queue_head(&fair->debts);
+        ngx_queue_remove(q);
+
+        key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, debt);
+        key->owing = 0;
+
+        ngx_http_dsem_fair_update(fair, key);
+
+        cost = key->balance + ngx_max(key->over, 0);
+
+        if (cost < 1) {
+            continue;
+        }
+
+        cost = ngx_min(cost, NGX_HTTP_DSEM_FAIR_MAX_COST);
+        key->balance -= cost;
+
+        charges[i].cost = cost;
+        charges[i].class = (ngx_int_t) key->node.str.data[0]
+                           + NGX_HTTP_DSEM_FAIR_FIRST;
+        charges[i].key.data = key->node.str.data + 1;
+        charges[i].key.len = key->node.str.len - 1;
+        i++;
+
+        ngx_http_dsem_fair_debt(fair, key);
+    }
+
+    if (!ngx_queue_empty(&fair->debts)) {
+        ngx_http_dsem_fair_watch(fair, NGX_HTTP_DSEM_FAIR_PAUSE);
+    }
+
+    return i;
 }
 
 

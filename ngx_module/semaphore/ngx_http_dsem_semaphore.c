@@ -27,6 +27,7 @@ static ngx_uint_t ngx_http_dsem_semaphore_asked(
     ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_semaphore_configure(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
+static void ngx_http_dsem_semaphore_watch_handler(ngx_event_t *ev);
 static ngx_http_dsem_counted_t *ngx_http_dsem_semaphore_counted(
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_counted_t *own);
@@ -183,6 +184,8 @@ static void
 ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
+    ngx_event_t  *watch;
+
     account->limit = ask->limit;
     account->found = ask->found;
     account->reuse = ask->reuse;
@@ -193,6 +196,29 @@ ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
         account->fair = ngx_http_dsem_fair_create(
                              ngx_http_dsem_redis_keys(account->session->redis),
                              &account->node.str);
+
+        if (account->fair) {
+            watch = &account->fair->watch;
+
+            watch->handler = ngx_http_dsem_semaphore_watch_handler;
+            watch->data = account;
+            watch->log = ngx_cycle->log;
+            watch->cancelable = 1;
+        }
+    }
+}
+
+
+/* keys whose requests run too long are charged with the next sync */
+
+static void
+ngx_http_dsem_semaphore_watch_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_account_t *account = ev->data;
+
+    if (ngx_http_dsem_fair_debts(account->fair)) {
+        account->refresh = 1;
+        ngx_http_dsem_account_post(account);
     }
 }
 
@@ -356,7 +382,8 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
 
         ngx_http_dsem_counters_hold(&account->counted, hold_time);
 
-        ngx_http_dsem_fair_release(&ticket->fair, ticket->weight, hold_time,
+        ngx_http_dsem_fair_release(account->fair, &ticket->fair,
+                                   ticket->weight, hold_time,
                                    account->hold_time
                                    >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
 

@@ -27,6 +27,9 @@
 /* the same of asks with a key: each takes longer */
 #define NGX_HTTP_DSEM_SYNC_MAX_FAIR      32
 
+/* keys that one sync charges */
+#define NGX_HTTP_DSEM_SYNC_MAX_CHARGES   8
+
 /* tickets that one check compares, the oldest */
 #define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
 
@@ -50,6 +53,8 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
@@ -104,30 +109,36 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
 
 /*
- * Sends the changes of an account: permits that go back, cancels, and at
- * most so many asks.  NGX_ERROR: the connection was dropped, and the account
- * must not be touched any more.
+ * Sends the changes of an account: permits that go back, cancels, charges of
+ * keys, which go as asks without a ticket, and at most so many asks.
+ * NGX_ERROR: the connection was dropped, and the account must not be touched
+ * any more.
  */
 
 ngx_int_t
 ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks)
 {
-    ngx_uint_t                    i, ncancels;
+    ngx_uint_t                    i, ncancels, ncharges;
     ngx_queue_t                  *q;
     ngx_http_dsem_resp_t         *command;
     ngx_http_dsem_sync_t         *sync;
     ngx_http_dsem_ticket_t       *ticket;
+    ngx_http_dsem_fair_charge_t   charges[NGX_HTTP_DSEM_SYNC_MAX_CHARGES];
     ngx_http_dsem_sync_ticket_t  *sent;
+
+    ncharges = 0;
 
     if (account->fair) {
         nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_FAIR);
+        ncharges = ngx_http_dsem_fair_charge(account->fair, charges,
+                                             NGX_HTTP_DSEM_SYNC_MAX_CHARGES);
     }
 
     nasks = ngx_min(nasks, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
     ncancels = ngx_min(account->ncancels, NGX_HTTP_DSEM_SYNC_MAX_BATCH);
 
-    sync = ngx_http_dsem_sync_create(account, ncancels, nasks, 0);
+    sync = ngx_http_dsem_sync_create(account, ncancels, ncharges + nasks, 0);
     command = ngx_http_dsem_sync_begin(sync);
 
     if (command == NULL) {
@@ -147,6 +158,11 @@ ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
         ticket->canceling = 0;
         account->ncancels--;
     }
+
+    sync->ncharges = ncharges;
+
+    ngx_http_dsem_sync_charges(sync, command, charges);
+    sent += ncharges;
 
     for (i = 0; i < nasks; i++) {
         q = ngx_queue_head(&account->asks);
@@ -182,6 +198,7 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     sync->account = account;
     sync->ncancels = ncancels;
     sync->nasks = nasks;
+    sync->ncharges = 0;
     sync->nchecks = nchecks;
     sync->check = 0;
 
@@ -249,6 +266,32 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     ngx_http_dsem_resp_string(command, &account->node.str);
 
     return command;
+}
+
+
+/* asks without a ticket, which a reply rejects: what keys owe */
+
+static void
+ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
+    ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges)
+{
+    int64_t     values[NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1];
+    ngx_uint_t  i;
+
+    for (i = 0; i < sync->ncharges; i++) {
+        sync->tickets[sync->ncancels + i].number = 0;
+        sync->tickets[sync->ncancels + i].weight = 0;
+
+        values[0] = 0;
+        values[1] = 1;
+        values[2] = charges[i].class;
+        values[3] = 0;
+        values[4] = charges[i].cost;
+
+        ngx_http_dsem_resp_numbers_name(command, values,
+                                        NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1,
+                                        &charges[i].key);
+    }
 }
 
 

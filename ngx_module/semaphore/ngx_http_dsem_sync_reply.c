@@ -193,6 +193,10 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
                                                       account->usage.in_use),
                                 account->usage.waiting, account->usage.limit);
 
+    if (account->fair) {
+        ngx_http_dsem_fair_contend(account->fair, account->usage.waiting > 0);
+    }
+
     recovery = values[NGX_HTTP_DSEM_SYNC_RECOVERY];
 
     if (recovery) {

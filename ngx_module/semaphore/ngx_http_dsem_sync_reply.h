@@ -26,7 +26,8 @@ typedef struct {
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
     ngx_int_t                     held;     /* ledger's sum after it */
     ngx_uint_t                    ncancels;
-    ngx_uint_t                    nasks;
+    ngx_uint_t                    nasks;     /* the first ones are charges */
+    ngx_uint_t                    ncharges;
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */

@@ -35,6 +35,8 @@ typedef struct {
 } ngx_http_dsem_tickets_t;
 
 
+static void ngx_http_dsem_ticket_expect(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_ask_t *ask);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
 static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
@@ -102,10 +104,8 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
                                     &ask->key);
         }
 
-        ngx_http_dsem_fair_wait(account->fair, &ticket->fair, ask->class,
-                                ask->weight, ngx_max(ask->share, 1),
-                                account->hold_time
-                                >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+        ngx_http_dsem_ticket_expect(ticket, ask);
+        ngx_http_dsem_fair_wait(account->fair, &ticket->fair, ask->class);
     }
 
     ngx_http_dsem_waiting_enter(ticket);
@@ -137,12 +137,24 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
     if (ask->fair && account->fair) {
         ngx_http_dsem_fair_join(account->fair, &ticket->fair, ask->class,
                                 &ask->key);
+        ngx_http_dsem_ticket_expect(ticket, ask);
     }
 
     ngx_http_dsem_ticket_hold(ticket, account->usage.in_use,
                               account->usage.limit);
 
     return ticket;
+}
+
+
+static void
+ngx_http_dsem_ticket_expect(ngx_http_dsem_ticket_t *ticket,
+    ngx_http_dsem_ask_t *ask)
+{
+    ngx_http_dsem_fair_expect(&ticket->fair, ask->weight,
+                              ngx_max(ask->share, 1),
+                              ticket->account->hold_time
+                              >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
 }
 
 
@@ -450,7 +462,8 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
 {
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
 
-    ngx_http_dsem_fair_hold(&ticket->fair, ticket->weight);
+    ngx_http_dsem_fair_hold(ticket->account->fair, &ticket->fair,
+                            ticket->weight);
 
     ticket->granted = ngx_current_msec;
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;

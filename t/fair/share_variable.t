@@ -38,7 +38,7 @@ http {
             proxy_pass http://%%UPSTREAM%%;
         }
         location /sent {
-            dsem api limit=5 queue=1000 timeout=5m fair=$arg_k share=$arg_s;
+            dsem sent limit=5 queue=1000 timeout=5m fair=$arg_k share=$arg_s;
             proxy_pass http://%%UPSTREAM%%;
         }
     }
@@ -63,7 +63,8 @@ wait_for { $t->state->waiting('api') == 5 * $TURNS } 15, 'both keys wait';
 served_one_by_one(5 * $TURNS);
 my @sem = map { $_->{sem} } in_order();
 my %wrong;
-for my $first (0 .. @sem - $LIMIT) {
+# the second key is as new: it begins and ends a quarter of a turn later
+for my $first (1 .. $#sem - $LIMIT) {
     my $one = grep { $_ eq 'one' } @sem[ $first .. $first + $LIMIT - 1 ];
     $wrong{$one}++ if $one != 1;
 }
@@ -73,15 +74,16 @@ is $_->wait->status, 200, 'served' for @holders, @one, @four;
 is $up->peak, $LIMIT, 'limit reached, never exceeded';
 
 # a key with 1, then 4, against a key with 1: its first ticket pays as much as
-# one of the other key, each further one a quarter of it
+# one of the other key, each further one a quarter of it; the other one, which is
+# as new, begins a quarter later
 
 $up->reset;
-@holders = map { $node->begin('/?k=holder&hang=1') } 1 .. $LIMIT;
+@holders = map { $node->begin('/sent?k=holder&hang=1&s=') } 1 .. $LIMIT;
 wait_for { $up->now == $LIMIT } 15, 'the holders';
 my @turns = (asked('a', 1), map { asked('a', 4) } 1 .. 8);
 push @turns, map { asked('b', '') } 1 .. 3;
 served_one_by_one(scalar @turns);
-is join('', map { $_->{sem} } in_order()), 'ababaaaabaaa',
+is join('', map { $_->{sem} } in_order()), 'abaabaaaabaa',
     'the last share counts';
 $_->wait for @holders, @turns;
 $clock->go;
@@ -91,9 +93,9 @@ $t->done;
 # Into the queue, one after the other.
 sub asked {
     my ($key, $share) = @_;
-    my $waiting = $t->state->waiting('api');
+    my $waiting = $t->state->waiting('sent');
     my $request = $node->begin("/sent?k=$key&s=$share&hang=1");
-    wait_for { $t->state->waiting('api') > $waiting } 15, 'a place';
+    wait_for { $t->state->waiting('sent') > $waiting } 15, 'a place';
     return $request;
 }
 

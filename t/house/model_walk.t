@@ -70,7 +70,8 @@ for my $fair (1, 2) {
                 : $fair == 1 ? $scripts : $small;
             map {
                 my $of = $_;
-                map { walk($faults, $of, $_, undef, fair => $fair) }
+                map { walk($faults, $of, $_, undef, fair => $fair,
+                    charges => 1) }
                     $long ? @seeds : 1
             } @of;
         } ];
@@ -133,7 +134,7 @@ for (
         35 ],
     # limit=auto: above the limit of another node
     [ 'S1a', 'auto', 'adjust', qr/limits_lowest\(limits\) or s\.found/,
-        's.found', 300, 26 ],
+        's.found', 300, 84 ],
     [ 'S1', 'order', 'order', qr/'stop' or 'grant'/,
         "'grant' or 'grant'", undef, 60 ],
 ) {
@@ -152,24 +153,31 @@ for (
     note "seed $seed" if $seed;
 }
 
-# and with tickets that have keys: a key's debt, the end of the queue, and who is
-# told
+# and with tickets that have keys: a key's debt, its charges, the end of the queue,
+# and which sessions learn of drops
 for (
-    [ 'K1', qr/sem\.fair\.F\[class \.\. ' ' \.\. key\] or 0/, '0', 2 ],
+    [ 'K1', qr{sem\.fair\.F\[class \.\. ' ' \.\. key\] or }, '', 20 ],
     [ 'D1', qr/last\.place <= place/, 'false' ],
     [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true', 2 ],
     [ 'C2', qr/in pairs\(call\.dropped\)/, 'in pairs({})' ],
+    # a charge concerns later tickets only
+    [ 'K2', qr/if #moved > 0 then/, 'if false then', undef, charges => 1 ],
+    # a worker declares the places of before a charge
+    [ 'K3', qr/ or ticket\.key then/, ' then', undef, charges => 1,
+        faults => 'break', script => 'declare' ],
 ) {
-    my ($what, $from, $to, $hint) = @$_;
+    my ($what, $from, $to, $hint, %arg) = @$_;
+    my ($faults, $script) = (delete $arg{faults} // 'none',
+        delete $arg{script} // 'sync');
     my $found = 0;
     my $broken = Model::Walk->load($client, sub {
         my $text = text($_[0]);
-        $found += $text =~ s/$from/$to/ if $_[0] eq 'sync';
+        $found += $text =~ s/$from/$to/ if $_[0] eq $script;
         return $text;
     });
     is $found, 1, "with keys: broken for $what";
-    my $seed = first { (walk('none', $broken, $_, undef, fair => 1) // '')
-        =~ /: $what / } $hint // (), 1 .. 96;
+    my $seed = first { (walk($faults, $broken, $_, undef, fair => 1, %arg)
+        // '') =~ /: $what / } $hint // (), 1 .. 96;
     ok $seed, "with keys: $what seen";
     note "seed $seed" if $seed;
 }

@@ -35,17 +35,20 @@ is_deeply $one->sync('api', limit => 10, release => 2, fair => 1)->{granted},
 for (qw/first tie/) {
     my $name = $_;
     my $two = $scripts->session($name eq 'tie' ? 'aaa' : 'zzz')->enter;
-    $one->ask($name, 1, limit => 2, weight => 2);
-    $one->ask($name, 2, @limit, limit => 2, key => 'a');
-    $one->ask($name, 3, @limit, limit => 2, weight => 2);
-    $one->sync($name, limit => 2, release => 2, fair => 1);
-    is $two->ask($name, 4, @limit, limit => 2, key => 'b'), 'granted',
+    my @of = (@limit, limit => 3);
+    $one->ask($name, 1, @of, weight => 3);
+    # the tag of new keys is two behind this one
+    $one->ask($name, 2, @of, cost => 1, key => 'a');
+    $one->ask($name, 6, @of);
+    $one->ask($name, 3, @of, weight => 2);
+    $one->sync($name, limit => 3, release => 3, fair => 1);
+    is $two->ask($name, 4, @of, key => 'b'), 'granted',
         'same place: served';
-    is $two->ask($name, 5, @limit, limit => 2, key => 'c'), 'queued',
+    is $two->ask($name, 5, @of, key => 'c'), 'queued',
         'then the first one';
-    is_deeply $two->sync($name, limit => 2, release => 1, fair => 1)->{granted},
+    is_deeply $two->sync($name, limit => 3, release => 1, fair => 1)->{granted},
         [], 'not passed';
-    is $one->sync($name, limit => 2, release => 1, fair => 1)->{granted}[0], 3,
+    is $one->sync($name, limit => 3, release => 1, fair => 1)->{granted}[0], 3,
         'served next';
 }
 

@@ -276,7 +276,8 @@ sub set_account {
         "@account");
 }
 
-# F of the keys of one class, and V of the class; nothing: there are none.
+# F of the keys of one class, and V of the class; nothing: there are none. That
+# of all new keys, "*", is left out.
 sub tags {
     my ($self, $name, $class) = @_;
     $class //= 0;
@@ -284,7 +285,7 @@ sub tags {
         'WITHSCORES') };
     my $head = $self->cmd('HGET', $self->semaphore_key($name), '.') // '';
     my ($virtual) = $head =~ / \Q$class\E:(\d+)/;
-    return { map({ /^\Q$class\E (.*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
+    return { map({ /^\Q$class\E ([^*].*)/ ? ($1 => int $of{$_} - $class * 1e13) : () }
         keys %of) }, $virtual;
 }
 

@@ -9,7 +9,7 @@ package Model::Walk;
 # id. The rest of the scripts is unchanged.
 #
 # With "fair" nearly all tickets have a key, with fair => 2 every fourth worker
-# has a configuration without fair=.
+# has a configuration without fair=. With "charges" keys are charged now and then.
 #
 # Checked after every step:
 #   S1  the sum of weights of running requests never exceeds the limit, except
@@ -21,8 +21,11 @@ package Model::Walk;
 #       limit=auto, which moves)
 #   F1  no ticket is granted before one ahead of it in the queue (in walks
 #       without faults)
-#   K1  with fair: FIFO inside a key; D1: only the last ticket in the order is
-#       dropped, and the queue has its bounds (in walks without faults)
+#   K1  with fair: FIFO inside a key; K2: a charge moves the tickets of its key;
+#       D1: only the last ticket in the order is dropped, and the queue has its
+#       bounds (in walks without faults)
+#   K3  FIFO inside a key, in the queue (where all have keys, and no state is
+#       lost)
 #   C1  after each command on a semaphore: the sums of its head are those of its
 #       accounts; a queue exists while tickets wait, and only then, and contains
 #       the tickets of each account, parked or not, none behind the tail
@@ -42,6 +45,7 @@ use warnings;
 use strict;
 
 use List::Util qw/max min sum0 shuffle/;
+use POSIX qw/floor/;
 
 use Dsem::State;
 use Model::Client;
@@ -118,7 +122,8 @@ sub new {
         trace => 0, still => 0, sessions => 0, excepted => {}, differed => 0, count => {},
         line => {}, run => 1, copies => [], entered => {}, unknown => {},
         stepped => 0, step_at => 0, missing => {}, uncounted => {}, served => 0, recovering => 0,
-        recoveries => 0, by_census => 0, broken => '', fair => 0, %arg,
+        recoveries => 0, by_census => 0, broken => '', fair => 0,
+        charges => 0, nqueued => 0, %arg,
     }, $class;
     $self->{can} = { map { $_ => 1 } @{ $FAULTS{ $self->{faults} } } };
     $self->{limit} = 6 if $self->{can}{auto};
@@ -249,11 +254,19 @@ sub execute {
     my @changed = $name // ();
     my @keys = $self->state->keys_of($script, @changed);
     my %held = $self->auto_held;
+    # without tags, a charge is void
+    $command->{charged} = $script eq 'sync'
+        && grep({ !$_->[0] } @{ $command->{payload}{ask} })
+        && defined $self->state->cmd('ZSCORE', $self->state->fair_key($name),
+            '.');
     push @keys, $self->state->fair_key($name)
         if $worker->{fair} && $script =~ /^(sync|declare)$/;
     $self->{redis}->also(map { $self->looks($_) } @changed);
+    $command->{order} = ++$self->{commands};
     my $reply = $self->{redis}->cmd('EVALSHA', $self->{scripts}{$script},
         scalar @keys, @keys, @{ $command->{argv} });
+    $self->acquired($worker, $command, $reply)
+        if $self->{fair} && $script eq 'sync' && !$reply->[3];
     $self->consistent($_) for @changed;
     $self->auto_granted($script, %held);
     $self->note(" $script @{ $command->{argv} } =>",
@@ -262,6 +275,7 @@ sub execute {
     my @published = $self->{redis}->pushed;
     for (@published) {
         my ($channel, $text) = @$_;
+        $self->published_grant($channel =~ s/^.*?:c://r, $text);
         $self->note("  $channel $text");
         push @{ $self->{messages} }, [ $channel =~ s/^.*?:c://r, $text ];
     }
@@ -330,6 +344,9 @@ sub except_removed {
                 > $self->{now};
         $self->except($worker);
         delete $self->{entered}{ $worker->{name} };
+        # its tickets come back at the places that they had
+        delete @{ $self->{queued_as} }{ grep { /^\Q$name\E / }
+            keys %{ $self->{queued_as} } };
     }
 }
 
@@ -370,7 +387,6 @@ sub recovery_over {
 sub recovery {
     my ($self, $worker, $command, $reply, @published) = @_;
     my ($script, $name) = ($command->{script}, $worker->{name});
-    $command->{order} = ++$self->{commands};
     $self->{entered}{$name} //= $command->{order} if $script eq 'hello';
 
     my ($clock, $until, $state) = $self->clock_now;
@@ -440,13 +456,27 @@ sub in_line {
     for (@{ $payload->{cancel} }) {
         delete $line->{"$name $_->[0]"} if shift @rest;
     }
+    $self->charged($command, $line, $reply->[5]) if $command->{charged};
+    my @asked = splice @rest, 0, 3 * @{ $payload->{ask} };
+    splice @rest, 0, scalar @{ $payload->{check} };
+    my @served = map { "$name $_" } grep { $_ > 0 } @rest;
+    for (@published) {
+        my ($session) = $_->[0] =~ /:c:(.*)/;
+        my (undef, $verb, undef, undef, undef, undef, @tickets) =
+            split / /, $_->[1];
+        next if $verb ne 'grant';
+        push @served, map { "$session $_" } @tickets;
+    }
+
     my (@granted, %queued);
+    my %waits = %$line;
+    delete @waits{@served};
     for (@{ $payload->{ask} }) {
         my ($ticket, undef, $class, undef, undef, $key) = @$_;
-        my ($verdict, $place) = splice @rest, 0, 3;
+        my ($verdict, $place) = splice @asked, 0, 3;
         if ($verdict == 2) {
             $self->one_key("$name $ticket", $place, "$class $key",
-                { %$line, %queued }) if defined $key;
+                { %waits, %queued }) if defined $key;
             $queued{"$name $ticket"} = $place;
         }
         next if $verdict != 1;
@@ -458,16 +488,6 @@ sub in_line {
             $self->bad("F1 $name $ticket overtakes in one command")
                 if $_ <= $last;
         }
-    }
-    splice @rest, 0, scalar @{ $payload->{check} };
-
-    my @served = map { "$name $_" } grep { $_ > 0 } @rest;
-    for (@published) {
-        my ($session) = $_->[0] =~ /:c:(.*)/;
-        my (undef, $verb, undef, undef, undef, undef, @tickets) =
-            split / /, $_->[1];
-        next if $verb ne 'grant';
-        push @served, map { "$session $_" } @tickets;
     }
     push @granted, map {
         [ $_, delete $line->{$_} // $self->bad("F1 $_ was not in line") ]
@@ -495,6 +515,73 @@ sub one_key {
     for (sort keys %$line) {
         $self->bad("K1 $ticket before $_")
             if ($self->{key_of}{$_} // '') eq $key && $line->{$_} >= $place;
+    }
+}
+
+# Notes the order in which tickets with keys are queued.
+sub acquired {
+    my ($self, $worker, $command, $reply) = @_;
+    my $payload = $command->{payload};
+    my @rest = @$reply[12 + @{ $payload->{cancel} } .. $#$reply];
+    for my $ask (@{ $payload->{ask} }) {
+        my ($verdict) = splice @rest, 0, 3;
+        $self->{queued_as}{"$worker->{name} $ask->[0]"} = ++$self->{nqueued}
+            if $verdict == 2;
+    }
+    # granted or dropped: if this reply is lost it comes back, at the place that
+    # it had
+    my @gone = map { $_->[0] } grep { shift(@rest) == 2 }
+        @{ $payload->{check} };
+    delete $self->{queued_as}{"$worker->{name} $_"}
+        for @gone, map { abs } @rest;
+}
+
+# So does a ticket whose message is lost.
+sub published_grant {
+    my ($self, $session, $text) = @_;
+    my (undef, $what, undef, undef, undef, undef, @tickets) = split / /, $text;
+    return if $what ne 'grant';
+    delete @{ $self->{queued_as} }{ map { "$session $_" } @tickets };
+}
+
+# K3
+sub fifo_in_keys {
+    my ($self, $name, $places, $of) = @_;
+    my %last;
+    my %order = map { $_ => $self->{queued_as}{ join ' ', (split)[0, 2] } // 0 }
+        keys %$places;
+    for (sort { $order{$a} <=> $order{$b} } grep { $order{$_} } keys %$places) {
+        # R12: member of the queue
+        my ($session, $epoch, $ticket, undef, $key) = split;
+        my $place = $places->{$_};
+        $place -= $PARKED if $place > $PARKED / 2;
+        # void, or not declared again
+        next if !defined $key || !$of->{$session}
+            || $of->{$session}{epoch} != $epoch;
+        my $of_key = floor($place / $CLASS) . " $key";
+        $self->bad("K3 $name: $session $ticket before $last{$of_key}[1]")
+            if $last{$of_key} && $last{$of_key}[0] >= $place;
+        $last{$of_key} = [ $place, "$session $ticket" ];
+    }
+}
+
+# K2: the tickets of a charged key go behind by that.
+sub charged {
+    my ($self, $command, $line, $limit) = @_;
+    my ($name, %by) = $command->{name};
+    for (grep { !$_->[0] } @{ $command->{payload}{ask} }) {
+        my (undef, undef, $class, undef, $cost, $key) = @$_;
+        $by{"$class $key"} += max(1, int($cost * 8 / max($limit, 1)));
+    }
+    for (sort keys %$line) {
+        $line->{$_} += $by{ $self->{key_of}{$_} // '' } // 0;
+    }
+    my $places = $self->state->places($name);
+    for (sort keys %$places) {
+        my $ticket = join ' ', (split)[0, 2];
+        my $place = $line->{$ticket} // next;
+        $self->bad("K2 $name: $ticket at $places->{$_}, not at $place")
+            if $place != $places->{$_} && $places->{$_} < $PARKED / 2;
     }
 }
 
@@ -557,6 +644,8 @@ sub consistent {
     }
     return if $lost;
 
+    $self->fifo_in_keys($name, $places, $of)
+        if $self->{fair} == 1 && !$self->{loses};
     $bad->('no queue') if $state->{waiting} && !%$places;
     $bad->('a queue, nothing waits') if !$state->{waiting} && %$places;
     my (%tickets, %parked);
@@ -1036,11 +1125,19 @@ sub unused {
         next if $paused;
         my $limit = defined $ordered && $ordered ne '-' ? $ordered
             : $self->state->lowest_limit($name) || $self->state->limit($name);
-        # of equal places either may be the first
-        my ($first) = sort { $a->{place} <=> $b->{place}
-            || $b->{weight} <=> $a->{weight} }
-            grep { $_->{weight} <= $limit }
-            map { values %{ $_->{wait}{$name} } } @workers or next;
+        # of equal places either may be the first; those of charged keys are
+        # not those that workers know
+        my $places = $self->state->places($name);
+        my %place = map {
+            my $parked = $places->{$_} > $PARKED / 2;
+            join(' ', (split)[0, 2]) => $places->{$_} - $parked * $PARKED
+        } keys %$places;
+        my ($first) = sort { $a->[0] <=> $b->[0] || $b->[1] <=> $a->[1] }
+            grep { $_->[1] <= $limit } map {
+                my ($worker, $wait) = ($_->{name}, $_->{wait}{$name});
+                map { [ $place{"$worker $_"} // $wait->{$_}{place},
+                    $wait->{$_}{weight} ] } keys %$wait;
+            } @workers or next;
         my $accounts = $self->state->accounts($name);
         # of an epoch that has ended: free; of a session that has: not yet
         my $used = sum0 map { $accounts->{$_}{held} } grep {
@@ -1048,7 +1145,7 @@ sub unused {
         } keys %$accounts;
         my $idle = sum0 map { $_->{idle}{$name} } @workers;
         $self->bad("L2 $name: waits beside $used of $limit, $idle idle, $when")
-            if $used - $idle + $first->{weight} <= $limit;
+            if $used - $idle + $first->[1] <= $limit;
     }
 }
 

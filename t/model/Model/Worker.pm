@@ -52,7 +52,7 @@ package Model::Worker;
 use warnings;
 use strict;
 
-use List::Util qw/max sum0/;
+use List::Util qw/max min sum0/;
 
 my $LATE = 300;             # ms without a reply
 
@@ -462,9 +462,23 @@ sub flush {
     $self->sync($name,
         [ map { [ $_, $self->{gone}{$name}{$_}, $self->paid($_) ] }
             @cancel ],
-        [ map { [ $_, @{ $self->{wait}{$name}{$_} }{qw/weight class/},
+        [ $self->charges($name), map { [ $_,
+            @{ $self->{wait}{$name}{$_} }{qw/weight class/},
             $self->{walk}{queue}, $self->key($_) ] } @ask ], [], 0);
     $self->{wait}{$name}{$_}{epoch} = $self->{epoch} for @ask;
+}
+
+# What keys are charged with, as asks without a ticket: now and then the keys of
+# some tickets.
+sub charges {
+    my ($self, $name) = @_;
+    return if !$self->{walk}{charges} || !$self->{fair} || rand() > 0.3;
+    my @tickets = grep { $self->key($_) } $self->waiting($name);
+    return map {
+        my (undef, $key) = $self->key($_);
+        [ 0, 1, $self->{wait}{$name}{$_}{class}, 0,
+            1 + int exp rand log 1e7, $key ]
+    } map { pick(@tickets) } 1 .. min(2, scalar @tickets);
 }
 
 # While the state recovers, released permits would lie idle.

@@ -1,0 +1,79 @@
+#!/usr/bin/perl
+
+# A worker is stopped while a request of one key runs and requests of two keys
+# wait: no key is charged for that time, their turns stay as they were.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Test;
+
+# ms that a request takes, s that the worker is stopped: much longer than a
+# request may run before its key is charged, five times as long as usual
+my ($USUAL, $STOPPED) = (800, 6);
+
+my $t = Dsem::Test->new(lease => 60);
+my $redis = $t->redis;
+my $up = $t->upstream;
+
+my $node = $t->node('n1', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_redis_timeout 30s;
+    dsem_node %%NODE%%;
+    dsem_lease 60s;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            dsem api limit=2 queue=50 timeout=60s fair=$arg_k;
+            proxy_pass http://%%UPSTREAM%%;
+        }
+    }
+}
+EOF_CONF
+
+my (%is, @all);
+
+sub begin {
+    my ($key, $query) = @_;
+    my $request = $node->begin("/?k=$key&$query");
+    $is{ $request->nonce } = $key;
+    push @all, $request;
+}
+
+# the worker's account lives as long as this one
+my $holder = $node->begin('/?k=holder&hang=1');
+wait_for { $up->now == 1 } 15, 'the holder';
+is $node->get("/?k=$_&t=$USUAL")->status, 200, "$_: as usual" for qw/a b/;
+begin('a', 'hang=1');
+wait_for { $up->now == 2 } 15, 'all permits';
+for (qw/a b a b/) {
+    begin($_, 't=2');
+    my $n = @all - 1;
+    wait_for { $t->state->waiting('api') == $n } 15, 'in the queue';
+}
+my $places = $t->state->places('api');
+
+$node->freeze;
+my $stopped = now;
+wait_for { now - $stopped > $STOPPED } 60, 'a while';
+$node->thaw;
+$redis->beats(1, 'the worker runs', 30);
+is_deeply $t->state->places('api'), $places, 'no ticket was moved';
+
+$up->release_nonce($all[0]->nonce);
+is $_->wait(30)->status, 200, 'served' for @all;
+$up->release_all;
+is $holder->wait->status, 200, 'the holder, too';
+is join('', map { $is{$_} // () } $up->order), 'aabab', 'in their turns';
+
+$t->done;

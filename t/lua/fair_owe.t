@@ -1,0 +1,88 @@
+#!/usr/bin/perl
+
+# An acquire without a ticket charges a key: its tickets that wait, and the next
+# ones, go so far behind. They stay first come, first served.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Dsem::Scripts;
+use Dsem::Test;
+
+my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $state = $scripts->state;
+my $one = $scripts->session('one')->enter;
+
+sub queue { return join ' ', map { (split)[2] } $scripts->queue('api') }
+
+sub charge {
+    my ($session, $cost, $key, %arg) = @_;
+    return $session->sync('api', %arg,
+        ask => [ [ 0, 1, 0, 0, $cost, $key ], @{ $arg{ask} // [] } ]);
+}
+
+is charge($one, 1000, 'a')->{waiting}, 0, 'nothing waits';
+is $state->exists('api'), 0, 'nothing is remembered';
+
+$one->ask('api', 1, key => 'x');
+$one->ask('api', $_, queue => 99, key => 'a') for 2 .. 5;
+$one->ask('api', $_, queue => 99, key => 'b', cost => 20_000) for 6 .. 8;
+is queue(), '2 6 3 4 5 7 8', 'a is cheap';
+my ($before) = $state->tags('api');
+my $reply = charge($one, 30_000, 'a');
+is $reply->{asked}{0}{verdict}, 'refused', 'no ticket';
+is $reply->{waiting}, 7, 'the same tickets';
+is queue(), '6 7 2 3 4 5 8', 'behind tickets of the other key';
+is +($state->tags('api'))[0]{a}, $before->{a} + 240_000, 'and the next ones';
+is_deeply charge($one, 50_000, 'a', release => 1, ask => [
+    [ 9, 1, 0, 99, 1000, 'a' ] ])->{granted}, [6], 'before the head is served';
+is queue(), '7 8 2 3 4 5 9', 'a ticket of the same call is behind them';
+$one->ask('api', 10, queue => 99);
+is queue(), '7 8 2 3 4 5 9 10', 'without a key: behind all';
+
+# tickets of a silent session, and a key that is not known
+$one->bye;
+$one = $scripts->session('one')->enter;
+my $two = $scripts->session('two')->enter;
+$one->ask('api', 1, key => 'x');
+$two->ask('api', $_, queue => 99, key => 'a') for 2 .. 3;
+$scripts->advance(2500);
+$one->beat;
+$one->sync('api', release => 1, fair => 1);
+is $state->figure('api', 'parked'), 2, 'parked';
+charge($one, 30_000, 'a');
+$one->ask('api', 4, queue => 99, key => 'b');
+$one->ask('api', 5, queue => 99, key => 'b');
+charge($one, 30_000, 'c');
+$one->ask('api', 6, queue => 99, key => 'c');
+$two->beat;
+$two->sync('api', fair => 1);
+is queue(), '5 2 6 3', 'they are moved, too';
+
+# a session that reconnects knows the places of before
+my %place = map { (split)[2] => $state->places('api')->{$_} }
+    keys %{ $state->places('api') };
+charge($two, 30_000, 'b');
+is queue(), '2 6 5 3', 'behind two others';
+$one->hello;
+$one->declare('api', tickets => [ [ 5, 1, $place{5}, 1, 1000, 'b' ],
+    [ 6, 1, $place{6}, 1, 1000, 'c' ] ]);
+$one->declared;
+is queue(), '2 6 5 3', 'where it was charged to';
+
+# while the state recovers not all tickets are there
+$scripts->redis->cmd('FLUSHALL');
+$_->hello for $one, $two;
+$two->declare('api', tickets => [ [ 2, 1, 1000, 1, 1000, 'a' ] ]);
+$two->declared;
+charge($two, 30_000, 'a');
+is +($state->places('api'))->{ $two->name . ' 2 2 1 a' }, 1000,
+    'not charged while the state recovers';
+$one->declared;
+
+$scripts->done;
