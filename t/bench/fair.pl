@@ -16,9 +16,10 @@ use strict;
 use warnings;
 
 use FindBin;
-use lib $FindBin::Bin, "$FindBin::Bin/../lib";
+use lib $FindBin::Bin, map { "$FindBin::Bin/../$_" } qw(lib model);
 
 use Bench::Fair;
+use Bench::FairPlays;
 use Bench::FairSync;
 use Bench::Machine;
 use Bench::Print qw(title number);
@@ -52,6 +53,7 @@ for my $n (1 .. $opt{rounds}) {
 print STDERR ' ' x 40, "\r" if -t STDERR;
 tenants();
 $fair->end;
+my %play = plays(Bench::FairPlays->new($stage, 2500 * $opt{seconds}));
 # of the sessions of 3 nodes with 2 workers, and of one
 my ($sync, $single) = map { Bench::FairSync->new($stage, 1000, $_) } 6, 1;
 for (1 .. 10 * $opt{rounds}) { $_->round for $sync, $single }
@@ -106,6 +108,35 @@ sub figures {
     $line->('wait p99, ms', '%.0f', Bench::Fair::wait_at(0.99));
 }
 
+# The plays, without and with "fair=".
+sub plays {
+    my ($plays) = @_;
+    my %seen;
+    title('10 permits of 50 ms, simulated time: shares of the permits');
+    printf "%-44s%9s%9s%9s%9s\n", '', 'tenant', 'any 10 s', 'others',
+        'refused';
+    for (
+        [ flood20 => 'new keys, 300/s, queue=20', sub {
+            $plays->flood(1e9, queue => 20, @_) } ],
+        [ flood100 => 'the same, queue=100', sub { $plays->flood(1e9, @_) } ],
+        [ turn => '100 keys in turn, queue=20', sub {
+            $plays->flood(100, queue => 20, @_) } ],
+        [ noisy => 'one key with 200 clients', sub {
+            $plays->noisy(@_) } ],
+        [ burst => 'a key: 2 ms, then 60 times 3 s', sub {
+            $plays->burst(@_) } ],
+    ) {
+        my ($name, $text, $play) = @$_;
+        for my $fair (0, 1) {
+            my $of = $seen{$name}[$fair] = $play->(fair => $fair);
+            printf "%-44s%9.3f%9.3f%9.3f%7.1f %%\n", $fair ? '  fair='
+                : "$text: without", @$of{qw(share window flood)},
+                100 * $of->{refused} / ($of->{sent} || 1);
+        }
+    }
+    return %seen;
+}
+
 ###########################################################################
 
 sub aims {
@@ -133,6 +164,17 @@ sub aims {
     aim('  fair=, but a queue of each node', '%.2f',
         100 * (($fair->rejected_of_quiet('pinned', 'node'))[1] // 0));
     at_most('shares 1:2:4: off by, %', '%.1f', 100 * $fair->off_shares, 5);
+    for ([20, 24], [100, 104]) {
+        my ($plain, $with) = @{ $play{"flood$_->[0]"} };
+        my $least = $plain->{share};
+        aim("new keys, queue=$_->[0]: share of a tenant", '%.3f',
+            $with->{share}, sprintf('>= %.3f', $least),
+            $with->{share} >= $least && $with->{share} >= 1 / $_->[1]);
+    }
+    aim('one key with 200 clients: tenants refused', '%d',
+        $play{noisy}[1]{refused}, '0', $play{noisy}[1]{refused} == 0);
+    aim('slow burst: a tenant in any 10 s', '%.3f', $play{burst}[1]{window},
+        '>= 0.150', $play{burst}[1]{window} >= 0.15);
     script_time('contended sync, 1,000 tenants wait, us', $sync);
     script_time('the same, one session has all tickets, us', $single);
     my ($limit, $peak) = (Bench::Tenants::LIMIT, $fair->peak);

@@ -33,7 +33,7 @@ my $figure = qr/(?:[\d.]+(?: %)?|-)/;
 my @figures = $said =~ /^(?:without|fair=(?: per node)?): .*?((?: +$figure)+)$/mg;
 is scalar(@figures), 36, 'all cases measured' or diag $said;
 my @verdicts = $said =~ /[<>]?= [\d.]+ (?:OK|MISSED)$/mg;
-is scalar(@verdicts), 8, 'all aims printed' or diag $said;
+is scalar(@verdicts), 11, 'all aims printed' or diag $said;
 my @syncs = $said =~ /^  without fair=, us +\d+\.\d$/mg;
 is scalar(@syncs), 2, 'syncs of six sessions and of one measured';
 like $said, qr/^peak at the backend, in all runs +12 +.* OK$/m,

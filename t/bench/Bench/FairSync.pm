@@ -17,7 +17,8 @@ use Bench::Edition;
 use Bench::Stats qw(median ratios);
 use Bench::World;
 
-use constant { LIMIT => 12, COST => 50_000, CALLS => 500 };
+use constant { LIMIT => 12, COST => 50_000, CALLS => 500,
+    NEW => 1_000_000 };
 
 # waiting: tickets; sessions: their number
 sub new {
@@ -34,8 +35,22 @@ sub prepare {
     my ($world, $fair, $waiting, $sessions) = @_;
     my $side = { world => $world, sessions => [$world->enter_live($sessions)],
         fair => $fair, waiting => $waiting, next => 0, us => [] };
-    $world->send(commands($side, 0, LIMIT + $waiting));
+    $world->send(commands($side, 0, LIMIT));
+    my @known = $fair ? map { [ NEW + $_, $_ ] } LIMIT .. LIMIT + $waiting - 1
+        : ();
+    # new keys would be passed by known ones: they have a cheap ticket before
+    $world->send(map { known($side, $_->[1], acquire => [ [ $_->[0], 1, 0,
+        Bench::World::QUEUE, 1, 'k' . $_->[1] % $waiting ] ]) } @known);
+    $world->send(commands($side, 0, $waiting));
+    $world->send(map { known($side, $_->[1], cancel => [ [ $_->[0], 1, 1,
+        LIMIT, 'k' . $_->[1] % $waiting ] ]) } @known);
     return $side;
+}
+
+sub known {
+    my ($side, $k, @what) = @_;
+    return $side->{world}->command($side->{sessions}[
+        $k % @{ $side->{sessions} } ], 's0', fair => 1, @what);
 }
 
 # So many syncs with an acquire each. The keys take turns, as their tickets are
