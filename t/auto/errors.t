@@ -37,12 +37,15 @@ my $auto = decode_json($node->get('/dsem/semaphores/api')->body)
     ->{semaphore}{auto};
 ok +(grep { $_->{reason} eq 'errors' } @{ $auto->{history} }),
     'lowered because of errors' or diag explain $auto;
+my $until = now;
 my $result = $load->stop->wait;
 
+# one that fails takes no time, and clients try again at once: in numbers they
+# can be more than those that are served, of which 300 are possible in a second
 my @last = grep { $_->{start} > $from } @{ $result->{records} };
-my @failed = grep { $_->{status} ne '200' } @last;
+my $good = grep { $_->{status} eq '200' } @last;
 cmp_ok scalar(@last), '>', 200, 'requests after that';
-cmp_ok scalar(@failed), '<', @last / 2, 'most of them served';
+cmp_ok $good, '>', 100 * took($from, $until), 'many of them served';
 
 $t->done;
 

@@ -114,7 +114,7 @@ for ([slower => 10, 0.1], ['late once' => 1.1, 0.5]) {
     my ($how, @stall) = @$_;
     ($said, $status) = run_files(@stall, $passes, $once);
     is($status, 0, "$how: passes when it runs again") or diag $said;
-    like($said, qr/^1 file ran again:\n  \S+once\.t, the machine was $stall[0]/m,
+    like($said, qr/^1 file ran again:\n  \S+once\.t, the machine was \d/m,
         "$how: named");
     like($said, qr/ times slower and stalled $stall[1] s at once$/m,
         "$how: with the stall");

@@ -285,10 +285,13 @@ sub usage {
     my ($self) = @_;
     my %used;
     for my $node ($self->nodes) {
-        push @{ $used{workers} }, map { {
-            node => $node->name, pid => $_, kb => $node->private($_) / 1024,
-            files => scalar(my @fds = glob "/proc/$_/fd/*"),
-        } } $node->workers;
+        for my $pid ($node->workers) {
+            # one may end just now
+            my $bytes = eval { $node->private($pid) } // next;
+            push @{ $used{workers} }, { node => $node->name, pid => $pid,
+                kb => $bytes / 1024,
+                files => scalar(my @fds = glob "/proc/$pid/fd/*") };
+        }
         push @{ $used{masters} }, { node => $node->name, pid => $node->pid,
             kb => $node->private($node->pid) / 1024,
             files => scalar(my @fd = glob '/proc/' . $node->pid . '/fd/*') };
