@@ -17,8 +17,6 @@ my $guide = $set->watch('mymaster', $replica->address);
 my $node = $t->node('a', <<'EOF_CONF', SENTINELS => $guide->address);
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-dsem_redis_connect_timeout 10s;
-dsem_redis_timeout 10s;
 # so that pauses are short
 dsem_lease 2s;
 dsem_on_error reject;
