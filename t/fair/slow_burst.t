@@ -4,14 +4,7 @@
 # those of another key, although they were cheap when they came. Inside the key
 # they stay first come, first served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -19,20 +12,10 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=3 queue=50 timeout=60s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+location / {
+    dsem api limit=3 queue=50 timeout=60s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -3,14 +3,7 @@
 # A worker is stopped while a request of one key runs and requests of two keys
 # wait: no key is charged for that time, their turns stay as they were.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Test;
 
 # ms that a request takes, s that the worker is stopped: much longer than a
@@ -22,21 +15,14 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 30s;
-    dsem_node %%NODE%%;
-    dsem_lease 60s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=2 queue=50 timeout=60s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+dsem_redis_timeout 30s;
+dsem_lease 60s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=2 queue=50 timeout=60s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,58 +13,51 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    error_log %%DIR%%/debug.log debug;
-    map $request_body $tokens {
-        "~^tokens=(?<number>[0-9]+)" $number;
-        default 2;
+error_log %%DIR%%/debug.log debug;
+map $request_body $tokens {
+    "~^tokens=(?<number>[0-9]+)" $number;
+    default 2;
+}
+map $tokens $name { default "n$tokens"; }
+map $name $limit { n2 30; default 100; }
+# its captures take the place of those of the location
+map $uri/$request_body $priority {
+    "~/(c|s)[a-z]+/(.)" 1;
+    default 2;
+}
+map $request_body $early {
+    "~." yes;
+    default no;
+}
+add_header X-Dsem "$dsem_status $dsem_name $dsem_limit" always;
+add_header X-Variables "$tokens $name $limit $number" always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /chain/ {
+        dsem $name limit=$limit queue=5;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    map $tokens $name { default "n$tokens"; }
-    map $name $limit { n2 30; default 100; }
-    # its captures take the place of those of the location
-    map $uri/$request_body $priority {
-        "~/(c|s)[a-z]+/(.)" 1;
-        default 2;
+    location ~ ^/captures/(.*)$ {
+        dsem "of_$1" limit=$limit priority=$priority queue=5;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    map $request_body $early {
-        "~." yes;
-        default no;
+    location ~ ^/several/(.*)$ {
+        dsem "first_$1" limit=5;
+        dsem "$name" limit=$limit;
+        dsem "last" limit=5 priority=$priority queue=1;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    add_header X-Dsem "$dsem_status $dsem_name $dsem_limit" always;
-    add_header X-Variables "$tokens $name $limit $number" always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /chain/ {
-            dsem $name limit=$limit queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location ~ ^/captures/(.*)$ {
-            dsem "of_$1" limit=$limit priority=$priority queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location ~ ^/several/(.*)$ {
-            dsem "first_$1" limit=5;
-            dsem "$name" limit=$limit;
-            dsem "last" limit=5 priority=$priority queue=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /early {
-            set $kept before;
-            if ($request_body) { return 204; }
-            if ($early = yes) { return 204; }
-            dsem "$kept.$name.$early" limit=$limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /remembers {
-            dsem $name limit=$limit queue=5;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /early {
+        set $kept before;
+        if ($request_body) { return 204; }
+        if ($early = yes) { return 204; }
+        dsem "$kept.$name.$early" limit=$limit;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /remembers {
+        dsem $name limit=$limit queue=5;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,35 +14,28 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    client_max_body_size 10m;
-    client_body_buffer_size 4m;
-    lingering_close off;
-    log_format body '$http_x_nonce $request_length $request_body';
-    map $http_x_weight $weight { default $http_x_weight; }
-    map $request_body $tokens { default 1; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        access_log %%DIR%%/bodies.log body;
-        location / {
-            # asks for the body before it is read, but is no value of "dsem"
-            if ($request_body) {
-                return 204;
-            }
-            dsem one limit=1 weight=$weight queue=$arg_q timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
+dsem_reuse off;
+client_max_body_size 10m;
+client_body_buffer_size 4m;
+lingering_close off;
+log_format body '$http_x_nonce $request_length $request_body';
+map $http_x_weight $weight { default $http_x_weight; }
+map $request_body $tokens { default 1; }
+server {
+    listen 127.0.0.1:%%PORT%%;
+    access_log %%DIR%%/bodies.log body;
+    location / {
+        # asks for the body before it is read, but is no value of "dsem"
+        if ($request_body) {
+            return 204;
         }
-        location /values {
-            dsem one limit=1 weight=$tokens queue=1 timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+        dsem one limit=1 weight=$weight queue=$arg_q timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /values {
+        dsem one limit=1 weight=$tokens queue=1 timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

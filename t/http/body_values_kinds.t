@@ -14,68 +14,61 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem_redis_timeout 30s;
-    dsem api limit=100 weight=$weight queue=10 timeout=1m;
-    client_body_buffer_size 4k;
-    client_max_body_size 100k;
-    proxy_http_version 1.1;
-    proxy_set_header X-Weight $dsem_weight;
-    log_format body escape=json '$http_x_nonce $request_body_file';
-    map $request_body $weight {
-        "~^weight=(?<number>[0-9]+)" $number;
-        "~." 50;
-        default 7;
+dsem_reuse off;
+dsem_redis_timeout 30s;
+dsem api limit=100 weight=$weight queue=10 timeout=1m;
+client_body_buffer_size 4k;
+client_max_body_size 100k;
+proxy_http_version 1.1;
+proxy_set_header X-Weight $dsem_weight;
+log_format body escape=json '$http_x_nonce $request_body_file';
+map $request_body $weight {
+    "~^weight=(?<number>[0-9]+)" $number;
+    "~." 50;
+    default 7;
+}
+map $request_length $length {
+    "~^[0-9]{4}" 20;
+    default 3;
+}
+map $request_body_file $in_file {
+    "~." 30;
+    default 4;
+}
+# the weight that was acquired
+map $dsem_in_use $dsem_weight {
+    default $dsem_in_use;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    listen 127.0.0.1:%%PORT2%% http2;
+    access_log %%DIR%%/bodies.log body;
+    location / { proxy_pass http://%%UPSTREAM%%; }
+    location /unbuffered {
+        proxy_request_buffering off;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    map $request_length $length {
-        "~^[0-9]{4}" 20;
-        default 3;
+    location /off {
+        dsem_wait_body off;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    map $request_body_file $in_file {
-        "~." 30;
-        default 4;
+    location /first {
+        dsem_wait_body first;
+        dsem api limit=100 weight=$length queue=10 timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    # the weight that was acquired
-    map $dsem_in_use $dsem_weight {
-        default $dsem_in_use;
+    location /on {
+        dsem api limit=100 weight=$length queue=10 timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        access_log %%DIR%%/bodies.log body;
-        location / { proxy_pass http://%%UPSTREAM%%; }
-        location /unbuffered {
-            proxy_request_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /off {
-            dsem_wait_body off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /first {
-            dsem_wait_body first;
-            dsem api limit=100 weight=$length queue=10 timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /on {
-            dsem api limit=100 weight=$length queue=10 timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /file {
-            dsem api limit=100 weight=$in_file queue=10 timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /invalid {
-            dsem api limit=100 weight=$request_body queue=10 timeout=1m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /file {
+        dsem api limit=100 weight=$in_file queue=10 timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /invalid {
+        dsem api limit=100 weight=$request_body queue=10 timeout=1m;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

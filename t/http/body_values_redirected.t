@@ -12,55 +12,48 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    lingering_close off;
-    root %%DIR%%;
-    map $request_body $name {
-        "~^name=(?<given>[a-z]+)" $given;
-        default none;
+dsem_reuse off;
+lingering_close off;
+root %%DIR%%;
+map $request_body $name {
+    "~^name=(?<given>[a-z]+)" $given;
+    default none;
+}
+add_header X-Dsem "$dsem_status $dsem_name" always;
+log_format body '$http_x_nonce $dsem_name $request_body';
+server {
+    listen 127.0.0.1:%%PORT%%;
+    access_log %%DIR%%/bodies.log body;
+    location /try_files {
+        try_files /nowhere @values;
     }
-    add_header X-Dsem "$dsem_status $dsem_name" always;
-    log_format body '$http_x_nonce $dsem_name $request_body';
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        access_log %%DIR%%/bodies.log body;
-        location /try_files {
-            try_files /nowhere @values;
-        }
-        location /index/ {
-            dsem one limit=1 queue=10 timeout=30s;
-            error_page 405 = @values;
-        }
-        location /accel {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_set_header X-Sem first;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location @values {
-            dsem one limit=1 queue=10 timeout=30s;
-            dsem $name limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem one limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /index/ {
+        dsem one limit=1 queue=10 timeout=30s;
+        error_page 405 = @values;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        access_log off;
-        location / {
-            add_header X-Accel-Redirect @values;
-            return 200;
-        }
+    location /accel {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_set_header X-Sem first;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location @values {
+        dsem one limit=1 queue=10 timeout=30s;
+        dsem $name limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /plain {
+        dsem one limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    access_log off;
+    location / {
+        add_header X-Accel-Redirect @values;
+        return 200;
     }
 }
 EOF_CONF

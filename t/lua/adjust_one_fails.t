@@ -4,14 +4,7 @@
 # found by the others. Its samples come one after the other, so a judgement needs
 # those of all sessions.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

@@ -3,14 +3,7 @@
 # Traffic that changes as often as the turns of a comparison, slow and quick in
 # every other second: it is not always the same limit that meets the slow one.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
 use Dsem::Test;

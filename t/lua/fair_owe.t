@@ -3,14 +3,7 @@
 # An acquire without a ticket charges a key: its tickets that wait, and the next
 # ones, go so far behind. They stay first come, first served.
 
-use warnings;
-use strict;
-
-use Test::More;
-
-use FindBin;
-use lib "$FindBin::Bin/../lib";
-
+use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 
