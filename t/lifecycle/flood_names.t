@@ -29,11 +29,11 @@ http {
         error_log error.log warn;
         location /any {
             dsem "$http_x_tenant" limit=1 queue=10 weight=$arg_weight;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
+            proxy_pass http://unix:%%DIR%%/backend:/;
         }
     }
     server {
-        listen 127.0.0.1:%%PORT2%%;
+        listen unix:%%DIR%%/backend;
         location / {
             return 204;
         }
