@@ -19,7 +19,7 @@ $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my $wraps = now + $BEFORE;
-$clock->step(2**32 / 1000 - int $wraps);
+$clock->step(2**32 / 1000 - Dsem::Clock::AHEAD - int $wraps);
 # the step is of whole seconds
 $wraps = int($wraps) + 2**32 / 1000 - int(2**32 / 1000);
 

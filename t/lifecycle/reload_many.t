@@ -93,7 +93,7 @@ sub bytes_in_redis {
 # no idle permit
 sub settled {
     return !$node->draining && $t->state->session_count == 2
-        && @{ $redis->cmd('PUBSUB', 'CHANNELS', '*') } == 2
+        && $t->state->subscribed == 2
         && !$t->state->names;
 }
 

@@ -25,8 +25,7 @@ sub names {
 }
 
 sub subscribers {
-    return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS),
-        $t->state->channel('*')) };
+    return $t->state->subscribed;
 }
 
 my $node = $t->node('edge-1', $conf);

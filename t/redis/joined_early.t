@@ -31,7 +31,7 @@ EOF_CONF
 $proxy[0]->hold('^\*\d+\r\n\$\d+\r\nfirst:');
 my $first = $t->node('first', $conf, REDIS => $proxy[0]->address);
 wait_for { $t->state->session_count == 1
-    && @{ $redis->cmd(qw(PUBSUB CHANNELS *)) } == 1 } 15, 'the first node';
+    && $t->state->subscribed == 1 } 15, 'the first node';
 
 my $before = $proxy[0]->bytes->{s2c};
 my $second = $t->node('second', $conf, REDIS => $proxy[1]->address);

@@ -63,7 +63,7 @@ wait_for { $back->accepted > $accepted + 2 } 15, 'more connections';
 $front->retarget($redis->address);
 # no subscription through the back: neither the old one, nor one on its way
 $redis->cmd(qw(CLIENT KILL TYPE pubsub SKIPME yes));
-wait_for { @{ $redis->cmd(qw(PUBSUB CHANNELS), '*') } == 2 } 15,
+wait_for { $t->state->subscribed == 2 } 15,
     'both subscribed';
 eventually { $node->get('/late?t=1')->status == 200 } 'service continues';
 my @now = map { $_->begin('/late?hang=1') } $node, $other;

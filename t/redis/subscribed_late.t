@@ -27,18 +27,14 @@ server {
 }
 EOF_CONF
 
-sub channels { return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS *)) } }
-
 $proxy[0]->swallow(match => 'SUBSCRIBE', dir => 'c2s');
-# so that it can go back, also on a machine that was started just now
-$clock->step(3600);
 my $first = $clock->node('first', $conf, REDIS => $proxy[0]->address);
 wait_for { $first->grep_log(qr/connected to redis/) } 15, 'the first node';
 $clock->step(-3600);
 
 my $second = $t->node('second', $conf, REDIS => $proxy[1]->address);
 my @running = map { $second->begin('/?hang=1') } 1 .. 4;
-wait_for { $up->now == @running && channels() == 1 } 15, 'the second node';
+wait_for { $up->now == @running && $t->state->subscribed == 1 } 15, 'the second node';
 # no beat of it counts
 $proxy[1]->freeze;
 
@@ -47,7 +43,7 @@ $proxy[0]->swallow;
 my $beats = $redis->calls->{publish} // 0;
 my ($id) = $redis->cmd(qw(CLIENT LIST)) =~ /^id=(\d+) .*name=dsem-first-0-mess/m;
 $redis->cmd(qw(CLIENT KILL ID), $id);
-eventually { channels() == 2 } 'subscribed again';
+eventually { $t->state->subscribed == 2 } 'subscribed again';
 eventually { ($redis->calls->{publish} // 0) > $beats } 'beat at once';
 
 $redis->kill;

@@ -30,8 +30,7 @@ EOF_CONF
 
 sub subscribed {
     my ($redis) = @_;
-    return scalar @{ $redis->cmd(qw(PUBSUB CHANNELS),
-        Dsem::State->new($redis)->channel('*')) };
+    return Dsem::State->new($redis)->subscribed;
 }
 
 # The longest time without a start at the upstream.

@@ -9,7 +9,8 @@ package Dsem::Clock;
 #   $clock->step(-3600);
 #
 # With monotonic => 1 the monotonic clocks are moved instead, and the wall clock
-# is unchanged: for timers of nginx.
+# is unchanged: for timers of nginx. They are an hour ahead from the start, so
+# that they can go back on a machine that was started just now, too.
 #   my $node = $clock->node('a', $conf);    # same as $t->node
 #   my @fleet = $clock->fleet(3, $conf);    # same as $t->fleet
 #   $clock->stop;           # no reply is late, and no timer ends, until go
@@ -29,6 +30,8 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 # ns
 use constant SECOND => 1_000_000_000;
+# s
+use constant AHEAD => 3600;
 
 sub new {
     my ($class, $t, %opt) = @_;
@@ -38,7 +41,7 @@ sub new {
     my $which = $opt{monotonic} ? 'monotonic' : 'wall';
     my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
         offset => 0, stopped => 0, library => "$shared/$which.so" }, $class;
-    $self->step(0);
+    $self->step($opt{monotonic} ? AHEAD : 0);
     $self->_compile($opt{monotonic} ? '-DMONOTONIC' : ())
         unless -e $self->{library};
     return $self;
