@@ -24,8 +24,8 @@
 --   to take, divided by the shares of its key. The key of a ticket never
 --   changes. Between the two a cancel and a check have the limit in force when
 --   the ticket was queued, as replied then; 0: unknown. An acquire of ticket 0
---   is none, but a charge: its key pays so much more, and its tickets that wait
---   go behind by that. Its verdict is 0, it is executed before the others
+--   is a charge instead: its key pays the cost, and its waiting tickets go
+--   behind by that. Its verdict is 0, it is executed before the others
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits

@@ -61,8 +61,8 @@ local AUTO_PAIRS, AUTO_PAIRS_LONG, AUTO_LIKELY = 20, 4, 0.5
 -- a step at least: a tenth; at most: to the double; one that a few pairs can
 -- show, in scatters of a turn
 local AUTO_NEAR, AUTO_FAR, AUTO_SCATTERS = 953, 6931, 1.4
--- turns of rest; so many for each least step by which the latency rose, at
--- most; comparisons with higher limits before one with a lower limit, which
+-- turns of rest for each least step by which the latency rose, and the most of
+-- them; comparisons with higher limits before one with a lower limit, which
 -- costs throughput
 local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
 -- a change of the latency at the limit found that ends a rest
@@ -144,8 +144,9 @@ local function auto_pace(s)
 end
 
 -- Counts the sessions that send samples: the time that their samples cover,
--- in so many ms. Before the first count, windows may begin long before the
--- state: the first one of a session at the start of its worker.
+-- divided by the time that has passed. Before the first count, windows may
+-- begin long before the state: the first one of a session at the start of its
+-- worker.
 local function auto_sessions(s, window, now)
     local passed = now - s.paced
     if s.sessions == 0 then window = math.min(window, passed + auto_pace(s)) end

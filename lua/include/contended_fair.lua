@@ -15,7 +15,7 @@ local function keyed_head()
     return page[3], session, ticket, of_epoch, held, waiting, seal, page[4] + 0
 end
 
--- A part of an increment, of so many at least.
+-- The increment divided by parts, or by least where these are fewer.
 local function keyed_step(increment, parts, least)
     local step = increment / (parts < least and least or parts)
     return step < 1 and 1 or step - step % 1

@@ -65,7 +65,7 @@ local function fair_increment(cost, limit, tag)
     return math.max(math.floor(increment), 1)
 end
 
--- A part of an increment, of so many at least.
+-- The increment divided by parts, or by least where these are fewer.
 local function fair_step(increment, parts, least)
     return math.max(math.floor(increment / math.max(parts, least)), 1)
 end
@@ -206,8 +206,8 @@ local function fair_pass(sem, ticket, limit)
     fair.V[ticket.class] = math.max(fair.V[ticket.class], tag)
 end
 
--- Moves the tickets of a key behind, the last ones first, by so much: some at
--- most. parked: 0, or PARKED for those that are parked.
+-- Adds by to the places of the tickets of a key, the last ones first, as far as
+-- fair.looks allows. parked: 0, or PARKED for those that are parked.
 local function fair_move(sem, class, key, F, by, parked)
     local lowest, moved = class * CLASS + parked, {}
     local list = queue_call('ZRANGE', sem.queue, string.format('(%.0f',
