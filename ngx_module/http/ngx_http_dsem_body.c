@@ -42,6 +42,8 @@ static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
 static ngx_http_dsem_reader_t *ngx_http_dsem_body_reader(
     ngx_http_dsem_main_conf_t *dmcf, ngx_http_handler_pt handler);
 static ngx_uint_t ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx);
+static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_dsem_reader_t *reader,
+    void **loc_conf);
 
 
 static ngx_str_t  ngx_http_dsem_body_suffix = ngx_string("_request_buffering");
@@ -244,7 +246,6 @@ ngx_http_dsem_body_create_conf(ngx_conf_t *cf, ngx_module_t *module)
 void
 ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
-    char                       *conf;
     ngx_uint_t                  i;
     ngx_http_dsem_reader_t     *reader;
     ngx_http_dsem_loc_conf_t   *dlcf;
@@ -277,9 +278,7 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
             continue;
         }
 
-        conf = clcf[i]->loc_conf[reader->ctx_index];
-
-        if (*(ngx_flag_t *) (conf + reader->offset) == 1) {
+        if (ngx_http_dsem_body_buffered(reader, clcf[i]->loc_conf)) {
             continue;
         }
 
@@ -378,7 +377,6 @@ ngx_http_dsem_body_expected(ngx_http_dsem_ctx_t *ctx)
 static ngx_uint_t
 ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx)
 {
-    char                       *conf;
     ngx_http_request_t         *r;
     ngx_http_dsem_reader_t     *reader;
     ngx_http_dsem_main_conf_t  *dmcf;
@@ -398,7 +396,16 @@ ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx)
         return 0;
     }
 
-    conf = r->loc_conf[reader->ctx_index];
+    return ngx_http_dsem_body_buffered(reader, r->loc_conf);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_body_buffered(ngx_http_dsem_reader_t *reader, void **loc_conf)
+{
+    char  *conf;
+
+    conf = loc_conf[reader->ctx_index];
 
     return *(ngx_flag_t *) (conf + reader->offset) == 1;
 }

@@ -25,6 +25,8 @@ static ngx_int_t ngx_http_dsem_wait_time_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_dsem_variables_integer(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_int_t number);
 static ngx_int_t ngx_http_dsem_remaining_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_dsem_wait_estimate_variable(ngx_http_request_t *r,
@@ -232,7 +234,6 @@ static ngx_int_t
 ngx_http_dsem_number_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char               *p, *last;
     ngx_int_t             number;
     ngx_http_dsem_ctx_t  *ctx;
 
@@ -252,6 +253,16 @@ ngx_http_dsem_number_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
+    return ngx_http_dsem_variables_integer(r, v, number);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_variables_integer(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, ngx_int_t number)
+{
+    u_char  *p, *last;
+
     p = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
     if (p == NULL) {
         return NGX_ERROR;
@@ -270,7 +281,6 @@ static ngx_int_t
 ngx_http_dsem_remaining_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char               *p, *last;
     ngx_http_dsem_ctx_t  *ctx;
 
     ctx = ngx_http_dsem_variables_ctx(r);
@@ -280,15 +290,8 @@ ngx_http_dsem_remaining_variable(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    p = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    last = ngx_sprintf(p, "%i", ngx_max(ctx->limit - ctx->in_use, 0));
-    ngx_http_dsem_variables_set(v, p, last - p);
-
-    return NGX_OK;
+    return ngx_http_dsem_variables_integer(r, v,
+                                        ngx_max(ctx->limit - ctx->in_use, 0));
 }
 
 

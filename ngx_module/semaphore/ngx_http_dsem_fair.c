@@ -620,15 +620,13 @@ ngx_http_dsem_fair_debts(ngx_http_dsem_fair_t *fair)
     ngx_queue_t               *q, *last;
     ngx_http_dsem_fair_key_t  *key;
 
-    if (fair->contended) {
-        ngx_http_dsem_fair_stalled(fair);
-    }
-
-    fair->due = 0;
-
     if (!fair->contended) {
+        fair->due = 0;
         return 0;
     }
+
+    ngx_http_dsem_fair_stalled(fair);
+    fair->due = 0;
 
     n = 0;
     last = ngx_queue_last(&fair->used);

@@ -20,6 +20,9 @@
 #define NGX_HTTP_DSEM_MAX_HEARTBEAT  1000
 
 
+static ngx_msec_t ngx_http_dsem_lease_interval(ngx_msec_t length);
+
+
 /*
  * length in ms; the lease has not begun.  node_renewed is when the last
  * worker of this node renewed its own, 0: never; longest is what it knew of
@@ -68,13 +71,22 @@ ngx_http_dsem_lease_declared(ngx_http_dsem_lease_t *lease)
 }
 
 
-/* the interval of renewals, in ms; as in lua/include/registry.lua */
+/* the interval of renewals, in ms */
 
 ngx_msec_t
 ngx_http_dsem_lease_heartbeat(ngx_http_dsem_lease_t *lease)
 {
+    return ngx_http_dsem_lease_interval(lease->length);
+}
+
+
+/* of leases of this length; as in lua/include/registry.lua */
+
+static ngx_msec_t
+ngx_http_dsem_lease_interval(ngx_msec_t length)
+{
     /* R5: heartbeat */
-    return ngx_min(lease->length / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
+    return ngx_min(length / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
 }
 
 
@@ -102,5 +114,5 @@ ngx_http_dsem_lease_over(ngx_http_dsem_lease_t *lease)
 
     return ngx_http_dsem_monotonic()
            >= renewed + lease->longest
-              + ngx_min(lease->longest / 5, NGX_HTTP_DSEM_MAX_HEARTBEAT);
+              + ngx_http_dsem_lease_interval(lease->longest);
 }
