@@ -795,7 +795,8 @@ ngx_http_dsem_conf_asking(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf)
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
     if (dmcf->asking == NULL) {
-        dmcf->asking = ngx_array_create(cf->temp_pool, 4, sizeof(*clcf));
+        dmcf->asking = ngx_array_create(cf->temp_pool, 4,
+                                    sizeof(ngx_http_core_loc_conf_t *));
         if (dmcf->asking == NULL) {
             return NGX_ERROR;
         }

@@ -272,7 +272,8 @@ ngx_http_dsem_conf_spelled(u_char *p, u_char *last, ngx_str_t *word)
     u_char  ch, *q;
     size_t  i;
 
-    static u_char  escaped[] = "\"'\\trn", meant[] = "\"'\\\t\r\n";
+    static u_char        escaped[] = "\"'\\trn";
+    static const u_char  meant[] = "\"'\\\t\r\n";
 
     for (i = 0; i < word->len && p < last; i++) {
         ch = *p++;
