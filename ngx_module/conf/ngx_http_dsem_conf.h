@@ -185,6 +185,7 @@ typedef struct {
     ngx_uint_t                 enabled;     /* unsigned:1, any limit or API */
     ngx_http_handler_pt        api;         /* of "dsem_api", see http/ */
     ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
+    ngx_uint_t                 holding;     /* unsigned:1, it is somewhere */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
     ngx_array_t               *asking;      /* locations whose values may need
                                                the body, while all is read;

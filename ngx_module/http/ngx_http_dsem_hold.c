@@ -13,7 +13,7 @@
  * shortly before that.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
- * waits; module, at the exit.
+ * waits; module, at the start and the exit of a worker.
  */
 
 
@@ -45,7 +45,8 @@ typedef struct {
     ngx_queue_t           queue;
     ngx_event_t           look;     /* for the end of the worker */
     ngx_msec_t            period;   /* 0: the worker waits for its holders */
-    ngx_uint_t            last;     /* unsigned:1, it ends them next time */
+    ngx_msec_t            ends;     /* by ngx_current_msec: if it is to exit,
+                                       it ends them then */
 } ngx_http_dsem_holds_t;
 
 
@@ -69,6 +70,7 @@ static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
     const char *text);
 static void ngx_http_dsem_hold_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
+static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
 
 
 static ngx_http_dsem_holds_t  ngx_http_dsem_holds;
@@ -172,6 +174,11 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
     ngx_int_t              rc;
     ngx_http_cleanup_t    *cln;
     ngx_http_dsem_hold_t  *h;
+
+    if (ngx_http_dsem_hold_over(&ngx_http_dsem_holds)) {
+        ngx_http_finalize_request(r, NGX_HTTP_SERVICE_UNAVAILABLE);
+        return;
+    }
 
     h = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_hold_t));
     cln = ngx_http_cleanup_add(r, 0);
@@ -279,33 +286,11 @@ ngx_http_dsem_hold_patience(ngx_connection_t *c, ngx_msec_t timeout)
 static void
 ngx_http_dsem_hold_add(ngx_http_dsem_hold_t *h)
 {
-    ngx_core_conf_t           *ccf;
-    ngx_http_dsem_holds_t     *holds;
     ngx_http_dsem_loc_conf_t  *dlcf;
 
-    holds = &ngx_http_dsem_holds;
     dlcf = ngx_http_get_module_loc_conf(h->request, ngx_http_dsem_module);
 
-    if (holds->queue.next == NULL) {
-        ngx_queue_init(&holds->queue);
-
-        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                               ngx_core_module);
-
-        holds->period = ngx_min(ccf->shutdown_timeout / 4,
-                                NGX_HTTP_DSEM_HOLD_LOOK);
-
-        holds->look.handler = ngx_http_dsem_hold_look_handler;
-        holds->look.data = holds;
-        holds->look.log = ngx_cycle->log;
-        holds->look.cancelable = 1;
-    }
-
-    if (holds->period && !holds->look.timer_set) {
-        ngx_add_timer(&holds->look, holds->period);
-    }
-
-    ngx_queue_insert_tail(&holds->queue, &h->queue);
+    ngx_queue_insert_tail(&ngx_http_dsem_holds.queue, &h->queue);
 
     /* not cancelable: an exiting worker keeps its holders */
 
@@ -500,8 +485,40 @@ ngx_http_dsem_hold_cleanup(void *data)
 
 /*
  * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
- * holders two periods before nginx would close their connections.
+ * holders two periods before nginx would close their connections.  It began to
+ * exit after the last look at which it was not to.  So the time to end them is
+ * before that of nginx, and so is its timer: a machine that stood still for
+ * both runs this one first.
  */
+
+void
+ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding)
+{
+    ngx_core_conf_t        *ccf;
+    ngx_http_dsem_holds_t  *holds;
+
+    holds = &ngx_http_dsem_holds;
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    ngx_queue_init(&holds->queue);
+
+    if (!holding || !ccf->shutdown_timeout) {
+        return;
+    }
+
+    /* rounded up: it is set, too, where the timeout is some ms */
+
+    holds->period = ngx_min((ccf->shutdown_timeout + 3) / 4,
+                            NGX_HTTP_DSEM_HOLD_LOOK);
+
+    holds->look.handler = ngx_http_dsem_hold_look_handler;
+    holds->look.data = holds;
+    holds->look.log = cycle->log;
+    holds->look.cancelable = 1;
+
+    ngx_http_dsem_hold_look_handler(&holds->look);
+}
+
 
 static void
 ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
@@ -512,20 +529,19 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
     ngx_connection_t      *c;
     ngx_http_dsem_hold_t  *h;
 
-    if (ngx_queue_empty(&holds->queue)) {
-        return;
-    }
-
     if (!ngx_exiting) {
+        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                               ngx_core_module);
+
+        holds->ends = ngx_current_msec + ccf->shutdown_timeout
+                      - 2 * holds->period;
+
         ngx_add_timer(ev, holds->period);
         return;
     }
 
-    if (!holds->last) {
-        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                               ngx_core_module);
-        holds->last = 1;
-        ngx_add_timer(ev, ccf->shutdown_timeout - 3 * holds->period);
+    if (!ngx_http_dsem_hold_over(holds)) {
+        ngx_add_timer(ev, holds->ends - ngx_current_msec);
         return;
     }
 
@@ -540,6 +556,17 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 
         ngx_http_run_posted_requests(c);
     }
+}
+
+
+/* it has ended its holders, or is about to: there must be no new ones */
+
+static ngx_uint_t
+ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds)
+{
+    return ngx_exiting
+           && holds->period
+           && (ngx_msec_int_t) (holds->ends - ngx_current_msec) <= 0;
 }
 
 

@@ -18,6 +18,7 @@
 ngx_int_t ngx_http_dsem_hold_handler(ngx_http_request_t *r);
 void ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
+void ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding);
 void ngx_http_dsem_hold_exit(void);
 
 

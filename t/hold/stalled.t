@@ -1,0 +1,66 @@
+#!/usr/bin/perl
+
+# "worker_shutdown_timeout" ends while a worker that is to exit stands still.
+# When it goes on its holders are told all the same, before nginx closes their
+# connections. A request that would get its permit only then gets none: its
+# program would begin for nothing.
+
+use lib 't/lib';
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+
+my $node = $t->node('a', <<'EOF_CONF');
+%%GLOBALS%%
+worker_processes 1;
+worker_shutdown_timeout 1s;
+events { }
+http {
+    %%HTTP%%
+    dsem_redis %%REDIS%%;
+    dsem_node %%NODE%%;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /jobs {
+            dsem jobs limit=2;
+            dsem_hold;
+        }
+        location /late {
+            dsem late limit=1;
+            dsem_wait_body off;
+            dsem_hold;
+        }
+    }
+}
+EOF_CONF
+
+# where the machine, too, stands still for a second, nginx may be faster
+
+my (@ends, $late);
+for (1 .. 5) {
+    my @jobs = map { $node->hold('/jobs') } 1 .. 2;
+    my $posted = $node->raw;
+    $posted->send("POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n1");
+    wait_for { $t->state->held('late') == 1 } 15, 'a permit before the body';
+
+    my ($old) = $node->workers;
+    $node->reload;
+    wait_for { grep { $_ == $old } $node->draining } 15, 'the worker to exit';
+    $node->freeze($old);
+    $posted->send('2');
+    my $over = now + 1.2;
+    wait_for { now > $over } 15, 'the end of worker_shutdown_timeout';
+    $node->thaw($old);
+
+    push @ends, map { $_->read_eof } @jobs;
+    $late = $posted->read_eof;
+    wait_for { !$t->state->held('jobs') && !$t->state->held('late') } 15,
+        'all permits back';
+    last if $late;
+}
+
+is scalar(grep { !/closing\n\r\n0\r\n\r\n\z/ } @ends), 0, 'holders are told';
+like $late, qr{^HTTP/1.1 503 }, 'a late one gets no permit';
+
+$t->done;
