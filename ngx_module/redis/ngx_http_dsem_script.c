@@ -552,7 +552,7 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     } else if (call->kind == NGX_HTTP_DSEM_CALL_EXISTS) {
         rc = ngx_http_dsem_script_existing(calls, reply);
 
-    } else if (call->handler) {
+    } else if (call->kind >= NGX_HTTP_DSEM_CALL_SCRIPT && call->handler) {
         rc = ngx_http_dsem_script_deliver(calls, call, &decoded);
     }
 

@@ -595,16 +595,18 @@ ngx_http_dsem_fair_contend(ngx_http_dsem_fair_t *fair, ngx_uint_t contended)
         return;
     }
 
-    while (!ngx_queue_empty(&fair->debts)) {
-        q = ngx_queue_head(&fair->debts);
-        ngx_queue_remove(q);
-
+    for (q = ngx_queue_head(&fair->debts);
+         q != ngx_queue_sentinel(&fair->debts);
+         q = ngx_queue_next(q))
+    {
         key = ngx_queue_data(q, ngx_http_dsem_fair_key_t, debt);
         key->owing = 0;
 
         ngx_http_dsem_fair_update(fair, key);
         key->balance = -ngx_max(key->over, 0);
     }
+
+    ngx_queue_init(&fair->debts);
 }
 
 
