@@ -405,6 +405,7 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_update(fair, key);
 
     tag->began = ngx_http_dsem_fair_clock(fair);
+    tag->stalls = fair->stalls;
 
     key->in_use += weight;
     key->rate += tag->rate;
@@ -418,7 +419,8 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
  * Its permits come free after so many ms; mean is that of the semaphore.  What
  * it has used beyond its cost remains to be paid.  What it has not used counts
  * for the next ones, if it was queued: a ticket that is granted at once pays
- * nothing.
+ * nothing.  Time in which this worker did not run is not expected of the next
+ * ones either: ten of them would wait for it.
  */
 
 void
@@ -452,6 +454,8 @@ ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
 
     key->balance = ngx_max(key->balance + over,
                            -key->cost * NGX_HTTP_DSEM_FAIR_PREPAID);
+
+    hold_time -= ngx_min(hold_time, fair->stalls - tag->stalls);
 
     ngx_http_dsem_fair_measure(key, hold_time, mean);
     ngx_http_dsem_fair_debt(fair, key);
@@ -492,6 +496,7 @@ ngx_http_dsem_fair_stalled(ngx_http_dsem_fair_t *fair)
 
     most = (ngx_msec_int_t) (ngx_current_msec - fair->since);
     fair->since += ngx_min(late, most);
+    fair->stalls += late;
 
     fair->due = fair->watch.timer_set ? ngx_current_msec : 0;
 }

@@ -68,6 +68,8 @@ typedef struct {
     ngx_msec_t                 since;      /* it is so */
     int64_t                    clock;      /* ms in which tickets waited, until
                                               "since" */
+    ngx_msec_t                 stalls;     /* ms in which this worker did not
+                                              run, in all */
     int64_t                    mean;       /* us, hold time of all */
     ngx_http_dsem_top_own_t    top;        /* what is shown of the keys */
 
@@ -85,6 +87,7 @@ typedef struct {
     int64_t                    rate;       /* us of a permit, by its share,
                                               for each ms that it is held */
     int64_t                    began;      /* by the clock: it holds them */
+    ngx_msec_t                 stalls;     /* those of before */
     ngx_int_t                  limit;      /* by which the cost became a place
                                               in Redis; 0: unknown */
     uint64_t                   start;      /* tags in this worker */

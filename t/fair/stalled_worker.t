@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A worker is stopped while a request of one key runs and requests of two keys
-# wait: no key is charged for that time, their turns stay as they were.
+# wait: no key is charged for that time, their turns stay as they were. Nor is
+# that time expected of the next requests of the key.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -58,8 +59,19 @@ is_deeply $t->state->places('api'), $places, 'no ticket was moved';
 
 $up->release_nonce($all[0]->nonce);
 is $_->wait(30)->status, 200, 'served' for @all;
-$up->release_all;
-is $holder->wait->status, 200, 'the holder, too';
 is join('', map { $is{$_} // () } $up->order), 'aabab', 'in their turns';
+
+# two of a key: the later one is behind the other by its expected time
+my $other = $node->begin('/?k=other&hang=1');
+wait_for { $up->now == 2 } 15, 'all permits again';
+for my $n (1, 2) {
+    begin('a', 't=2');
+    wait_for { $t->state->waiting('api') == $n } 15, 'in the queue';
+}
+my ($first, $second) = sort { $a <=> $b } values %{ $t->state->places('api') };
+cmp_ok $second - $first, '<', 4_000_000, 'the key is not a slow one';
+$up->release_all;
+is $_->wait->status, 200, 'the holder, and the other one'
+    for $holder, $other;
 
 $t->done;
