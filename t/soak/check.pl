@@ -11,7 +11,7 @@ use strict;
 use warnings;
 
 use FindBin;
-use lib $FindBin::Bin;
+use lib $FindBin::Bin, "$FindBin::Bin/../lib";
 
 use Soak::Check;
 use Soak::Logs;

@@ -31,7 +31,8 @@ my ($BEGIN, $WALL) = (1000, 1_700_000_000);
 sub right {
     my %log = (
         conf => { phase => 'single', lease => 3, factor => 1, nodes => 1,
-            workers => 2, wall => $WALL, begin => $BEGIN, semaphores => {
+            workers => 2, wall => $WALL, begin => $BEGIN, rate => 1,
+            metronome => 'metronome', semaphores => {
                 one => { limit => 1, queue => 2, timeout => 2 },
                 local => { limit => 2, queue => 2, timeout => 2 },
                 auto => { limit => 4, min => 2, queue => 2, timeout => 2 },
@@ -82,6 +83,21 @@ sub write_file {
     close $fh;
 }
 
+# A beat each 0.1 s, none while the machine stood still.
+sub write_metronome {
+    my ($stood) = @_;
+    my ($last, $stalled) = (0, 0);
+    open my $fh, '>:raw', "$dir/metronome" or die "metronome: $!";
+    for my $at (map { $_ / 10 } 1 .. 400) {
+        next if grep { $at >= $_->[0] && $at < $_->[1] } @$stood;
+        my $late = $at - $last > 0.15 ? $at - $last : 0;
+        $stalled += $late;
+        $last = $at;
+        print $fh pack 'd3', $BEGIN + $at, $stalled, $late;
+    }
+    close $fh;
+}
+
 sub violated {
     my ($log) = @_;
     make_path("$dir/n1");
@@ -99,6 +115,7 @@ sub violated {
             . "$r->{pid} $r->{node} $r->{told}"]) x $r->{starts};
         push @backend, ([$to, 0, "- $to $nonce $r->{how}"]) x $r->{starts};
     }
+    write_metronome($log->{stood} // []);
     write_file('conf.json', $json->encode($log->{conf}));
     write_file('clients.log', @clients);
     write_file('n1/verdicts.log', @verdicts);
@@ -210,10 +227,17 @@ finds('', 'a raised limit', sub {
 finds('limit', 'a pause', sub {
     fault($_[0], 'pause', 2, 10, sem => 'one');
 });
-finds('reached', 'limit not reached', sub {
+sub not_reached {
+    my ($log, @stood) = @_;
+    $log->{stood} = \@stood;
     $_->{to} = $_->{from} + 0.5
-        for grep { $_->{sem} eq 'local' } values %{ $_[0]{request} };
-});
+        for grep { $_->{sem} eq 'local' } values %{ $log->{request} };
+}
+finds('reached', 'limit not reached', sub { not_reached($_[0]) });
+finds('', 'on a machine that mostly stood still',
+    sub { not_reached($_[0], [10, 28]) });
+finds('reached', 'for less than half of the time',
+    sub { not_reached($_[0], [10, 22]) });
 
 # limit=auto
 
@@ -322,6 +346,18 @@ finds('refused', 'an error long before', sub {
 });
 finds('refused', 'an early timeout', sub { refused($_[0], 'TIMEOUT', 1) });
 finds('in_time', 'a late timeout', sub { refused($_[0], 'TIMEOUT', 6) });
+sub stood {
+    my ($log, $from, $to, $dsem, $wait) = @_;
+    $log->{stood} = [[$from, $to]];
+    refused($log, $dsem, $wait);
+}
+finds('', 'the machine stood still', sub { stood($_[0], 4, 6, 'TIMEOUT', 6) });
+finds('in_time', 'for too short', sub { stood($_[0], 4, 4.5, 'TIMEOUT', 6) });
+finds('', 'an error as the machine stood still',
+    sub { stood($_[0], 2, 2.8, 'ERROR', 0) });
+finds('refused', 'an error after a short stall',
+    sub { stood($_[0], 2, 2.3, 'ERROR', 0) });
+finds('refused', 'an error before one', sub { stood($_[0], 5, 6, 'ERROR', 0) });
 
 # the queue
 
@@ -415,6 +451,14 @@ sub little {
 my @REFUSED = (status => 503, starts => 0);
 finds('', 'a key within its share waits', sub { little($_[0], 'QUEUED', 0.3) });
 finds('shared', 'for long', sub { little($_[0], 'QUEUED', 1.3) });
+finds('', 'where requests take three times as long', sub {
+    $_[0]{conf}{rate} = 0.3;
+    little($_[0], 'QUEUED', 1.8);
+});
+finds('shared', 'for long there', sub {
+    $_[0]{conf}{rate} = 0.3;
+    little($_[0], 'QUEUED', 2.2);
+});
 finds('shared', 'is rejected', sub {
     little($_[0], 'REJECTED', 0, @REFUSED, from => 10.1);
 });

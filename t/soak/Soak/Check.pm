@@ -85,7 +85,7 @@ sub count {
     $figures->{verdicts}{ $_->[V_DSEM] }++
         for values %{ $self->{logs}{verdict} };
     $figures->{faults}{ $_->{kind} }++ for @{ $self->{windows}{faults} };
-    $figures->{busy} = sprintf '%.0f s', $self->{logs}{busy};
+    $figures->{$_} = sprintf '%.0f s', $self->{logs}{$_} for qw(busy stood);
 }
 
 ###########################################################################
@@ -190,8 +190,13 @@ sub too_late {
     return $r && $r->[STATUS] eq 'aborted' && $r->[FINISH] < $start->[1];
 }
 
+# Clients that share a machine with much else do not have enough requests at a
+# time.
 sub reached {
     my ($self) = @_;
+    my ($begin, $end) = ($self->{conf}{begin},
+        max($self->{conf}{begin}, map { $_->{t} } @{ $self->{logs}{state} }));
+    return if $self->{windows}->stall($begin, $end) > ($end - $begin) / 2;
     return map {
         my $limit = $self->{conf}{semaphores}{$_}{limit};
         my $peak = $self->{figures}{peak}{$_} // 0;
@@ -322,7 +327,8 @@ sub levels {
     return \@steps;
 }
 
-# No longer than queue, service, slow client, stopped worker and a grace.
+# No longer than queue, service, slow client, stopped worker, a machine that
+# stood still, and a grace.
 sub in_time {
     my ($self) = @_;
     my @wrong;
@@ -336,7 +342,8 @@ sub in_time {
         next if $took <= $most || $r->[STATUS] !~ /^\d/;
         my $start = $self->started($nonce);
         $most += $start->[1] - $start->[0] if $start;
-        $most += $self->{windows}->stopped($r->[NODE], @$r[START, FINISH]);
+        $most += $self->{windows}->stopped($r->[NODE], @$r[START, FINISH])
+            + $self->{windows}->stall(@$r[START, FINISH]);
         push @wrong, sprintf '%s: %s on %s: %s after %.3f s',
             $self->at($r->[START]), $nonce, @$r[NODE, STATUS], $took
             if $took > $most;

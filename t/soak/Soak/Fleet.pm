@@ -19,6 +19,7 @@ use Time::HiRes ();
 use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Control;
+use Dsem::Metronome;
 use Dsem::Process;
 use Dsem::State;
 use Dsem::Teardown;
@@ -90,6 +91,7 @@ sub record {
 sub start {
     my ($self) = @_;
     my $phase = $self->{phase};
+    $self->start_metronome;
     my @at = $self->can("start_$phase")->($self);
     $self->{backend} = $self->upstream(stream => "$self->{dir}/backend.log");
     my $text = conf();
@@ -98,6 +100,17 @@ sub start {
     $self->write_conf;
     $self->start_clients;
     return $self;
+}
+
+# It shows the checker when the machine stood still.
+sub start_metronome {
+    my ($self) = @_;
+    $self->{metronome} = $ENV{DSEM_METRONOME};
+    return if $self->{metronome};
+    my ($path, $parent) = ("$self->{dir}/metronome", $$);
+    $self->{metronome} = 'metronome';
+    Dsem::Process->spawn(name => 'metronome', log => "$path.log",
+        code => sub { Dsem::Metronome::run($path, $parent) });
 }
 
 sub start_single {
@@ -212,7 +225,8 @@ sub write_conf {
     open my $fh, '>', "$self->{dir}/conf.json" or croak "conf.json: $!";
     print $fh $json->encode({
         phase => $self->{phase}, lease => LEASE, factor => time_factor,
-        nodes => NODES, workers => 2, semaphores => \%SEMAPHORE,
+        nodes => NODES, workers => 2, rate => $self->{rate},
+        metronome => $self->{metronome}, semaphores => \%SEMAPHORE,
         wall => Time::HiRes::time() - now, begin => now,
     });
     close $fh;

@@ -13,6 +13,7 @@ package Soak::Logs;
 #   faults      [{ kind, from, to, ... }] in order of time
 #   promotions  times at which a server of Redis became a master
 #   state       records of state.log
+#   metronome   notes of a Dsem::Metronome; undef: there were none
 #
 # Called by: check.pl.
 
@@ -21,6 +22,8 @@ use warnings;
 
 use Cpanel::JSON::XS ();
 use POSIX qw(mktime);
+
+use Dsem::Metronome;
 
 my $json = Cpanel::JSON::XS->new;
 
@@ -42,6 +45,9 @@ sub new {
     $self->{faults} = $self->read_faults;
     $self->{promotions} = [ map { $self->read_promotions($_) }
         glob "$dir/redis*/log" ];
+    my $notes = $self->{conf}{metronome};
+    $self->{metronome} = Dsem::Metronome->new($notes =~ m{^/} ? $notes
+        : "$dir/$notes") if defined $notes;
     $self->read_requests;
     $self->read_backend;
     $self->read_verdicts($_) for glob "$dir/n*/verdicts.log";

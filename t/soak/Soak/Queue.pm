@@ -23,6 +23,9 @@ BEGIN {
 # and the longest time that a permit may be free beside a waiting request
 use constant { WITHIN => 0.15, BETWEEN => 1, FREE => 0.8 };
 
+# s, at RATE 1: how long a request of a key within its share waits at most
+use constant PROMPT => 0.6;
+
 # s: starts that are nearer to each other may be one message of Redis
 use constant TOGETHER => 0.1;
 
@@ -93,6 +96,9 @@ sub latest {
 sub shared {
     my ($self) = @_;
     my ($requests, $verdicts) = @{ $self->{logs} }{qw(request verdict)};
+    # it waits for requests, and they take longer at a lower rate
+    my $most = BETWEEN * max($self->{conf}{factor},
+        PROMPT / ($self->{conf}{rate} // 1));
     my @wrong;
     $self->{figures}{'within share'} //= 0;
     for my $nonce (keys %$verdicts) {
@@ -105,7 +111,7 @@ sub shared {
         push @wrong, sprintf '%s: %s of %s: %s after %.3f s', $self->at($from),
             $nonce, @$r[KEY], @$v[V_DSEM, V_WAIT]
             if $v->[V_DSEM] !~ /^(?:PASSED|QUEUED)$/
-            || $v->[V_WAIT] > BETWEEN * $self->{conf}{factor};
+            || $v->[V_WAIT] > $most;
     }
     return @wrong, map { $self->unequal($_) } $self->semaphores;
 }

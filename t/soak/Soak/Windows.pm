@@ -21,6 +21,10 @@ use constant SILENT => 4;
 # shows that processes of the machine had to wait; they catch up a moment later
 use constant { LATE => 0.1, STALL => 0.25, MANY => 10, CATCH_UP => 0.3 };
 
+# s: of a time as long as dsem_redis_timeout the machine did not give so much
+# (a metronome shows it): Redis may not have replied in time
+use constant { TIMEOUT => 1, STOOD => 0.5 };
+
 my %KINDS = (
     # nobody can ask Redis, or one node cannot: requests end as ERROR, or
     # DEGRADED where dsem_on_error is local
@@ -47,7 +51,9 @@ sub new {
     my ($class, $logs) = @_;
     my $conf = $logs->{conf};
     my $self = bless { faults => $logs->{faults}, conf => $conf,
-        grace => GRACE * $conf->{factor}, lease => $conf->{lease} }, $class;
+        grace => GRACE * $conf->{factor}, lease => $conf->{lease},
+        metronome => $logs->{metronome} }, $class;
+    my @stood = $self->stood;
     # every recovery from trouble ends within a lease, a heartbeat and a grace
     my $after = $self->{lease} + 1 + $self->{grace};
     my @unasked = $self->unasked($after, @{ $logs->{promotions} });
@@ -56,10 +62,14 @@ sub new {
         @unasked ];
     # until then it has not replied to sentinels either
     $self->{unavailable} = [ merge($self->merged('unavailable', 0.1, $after),
-        map { [$_ - SILENT, $_] } @unasked) ];
+        map({ [$_ - SILENT, $_] } @unasked),
+        map { [$_->[0], $_->[1] + $after] } @stood) ];
     $self->{order} = [ merge($self->merged('order', 0.2, $after),
         $self->merged('soon', 0.2, 1 + $self->{grace})) ];
-    $self->{busy} = [ merge($self->late($logs), $self->stalls($logs)) ];
+    $self->{busy} = [ merge($self->late($logs), $self->stalls($logs),
+        map { [$_->[0], $_->[1] + CATCH_UP] } @stood) ];
+    $logs->{stood} = 0;
+    $logs->{stood} += $_->[1] - $_->[0] for @stood;
     $logs->{busy} = 0;
     $logs->{busy} += $_->[1] - $_->[0] for @{ $self->{busy} };
     return $self;
@@ -77,6 +87,28 @@ sub late {
             && $r->[6] eq '200' ? grep { $_->[1] - $_->[0] > $most + CATCH_UP }
             [$ended, $v->[0] + CATCH_UP], [$v->[0], $r->[5] + CATCH_UP] : ();
     } @{ $logs->{backend} };
+}
+
+# Spans of time in which the machine gave less than a half.
+sub stood {
+    my ($self) = @_;
+    my $metronome = $self->{metronome} // return;
+    my (@recent, @stood);
+    for my $n (0 .. $metronome->count - 1) {
+        my ($time, $stalled) = $metronome->record($n);
+        push @recent, [$time, $stalled];
+        # the last one before the span is its beginning
+        shift @recent while @recent > 2 && $recent[1][0] <= $time - TIMEOUT;
+        push @stood, [$recent[0][0], $time]
+            if $stalled - $recent[0][1] >= STOOD;
+    }
+    return merge(@stood);
+}
+
+# Seconds from..to that the machine did not give.
+sub stall {
+    my ($self, $from, $to) = @_;
+    return $self->{metronome} ? $self->{metronome}->stalled($from, $to) : 0;
 }
 
 sub stalls {
