@@ -24,6 +24,7 @@ my $listen = IO::Socket::INET->new(LocalAddr => '0.0.0.0', LocalPort => $port,
     Proto => 'tcp', Listen => 100, ReuseAddr => 1) or die "listen: $!";
 my $here = "127.0.0.1:$port";
 my $counts = $t->dir . '/counts';
+my $named = $t->dir . '/named';
 my $honest = $t->dir . '/honest';
 
 my @LIES = (
@@ -92,6 +93,7 @@ my $peer = Dsem::Process->spawn(name => 'peer', log => $t->dir . '/peer.log',
                     next if $data eq '';
                     my $reply = -e $honest
                         ? "-MOVED $slot " . $cluster->address . "\r\n"
+                        : -e $named ? "-MOVED $slot nowhere:1\r\n"
                         : lie($told++);
                     syswrite $sock, $reply;
                     # no other reply shows that this one was read
@@ -149,15 +151,28 @@ cmp_ok $accepted, '<', 2 * (2 * $took + 3 * (3 + 8) + 5),
     'connections bounded';
 note "$accepted connections, $told replies in $took s";
 
-open my $fh, '>', $honest or die "honest: $!";
-close $fh;
+# a name that is no address, until each worker has read it
+
+sub create {
+    open my $fh, '>', $_[0] or die "$_[0]: $!";
+    close $fh;
+}
+
+sub said {
+    my %said;
+    $said{$_}++ for map { / (\d+)#/ }
+        $node->grep_log(qr/\Qnames another node/);
+    return \%said;
+}
+
+create($named);
+eventually { keys %{ said() } == @workers } 'names logged';
+
+create($honest);
 eventually { $node->get('/?t=1')->status == 200 } 'master found', 10;
 is scalar(grep { /[^\x20-\x7e]/ } split /\n/, $node->error_log), 0,
     'log lines are plain';
 is scalar($node->grep_log(qr/^\S* ?\S* ?\[error\] 1#1/)), 0, 'none forged';
-my %said;
-$said{$_}++ for map { / (\d+)#/ } $node->grep_log(qr/\Qnames another node/);
-cmp_ok scalar(keys %said), '>', 0, 'names logged';
-is scalar(grep { $_ > 1 } values %said), 0, 'once by each worker';
+is_deeply said(), { map { $_ => 1 } @workers }, 'once by each worker';
 
 $t->done;
