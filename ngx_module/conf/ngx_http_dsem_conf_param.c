@@ -191,9 +191,11 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
 
         if (rc == NGX_DECLINED) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\" in \"%V\" directive",
+                               "invalid parameter \"%V\" in \"%V\" directive%s",
                                ngx_http_dsem_conf_word(cf, &value[i]),
-                               &cmd->name);
+                               &cmd->name,
+                               ngx_strchr(value[i].data, '=')
+                               ? "" : ", write it as name=value");
         }
 
         if (rc != NGX_OK) {

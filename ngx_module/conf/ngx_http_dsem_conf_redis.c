@@ -206,6 +206,14 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     dmcf->redis->servers = (ngx_http_dsem_server_t *) (dmcf->redis + 1);
     dmcf->redis->nservers = 1;
 
+    /* a Redis on each node is a limit on each node */
+
+    if (dmcf->enabled) {
+        ngx_conf_log_error(NGX_LOG_NOTICE, cf, 0,
+                           "no \"dsem_redis\" directive, permits are in redis "
+                           "%V of this machine", &address);
+    }
+
     return ngx_http_dsem_redis_server(cf, dmcf->redis, &address,
                                       dmcf->redis->servers);
 }

@@ -93,4 +93,26 @@ EOF_CONF
     }
 }
 
+# a Redis on each node would be a limit on each: no warning, but a notice
+
+for (['dsem a limit=1;', 1], ['dsem off;', 0],
+    ['dsem a limit=1; dsem_redis 127.0.0.1;', 0])
+{
+    my ($line, $noticed) = @$_;
+    unlink $t->dir . '/conf/error.log';
+    $t->test_conf(<<"EOF_CONF");
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    $line
+    server { listen 127.0.0.1:%%PORT%%; }
+}
+EOF_CONF
+    open my $log, '<', $t->dir . '/conf/error.log' or die "error.log: $!";
+    my @found = grep { m{\[notice\] .*no "dsem_redis" directive, permits are in redis 127\.0\.0\.1:6379 of this machine} }
+        <$log>;
+    is(scalar @found, $noticed, "noticed or not: $line");
+}
+
 $t->done;
