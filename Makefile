@@ -70,6 +70,7 @@ LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
 MODEL_NEEDS = spin gcc perl
+SITE_NEEDS = mkdocs perl
 LIMITS_NEEDS = lua5.1
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
@@ -128,6 +129,8 @@ help:
 	@echo 'make deb             the Debian package, in build/deb;'
 	@echo '                     DEB_SUFFIX=+deb13 is added to its version'
 	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
+	@echo 'make site            README.md and docs/ as HTML with a search, in'
+	@echo '                     build/site/html'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
 	@echo '                     file, LONG=1 the long way, J=1 one at a time,'
 	@echo '                     ACL=1 as the Redis user of docs/redis.md'
@@ -219,6 +222,9 @@ fuzz-needs:
 
 model-needs:
 	$(call need,$(MODEL_NEEDS))
+
+site-needs:
+	$(call need,$(SITE_NEEDS))
 
 limits-needs:
 	$(call need,$(LIMITS_NEEDS))
@@ -327,6 +333,11 @@ deb: deb-needs dist
 	    dpkg-buildpackage -us -uc || { tail -n 20 ../log; exit 1; }
 	@rm -r build/deb/$(DIST)
 	@echo "make: built $$(ls build/deb/*.deb | grep -v dbgsym)"
+
+# by mkdocs; any web server can serve the directory
+site: site-needs
+	@docs/site/build build/site
+	@echo "make: built build/site/html"
 
 # prove passes where it finds no test
 test-files:
@@ -579,6 +590,6 @@ FORCE:
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
-    model-needs model-limits model-zoo mutants proof test-page-needs dist deb \
+    model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist deb \
     deb-needs run soak bench bench-scale bench-fair bench-auto \
     bench-hold bench-instructions clean

@@ -47,6 +47,9 @@ sub all {
         { name => 'nginx-tests', what => "nginx's own tests",
             needs => [qw(NGINX_SRC NGINX_TESTS)],
             command => [qw(t/proof/nginx-tests)], figures => \&of_nginx },
+        { name => 'site', what => 'the site',
+            command => ['sh', '-c', 'make site && prove t/house/site.t'],
+            figures => \&of_prove },
         { name => 'lint', what => 'static checks',
             command => [qw(make lint)], figures => \&of_lint },
     );
