@@ -35,6 +35,7 @@ PREFIX = $(or $(shell $(NGINX) -V 2>&1 | sed -n \
 VERSION := $(shell sed -n 's/^\#define NGX_HTTP_DSEM_VERSION *"\(.*\)"/\1/p' \
     ngx_module/ngx_http_dsem_module.h)
 DIST = dsem-$(VERSION)
+RELEASE = build/release
 DEB_SUFFIX =
 
 MODULE = build/ngx_http_dsem_module.so
@@ -129,6 +130,8 @@ help:
 	@echo 'make deb             the Debian package, in build/deb;'
 	@echo '                     DEB_SUFFIX=+deb13 is added to its version'
 	@echo 'make dist            the sources, in build/$(DIST).tar.gz'
+	@echo 'make release         the same with their parts (SPDX) and checksums, in'
+	@echo '                     $(RELEASE)'
 	@echo 'make site            README.md and docs/ as HTML with a search, in'
 	@echo '                     build/site/html'
 	@echo 'make test            every test; T=t/redis one folder, T=t/redis/down.t one'
@@ -320,6 +323,15 @@ dist:
 	        's/^ -- .*>  //p' debian/changelog | head -n 1)"; \
 	mv $$new.tar.gz build/$(DIST).tar.gz
 	@echo "make: built build/$(DIST).tar.gz"
+
+# The same sources give the same bytes.
+release: dist
+	@rm -rf $(RELEASE)
+	@mkdir -p $(RELEASE)
+	@cp build/$(DIST).tar.gz $(RELEASE)
+	@cd $(RELEASE) && $(CURDIR)/packaging/release/sbom $(DIST).tar.gz \
+	    > $(DIST).spdx.json && sha256sum $(DIST).* > SHA256SUMS
+	@echo "make: built $(RELEASE)/$(DIST).tar.gz"
 
 # in a copy, with an environment of its own: debian/rules is another build
 deb: deb-needs dist
@@ -590,6 +602,6 @@ FORCE:
     coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
-    model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist deb \
+    model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist release deb \
     deb-needs run soak bench bench-scale bench-fair bench-auto \
     bench-hold bench-instructions clean

@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 
 
-#define NGX_HTTP_DSEM_VERSION  "0.1.0"
+#define NGX_HTTP_DSEM_VERSION  "0.2.0"
 
 
 extern ngx_module_t  ngx_http_dsem_module;
