@@ -482,7 +482,14 @@ finds('shared', 'a key has more permits than its share', sub {
 finds('left', 'a permit left', sub {
     $_[0]{quiet}[0]{left} = ['one: n1:0:1: 1 held, 0 waiting'];
 });
-finds('left', 'a key left', sub { $_[0]{quiet}[0]{keys} = ['any:s:one'] });
+sub key_left {
+    my ($log, @promotions) = @_;
+    $log->{promotions} = \@promotions;
+    $log->{quiet}[0]{keys} = ['any:s:one'];
+}
+finds('left', 'a key left', sub { key_left($_[0]) });
+finds('', 'a key left on a new master', sub { key_left($_[0], 28) });
+finds('left', 'the same, asked for since', sub { key_left($_[0], 26) });
 finds('left', 'keys left while they are random', sub {
     fault($_[0], 'random_keys', 3, 5, tags => 1000);
 });

@@ -351,7 +351,8 @@ sub begin_master_freeze {
 }
 
 # Waits until the sentinels name another master, which is one. A server that was
-# killed before may be back as a master that no sentinel names.
+# killed before may be back as a master that no sentinel names. Sentinels that
+# stood still for two seconds promote none for half a minute ("tilt").
 sub end_failover {
     my ($self, $fault) = @_;
     my $old = $self->{old};
@@ -359,7 +360,7 @@ sub end_failover {
         my $named = eval { $self->set->master } // return;
         return $named != $old && $named->running
             && $named->cmd('INFO', 'replication') =~ /^role:master/m && $named;
-    }, 30);
+    }, 75);
     # a planned one that the sentinels gave up
     return (skipped => 'not promoted') if !$new && $fault->{kind} eq 'failover';
     die "no new master\n" unless $new;
