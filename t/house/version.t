@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The version is defined in one place, and all others agree: the Makefile, the
-# Debian package, the section of CHANGELOG.md, the documents. So does the layout
-# of the state in Redis.
+# Debian package, those of packaging/, the section of CHANGELOG.md, the documents.
+# So does the layout of the state in Redis.
 
 use warnings;
 use strict;
@@ -42,6 +42,9 @@ my $text = join '', map { slurp($_) } 'README.md',
 my @shown = ($text =~ /`dsem: version (\S+)`/g,
     $text =~ /"version":"(.*?)"/g, $text =~ /-mod-http-dsem_(\d[^_]*)_/g);
 is_deeply(\@shown, [($version) x 2], 'documents');
+
+my @packed = qx(grep -rhoE '(dsem-|dsem=|dsem_version |Version +: )[0-9]+[.][0-9]+[.][0-9]+' $root/packaging);
+is_deeply([grep { !/[ =-]\Q$version\E$/ } @packed], [], 'other packages');
 
 like(scalar qx(make -s -C $root help), qr{build/dsem-\Q$version\E\.tar\.gz},
     'Makefile');
