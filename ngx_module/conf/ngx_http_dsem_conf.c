@@ -28,7 +28,7 @@ static char *ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd,
+static char *ngx_http_dsem_time_off(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -89,6 +89,9 @@ static ngx_http_dsem_param_t  ngx_http_dsem_retry =
 
 static ngx_http_dsem_param_t  ngx_http_dsem_reuse_time =
     ngx_http_dsem_time_or("", 1, 60000, " or \"off\"");
+
+static ngx_http_dsem_param_t  ngx_http_dsem_warn_time =
+    ngx_http_dsem_time_or("", 1, NGX_HTTP_DSEM_MAX_TIME, " or \"off\"");
 
 static ngx_http_dsem_param_t  ngx_http_dsem_lease =
     ngx_http_dsem_time("", 1000, 3600000, 0);
@@ -196,7 +199,7 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_reuse"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_reuse,
+      ngx_http_dsem_time_off,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, reuse),
       &ngx_http_dsem_reuse_time },
@@ -221,6 +224,13 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
+
+    { ngx_string("dsem_hold_warn"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_dsem_time_off,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_dsem_loc_conf_t, hold_warn),
+      &ngx_http_dsem_warn_time },
 
     { ngx_string("dsem_redis"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
@@ -479,6 +489,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->hold = NGX_CONF_UNSET;
     dlcf->hold_max = NGX_CONF_UNSET_MSEC;
     dlcf->hold_interval = NGX_CONF_UNSET_MSEC;
+    dlcf->hold_warn = NGX_CONF_UNSET_MSEC;
 
     dlcf->status = NGX_CONF_UNSET_UINT;
     dlcf->status_full = NGX_CONF_UNSET_UINT;
@@ -537,6 +548,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->release, prev->release,
                               NGX_HTTP_DSEM_RELEASE_RESPONSE);
     ngx_conf_merge_msec_value(conf->reuse, prev->reuse, 5000);
+    ngx_conf_merge_msec_value(conf->hold_warn, prev->hold_warn, 0);
     ngx_conf_merge_value(conf->retry_after, prev->retry_after,
                          NGX_HTTP_DSEM_RETRY_AUTO);
     ngx_conf_merge_uint_value(conf->wait_body, prev->wait_body,
@@ -652,19 +664,21 @@ ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_http_dsem_reuse(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_dsem_loc_conf_t *dlcf = conf;
+/* "off" is 0 */
 
-    ngx_str_t  *value;
+static char *
+ngx_http_dsem_time_off(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_str_t   *value;
+    ngx_msec_t  *time;
 
     value = cf->args->elts;
+    time = (ngx_msec_t *) ((u_char *) conf + cmd->offset);
 
-    if (dlcf->reuse == NGX_CONF_UNSET_MSEC
+    if (*time == NGX_CONF_UNSET_MSEC
         && ngx_strcmp(value[1].data, "off") == 0)
     {
-        dlcf->reuse = 0;
+        *time = 0;
         return NGX_CONF_OK;
     }
 

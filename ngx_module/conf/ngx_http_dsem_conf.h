@@ -143,6 +143,7 @@ typedef struct {
     ngx_flag_t                 hold;        /* "dsem_hold" answers here */
     ngx_msec_t                 hold_max;    /* 0: for ever */
     ngx_msec_t                 hold_interval;
+    ngx_msec_t                 hold_warn;   /* 0: off */
 
     ngx_uint_t                 status;
     ngx_uint_t                 status_full;

@@ -59,6 +59,10 @@ ngx_http_dsem_acquire(ngx_http_dsem_ctx_t *ctx)
     if (!ctx->decided) {
         ctx->started = ngx_current_msec - ctx->wait_time;
         ngx_http_dsem_acquire_claims(ctx);
+
+        if (ctx->conf->hold_warn) {
+            ngx_http_dsem_ctx_watch(ctx);
+        }
     }
 
     if (ctx->conf->dry_run) {
@@ -335,6 +339,10 @@ ngx_http_dsem_acquire_handler(void *data)
     }
 
     ngx_http_dsem_acquire_claims(ctx);
+
+    if (ctx->conf->hold_warn) {
+        ngx_http_dsem_ctx_watch(ctx);
+    }
 
     if (ctx->decided && !ctx->conf->dry_run) {
         ngx_http_dsem_acquire_resume(ctx->request);

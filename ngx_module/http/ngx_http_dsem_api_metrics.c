@@ -84,6 +84,8 @@ static void ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_oldest(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
@@ -154,6 +156,11 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       "Requests of this node that wait.",
       ngx_http_dsem_metric_gauge,
       ngx_http_dsem_local(waiting) },
+
+    { "dsem_oldest_hold_seconds", "gauge",
+      "How long a request of this node has held a permit, at most.",
+      ngx_http_dsem_metric_oldest,
+      ngx_http_dsem_local(oldest_hold) },
 
     { "dsem_most_permits", "gauge",
       "Most permits in use in the fleet, as this node has seen.",
@@ -574,6 +581,17 @@ ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
                                     row->local->in_use);
     ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "idle",
                                     row->local->idle);
+}
+
+
+static void
+ngx_http_dsem_metric_oldest(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_http_dsem_prometheus_name(metrics, metric, "", row);
+    ngx_http_dsem_api_put(metrics->text, "} ");
+    ngx_http_dsem_api_seconds(metrics->text, row->local->oldest_hold);
+    ngx_http_dsem_api_put(metrics->text, "\n");
 }
 
 

@@ -583,6 +583,7 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_json_number(text, "in_use", local->in_use);
     ngx_http_dsem_json_number(text, "idle", local->idle);
     ngx_http_dsem_json_number(text, "waiting", local->waiting);
+    ngx_http_dsem_json_seconds(text, "oldest_hold", local->oldest_hold);
 
     for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
         ngx_http_dsem_json_number(text, ngx_http_dsem_api_counts[i],

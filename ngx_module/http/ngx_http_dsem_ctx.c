@@ -36,6 +36,9 @@ typedef struct {
 
 static ngx_http_dsem_ctx_t *ngx_http_dsem_ctx_alloc(ngx_log_t *log);
 static void ngx_http_dsem_ctx_cleanup(void *data);
+static ngx_http_dsem_claim_t *ngx_http_dsem_ctx_holds(
+    ngx_http_dsem_ctx_t *ctx);
+static void ngx_http_dsem_ctx_overdue_handler(ngx_event_t *ev);
 
 
 static ngx_http_dsem_spare_ctxs_t  ngx_http_dsem_spare_ctxs;
@@ -209,6 +212,97 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 }
 
 
+/*
+ * "dsem_hold_warn", which is on: the time begins with the first permit that
+ * the request holds, also if it waits for others.  Without memory, and if it
+ * holds nothing, nothing is watched.
+ */
+
+void
+ngx_http_dsem_ctx_watch(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_msec_t              held, warn;
+    ngx_event_t            *ev;
+    ngx_http_dsem_claim_t  *claim;
+
+    ev = ctx->overdue;
+    claim = ngx_http_dsem_ctx_holds(ctx);
+
+    if (claim == NULL || ctx->warned || (ev && ev->timer_set)) {
+        return;
+    }
+
+    if (ev == NULL) {
+        ev = ngx_pcalloc(ctx->request->pool, sizeof(ngx_event_t));
+        if (ev == NULL) {
+            return;
+        }
+
+        ev->handler = ngx_http_dsem_ctx_overdue_handler;
+        ev->data = ctx;
+        ev->log = ctx->request->connection->log;
+        ev->cancelable = 1;
+
+        ctx->overdue = ev;
+    }
+
+    held = ngx_http_dsem_semaphore_hold_time(claim->ticket);
+    warn = ctx->conf->hold_warn;
+
+    ngx_add_timer(ev, warn > held ? warn - held : 1);
+}
+
+
+/* the claim whose permits it has held for the longest time; NULL: none */
+
+static ngx_http_dsem_claim_t *
+ngx_http_dsem_ctx_holds(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_claim_t  *claim;
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        claim = &ctx->claims[i];
+
+        if (claim->ticket
+            && claim->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_GRANTED)
+        {
+            return claim;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_dsem_ctx_overdue_handler(ngx_event_t *ev)
+{
+    ngx_http_dsem_ctx_t *ctx = ev->data;
+
+    ngx_connection_t       *c;
+    ngx_http_dsem_claim_t  *claim;
+
+    claim = ngx_http_dsem_ctx_holds(ctx);
+
+    if (claim == NULL) {
+        return;
+    }
+
+    c = ctx->request->connection;
+
+    ngx_http_set_log_request(c->log, ctx->request);
+
+    ngx_log_error(NGX_LOG_WARN, c->log, 0,
+                  "dsem: permits of \"%V\" held for %M ms by a request, "
+                  "longer than \"dsem_hold_warn\"",
+                  &claim->ask.name,
+                  ngx_http_dsem_semaphore_hold_time(claim->ticket));
+
+    ctx->warned = 1;
+}
+
+
 /* as if it had just come into its location: it holds nothing */
 
 void
@@ -262,6 +356,10 @@ ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
 
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);
+    }
+
+    if (ctx->overdue && ctx->overdue->timer_set) {
+        ngx_del_timer(ctx->overdue);
     }
 
     if (ctx->redirect && ctx->redirect->posted) {

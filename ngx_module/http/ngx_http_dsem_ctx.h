@@ -50,6 +50,7 @@ struct ngx_http_dsem_ctx_s {
 
     ngx_event_t                 timer;      /* of the current claim */
     ngx_event_t                *redirect;   /* NULL: never redirected */
+    ngx_event_t                *overdue;    /* NULL: not watched */
     ngx_msec_t                  started;
 
     ngx_int_t                   rc;         /* for the phase engine */
@@ -77,6 +78,7 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    updating:1; /* an update is expected */
     unsigned                    releases:1; /* the end of the upstream does */
     unsigned                    failed:1;   /* the upstream, in the body */
+    unsigned                    warned:1;   /* of "dsem_hold_warn" */
 
     /* not zeroed */
     ngx_http_dsem_ctx_t        *next;       /* while spare */
@@ -90,6 +92,7 @@ ngx_http_dsem_claim_t *ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx,
     ngx_uint_t n);
 void ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims);
+void ngx_http_dsem_ctx_watch(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_ctx_restart(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);

@@ -263,6 +263,7 @@ ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell)
     cell->in_use = 0;
     cell->idle = 0;
     cell->waiting = 0;
+    cell->oldest = 0;
 }
 
 

@@ -20,6 +20,8 @@ typedef struct {
     int32_t                       in_use;    /* permits */
     int32_t                       idle;      /* permits */
     int32_t                       waiting;   /* requests */
+    ngx_msec_t                    oldest;    /* ngx_current_msec, of the oldest
+                                                hold; 0: none */
 } ngx_http_dsem_cell_t;
 
 

@@ -90,6 +90,7 @@ typedef struct {
     ngx_uint_t                  in_use;
     ngx_uint_t                  idle;
     ngx_uint_t                  waiting;
+    ngx_msec_t                  oldest_hold;   /* ms, 0: nothing is held */
 
     ngx_int_t                   limit;      /* last seen in force, also where
                                                nothing is held; -1: unknown */

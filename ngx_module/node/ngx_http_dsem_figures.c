@@ -391,9 +391,26 @@ static void
 ngx_http_dsem_figures_cell(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_cell_t *cell)
 {
+    ngx_msec_t      oldest;
+    ngx_msec_int_t  hold;
+
     figures->in_use += ngx_max(cell->in_use, 0);
     figures->idle += ngx_max(cell->idle, 0);
     figures->waiting += ngx_max(cell->waiting, 0);
+
+    oldest = cell->oldest;
+
+    /* the names that share a cell overwrite each other's */
+
+    if (oldest == 0 || cell->row == 0) {
+        return;
+    }
+
+    hold = (ngx_msec_int_t) (ngx_current_msec - oldest);
+
+    if (hold > (ngx_msec_int_t) figures->oldest_hold) {
+        figures->oldest_hold = hold;
+    }
 }
 
 
@@ -599,6 +616,7 @@ ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     figures->in_use += more->in_use;
     figures->idle += more->idle;
     figures->waiting += more->waiting;
+    figures->oldest_hold = ngx_max(figures->oldest_hold, more->oldest_hold);
 
     figures->limit = ngx_max(figures->limit, more->limit);
     figures->dry_run |= more->dry_run;

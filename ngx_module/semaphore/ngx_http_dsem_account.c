@@ -169,6 +169,7 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
     account->node.node.key = hash;
 
     ngx_queue_init(&account->tickets);
+    ngx_queue_init(&account->holders);
     ngx_queue_init(&account->asks);
     ngx_queue_init(&account->cancels);
 

@@ -47,6 +47,7 @@ typedef struct {
     ngx_queue_t                tickets;    /* sent or queued, oldest first */
     ngx_uint_t                 ntickets;
     int64_t                    demand;     /* their weights */
+    ngx_queue_t                holders;    /* held, by the time of the grant */
 
     /* for the next sync, beside pending_release */
     ngx_queue_t                asks;       /* new tickets, oldest first */

@@ -362,6 +362,16 @@ ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
 }
 
 
+/* ms for which it has held its permits; 0: it holds none */
+
+ngx_msec_t
+ngx_http_dsem_semaphore_hold_time(ngx_http_dsem_ticket_t *ticket)
+{
+    return (ticket->state == NGX_HTTP_DSEM_TICKET_HELD)
+           ? ngx_current_msec - ticket->granted : 0;
+}
+
+
 /*
  * The owner leaves: its permits come free, or its ticket leaves the queue.
  * The ticket must not be used any more.
@@ -378,7 +388,7 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
     switch (ticket->state) {
 
     case NGX_HTTP_DSEM_TICKET_HELD:
-        hold_time = ngx_current_msec - ticket->granted;
+        hold_time = ngx_http_dsem_semaphore_hold_time(ticket);
 
         ngx_http_dsem_counters_hold(&account->counted, hold_time);
 

@@ -45,6 +45,8 @@ static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
 static ngx_uint_t ngx_http_dsem_ticket_unexpected(
     ngx_http_dsem_ticket_t *ticket);
 static void ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket);
+static ngx_inline void ngx_http_dsem_ticket_oldest(
+    ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_ticket_to_asks(ngx_http_dsem_ticket_t *ticket,
     ngx_queue_t *q);
 static void ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket);
@@ -466,6 +468,13 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
                             ticket->weight);
 
     ticket->granted = ngx_current_msec;
+
+    if (ngx_queue_empty(&ticket->account->holders)) {
+        ticket->account->counted.cell->oldest = ngx_current_msec;
+    }
+
+    ngx_queue_insert_tail(&ticket->account->holders, &ticket->queue);
+
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
     ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
                                                          in_use);
@@ -573,7 +582,7 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
 }
 
 
-/* out of the lists of asks, tickets and cancels, and out of the tree */
+/* out of the lists of its account, and out of the tree */
 
 static void
 ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
@@ -594,7 +603,12 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
         account->demand -= ticket->weight;
         break;
 
-    default: /* NGX_HTTP_DSEM_TICKET_HELD, NGX_HTTP_DSEM_TICKET_ENDED */
+    case NGX_HTTP_DSEM_TICKET_HELD:
+        ngx_queue_remove(&ticket->queue);
+        ngx_http_dsem_ticket_oldest(account);
+        return;
+
+    default: /* NGX_HTTP_DSEM_TICKET_ENDED */
         return;
     }
 
@@ -610,6 +624,27 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
     if (ticket->handler) {
         ngx_http_dsem_waiting_leave(ticket);
     }
+}
+
+
+/* shows the node since when its oldest holder has its permits */
+
+static ngx_inline void
+ngx_http_dsem_ticket_oldest(ngx_http_dsem_account_t *account)
+{
+    ngx_queue_t             *q;
+    ngx_msec_t               oldest;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    oldest = 0;
+
+    if (!ngx_queue_empty(&account->holders)) {
+        q = ngx_queue_head(&account->holders);
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        oldest = ticket->granted;
+    }
+
+    account->counted.cell->oldest = oldest;
 }
 
 

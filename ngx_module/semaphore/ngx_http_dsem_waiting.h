@@ -78,7 +78,8 @@ typedef struct {
 typedef struct {
     ngx_rbtree_node_t          node;       /* by number, until held, ended */
     ngx_rbtree_node_t          order;      /* in account->waiting */
-    ngx_queue_t                queue;      /* in account->asks, ->tickets */
+    ngx_queue_t                queue;      /* in account->asks, ->tickets,
+                                              ->holders */
     ngx_queue_t                cancel;     /* in account->cancels */
     ngx_queue_t                notify;     /* in the list of notices */
 

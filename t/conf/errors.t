@@ -318,6 +318,12 @@ my @wrong = (
         'invalid value "61s" in "dsem_reuse" directive, it must be between 1ms and 60000ms'],
     ['reuse twice', 'dsem_reuse off; dsem_reuse off;',
         '"dsem_reuse" directive is duplicate'],
+    ['hold warn a word', 'dsem_hold_warn long;',
+        'invalid value "long" in "dsem_hold_warn" directive, it must be a time or "off"'],
+    ['hold warn nothing', 'dsem_hold_warn 0;',
+        'invalid value "0" in "dsem_hold_warn" directive, it must be between 1ms and 2147483647ms'],
+    ['hold warn twice', 'dsem_hold_warn 1m; dsem_hold_warn off;',
+        '"dsem_hold_warn" directive is duplicate'],
     ['retry after twice', 'dsem_retry_after 1; dsem_retry_after off;',
         '"dsem_retry_after" directive is duplicate'],
 
@@ -400,7 +406,7 @@ my @misplaced = (
            ["$_ in upstream", "upstream u { $_ on; }", $_] }
         qw(dsem dsem_status dsem_log_level dsem_on_error dsem_dry_run
            dsem_release dsem_reuse dsem_wait_body
-           dsem_retry_after)),
+           dsem_retry_after dsem_hold_warn)),
 );
 
 push @wrong,

@@ -29,6 +29,7 @@ my @anywhere = (
     (map { "dsem_release $_;" } qw(response log)),
     (map { "dsem_reuse $_;" } qw(off 1ms 100ms 60s)),
     (map { "dsem_wait_body $_;" } qw(on off first)),
+    (map { "dsem_hold_warn $_;" } qw(off 1ms 90s 2147483647ms)),
     (map { "dsem_retry_after $_;" } qw(auto off 1 5s 2m 1500ms)),
 );
 

@@ -328,6 +328,7 @@ sub merged {
 
 sub written {
     my ($ms) = @_;
+    return 'off' if $ms == 0;
     return $ms % 1000 ? "${ms}ms" : $ms / 1000 . 's';
 }
 

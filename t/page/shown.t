@@ -83,7 +83,7 @@ $browser->click('tr.row button >> text=reports');
 eventually { $browser->text('.holders') =~ /worker 0.*worker 0/s }
     'a worker of each node';
 like($browser->text('.holders'),
-    qr/n1 1 worker\s+4\s+0\s+2\s.*n2 1 worker\s+1\s+0\s+0\s/s,
+    qr/n1 1 worker, oldest hold [^\n]+\s4\s+0\s+2\s.*n2 1 worker\s+1\s+0\s+0\s/s,
     'permits of each node');
 like($browser->text('.holders'), qr/\d\.\d s/, 'lease left');
 like($browser->text('.details'), qr/Refused, full\s+1\n/, 'counts');
