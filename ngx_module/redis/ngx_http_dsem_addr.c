@@ -5,7 +5,7 @@
  * Addresses come and go with replies, resolvers and configurations, while
  * connections and log lines still need them.
  *
- * Called by: connection, sentinel, nodes.
+ * Called by: adapter, host, sentinel, nodes, subscription.
  */
 
 
@@ -27,6 +27,17 @@ ngx_http_dsem_addr_set(ngx_http_dsem_addr_t *own, struct sockaddr *sockaddr,
     own->addr.name.data = own->text;
     own->addr.name.len = ngx_sock_ntop(own->addr.sockaddr, socklen, own->text,
                                        NGX_SOCKADDR_STRLEN, 1);
+}
+
+
+/* with the port */
+
+ngx_uint_t
+ngx_http_dsem_addr_equal(ngx_addr_t *one, ngx_addr_t *two)
+{
+    return ngx_cmp_sockaddr(one->sockaddr, one->socklen, two->sockaddr,
+                            two->socklen, 1)
+           == NGX_OK;
 }
 
 

@@ -255,7 +255,7 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 
     } else if (!ngx_http_dsem_deadline_extend(&breaker->deadline, ev)) {
 
-        left = ngx_http_dsem_peer_followed(breaker->peer)
+        left = breaker->peer->followed
                + breaker->settings->connect_timeout - ngx_current_msec;
 
         if (left > 0) {
@@ -358,11 +358,7 @@ static const char *
 ngx_http_dsem_breaker_cause(ngx_http_dsem_breaker_t *breaker,
     const char *otherwise)
 {
-    const char  *reason;
-
-    reason = ngx_http_dsem_peer_reason(breaker->peer);
-
-    return reason ? reason : otherwise;
+    return breaker->peer->reason ? breaker->peer->reason : otherwise;
 }
 
 

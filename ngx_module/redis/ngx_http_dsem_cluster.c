@@ -14,7 +14,7 @@
  * little, and shows a new master soon after its promotion.  New connections
  * are made at a slow pace once all nodes have been tried.
  *
- * Called by: peer.
+ * Called by: redis, as its peer.
  */
 
 
@@ -49,6 +49,9 @@
 #define NGX_HTTP_DSEM_CLUSTER_PAUSE     1000
 
 
+typedef struct ngx_http_dsem_cluster_s  ngx_http_dsem_cluster_t;
+
+
 /* a connection that asks one node */
 typedef struct {
     ngx_http_dsem_cluster_t         *cluster;
@@ -61,10 +64,9 @@ typedef struct {
 
 
 struct ngx_http_dsem_cluster_s {
+    ngx_http_dsem_peer_t             peer;
     ngx_http_dsem_redis_settings_t  *settings;
     ngx_http_dsem_keys_t            *keys;
-    ngx_http_dsem_cluster_pt         handler;
-    void                            *data;
 
     ngx_http_dsem_nodes_t            nodes;
     ngx_http_dsem_node_t            *current;   /* the last one found */
@@ -78,10 +80,8 @@ struct ngx_http_dsem_cluster_s {
     ngx_uint_t                       failures;  /* of them in a row */
     ngx_uint_t                       tries;     /* that need no turn, left */
     ngx_msec_t                       turn;      /* time of the last one */
-    ngx_msec_t                       followed;  /* time of; 0: never */
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
 
-    unsigned                         searching:1;
     unsigned                         unnamed:1;   /* logged */
     unsigned                         odd:1;       /* turn */
 };
@@ -89,6 +89,13 @@ struct ngx_http_dsem_cluster_s {
 
 static ngx_int_t ngx_http_dsem_cluster_compose(
     ngx_http_dsem_cluster_t *cluster);
+static void ngx_http_dsem_cluster_destroy(ngx_http_dsem_peer_t *peer);
+static void ngx_http_dsem_cluster_find(ngx_http_dsem_peer_t *peer);
+static void ngx_http_dsem_cluster_stop(ngx_http_dsem_cluster_t *cluster);
+static void ngx_http_dsem_cluster_good(ngx_http_dsem_peer_t *peer);
+static ngx_uint_t ngx_http_dsem_cluster_stopped(ngx_http_dsem_peer_t *peer);
+static ngx_uint_t ngx_http_dsem_cluster_moved(ngx_http_dsem_peer_t *peer,
+    const char *error);
 static void ngx_http_dsem_cluster_set_named(ngx_http_dsem_cluster_t *cluster,
     ngx_http_dsem_node_t *node);
 static void ngx_http_dsem_cluster_ask(ngx_http_dsem_cluster_t *cluster,
@@ -115,6 +122,16 @@ static void ngx_http_dsem_cluster_tick_handler(ngx_event_t *ev);
 static void ngx_http_dsem_cluster_tick(ngx_http_dsem_cluster_query_t *query);
 
 
+static ngx_http_dsem_peer_row_t  ngx_http_dsem_cluster_row = {
+    ngx_http_dsem_cluster_find,
+    ngx_http_dsem_cluster_good,
+    ngx_http_dsem_cluster_stopped,
+    ngx_http_dsem_cluster_moved,
+    ngx_http_dsem_cluster_destroy,
+    "no node replies"
+};
+
+
 static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_cluster_handlers = {
     ngx_http_dsem_cluster_connected,
     ngx_http_dsem_cluster_reply,
@@ -125,9 +142,10 @@ static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_cluster_handlers = {
 
 /* settings and keys must stay; NULL: no memory */
 
-ngx_http_dsem_cluster_t *
+ngx_http_dsem_peer_t *
 ngx_http_dsem_cluster_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_keys_t *keys, ngx_http_dsem_cluster_pt handler, void *data)
+    ngx_http_dsem_keys_t *keys, ngx_http_dsem_peer_handlers_t *handlers,
+    void *data)
 {
     ngx_uint_t                i;
     ngx_http_dsem_cluster_t  *cluster;
@@ -139,8 +157,13 @@ ngx_http_dsem_cluster_create(ngx_http_dsem_redis_settings_t *settings,
 
     cluster->settings = settings;
     cluster->keys = keys;
-    cluster->handler = handler;
-    cluster->data = data;
+
+    cluster->peer.row = &ngx_http_dsem_cluster_row;
+    cluster->peer.settings = settings;
+    cluster->peer.handlers = handlers;
+    cluster->peer.data = data;
+    cluster->peer.unnamed = &settings->servers[0].name;
+    cluster->peer.burst = 1;
 
     ngx_http_dsem_deadline_timer(&cluster->tick,
                                  ngx_http_dsem_cluster_tick_handler, cluster);
@@ -152,11 +175,17 @@ ngx_http_dsem_cluster_create(ngx_http_dsem_redis_settings_t *settings,
     if (ngx_http_dsem_nodes_create(&cluster->nodes, settings) != NGX_OK
         || ngx_http_dsem_cluster_compose(cluster) != NGX_OK)
     {
-        ngx_http_dsem_cluster_destroy(cluster);
+        ngx_http_dsem_cluster_destroy(&cluster->peer);
         return NULL;
     }
 
-    return cluster;
+    /* until one is found any: all accept subscriptions */
+
+    if (cluster->nodes.n) {
+        cluster->peer.addr = &cluster->nodes.elts[0].at.addr;
+    }
+
+    return &cluster->peer;
 }
 
 
@@ -193,9 +222,13 @@ ngx_http_dsem_cluster_compose(ngx_http_dsem_cluster_t *cluster)
 
 /* no connection has an address of it any more */
 
-void
-ngx_http_dsem_cluster_destroy(ngx_http_dsem_cluster_t *cluster)
+static void
+ngx_http_dsem_cluster_destroy(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_cluster_t  *cluster;
+
+    cluster = (ngx_http_dsem_cluster_t *) peer;
+
     ngx_http_dsem_cluster_stop(cluster);
 
     ngx_http_dsem_resp_free(&cluster->question);
@@ -210,11 +243,14 @@ ngx_http_dsem_cluster_destroy(ngx_http_dsem_cluster_t *cluster)
  * then the pauses of the caller are not enough, as a search connects too.
  */
 
-void
-ngx_http_dsem_cluster_find(ngx_http_dsem_cluster_t *cluster)
+static void
+ngx_http_dsem_cluster_find(ngx_http_dsem_peer_t *peer)
 {
-    cluster->searching = 1;
-    cluster->followed = 0;
+    ngx_http_dsem_cluster_t  *cluster;
+
+    cluster = (ngx_http_dsem_cluster_t *) peer;
+
+    peer->followed = 0;
     cluster->search++;
     cluster->reason[0] = '\0';
 
@@ -234,12 +270,12 @@ ngx_http_dsem_cluster_find(ngx_http_dsem_cluster_t *cluster)
 
 /* the handler is not called any more */
 
-void
+static void
 ngx_http_dsem_cluster_stop(ngx_http_dsem_cluster_t *cluster)
 {
     ngx_uint_t  i;
 
-    cluster->searching = 0;
+    cluster->peer.reason = NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_CLUSTER_QUERIES; i++) {
         ngx_http_dsem_cluster_close(&cluster->queries[i]);
@@ -251,11 +287,24 @@ ngx_http_dsem_cluster_stop(ngx_http_dsem_cluster_t *cluster)
 }
 
 
+static ngx_uint_t
+ngx_http_dsem_cluster_stopped(ngx_http_dsem_peer_t *peer)
+{
+    ngx_http_dsem_cluster_stop((ngx_http_dsem_cluster_t *) peer);
+
+    return 1;
+}
+
+
 /* the node that was found has accepted a session */
 
-void
-ngx_http_dsem_cluster_good(ngx_http_dsem_cluster_t *cluster)
+static void
+ngx_http_dsem_cluster_good(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_cluster_t  *cluster;
+
+    cluster = (ngx_http_dsem_cluster_t *) peer;
+
     cluster->failures = 0;
     cluster->unnamed = 0;
 }
@@ -266,12 +315,14 @@ ngx_http_dsem_cluster_good(ngx_http_dsem_cluster_t *cluster)
  * about to, which passes; the next search begins with the node it names.
  */
 
-ngx_uint_t
-ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
-    const char *error)
+static ngx_uint_t
+ngx_http_dsem_cluster_moved(ngx_http_dsem_peer_t *peer, const char *error)
 {
-    ngx_http_dsem_node_t   *node;
-    ngx_http_dsem_moved_t   moved;
+    ngx_http_dsem_node_t     *node;
+    ngx_http_dsem_moved_t     moved;
+    ngx_http_dsem_cluster_t  *cluster;
+
+    cluster = (ngx_http_dsem_cluster_t *) peer;
 
     if (ngx_strncmp(error, "TRYAGAIN ", sizeof("TRYAGAIN ") - 1) == 0) {
         return 1;
@@ -291,44 +342,6 @@ ngx_http_dsem_cluster_moved(ngx_http_dsem_cluster_t *cluster,
     }
 
     return 1;
-}
-
-
-/*
- * The last one that was found; until then any: all accept subscriptions.
- * NULL: none is known.
- */
-
-ngx_addr_t *
-ngx_http_dsem_cluster_addr(ngx_http_dsem_cluster_t *cluster)
-{
-    if (cluster->current) {
-        return &cluster->current->at.addr;
-    }
-
-    return cluster->nodes.n ? &cluster->nodes.elts[0].at.addr : NULL;
-}
-
-
-/* why a search has not ended yet; NULL: none is under way, or has begun */
-
-const char *
-ngx_http_dsem_cluster_reason(ngx_http_dsem_cluster_t *cluster)
-{
-    return (cluster->searching && cluster->reason[0]) ? cluster->reason
-                                                      : NULL;
-}
-
-
-/*
- * When the first node that was named has been asked; 0: never.  Of the first
- * search only: the node that is found may reject sessions.
- */
-
-ngx_msec_t
-ngx_http_dsem_cluster_followed(ngx_http_dsem_cluster_t *cluster)
-{
-    return cluster->followed;
 }
 
 
@@ -506,7 +519,9 @@ ngx_http_dsem_cluster_found(ngx_http_dsem_cluster_t *cluster,
 
     cluster->current = node;
 
-    cluster->handler(cluster->data, &node->at.addr, NULL);
+    cluster->peer.addr = &node->at.addr;
+
+    cluster->peer.handlers->found(cluster->peer.data, &node->at.addr, NULL);
 }
 
 
@@ -557,8 +572,10 @@ ngx_http_dsem_cluster_follow(ngx_http_dsem_cluster_t *cluster,
 
     cluster->tries--;
 
-    if (cluster->followed == 0 && cluster->failures == 1) {
-        cluster->followed = ngx_current_msec;
+    /* of the first search only: the node that is found may reject sessions */
+
+    if (cluster->peer.followed == 0 && cluster->failures == 1) {
+        cluster->peer.followed = ngx_current_msec;
     }
 
     ngx_http_dsem_cluster_ask(cluster, node);
@@ -597,7 +614,9 @@ ngx_http_dsem_cluster_set_reason(ngx_http_dsem_cluster_query_t *query,
     cluster = query->cluster;
     addr = &query->node->at.addr;
 
-    if (addr == ngx_http_dsem_cluster_addr(cluster)) {
+    cluster->peer.reason = cluster->reason;
+
+    if (addr == cluster->peer.addr) {
         ngx_http_dsem_reason(cluster->reason, "%s", reason);
 
     } else {

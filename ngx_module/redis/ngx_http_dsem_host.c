@@ -1,101 +1,113 @@
 
 /*
- * A host: the addresses of one server of the directive.
+ * A host: the addresses of a single server.
  *
- * Owns the addresses, and which of them is tried next.  Those of a name are
- * asked of nginx's resolver again at each find; where it has no answer, the
- * last known ones stay.  They are sorted, so that all workers of a fleet try
- * the same one first, whatever the order of the answer is: addresses of
- * different servers would be different limits.
+ * Owns the addresses, and which of them is tried next: each in turn, without a
+ * pause before all have failed; one that was good is tried first again.
+ * Those of a name are asked of nginx's resolver again at each find; where it
+ * has no answer, the last ones stay.  They are sorted, so that all workers of
+ * a fleet try the same one first, whatever the order of the answer is:
+ * addresses of different servers would be different limits.
  *
  * The resolver belongs to a configuration, which a single process may replace
  * while it runs: it is looked up at each find and kept no longer.
  *
- * Called by: peer; conf, when a configuration and its resolver go.
+ * Called by: redis, as its peer; conf, when a configuration and its resolver
+ * go.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_host.h"
-#include "ngx_http_dsem_reason.h"
 
 
 /* more addresses of a name are not used */
 #define NGX_HTTP_DSEM_HOST_MAX_ADDRS  8
+
+/* addresses that are tried without a pause */
+#define NGX_HTTP_DSEM_HOST_MAX_BURST  4
 
 /* ms; the resolver repeats a lost question only after 5 s, a new find asks */
 #define NGX_HTTP_DSEM_HOST_TIMEOUT    2000
 
 
 typedef struct {
-    ngx_sockaddr_t                   sockaddr;
-    socklen_t                        socklen;
-    size_t                           len;
-    u_char                           text[NGX_SOCKADDR_STRLEN];
-} ngx_http_dsem_host_addr_t;
+    ngx_http_dsem_peer_t      peer;
+
+    ngx_http_dsem_server_t   *server;
+    ngx_http_dsem_addr_t      addrs[NGX_HTTP_DSEM_HOST_MAX_ADDRS];
+    ngx_uint_t                naddrs;
+    ngx_uint_t                current;
+    ngx_uint_t                tried;     /* since the last pause */
+
+    ngx_resolver_ctx_t       *ctx;       /* NULL: not being resolved */
+    ngx_queue_t               queue;     /* while it is */
+    ngx_event_t               event;     /* reports the result */
+    char                      reason[NGX_HTTP_DSEM_REASON_LEN];
+
+    unsigned                  good:1;    /* it accepted a session */
+    unsigned                  stale:1;   /* the loss was logged */
+} ngx_http_dsem_host_t;
 
 
-struct ngx_http_dsem_host_s {
-    ngx_http_dsem_redis_settings_t  *settings;
-    ngx_http_dsem_server_t          *server;
-    ngx_http_dsem_host_pt            handler;
-    void                            *data;
-
-    ngx_http_dsem_host_addr_t        addrs[NGX_HTTP_DSEM_HOST_MAX_ADDRS];
-    ngx_uint_t                       naddrs;
-    ngx_uint_t                       current;
-    ngx_addr_t                       addr;      /* the current one */
-
-    ngx_resolver_ctx_t              *ctx;       /* NULL: not being resolved */
-    ngx_queue_t                      queue;     /* while it is */
-    ngx_event_t                      event;     /* reports the result */
-    char                             reason[NGX_HTTP_DSEM_REASON_LEN];
-
-    unsigned                         stale:1;   /* the loss was logged */
-};
-
-
+static void ngx_http_dsem_host_destroy(ngx_http_dsem_peer_t *peer);
 static void ngx_http_dsem_host_add(ngx_http_dsem_host_t *host,
     struct sockaddr *sockaddr, socklen_t socklen);
-static ngx_int_t ngx_http_dsem_host_cmp(ngx_http_dsem_host_addr_t *one,
-    ngx_http_dsem_host_addr_t *two);
 static void ngx_http_dsem_host_set_current(ngx_http_dsem_host_t *host,
     ngx_uint_t current);
+static void ngx_http_dsem_host_find(ngx_http_dsem_peer_t *peer);
 static ngx_int_t ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
     ngx_resolver_t *resolver, ngx_msec_t timeout);
 static void ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx);
-static void ngx_http_dsem_host_failed(ngx_http_dsem_host_t *host,
+static void ngx_http_dsem_host_unresolved(ngx_http_dsem_host_t *host,
     const char *reason);
 static void ngx_http_dsem_host_event_handler(ngx_event_t *ev);
+static void ngx_http_dsem_host_cancel(ngx_http_dsem_host_t *host);
+static void ngx_http_dsem_host_good(ngx_http_dsem_peer_t *peer);
+static ngx_uint_t ngx_http_dsem_host_failed(ngx_http_dsem_peer_t *peer);
+
+
+static ngx_http_dsem_peer_row_t  ngx_http_dsem_host_single = {
+    ngx_http_dsem_host_find,
+    ngx_http_dsem_host_good,
+    ngx_http_dsem_host_failed,
+    NULL,
+    ngx_http_dsem_host_destroy,
+    "host not resolved in time"
+};
 
 
 /* hosts that are being resolved; empty: next is NULL */
 static ngx_queue_t  ngx_http_dsem_hosts;
 
 
-/*
- * settings must outlive the host; handler is called once after a find that
- * could not tell at once.  NULL: no memory.
- */
+/* settings must outlive the host; NULL: no memory */
 
-ngx_http_dsem_host_t *
+ngx_http_dsem_peer_t *
 ngx_http_dsem_host_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_server_t *server, ngx_http_dsem_host_pt handler, void *data)
+    ngx_http_dsem_peer_handlers_t *handlers, void *data)
 {
-    ngx_uint_t             i;
-    ngx_http_dsem_host_t  *host;
+    ngx_uint_t               i;
+    ngx_http_dsem_host_t    *host;
+    ngx_http_dsem_server_t  *server;
 
     host = ngx_calloc(sizeof(ngx_http_dsem_host_t), ngx_cycle->log);
     if (host == NULL) {
         return NULL;
     }
 
-    host->settings = settings;
+    server = &settings->servers[0];
+
     host->server = server;
-    host->handler = handler;
-    host->data = data;
+
+    host->peer.row = &ngx_http_dsem_host_single;
+    host->peer.settings = settings;
+    host->peer.handlers = handlers;
+    host->peer.data = data;
+    host->peer.unnamed = &server->name;
 
     host->event.handler = ngx_http_dsem_host_event_handler;
     host->event.data = host;
@@ -108,17 +120,15 @@ ngx_http_dsem_host_create(ngx_http_dsem_redis_settings_t *settings,
 
     ngx_http_dsem_host_set_current(host, 0);
 
-    return host;
+    return &host->peer;
 }
 
 
-/* the handler is not called any more */
-
-void
-ngx_http_dsem_host_destroy(ngx_http_dsem_host_t *host)
+static void
+ngx_http_dsem_host_destroy(ngx_http_dsem_peer_t *peer)
 {
-    ngx_http_dsem_host_cancel(host);
-    ngx_free(host);
+    ngx_http_dsem_host_cancel((ngx_http_dsem_host_t *) peer);
+    ngx_free(peer);
 }
 
 
@@ -128,100 +138,89 @@ static void
 ngx_http_dsem_host_add(ngx_http_dsem_host_t *host, struct sockaddr *sockaddr,
     socklen_t socklen)
 {
-    ngx_uint_t                 i, n;
-    ngx_http_dsem_host_addr_t  addr;
+    ngx_str_t             *name;
+    ngx_uint_t             i;
+    ngx_sockaddr_t         sa;
+    ngx_http_dsem_addr_t   new, *addr;
 
-    ngx_memzero(&addr, sizeof(ngx_http_dsem_host_addr_t));
-    ngx_memcpy(&addr.sockaddr, sockaddr, socklen);
-
-    addr.socklen = socklen;
+    ngx_memcpy(&sa, sockaddr, socklen);
 
     if (sockaddr->sa_family != AF_UNIX) {
-        ngx_inet_set_port(&addr.sockaddr.sockaddr, host->server->port);
+        ngx_inet_set_port(&sa.sockaddr, host->server->port);
     }
 
-    addr.len = ngx_sock_ntop(&addr.sockaddr.sockaddr, socklen, addr.text,
-                             NGX_SOCKADDR_STRLEN, 1);
+    ngx_http_dsem_addr_set(&new, &sa.sockaddr, socklen);
 
-    for (i = 0; i < host->naddrs; i++) {
-        if (ngx_http_dsem_host_cmp(&addr, &host->addrs[i]) < 0) {
+    for (i = host->naddrs; i; i--) {
+        addr = &host->addrs[i - 1];
+        name = &addr->addr.name;
+
+        if (ngx_memn2cmp(new.text, name->data, new.addr.name.len, name->len)
+            >= 0)
+        {
             break;
+        }
+
+        if (i < NGX_HTTP_DSEM_HOST_MAX_ADDRS) {
+            ngx_http_dsem_addr_set(&host->addrs[i], addr->addr.sockaddr,
+                                   addr->addr.socklen);
         }
     }
 
-    if (i == NGX_HTTP_DSEM_HOST_MAX_ADDRS) {
-        return;
+    if (i < NGX_HTTP_DSEM_HOST_MAX_ADDRS) {
+        ngx_http_dsem_addr_set(&host->addrs[i], &sa.sockaddr, socklen);
+        host->naddrs = ngx_min(host->naddrs + 1,
+                               NGX_HTTP_DSEM_HOST_MAX_ADDRS);
     }
-
-    n = ngx_min(host->naddrs, NGX_HTTP_DSEM_HOST_MAX_ADDRS - 1) - i;
-
-    ngx_memmove(&host->addrs[i + 1], &host->addrs[i],
-                n * sizeof(ngx_http_dsem_host_addr_t));
-
-    host->addrs[i] = addr;
-    host->naddrs = i + n + 1;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_host_cmp(ngx_http_dsem_host_addr_t *one,
-    ngx_http_dsem_host_addr_t *two)
-{
-    return ngx_memn2cmp(one->text, two->text, one->len, two->len);
 }
 
 
 static void
 ngx_http_dsem_host_set_current(ngx_http_dsem_host_t *host, ngx_uint_t current)
 {
-    ngx_http_dsem_host_addr_t  *addr;
-
-    addr = &host->addrs[current];
-
     host->current = current;
-    host->addr.sockaddr = &addr->sockaddr.sockaddr;
-    host->addr.socklen = addr->socklen;
-    host->addr.name.data = addr->text;
-    host->addr.name.len = addr->len;
+    host->peer.addr = host->naddrs ? &host->addrs[current].addr : NULL;
+    host->peer.burst = ngx_min(host->naddrs, NGX_HTTP_DSEM_HOST_MAX_BURST);
 }
 
 
 /*
- * Looks for the addresses that the server has now.  NGX_OK: they are known;
- * NGX_AGAIN: the handler is called, not before this has returned.
+ * Resolves the name again, but for the next address of a burst.  Its result is
+ * reported by an event, as nginx's resolver may reply at once.
  */
 
-ngx_int_t
-ngx_http_dsem_host_find(ngx_http_dsem_host_t *host)
+static void
+ngx_http_dsem_host_find(ngx_http_dsem_peer_t *peer)
 {
-    ngx_msec_t       timeout;
-    ngx_resolver_t  *resolver;
+    ngx_msec_t             timeout;
+    ngx_resolver_t        *resolver;
+    ngx_http_dsem_host_t  *host;
 
+    host = (ngx_http_dsem_host_t *) peer;
     resolver = NULL;
-    timeout = 0;
 
-    if (host->server->resolve && host->settings->resolver) {
-        resolver = host->settings->resolver(&timeout);
+    if (!host->tried && host->server->resolve && peer->settings->resolver) {
+        resolver = peer->settings->resolver(&timeout);
     }
 
-    if (resolver == NULL) {
+    if (resolver) {
 
-        if (host->naddrs) {
-            return NGX_OK;
+        if (ngx_http_dsem_host_resolve(host, resolver, timeout) == NGX_OK) {
+            return;
         }
 
-        ngx_http_dsem_host_failed(host, "no \"resolver\"");
+        ngx_http_dsem_host_unresolved(host, "no memory");
 
-    } else if (ngx_http_dsem_host_resolve(host, resolver, timeout) == NGX_OK) {
-        return NGX_AGAIN;
+    } else if (host->naddrs) {
+        /* no event: the breaker may open before, for want of a name */
+        ngx_http_dsem_host_event_handler(&host->event);
+        return;
 
     } else {
-        ngx_http_dsem_host_failed(host, "no memory");
+        ngx_http_dsem_host_unresolved(host, "no \"resolver\"");
     }
 
     ngx_post_event(&host->event, &ngx_posted_events);
-
-    return NGX_AGAIN;
 }
 
 
@@ -243,7 +242,7 @@ ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
         return NGX_ERROR;
     }
 
-    most = host->naddrs ? ngx_max(host->settings->connect_timeout / 4, 1)
+    most = host->naddrs ? ngx_max(host->peer.settings->connect_timeout / 4, 1)
                         : NGX_HTTP_DSEM_HOST_TIMEOUT;
 
     ctx->name = host->server->host;
@@ -275,24 +274,26 @@ ngx_http_dsem_host_resolve(ngx_http_dsem_host_t *host,
 
 /*
  * Maybe inside of ngx_resolve_name(), and always among other requests for
- * the same name: the owner hears of it later.
+ * this name: the owner gets the result later.
  */
 
 static void
 ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
 {
-    ngx_uint_t                 i;
-    ngx_http_dsem_host_t      *host;
-    ngx_http_dsem_host_addr_t  last;
+    ngx_uint_t             i, current;
+    ngx_addr_t            *addr;
+    ngx_sockaddr_t         last;
+    ngx_http_dsem_host_t  *host;
 
     host = ctx->data;
 
     if (ctx->state != NGX_OK || ctx->naddrs == 0) {
-        ngx_http_dsem_host_failed(host, ngx_resolver_strerror(ctx->state));
+        ngx_http_dsem_host_unresolved(host, ngx_resolver_strerror(ctx->state));
         goto done;
     }
 
-    last = host->addrs[host->current];
+    current = 0;
+    last = host->addrs[host->current].sockaddr;
     host->naddrs = 0;
 
     for (i = 0; i < ctx->naddrs; i++) {
@@ -303,12 +304,17 @@ ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
     /* the address that was to be tried next still is, if it is among them */
 
     for (i = 0; i < host->naddrs; i++) {
-        if (ngx_http_dsem_host_cmp(&host->addrs[i], &last) == 0) {
-            break;
+        addr = &host->addrs[i].addr;
+
+        if (ngx_cmp_sockaddr(addr->sockaddr, addr->socklen, &last.sockaddr,
+                             addr->socklen, 1)
+            == NGX_OK)
+        {
+            current = i;
         }
     }
 
-    ngx_http_dsem_host_set_current(host, (i < host->naddrs) ? i : 0);
+    ngx_http_dsem_host_set_current(host, current);
 
     if (host->stale) {
         host->stale = 0;
@@ -328,7 +334,7 @@ done:
 /* without any address the loss of Redis is logged, with this reason */
 
 static void
-ngx_http_dsem_host_failed(ngx_http_dsem_host_t *host, const char *reason)
+ngx_http_dsem_host_unresolved(ngx_http_dsem_host_t *host, const char *reason)
 {
     ngx_http_dsem_reason(host->reason, "host not resolved: %s", reason);
 
@@ -347,13 +353,14 @@ ngx_http_dsem_host_event_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_host_t *host = ev->data;
 
-    host->handler(host->data, host->naddrs ? NULL : host->reason);
+    host->peer.handlers->found(host->peer.data, host->peer.addr,
+                               host->reason);
 }
 
 
 /* gives up a find that has not ended */
 
-void
+static void
 ngx_http_dsem_host_cancel(ngx_http_dsem_host_t *host)
 {
     ngx_resolver_ctx_t  *ctx;
@@ -395,7 +402,7 @@ ngx_http_dsem_host_forget(void *resolver)
         host = ngx_queue_data(q, ngx_http_dsem_host_t, queue);
 
         if (host->ctx->resolver == resolver) {
-            ngx_http_dsem_host_failed(host, "configuration replaced");
+            ngx_http_dsem_host_unresolved(host, "configuration replaced");
             ngx_http_dsem_host_cancel(host);
             ngx_post_event(&host->event, &ngx_posted_events);
         }
@@ -403,38 +410,43 @@ ngx_http_dsem_host_forget(void *resolver)
 }
 
 
-/* the address leaves its turn to the next one */
-
-void
-ngx_http_dsem_host_next(ngx_http_dsem_host_t *host)
+static void
+ngx_http_dsem_host_good(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_host_t  *host;
+
+    host = (ngx_http_dsem_host_t *) peer;
+
+    host->good = 1;
+    host->tried = 0;
+}
+
+
+/* an address that was not good leaves its turn to the next one */
+
+static ngx_uint_t
+ngx_http_dsem_host_failed(ngx_http_dsem_peer_t *peer)
+{
+    ngx_uint_t             tried;
+    ngx_http_dsem_host_t  *host;
+
+    host = (ngx_http_dsem_host_t *) peer;
+
+    ngx_http_dsem_host_cancel(host);
+
+    if (host->good) {
+        host->good = 0;
+        return 1;
+    }
+
     if (host->naddrs) {
         ngx_http_dsem_host_set_current(host,
                                        (host->current + 1) % host->naddrs);
     }
-}
 
+    tried = host->tried + 1;
 
-ngx_uint_t
-ngx_http_dsem_host_naddrs(ngx_http_dsem_host_t *host)
-{
-    return host->naddrs;
-}
+    host->tried = (tried < peer->burst) ? tried : 0;
 
-
-/* until the next find ends; NULL: none is known */
-
-ngx_addr_t *
-ngx_http_dsem_host_addr(ngx_http_dsem_host_t *host)
-{
-    return host->naddrs ? &host->addr : NULL;
-}
-
-
-/* for the log: the current address, or what the directive has */
-
-ngx_str_t *
-ngx_http_dsem_host_name(ngx_http_dsem_host_t *host)
-{
-    return host->naddrs ? &host->addr.name : &host->server->name;
+    return host->tried ? 0 : tried;
 }

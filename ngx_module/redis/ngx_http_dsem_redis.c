@@ -17,13 +17,16 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_cluster.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
+#include "ngx_http_dsem_host.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
+#include "ngx_http_dsem_sentinel.h"
 #include "ngx_http_dsem_subscription.h"
 
 
@@ -158,8 +161,27 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
         return NGX_ERROR;
     }
 
-    redis->peer = ngx_http_dsem_peer_create(&redis->settings, &redis->keys,
-                                            &ngx_http_dsem_redis_peer, redis);
+    switch (redis->settings.mode) {
+
+    case NGX_HTTP_DSEM_MODE_SENTINEL:
+        redis->peer = ngx_http_dsem_sentinel_create(&redis->settings,
+                                                &ngx_http_dsem_redis_peer,
+                                                redis);
+        break;
+
+    case NGX_HTTP_DSEM_MODE_CLUSTER:
+        redis->peer = ngx_http_dsem_cluster_create(&redis->settings,
+                                                &redis->keys,
+                                                &ngx_http_dsem_redis_peer,
+                                                redis);
+        break;
+
+    default: /* NGX_HTTP_DSEM_MODE_SINGLE */
+        redis->peer = ngx_http_dsem_host_create(&redis->settings,
+                                                &ngx_http_dsem_redis_peer,
+                                                redis);
+    }
+
     if (redis->peer == NULL) {
         return NGX_ERROR;
     }
@@ -198,7 +220,7 @@ ngx_http_dsem_redis_stop(ngx_http_dsem_redis_t *redis)
     ngx_http_dsem_subscription_stop(redis->subscription);
 
     /* a search for the server has an end, too */
-    (void) ngx_http_dsem_peer_failed(redis->peer);
+    (void) redis->peer->row->failed(redis->peer);
 }
 
 
@@ -242,7 +264,7 @@ ngx_http_dsem_redis_destroy(ngx_http_dsem_redis_t *redis)
     }
 
     if (redis->peer) {
-        ngx_http_dsem_peer_destroy(redis->peer);
+        redis->peer->row->destroy(redis->peer);
     }
 
     ngx_http_dsem_script_free(&redis->calls);
@@ -296,7 +318,7 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
     info = &redis->calls.info;
     known = redis->breaker.known;
 
-    ngx_http_dsem_peer_good(redis->peer);
+    redis->peer->row->good(redis->peer);
     ngx_http_dsem_subscription_follow(redis->subscription);
     ngx_http_dsem_breaker_accepted(&redis->breaker, &info->server);
 
@@ -465,8 +487,8 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
     ngx_http_dsem_breaker_connecting(&redis->breaker,
-                                    ngx_http_dsem_peer_pending(redis->peer));
-    ngx_http_dsem_peer_find(redis->peer);
+                                     redis->peer->row->pending);
+    redis->peer->row->find(redis->peer);
 }
 
 
@@ -487,8 +509,12 @@ ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr, const char *reason)
 
     ngx_http_dsem_breaker_connecting(&redis->breaker, "connect timed out");
 
-    timeout = redis->breaker.open ? redis->settings.connect_timeout
-                                  : ngx_http_dsem_peer_timeout(redis->peer);
+    timeout = redis->settings.connect_timeout;
+
+    if (!redis->breaker.open) {
+        /* a dead address leaves the others their part of the time */
+        timeout = ngx_max(timeout / ngx_max(redis->peer->burst, 1), 1);
+    }
 
     redis->conn = ngx_http_dsem_connection_create(addr, timeout,
                                             &redis->settings.login,
@@ -753,13 +779,17 @@ ngx_http_dsem_redis_up(ngx_http_dsem_redis_t *redis)
 static void
 ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
-    ngx_uint_t  passes;
-    char        text[NGX_HTTP_DSEM_REASON_LEN];
+    char                   text[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_uint_t             passes;
+    ngx_http_dsem_peer_t  *peer;
+
+    peer = redis->peer;
 
     ngx_http_dsem_reason_clean(reply->str);
 
     passes = ngx_http_dsem_redis_error_passes(reply)
-             || ngx_http_dsem_peer_redirected(redis->peer, reply->str);
+             || (peer->row->redirected
+                 && peer->row->redirected(peer, reply->str));
 
     if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
         ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
@@ -819,7 +849,7 @@ ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis, const char *reason)
 
     /* before the connection goes: the reason may live in it */
     ngx_http_dsem_breaker_lost(&redis->breaker, reason, was_up);
-    attempts = ngx_http_dsem_peer_failed(redis->peer);
+    attempts = redis->peer->row->failed(redis->peer);
 
     ngx_http_dsem_redis_close(redis);
 

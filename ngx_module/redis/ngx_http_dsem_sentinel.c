@@ -16,7 +16,7 @@
  * it may be cut off from the others.  If none replies, the last master that
  * is known is used: Redis and not this file tells whether it still is one.
  *
- * Called by: peer.
+ * Called by: redis, as its peer.
  */
 
 
@@ -42,10 +42,9 @@
 #define NGX_HTTP_DSEM_SENTINEL_MOVES  500
 
 
-struct ngx_http_dsem_sentinel_s {
+typedef struct {
+    ngx_http_dsem_peer_t                peer;
     ngx_http_dsem_redis_settings_t     *settings;
-    ngx_http_dsem_sentinel_handlers_t  *handlers;
-    void                               *data;
 
     ngx_http_dsem_connection_t         *conn;     /* NULL: not connected */
     ngx_uint_t                          server;   /* whose turn it is */
@@ -71,9 +70,13 @@ struct ngx_http_dsem_sentinel_s {
     unsigned                            replied:1;  /* in this round */
     unsigned                            good:1;     /* "used" is in use */
     unsigned                            reported:1; /* no reply: logged */
-};
+} ngx_http_dsem_sentinel_t;
 
 
+static void ngx_http_dsem_sentinel_destroy(ngx_http_dsem_peer_t *peer);
+static void ngx_http_dsem_sentinel_find(ngx_http_dsem_peer_t *peer);
+static void ngx_http_dsem_sentinel_good(ngx_http_dsem_peer_t *peer);
+static ngx_uint_t ngx_http_dsem_sentinel_failed(ngx_http_dsem_peer_t *peer);
 static void ngx_http_dsem_sentinel_wait(ngx_http_dsem_sentinel_t *sentinel,
     ngx_msec_t time);
 static void ngx_http_dsem_sentinel_ask_handler(ngx_event_t *ev);
@@ -99,6 +102,16 @@ static ngx_str_t *ngx_http_dsem_sentinel_name(
     ngx_http_dsem_sentinel_t *sentinel);
 
 
+static ngx_http_dsem_peer_row_t  ngx_http_dsem_sentinel_row = {
+    ngx_http_dsem_sentinel_find,
+    ngx_http_dsem_sentinel_good,
+    ngx_http_dsem_sentinel_failed,
+    NULL,
+    ngx_http_dsem_sentinel_destroy,
+    "no sentinel replies"
+};
+
+
 static ngx_http_dsem_connection_handlers_t
     ngx_http_dsem_sentinel_handlers =
 {
@@ -111,9 +124,9 @@ static ngx_http_dsem_connection_handlers_t
 
 /* settings must outlive it; nothing happens before the first find */
 
-ngx_http_dsem_sentinel_t *
+ngx_http_dsem_peer_t *
 ngx_http_dsem_sentinel_create(ngx_http_dsem_redis_settings_t *settings,
-    ngx_http_dsem_sentinel_handlers_t *handlers, void *data)
+    ngx_http_dsem_peer_handlers_t *handlers, void *data)
 {
     ngx_http_dsem_sentinel_t  *sentinel;
 
@@ -123,8 +136,13 @@ ngx_http_dsem_sentinel_create(ngx_http_dsem_redis_settings_t *settings,
     }
 
     sentinel->settings = settings;
-    sentinel->handlers = handlers;
-    sentinel->data = data;
+
+    sentinel->peer.row = &ngx_http_dsem_sentinel_row;
+    sentinel->peer.settings = settings;
+    sentinel->peer.handlers = handlers;
+    sentinel->peer.data = data;
+    sentinel->peer.unnamed = &settings->master;
+    sentinel->peer.burst = 1;
 
     ngx_http_dsem_deadline_timer(&sentinel->ask,
                                  ngx_http_dsem_sentinel_ask_handler, sentinel);
@@ -132,15 +150,19 @@ ngx_http_dsem_sentinel_create(ngx_http_dsem_redis_settings_t *settings,
                                  ngx_http_dsem_sentinel_silence_handler,
                                  sentinel);
 
-    return sentinel;
+    return &sentinel->peer;
 }
 
 
 /* no handler is called any more */
 
-void
-ngx_http_dsem_sentinel_destroy(ngx_http_dsem_sentinel_t *sentinel)
+static void
+ngx_http_dsem_sentinel_destroy(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_sentinel_t  *sentinel;
+
+    sentinel = (ngx_http_dsem_sentinel_t *) peer;
+
     ngx_http_dsem_sentinel_close(sentinel);
 
     if (sentinel->ask.timer_set) {
@@ -157,9 +179,13 @@ ngx_http_dsem_sentinel_destroy(ngx_http_dsem_sentinel_t *sentinel)
  * returns.  Where no sentinel has just replied, none is asked again so soon.
  */
 
-void
-ngx_http_dsem_sentinel_find(ngx_http_dsem_sentinel_t *sentinel)
+static void
+ngx_http_dsem_sentinel_find(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_sentinel_t  *sentinel;
+
+    sentinel = (ngx_http_dsem_sentinel_t *) peer;
+
     sentinel->finding = 1;
 
     if (sentinel->pausing) {
@@ -175,18 +201,26 @@ ngx_http_dsem_sentinel_find(ngx_http_dsem_sentinel_t *sentinel)
 
 /* the one found last is in use */
 
-void
-ngx_http_dsem_sentinel_good(ngx_http_dsem_sentinel_t *sentinel)
+static void
+ngx_http_dsem_sentinel_good(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_sentinel_t  *sentinel;
+
+    sentinel = (ngx_http_dsem_sentinel_t *) peer;
+
     sentinel->good = 1;
 }
 
 
 /* it is not usable, or not any more; a find that has not ended is given up */
 
-void
-ngx_http_dsem_sentinel_failed(ngx_http_dsem_sentinel_t *sentinel)
+static ngx_uint_t
+ngx_http_dsem_sentinel_failed(ngx_http_dsem_peer_t *peer)
 {
+    ngx_http_dsem_sentinel_t  *sentinel;
+
+    sentinel = (ngx_http_dsem_sentinel_t *) peer;
+
     if (sentinel->good) {
         sentinel->since = ngx_current_msec;
     }
@@ -197,15 +231,8 @@ ngx_http_dsem_sentinel_failed(ngx_http_dsem_sentinel_t *sentinel)
     if (!sentinel->asking && !sentinel->pausing) {
         ngx_http_dsem_sentinel_wait(sentinel, NGX_HTTP_DSEM_SENTINEL_PAUSE);
     }
-}
 
-
-/* found last; NULL: none yet */
-
-ngx_addr_t *
-ngx_http_dsem_sentinel_addr(ngx_http_dsem_sentinel_t *sentinel)
-{
-    return sentinel->used.addr.name.len ? &sentinel->used.addr : NULL;
+    return 1;
 }
 
 
@@ -417,8 +444,7 @@ ngx_http_dsem_sentinel_parse(ngx_http_dsem_sentinel_t *sentinel,
 static void
 ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel)
 {
-    ngx_msec_t   pause;
-    ngx_addr_t  *named, *used;
+    ngx_msec_t  pause;
 
     if (sentinel->silence.timer_set) {
         ngx_del_timer(&sentinel->silence);
@@ -446,13 +472,9 @@ ngx_http_dsem_sentinel_named(ngx_http_dsem_sentinel_t *sentinel)
         return;
     }
 
-    named = &sentinel->named.addr;
-    used = &sentinel->used.addr;
-
-    if (used->name.len == 0
-        || ngx_cmp_sockaddr(named->sockaddr, named->socklen, used->sockaddr,
-                            used->socklen, 1)
-           != NGX_OK)
+    if (sentinel->peer.addr == NULL
+        || !ngx_http_dsem_addr_equal(&sentinel->named.addr,
+                                     sentinel->peer.addr))
     {
         ngx_http_dsem_sentinel_moved(sentinel);
     }
@@ -477,7 +499,7 @@ ngx_http_dsem_sentinel_moved(ngx_http_dsem_sentinel_t *sentinel)
     ngx_http_dsem_reason(reason, "%V is the master now",
                          &sentinel->named.addr.name);
 
-    sentinel->handlers->moved(sentinel->data, reason);
+    sentinel->peer.handlers->moved(sentinel->peer.data, reason);
 }
 
 
@@ -572,19 +594,20 @@ ngx_http_dsem_sentinel_unanswered(ngx_http_dsem_sentinel_t *sentinel)
 static void
 ngx_http_dsem_sentinel_found(ngx_http_dsem_sentinel_t *sentinel)
 {
-    ngx_addr_t  *addr;
+    ngx_addr_t            *addr;
+    ngx_http_dsem_peer_t  *peer;
 
+    peer = &sentinel->peer;
     sentinel->finding = 0;
     addr = &sentinel->named.addr;
 
-    if (addr->name.len == 0) {
-        sentinel->handlers->found(sentinel->data, NULL, sentinel->reason);
-        return;
+    if (addr->name.len) {
+        ngx_http_dsem_addr_set(&sentinel->used, addr->sockaddr,
+                               addr->socklen);
+        peer->addr = &sentinel->used.addr;
     }
 
-    ngx_http_dsem_addr_set(&sentinel->used, addr->sockaddr, addr->socklen);
-
-    sentinel->handlers->found(sentinel->data, &sentinel->used.addr, NULL);
+    peer->handlers->found(peer->data, peer->addr, sentinel->reason);
 }
 
 

@@ -16,6 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
@@ -27,8 +28,7 @@ struct ngx_http_dsem_subscription_s {
     ngx_http_dsem_redis_settings_t  *settings;
     ngx_http_dsem_peer_t            *peer;
     ngx_http_dsem_connection_t      *conn;      /* NULL: not connected */
-    ngx_sockaddr_t                   sockaddr;  /* of the last attempt */
-    socklen_t                        socklen;   /* 0: there was none */
+    ngx_http_dsem_addr_t             at;        /* of the last attempt */
 
     ngx_event_t                      retry;
     ngx_event_t                      silence;
@@ -146,7 +146,7 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
     ngx_addr_t                      *addr;
     ngx_http_dsem_redis_settings_t  *settings;
 
-    addr = ngx_http_dsem_peer_addr(subscription->peer);
+    addr = subscription->peer->addr;
 
     if (addr == NULL) {
         /* until there is one to follow */
@@ -156,8 +156,7 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
     settings = subscription->settings;
     subscription->named = 0;
 
-    ngx_memcpy(&subscription->sockaddr, addr->sockaddr, addr->socklen);
-    subscription->socklen = addr->socklen;
+    ngx_http_dsem_addr_set(&subscription->at, addr->sockaddr, addr->socklen);
 
     subscription->conn = ngx_http_dsem_connection_create(addr,
                                    settings->connect_timeout,
@@ -180,21 +179,17 @@ ngx_http_dsem_subscription_connect(ngx_http_dsem_subscription_t *subscription)
 void
 ngx_http_dsem_subscription_follow(ngx_http_dsem_subscription_t *subscription)
 {
-    ngx_addr_t  *addr;
+    ngx_addr_t  *last;
 
-    addr = ngx_http_dsem_peer_addr(subscription->peer);
+    last = &subscription->at.addr;
 
-    if (subscription->channel.len == 0
-        || ngx_cmp_sockaddr(&subscription->sockaddr.sockaddr,
-                            subscription->socklen, addr->sockaddr,
-                            addr->socklen, 1)
-           == NGX_OK)
+    if (subscription->channel.len
+        && (last->name.len == 0
+            || !ngx_http_dsem_addr_equal(last, subscription->peer->addr)))
     {
-        return;
+        ngx_http_dsem_subscription_stop(subscription);
+        ngx_http_dsem_subscription_connect(subscription);
     }
-
-    ngx_http_dsem_subscription_stop(subscription);
-    ngx_http_dsem_subscription_connect(subscription);
 }
 
 
