@@ -5,7 +5,7 @@
  * Addresses come and go with replies, resolvers and configurations, while
  * connections and log lines still need them.
  *
- * Called by: adapter, host, sentinel, nodes, subscription.
+ * Called by: adapter, candidates, host, locate, subscription.
  */
 
 
@@ -38,6 +38,19 @@ ngx_http_dsem_addr_equal(ngx_addr_t *one, ngx_addr_t *two)
     return ngx_cmp_sockaddr(one->sockaddr, one->socklen, two->sockaddr,
                             two->socklen, 1)
            == NGX_OK;
+}
+
+
+/* 0: it is none */
+
+in_port_t
+ngx_http_dsem_addr_port(u_char *text, size_t len)
+{
+    ngx_int_t  port;
+
+    port = ngx_atoi(text, len);
+
+    return (port < 1 || port > 65535) ? 0 : (in_port_t) port;
 }
 
 

@@ -23,6 +23,7 @@ typedef struct {
 void ngx_http_dsem_addr_set(ngx_http_dsem_addr_t *own,
     struct sockaddr *sockaddr, socklen_t socklen);
 ngx_uint_t ngx_http_dsem_addr_equal(ngx_addr_t *one, ngx_addr_t *two);
+in_port_t ngx_http_dsem_addr_port(u_char *text, size_t len);
 ngx_int_t ngx_http_dsem_addr_parse(ngx_http_dsem_addr_t *own, ngx_str_t *host,
     in_port_t port);
 

@@ -104,6 +104,7 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
     conn->data = data;
     conn->adapter.tls = (login->tls != NULL);
     conn->adapter.replied = login->replied;
+    conn->adapter.guard.pairs = login->pairs;
 
     if (ngx_http_dsem_adapter_open(&conn->adapter, addr, conn,
                                    ngx_http_dsem_connection_read_handler,
@@ -119,15 +120,6 @@ ngx_http_dsem_connection_create(ngx_addr_t *addr, ngx_msec_t timeout,
                                timeout);
 
     return conn;
-}
-
-
-/* replies are those of Sentinel: pairs of strings, or nil */
-
-void
-ngx_http_dsem_connection_pairs(ngx_http_dsem_connection_t *conn)
-{
-    conn->adapter.guard.pairs = 1;
 }
 
 

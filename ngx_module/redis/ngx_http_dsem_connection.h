@@ -34,7 +34,6 @@ typedef struct {
 ngx_http_dsem_connection_t *ngx_http_dsem_connection_create(ngx_addr_t *addr,
     ngx_msec_t timeout, ngx_http_dsem_login_t *login,
     ngx_http_dsem_connection_handlers_t *handlers, void *data, char *reason);
-void ngx_http_dsem_connection_pairs(ngx_http_dsem_connection_t *conn);
 ngx_int_t ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
     ngx_http_dsem_resp_t *command);
 ngx_int_t ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,

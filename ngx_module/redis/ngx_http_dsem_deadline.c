@@ -54,9 +54,15 @@ ngx_http_dsem_deadline_add(ngx_http_dsem_deadline_t *deadline,
     ngx_event_t *timer, ngx_msec_t time)
 {
     deadline->due = ngx_current_msec + time;
+    ngx_http_dsem_deadline_restart(timer, time);
+}
 
-    /* nginx does not move a timer by less than 300 ms */
 
+/* a timer that may be set: nginx does not move it by less than 300 ms */
+
+void
+ngx_http_dsem_deadline_restart(ngx_event_t *timer, ngx_msec_t time)
+{
     if (timer->timer_set) {
         ngx_del_timer(timer);
     }

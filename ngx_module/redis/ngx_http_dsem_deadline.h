@@ -24,6 +24,7 @@ void ngx_http_dsem_deadline_timer(ngx_event_t *timer,
     ngx_event_handler_pt handler, void *data);
 void ngx_http_dsem_deadline_set(ngx_http_dsem_deadline_t *deadline,
     ngx_event_t *timer, ngx_msec_t time);
+void ngx_http_dsem_deadline_restart(ngx_event_t *timer, ngx_msec_t time);
 ngx_uint_t ngx_http_dsem_deadline_extend(ngx_http_dsem_deadline_t *deadline,
     ngx_event_t *timer);
 

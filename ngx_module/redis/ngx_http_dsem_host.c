@@ -75,8 +75,7 @@ static ngx_http_dsem_peer_row_t  ngx_http_dsem_host_single = {
     ngx_http_dsem_host_good,
     ngx_http_dsem_host_failed,
     NULL,
-    ngx_http_dsem_host_destroy,
-    "host not resolved in time"
+    ngx_http_dsem_host_destroy
 };
 
 
@@ -108,6 +107,7 @@ ngx_http_dsem_host_create(ngx_http_dsem_redis_settings_t *settings,
     host->peer.handlers = handlers;
     host->peer.data = data;
     host->peer.unnamed = &server->name;
+    host->peer.pending = "host not resolved in time";
 
     host->event.handler = ngx_http_dsem_host_event_handler;
     host->event.data = host;
@@ -192,11 +192,11 @@ ngx_http_dsem_host_set_current(ngx_http_dsem_host_t *host, ngx_uint_t current)
 static void
 ngx_http_dsem_host_find(ngx_http_dsem_peer_t *peer)
 {
-    ngx_msec_t             timeout;
-    ngx_resolver_t        *resolver;
-    ngx_http_dsem_host_t  *host;
+    ngx_http_dsem_host_t *host = (ngx_http_dsem_host_t *) peer;
 
-    host = (ngx_http_dsem_host_t *) peer;
+    ngx_msec_t       timeout;
+    ngx_resolver_t  *resolver;
+
     resolver = NULL;
 
     if (!host->tried && host->server->resolve && peer->settings->resolver) {
@@ -413,9 +413,7 @@ ngx_http_dsem_host_forget(void *resolver)
 static void
 ngx_http_dsem_host_good(ngx_http_dsem_peer_t *peer)
 {
-    ngx_http_dsem_host_t  *host;
-
-    host = (ngx_http_dsem_host_t *) peer;
+    ngx_http_dsem_host_t *host = (ngx_http_dsem_host_t *) peer;
 
     host->good = 1;
     host->tried = 0;
@@ -427,10 +425,9 @@ ngx_http_dsem_host_good(ngx_http_dsem_peer_t *peer)
 static ngx_uint_t
 ngx_http_dsem_host_failed(ngx_http_dsem_peer_t *peer)
 {
-    ngx_uint_t             tried;
-    ngx_http_dsem_host_t  *host;
+    ngx_http_dsem_host_t *host = (ngx_http_dsem_host_t *) peer;
 
-    host = (ngx_http_dsem_host_t *) peer;
+    ngx_uint_t  tried;
 
     ngx_http_dsem_host_cancel(host);
 

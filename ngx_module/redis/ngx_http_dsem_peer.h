@@ -3,9 +3,9 @@
  * The peer: the server to connect to, whatever the topology.
  *
  * A table has a row for each mode of "dsem_redis": a single server (host),
- * the master that sentinels name (sentinel), and the node of a Cluster that has
- * the keys (cluster).  The struct of each begins with its peer, and only the
- * room of the row writes there.
+ * the master that sentinels name, and the node of a Cluster that has the keys
+ * (both locate).  The struct of each begins with its peer, and only the room
+ * of the row writes there.
  *
  * Used by: redis, before each attempt to connect; breaker, for the log;
  * subscription, which goes where the commands go.
@@ -41,8 +41,6 @@ typedef struct {
     ngx_uint_t   (*redirected)(ngx_http_dsem_peer_t *peer, const char *error);
     /* no handler is called any more */
     void         (*destroy)(ngx_http_dsem_peer_t *peer);
-
-    const char    *pending;  /* what is waited for at first, for the log */
 } ngx_http_dsem_peer_row_t;
 
 
@@ -63,6 +61,7 @@ struct ngx_http_dsem_peer_s {
 
     ngx_addr_t                      *addr;      /* found last; NULL: none */
     ngx_str_t                       *unnamed;   /* for the log until then */
+    const char                      *pending;   /* what is waited for first */
     ngx_uint_t                       burst;     /* servers without a pause */
     const char                      *reason;    /* of a find that has not
                                                    ended; NULL: none yet */

@@ -17,16 +17,15 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_cluster.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_host.h"
+#include "ngx_http_dsem_locate.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_redis.h"
 #include "ngx_http_dsem_script.h"
-#include "ngx_http_dsem_sentinel.h"
 #include "ngx_http_dsem_subscription.h"
 
 
@@ -161,26 +160,12 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
         return NGX_ERROR;
     }
 
-    switch (redis->settings.mode) {
-
-    case NGX_HTTP_DSEM_MODE_SENTINEL:
-        redis->peer = ngx_http_dsem_sentinel_create(&redis->settings,
+    redis->peer = (redis->settings.mode == NGX_HTTP_DSEM_MODE_SINGLE)
+                  ? ngx_http_dsem_host_create(&redis->settings,
+                                              &ngx_http_dsem_redis_peer, redis)
+                  : ngx_http_dsem_locate_create(&redis->settings, &redis->keys,
                                                 &ngx_http_dsem_redis_peer,
                                                 redis);
-        break;
-
-    case NGX_HTTP_DSEM_MODE_CLUSTER:
-        redis->peer = ngx_http_dsem_cluster_create(&redis->settings,
-                                                &redis->keys,
-                                                &ngx_http_dsem_redis_peer,
-                                                redis);
-        break;
-
-    default: /* NGX_HTTP_DSEM_MODE_SINGLE */
-        redis->peer = ngx_http_dsem_host_create(&redis->settings,
-                                                &ngx_http_dsem_redis_peer,
-                                                redis);
-    }
 
     if (redis->peer == NULL) {
         return NGX_ERROR;
@@ -487,7 +472,7 @@ ngx_http_dsem_redis_retry_handler(ngx_event_t *ev)
     redis->state = NGX_HTTP_DSEM_REDIS_CONNECTING;
 
     ngx_http_dsem_breaker_connecting(&redis->breaker,
-                                     redis->peer->row->pending);
+                                     redis->peer->pending);
     redis->peer->row->find(redis->peer);
 }
 
@@ -552,11 +537,7 @@ ngx_http_dsem_redis_moved(void *data, const char *reason)
         ngx_http_dsem_redis_down(redis, reason);
     }
 
-    if (redis->retry.timer_set) {
-        ngx_del_timer(&redis->retry);
-    }
-
-    ngx_add_timer(&redis->retry, 1);
+    ngx_http_dsem_deadline_restart(&redis->retry, 1);
 }
 
 

@@ -37,6 +37,8 @@ ngx_http_dsem_settings_copy(ngx_http_dsem_redis_settings_t *copy,
     copy->sentinel_login.tls =
                           ngx_http_dsem_tls_ref(settings->sentinel_login.tls);
 
+    copy->sentinel_login.pairs = 1;
+
     copy->servers = ngx_palloc(pool, settings->nservers
                                      * sizeof(ngx_http_dsem_server_t));
 

@@ -44,6 +44,7 @@ typedef struct {
     ngx_http_dsem_tls_t      *tls;         /* NULL: in plain */
     ngx_http_dsem_secret_t    auth;        /* a whole AUTH command; or empty */
     ngx_uint_t                db;
+    unsigned                  pairs:1;     /* replies are those of Sentinel */
     unsigned                  replied:1;   /* a server has, to any command */
 } ngx_http_dsem_login_t;
 

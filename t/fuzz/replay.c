@@ -26,11 +26,10 @@
 #include "reply.c"
 
 #include "ngx_http_dsem_addr.c"
+#include "ngx_http_dsem_candidates.c"
 #include "ngx_http_dsem_guard.c"
 #include "ngx_http_dsem_info.c"
 #include "ngx_http_dsem_key.c"
-#include "ngx_http_dsem_moved.c"
-#include "ngx_http_dsem_nodes.c"
 #include "ngx_http_dsem_reason.c"
 #include "ngx_http_dsem_resp.c"
 #include "ngx_http_dsem_text.c"

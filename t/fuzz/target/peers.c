@@ -5,36 +5,34 @@
  * Each line is "m" and the text of an error of Redis, or "s" and host and
  * port, with a blank between them.  What is understood as MOVED or ASK has a
  * slot, a port and a host in their bounds, and is that text again when it is
- * written; nodes stay bounded.  What a Sentinel names is an address.
+ * written; candidates stay bounded.  What a Sentinel names is an address.
  */
 
 
 #include "target.h"
 #include <ctype.h>
 #include <stdio.h>
+#include "ngx_http_dsem_candidates.h"
 #include "ngx_http_dsem_key.h"
-#include "ngx_http_dsem_moved.h"
-#include "ngx_http_dsem_nodes.h"
 #include "ngx_http_dsem_reason.h"
-#include "ngx_http_dsem_sentinel.c"
 
 
 #define PEERS_LEARNED  16
 
 
-static void peers_moved(ngx_http_dsem_nodes_t *nodes, ngx_str_t *line);
+static void peers_moved(ngx_http_dsem_candidates_t *candidates,
+    ngx_str_t *line);
 static void peers_reason(const char *text);
 static void peers_sentinel(ngx_str_t *line);
 
 
 FUZZ_TARGET(peers)(const uint8_t *data, size_t size)
 {
-    ngx_str_t               line;
-    ngx_addr_t              addr;
-    ngx_sockaddr_t          sa;
-    ngx_http_dsem_nodes_t   nodes;
-    ngx_http_dsem_server_t  server;
-
+    ngx_str_t                       line;
+    ngx_addr_t                      addr;
+    ngx_sockaddr_t                  sa;
+    ngx_http_dsem_server_t          server;
+    ngx_http_dsem_candidates_t      candidates;
     ngx_http_dsem_redis_settings_t  settings;
 
     ngx_memzero(&sa, sizeof(ngx_sockaddr_t));
@@ -56,8 +54,9 @@ FUZZ_TARGET(peers)(const uint8_t *data, size_t size)
     settings.servers = &server;
     settings.nservers = 1;
 
-    ngx_memzero(&nodes, sizeof(ngx_http_dsem_nodes_t));
-    fuzz_check(ngx_http_dsem_nodes_create(&nodes, &settings) == NGX_OK);
+    ngx_memzero(&candidates, sizeof(ngx_http_dsem_candidates_t));
+    fuzz_check(ngx_http_dsem_candidates_create(&candidates, &settings)
+               == NGX_OK);
 
     while (size) {
         fuzz_line(&line, &data, &size);
@@ -69,7 +68,7 @@ FUZZ_TARGET(peers)(const uint8_t *data, size_t size)
         if (*line.data == 'm') {
             line.data++;
             line.len--;
-            peers_moved(&nodes, &line);
+            peers_moved(&candidates, &line);
 
         } else if (*line.data == 's') {
             line.data++;
@@ -78,7 +77,7 @@ FUZZ_TARGET(peers)(const uint8_t *data, size_t size)
         }
     }
 
-    ngx_http_dsem_nodes_free(&nodes);
+    ngx_free(candidates.elts);
 
     return 0;
 }
@@ -87,13 +86,13 @@ FUZZ_TARGET(peers)(const uint8_t *data, size_t size)
 /* hiredis ends the text of an error with a zero */
 
 static void
-peers_moved(ngx_http_dsem_nodes_t *nodes, ngx_str_t *line)
+peers_moved(ngx_http_dsem_candidates_t *candidates, ngx_str_t *line)
 {
-    char                   *text, again[512];
-    ngx_int_t               rc;
-    ngx_uint_t              i;
-    ngx_http_dsem_node_t   *node;
-    ngx_http_dsem_moved_t   moved;
+    char                       *text, again[512];
+    ngx_int_t                   rc;
+    ngx_uint_t                  i;
+    ngx_http_dsem_moved_t       moved;
+    ngx_http_dsem_candidate_t  *candidate;
 
     text = malloc(line->len + 1);
     ngx_memcpy(text, line->data, line->len);
@@ -101,7 +100,7 @@ peers_moved(ngx_http_dsem_nodes_t *nodes, ngx_str_t *line)
 
     peers_reason(text);
 
-    rc = ngx_http_dsem_moved_parse(&moved, text);
+    rc = ngx_http_dsem_candidates_parse(&moved, text);
     fuzz_check(rc == NGX_OK || rc == NGX_DECLINED);
 
     if (rc == NGX_OK) {
@@ -122,17 +121,20 @@ peers_moved(ngx_http_dsem_nodes_t *nodes, ngx_str_t *line)
         fuzz_check(strstr(text, " 0") || strstr(text, ":0")
                    || strcmp(again, text) == 0);
 
-        node = ngx_http_dsem_nodes_get(nodes, &moved.host, moved.port,
-                                       nodes->elts);
+        rc = ngx_http_dsem_candidates_learn(candidates, moved.slot, text,
+                                            &candidates->elts->at.addr,
+                                            &candidate);
 
-        fuzz_check(nodes->n <= nodes->nconfigured + PEERS_LEARNED);
+        fuzz_check(rc == (moved.ask ? NGX_AGAIN : NGX_OK));
+        fuzz_check(candidates->n <= candidates->nconfigured + PEERS_LEARNED);
 
-        if (node) {
-            fuzz_check(node >= nodes->elts && node < nodes->elts + nodes->n);
-            fuzz_check(ngx_inet_get_port(node->at.addr.sockaddr)
+        if (candidate) {
+            fuzz_check(candidate >= candidates->elts
+                       && candidate < candidates->elts + candidates->n);
+            fuzz_check(ngx_inet_get_port(candidate->at.addr.sockaddr)
                        == moved.port);
-            fuzz_check(node->at.addr.name.len
-                       && node->at.addr.name.len <= NGX_SOCKADDR_STRLEN);
+            fuzz_check(candidate->at.addr.name.len
+                       && candidate->at.addr.name.len <= NGX_SOCKADDR_STRLEN);
         }
     }
 
@@ -167,11 +169,10 @@ peers_reason(const char *text)
 static void
 peers_sentinel(ngx_str_t *line)
 {
-    u_char                    *blank;
-    ngx_str_t                  host, port;
-    redisReply                 elements[2], *element[2], reply;
-    ngx_http_dsem_addr_t      *named;
-    ngx_http_dsem_sentinel_t  *sentinel;
+    u_char                *blank;
+    ngx_str_t              host, port;
+    in_port_t              number;
+    ngx_http_dsem_addr_t   named;
 
     blank = memchr(line->data, ' ', line->len);
 
@@ -182,32 +183,16 @@ peers_sentinel(ngx_str_t *line)
     fuzz_copy(&host, line->data, blank - line->data);
     fuzz_copy(&port, blank + 1, line->data + line->len - blank - 1);
 
-    if (host.len <= 255 && port.len <= 255) {
-        ngx_memzero(elements, sizeof(elements));
-        ngx_memzero(&reply, sizeof(redisReply));
+    number = ngx_http_dsem_addr_port(port.data, port.len);
 
-        elements[0].str = (char *) host.data;
-        elements[0].len = host.len;
-        elements[1].str = (char *) port.data;
-        elements[1].len = port.len;
-
-        element[0] = &elements[0];
-        element[1] = &elements[1];
-        reply.elements = 2;
-        reply.element = element;
-
-        sentinel = calloc(1, sizeof(ngx_http_dsem_sentinel_t));
-
-        if (ngx_http_dsem_sentinel_parse(sentinel, &reply) == NGX_OK) {
-            named = &sentinel->named;
-
-            fuzz_check(ngx_inet_get_port(named->addr.sockaddr)
-                       == ngx_atoi(port.data, port.len));
-            fuzz_check(named->addr.name.len
-                       && named->addr.name.len <= NGX_SOCKADDR_STRLEN);
-        }
-
-        free(sentinel);
+    if (host.len <= 255
+        && number
+        && ngx_http_dsem_addr_parse(&named, &host, number) == NGX_OK)
+    {
+        fuzz_check(ngx_inet_get_port(named.addr.sockaddr)
+                   == ngx_atoi(port.data, port.len));
+        fuzz_check(named.addr.name.len
+                   && named.addr.name.len <= NGX_SOCKADDR_STRLEN);
     }
 
     free(host.data);
