@@ -16,7 +16,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_conf_param.h"
-#include "ngx_http_dsem_host.h"
+#include "ngx_http_dsem_peer.h"
 
 
 /* servers that the resolver asks: an array in nginx, a list in Angie */

@@ -33,7 +33,6 @@
 
 static void ngx_http_dsem_breaker_handler(ngx_event_t *ev);
 static void ngx_http_dsem_breaker_available(ngx_http_dsem_breaker_t *breaker);
-static void ngx_http_dsem_breaker_report(ngx_http_dsem_breaker_t *breaker);
 static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
 static const char *ngx_http_dsem_breaker_cause(
     ngx_http_dsem_breaker_t *breaker, const char *otherwise);
@@ -268,11 +267,17 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 }
 
 
-/* no request waits for Redis any more, until a session is accepted */
+/*
+ * No request waits for Redis any more, until a session is accepted.  Redis may
+ * accept sessions, and reject what they send next, all the time: such a loss
+ * is logged twice, and then each minute.
+ */
 
 void
 ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 {
+    ngx_uint_t  soon;
+
     if (breaker->open) {
         return;
     }
@@ -283,49 +288,31 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
     ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                NGX_HTTP_DSEM_BREAKER_REMINDER);
 
-    ngx_http_dsem_breaker_report(breaker);
-
-    breaker->handler(breaker->data);
-}
-
-
-/*
- * Redis may accept sessions, and reject what they send next, all the time:
- * such a loss is reported twice, and then each minute.
- */
-
-static void
-ngx_http_dsem_breaker_report(ngx_http_dsem_breaker_t *breaker)
-{
-    ngx_uint_t  soon;
-
     soon = breaker->known
            && ngx_current_msec - breaker->accepted
               < breaker->settings->heartbeat;
 
-    if (soon && breaker->flapping) {
+    if (!soon || !breaker->flapping) {
+        breaker->flapping = soon;
+        breaker->line = ngx_current_msec;
+        breaker->passed = 0;
+        breaker->refused = 0;
 
-        if (ngx_current_msec - breaker->line
-            >= NGX_HTTP_DSEM_BREAKER_REMINDER)
-        {
-            ngx_http_dsem_breaker_remind(breaker);
-        }
-
-        return;
-    }
-
-    breaker->flapping = soon;
-    breaker->line = ngx_current_msec;
-    breaker->passed = 0;
-    breaker->refused = 0;
-
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "dsem: redis %V unavailable (%s), requests are handled by "
-                  "\"dsem_on_error\"",
-                  ngx_http_dsem_peer_name(breaker->peer),
-                  ngx_http_dsem_breaker_cause(breaker,
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "dsem: redis %V unavailable (%s), requests are handled "
+                      "by \"dsem_on_error\"",
+                      ngx_http_dsem_peer_name(breaker->peer),
+                      ngx_http_dsem_breaker_cause(breaker,
                             (breaker->pending && !breaker->named)
                             ? breaker->pending : breaker->reason));
+
+    } else if (ngx_current_msec - breaker->line
+               >= NGX_HTTP_DSEM_BREAKER_REMINDER)
+    {
+        ngx_http_dsem_breaker_remind(breaker);
+    }
+
+    breaker->handler(breaker->data);
 }
 
 

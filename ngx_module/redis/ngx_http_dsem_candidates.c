@@ -27,9 +27,6 @@
 #define NGX_HTTP_DSEM_MOVED_HOST_LEN  255
 
 
-static ngx_http_dsem_candidate_t *ngx_http_dsem_candidates_get(
-    ngx_http_dsem_candidates_t *candidates, ngx_http_dsem_moved_t *moved,
-    ngx_addr_t *from);
 static ngx_addr_t *ngx_http_dsem_candidates_name(
     ngx_http_dsem_candidates_t *candidates, ngx_str_t *host,
     ngx_addr_t *from);
@@ -128,7 +125,10 @@ ngx_http_dsem_candidates_learn(ngx_http_dsem_candidates_t *candidates,
     ngx_uint_t slot, const char *error, ngx_addr_t *from,
     ngx_http_dsem_candidate_t **candidate)
 {
-    ngx_http_dsem_moved_t  moved;
+    ngx_str_t              *host;
+    ngx_addr_t             *addr;
+    ngx_http_dsem_addr_t    at;
+    ngx_http_dsem_moved_t   moved;
 
     *candidate = NULL;
 
@@ -138,7 +138,19 @@ ngx_http_dsem_candidates_learn(ngx_http_dsem_candidates_t *candidates,
         return NGX_DECLINED;
     }
 
-    *candidate = ngx_http_dsem_candidates_get(candidates, &moved, from);
+    host = &moved.host;
+
+    addr = host->len ? ngx_http_dsem_candidates_name(candidates, host, from)
+                     : from;
+
+    if (addr) {
+        ngx_http_dsem_addr_set(&at, addr->sockaddr, addr->socklen);
+        ngx_inet_set_port(&at.sockaddr.sockaddr, moved.port);
+    }
+
+    if (addr || ngx_http_dsem_addr_parse(&at, host, moved.port) == NGX_OK) {
+        *candidate = ngx_http_dsem_candidates_add(candidates, &at.addr);
+    }
 
     if (*candidate == NULL && !candidates->unnamed) {
         candidates->unnamed = 1;
@@ -147,7 +159,7 @@ ngx_http_dsem_candidates_learn(ngx_http_dsem_candidates_t *candidates,
                       "dsem: redis %V names another node \"%V:%ui\", which is "
                       "no address, set \"cluster-preferred-endpoint-type ip\" "
                       "in Redis, or write that name in \"dsem_redis\"",
-                      &from->name, &moved.host, (ngx_uint_t) moved.port);
+                      &from->name, host, (ngx_uint_t) moved.port);
     }
 
     return moved.ask ? NGX_AGAIN : NGX_OK;
@@ -218,33 +230,6 @@ ngx_http_dsem_candidates_parse(ngx_http_dsem_moved_t *moved,
     moved->port = ngx_http_dsem_addr_port(colon + 1, last - colon - 1);
 
     return moved->port ? NGX_OK : NGX_DECLINED;
-}
-
-
-/* NULL: the configuration does not have the name, or there is no place */
-
-static ngx_http_dsem_candidate_t *
-ngx_http_dsem_candidates_get(ngx_http_dsem_candidates_t *candidates,
-    ngx_http_dsem_moved_t *moved, ngx_addr_t *from)
-{
-    ngx_str_t             *host;
-    ngx_addr_t            *addr;
-    ngx_http_dsem_addr_t   at;
-
-    host = &moved->host;
-
-    addr = host->len ? ngx_http_dsem_candidates_name(candidates, host, from)
-                     : from;
-
-    if (addr) {
-        ngx_http_dsem_addr_set(&at, addr->sockaddr, addr->socklen);
-        ngx_inet_set_port(&at.sockaddr.sockaddr, moved->port);
-
-    } else if (ngx_http_dsem_addr_parse(&at, host, moved->port) != NGX_OK) {
-        return NULL;
-    }
-
-    return ngx_http_dsem_candidates_add(candidates, &at.addr);
 }
 
 

@@ -62,8 +62,6 @@ static ngx_int_t ngx_http_dsem_connection_login(
     ngx_http_dsem_connection_t *conn);
 static ngx_int_t ngx_http_dsem_connection_auth(
     ngx_http_dsem_connection_t *conn, ngx_http_dsem_secret_t *auth);
-static void ngx_http_dsem_connection_login_reply(
-    ngx_http_dsem_connection_t *conn, redisReply *reply);
 static void ngx_http_dsem_connection_read_handler(ngx_event_t *rev);
 static ngx_int_t ngx_http_dsem_connection_handle(
     ngx_http_dsem_connection_t *conn,
@@ -392,33 +390,6 @@ ngx_http_dsem_connection_auth(ngx_http_dsem_connection_t *conn,
 }
 
 
-/* the connection is closed when hiredis has returned */
-
-static void
-ngx_http_dsem_connection_login_reply(ngx_http_dsem_connection_t *conn,
-    redisReply *reply)
-{
-    ngx_uint_t  auth;
-
-    auth = conn->login->auth.len && conn->nlogins == 1 + (conn->login->db > 0);
-
-    conn->nlogins--;
-
-    if (reply->type != REDIS_REPLY_ERROR || conn->refused) {
-        return;
-    }
-
-    conn->refused = 1;
-
-    /* a server that knows no such command repeats its arguments */
-
-    ngx_http_dsem_adapter_reason(&conn->adapter,
-        (auth && ngx_strncmp(reply->str, "ERR unknown command",
-                             sizeof("ERR unknown command") - 1) == 0)
-        ? "ERR unknown command 'AUTH'" : reply->str);
-}
-
-
 static void
 ngx_http_dsem_connection_read_handler(ngx_event_t *rev)
 {
@@ -495,6 +466,7 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
 {
     redisReply *reply = data;
 
+    ngx_uint_t                   auth;
     ngx_http_dsem_connection_t  *conn;
 
     conn = ac->data;
@@ -508,7 +480,23 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
     conn->adapter.replied = 1;
 
     if (conn->nlogins) {
-        ngx_http_dsem_connection_login_reply(conn, reply);
+        auth = conn->login->auth.len
+               && conn->nlogins == 1 + (conn->login->db > 0);
+
+        conn->nlogins--;
+
+        if (reply->type == REDIS_REPLY_ERROR) {
+            /* the connection is closed when hiredis has returned */
+            conn->refused = 1;
+
+            /* a server without this command repeats its arguments */
+
+            ngx_http_dsem_adapter_reason(&conn->adapter,
+                (auth && ngx_strncmp(reply->str, "ERR unknown command",
+                                     sizeof("ERR unknown command") - 1) == 0)
+                ? "ERR unknown command 'AUTH'" : reply->str);
+        }
+
         return;
     }
 

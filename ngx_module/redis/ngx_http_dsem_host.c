@@ -21,7 +21,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_addr.h"
-#include "ngx_http_dsem_host.h"
+#include "ngx_http_dsem_peer.h"
 
 
 /* more addresses of a name are not used */

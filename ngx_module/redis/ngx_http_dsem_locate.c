@@ -37,7 +37,7 @@
 #include "ngx_http_dsem_candidates.h"
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
-#include "ngx_http_dsem_locate.h"
+#include "ngx_http_dsem_peer.h"
 
 
 /* ms between two questions on a connection, while no server is in use */

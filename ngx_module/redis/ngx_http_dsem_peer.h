@@ -18,6 +18,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_settings.h"
 
@@ -69,6 +70,20 @@ struct ngx_http_dsem_peer_s {
     /* when a server has named another one, which is asked since; 0: never */
     ngx_msec_t                       followed;
 };
+
+
+/* a single server */
+ngx_http_dsem_peer_t *ngx_http_dsem_host_create(
+    ngx_http_dsem_redis_settings_t *settings,
+    ngx_http_dsem_peer_handlers_t *handlers, void *data);
+
+/* a pool cleanup: its resolver goes with the configuration */
+void ngx_http_dsem_host_forget(void *resolver);
+
+/* Sentinel or Cluster */
+ngx_http_dsem_peer_t *ngx_http_dsem_locate_create(
+    ngx_http_dsem_redis_settings_t *settings, ngx_http_dsem_keys_t *keys,
+    ngx_http_dsem_peer_handlers_t *handlers, void *data);
 
 
 /* for the log */

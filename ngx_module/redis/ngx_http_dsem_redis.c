@@ -19,8 +19,6 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
-#include "ngx_http_dsem_host.h"
-#include "ngx_http_dsem_locate.h"
 #include "ngx_http_dsem_peer.h"
 #include "ngx_http_dsem_pulse.h"
 #include "ngx_http_dsem_reason.h"
@@ -77,7 +75,6 @@ static void ngx_http_dsem_redis_reload(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_up(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis,
     redisReply *reply);
-static ngx_uint_t ngx_http_dsem_redis_error_passes(redisReply *reply);
 static void ngx_http_dsem_redis_failed(void *data, const char *reason,
     ngx_uint_t protocol_error);
 static void ngx_http_dsem_redis_down(ngx_http_dsem_redis_t *redis,
@@ -761,6 +758,7 @@ static void
 ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
     char                   text[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_str_t             *name;
     ngx_uint_t             passes;
     ngx_http_dsem_peer_t  *peer;
 
@@ -768,9 +766,12 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 
     ngx_http_dsem_reason_clean(reply->str);
 
-    passes = ngx_http_dsem_redis_error_passes(reply)
-             || (peer->row->redirected
-                 && peer->row->redirected(peer, reply->str));
+    passes = peer->row->redirected
+             && peer->row->redirected(peer, reply->str);
+
+    for (name = ngx_http_dsem_redis_passing; name->len; name++) {
+        passes |= (ngx_strncmp(reply->str, name->data, name->len) == 0);
+    }
 
     if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
         ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
@@ -783,23 +784,6 @@ ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 
     /* the next attempt to connect is no better cause for the log */
     redis->breaker.named = 1;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_redis_error_passes(redisReply *reply)
-{
-    ngx_str_t  *name;
-
-    for (name = ngx_http_dsem_redis_passing; name->len; name++) {
-        if (reply->len >= name->len
-            && ngx_strncmp(reply->str, name->data, name->len) == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -50,8 +50,6 @@ struct ngx_http_dsem_subscription_s {
 static void ngx_http_dsem_subscription_connect(
     ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_connected(void *data);
-static void ngx_http_dsem_subscription_subscribe(
-    ngx_http_dsem_subscription_t *subscription);
 static void ngx_http_dsem_subscription_reply(void *data, redisReply *reply);
 static void ngx_http_dsem_subscription_failed(void *data,
     const char *reason, ngx_uint_t protocol_error);
@@ -222,29 +220,10 @@ ngx_http_dsem_subscription_connected(void *data)
 }
 
 
-/* the connection has its name, or is denied one */
-
-static void
-ngx_http_dsem_subscription_subscribe(
-    ngx_http_dsem_subscription_t *subscription)
-{
-    subscription->named = 1;
-
-    if (ngx_http_dsem_connection_subscribe(subscription->conn,
-                                           &subscription->channel)
-        != NGX_OK)
-    {
-        ngx_http_dsem_subscription_failed(subscription, "no memory", 0);
-        return;
-    }
-
-    ngx_http_dsem_deadline_set(&subscription->deadline,
-                               &subscription->silence,
-                               subscription->settings->timeout);
-}
-
-
-/* after SUBSCRIBE a message, as the guard lets in nothing else */
+/*
+ * The connection has its name, or is denied one; after SUBSCRIBE it is a
+ * message, as the guard lets in nothing else.
+ */
 
 static void
 ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
@@ -255,7 +234,19 @@ ngx_http_dsem_subscription_reply(void *data, redisReply *reply)
     redisReply  *content;
 
     if (!subscription->named) {
-        ngx_http_dsem_subscription_subscribe(subscription);
+        subscription->named = 1;
+
+        if (ngx_http_dsem_connection_subscribe(subscription->conn,
+                                               &subscription->channel)
+            != NGX_OK)
+        {
+            ngx_http_dsem_subscription_failed(subscription, "no memory", 0);
+            return;
+        }
+
+        ngx_http_dsem_deadline_set(&subscription->deadline,
+                                   &subscription->silence,
+                                   subscription->settings->timeout);
         return;
     }
 

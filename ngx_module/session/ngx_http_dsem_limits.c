@@ -58,8 +58,6 @@ static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_uint_t part, ngx_uint_t nparts);
 static ngx_uint_t ngx_http_dsem_limits_often(
     ngx_http_dsem_literal_t *literal);
-static void ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
-    ngx_http_dsem_resp_t *command);
 
 
 /* of a session that does not count */
@@ -225,10 +223,16 @@ ngx_http_dsem_limits_state(ngx_http_dsem_limits_t *limits,
 }
 
 
+/*
+ * Limits are numbers; or where "limit=auto" begins, and its bounds: Redis may
+ * have lost the limit that was found, and begins with it again.
+ */
+
 static ngx_int_t
 ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_redis_t *redis, ngx_uint_t part, ngx_uint_t nparts)
 {
+    u_char                   *last, text[3 * NGX_INT_T_LEN + 2];
     ngx_uint_t                i, n;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_literal_t  *literal;
@@ -251,36 +255,22 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
 
     for (literal = &limits->literals[i]; n; literal++, n--) {
         ngx_http_dsem_resp_string(command, &literal->node.str);
-        ngx_http_dsem_limits_write(literal, command);
+
+        if (literal->max == 0) {
+            ngx_http_dsem_resp_number(command, literal->limit);
+            continue;
+        }
+
+        last = ngx_sprintf(text, "%i=%i-%i",
+                           ngx_http_dsem_limits_last(literal), literal->min,
+                           literal->max);
+
+        ngx_http_dsem_resp_bytes(command, text, last - text);
     }
 
     /* a session that is unknown is told so by the calls that follow */
 
     return ngx_http_dsem_redis_call(redis, NULL, NULL);
-}
-
-
-/*
- * A number, or where "limit=auto" begins, and its bounds.  Redis may have lost
- * the limit that was found: it begins with that again.
- */
-
-static void
-ngx_http_dsem_limits_write(ngx_http_dsem_literal_t *literal,
-    ngx_http_dsem_resp_t *command)
-{
-    u_char  *last;
-    u_char   text[3 * NGX_INT_T_LEN + 2];
-
-    if (literal->max == 0) {
-        ngx_http_dsem_resp_number(command, literal->limit);
-        return;
-    }
-
-    last = ngx_sprintf(text, "%i=%i-%i", ngx_http_dsem_limits_last(literal),
-                       literal->min, literal->max);
-
-    ngx_http_dsem_resp_bytes(command, text, last - text);
 }
 
 

@@ -25,6 +25,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_beat.h"
 #include "ngx_http_dsem_bye.h"
+#include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_shards.h"
 
@@ -93,11 +94,9 @@ ngx_http_dsem_shards_start(ngx_http_dsem_session_settings_t *settings,
     }
 
     if (shards->n > 1) {
-        shards->visit.handler = ngx_http_dsem_shards_visit_handler;
-        shards->visit.data = shards;
-        shards->visit.log = ngx_cycle->log;
-        shards->visit.cancelable = 1;
-
+        ngx_http_dsem_deadline_timer(&shards->visit,
+                                     ngx_http_dsem_shards_visit_handler,
+                                     shards);
         ngx_add_timer(&shards->visit, 1);
     }
 
@@ -122,10 +121,8 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
         return NGX_ERROR;
     }
 
-    session->beat.handler = ngx_http_dsem_beat_timer;
-    session->beat.data = session;
-    session->beat.log = ngx_cycle->log;
-    session->beat.cancelable = 1;
+    ngx_http_dsem_deadline_timer(&session->beat, ngx_http_dsem_beat_timer,
+                                 session);
 
     redis = settings->redis;
     redis.backoff = ngx_min(settings->lease / 6, NGX_HTTP_DSEM_MAX_BACKOFF);
