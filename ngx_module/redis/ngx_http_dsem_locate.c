@@ -76,15 +76,14 @@ typedef struct {
 
 /* what differs by mode */
 typedef struct {
-    ngx_str_t     question[2];  /* words before master or key; empty: none */
+    ngx_str_t     question[2];  /* two words and the master; one and a key */
     void        (*parse)(ngx_http_dsem_locate_query_t *query,
                          redisReply *reply);
-    unsigned      stays:1;      /* goes on asking while the server is good */
-
-    ngx_uint_t    nqueries;     /* at a time */
-    ngx_uint_t    part;         /* of the time to connect, for a candidate */
-    ngx_msec_t    turn;         /* ms until another one has its turn */
-    const char   *pending;
+    ngx_uint_t    stays;        /* goes on asking while the server is good */
+    ngx_uint_t    nqueries;     /* connections at a time */
+    ngx_uint_t    part;         /* of the time to connect: 1 / part */
+    ngx_msec_t    turn;         /* ms until another one is asked, too */
+    const char   *pending;      /* as in peer */
 } ngx_http_dsem_locate_mode_t;
 
 
@@ -169,19 +168,25 @@ static void ngx_http_dsem_locate_close(ngx_http_dsem_locate_query_t *query);
 static void ngx_http_dsem_locate_found(ngx_http_dsem_locate_t *locate);
 
 
-/* half the time to connect: one lost sentinel must not open the breaker */
-
 static ngx_http_dsem_locate_mode_t  ngx_http_dsem_locate_sentinel = {
     { ngx_string("SENTINEL"), ngx_string("GET-MASTER-ADDR-BY-NAME") },
-    ngx_http_dsem_locate_sentinel_parse, 1,
-    1, 2, 1000, "no sentinel replies"
+    ngx_http_dsem_locate_sentinel_parse,
+    1,        /* stays */
+    1,        /* at a time */
+    2,        /* half the time: one lost sentinel must not open the breaker */
+    1000,     /* ms for a turn */
+    "no sentinel replies"
 };
 
 
 static ngx_http_dsem_locate_mode_t  ngx_http_dsem_locate_cluster = {
     { ngx_string("HGETALL"), ngx_null_string },
-    ngx_http_dsem_locate_cluster_parse, 0,
-    2, 1, 500, "no node replies"
+    ngx_http_dsem_locate_cluster_parse,
+    0,        /* a search has an end */
+    2,        /* at a time */
+    1,        /* all of the time */
+    500,      /* ms for a turn */
+    "no node replies"
 };
 
 

@@ -58,9 +58,6 @@ struct ngx_http_dsem_redis_s {
 };
 
 
-static ngx_int_t ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
-    ngx_uint_t shard);
 static void ngx_http_dsem_redis_end(ngx_http_dsem_redis_t *redis);
 static void ngx_http_dsem_redis_retry_handler(ngx_event_t *ev);
 static void ngx_http_dsem_redis_connect(void *data, ngx_addr_t *addr,
@@ -106,7 +103,10 @@ static ngx_str_t  ngx_http_dsem_redis_passing[] = {
 };
 
 
-/* settings are copied, the identity is not; NULL: no memory */
+/*
+ * Settings are copied, as the configuration may go before the connection does;
+ * the identity is not.  NULL: no memory.
+ */
 
 ngx_http_dsem_redis_t *
 ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
@@ -131,22 +131,6 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
-    if (ngx_http_dsem_redis_init(redis, settings, prefix, shard) != NGX_OK) {
-        ngx_http_dsem_redis_destroy(redis);
-        return NULL;
-    }
-
-    return redis;
-}
-
-
-/* what needs memory; the configuration may go before the connection does */
-
-static ngx_int_t
-ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
-    ngx_http_dsem_redis_settings_t *settings, ngx_str_t *prefix,
-    ngx_uint_t shard)
-{
     redis->pool = ngx_create_pool(NGX_DEFAULT_POOL_SIZE, ngx_cycle->log);
 
     if (redis->pool == NULL
@@ -154,7 +138,7 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
                                        redis->pool) != NGX_OK
         || ngx_http_dsem_keys_create(&redis->keys, prefix, shard) != NGX_OK)
     {
-        return NGX_ERROR;
+        goto failed;
     }
 
     redis->peer = (redis->settings.mode == NGX_HTTP_DSEM_MODE_SINGLE)
@@ -165,18 +149,24 @@ ngx_http_dsem_redis_init(ngx_http_dsem_redis_t *redis,
                                                 redis);
 
     if (redis->peer == NULL) {
-        return NGX_ERROR;
+        goto failed;
     }
 
     ngx_http_dsem_breaker_init(&redis->breaker, &redis->settings, redis->peer,
-                               redis->handlers->unavailable, redis->data);
+                               handlers->unavailable, data);
 
     redis->subscription = ngx_http_dsem_subscription_create(&redis->settings,
                                                 redis->peer,
-                                                redis->handlers->message,
-                                                redis->data);
+                                                handlers->message, data);
+    if (redis->subscription) {
+        return redis;
+    }
 
-    return redis->subscription ? NGX_OK : NGX_ERROR;
+failed:
+
+    ngx_http_dsem_redis_destroy(redis);
+
+    return NULL;
 }
 
 
@@ -400,7 +390,7 @@ ngx_http_dsem_redis_begin(ngx_http_dsem_redis_t *redis,
 }
 
 
-/* the same, where values go into one argument with epoch and number */
+/* begins a call whose values share an argument with epoch and number */
 
 ngx_http_dsem_resp_t *
 ngx_http_dsem_redis_begin_packed(ngx_http_dsem_redis_t *redis,
@@ -538,7 +528,7 @@ ngx_http_dsem_redis_moved(void *data, const char *reason)
 }
 
 
-/* "up" follows when it is known which scripts are missing */
+/* "up" follows when the server has reported which scripts are missing */
 
 static void
 ngx_http_dsem_redis_connected(void *data)
