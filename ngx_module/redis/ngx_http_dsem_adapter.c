@@ -7,7 +7,7 @@
  * level-triggered, as hiredis reads once for each of them.
  *
  * hiredis frees its context whenever it likes, inside of each function that
- * handles an event: "ac" is NULL from then on, and is looked at after each.
+ * handles an event: "ac" is NULL from then on, and is checked after each.
  * The socket is closed then, and "reason" has the cause.
  *
  * Called by: connection; hiredis.

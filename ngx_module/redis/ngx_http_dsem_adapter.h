@@ -22,7 +22,7 @@
 typedef void (*ngx_http_dsem_adapter_event_pt)(redisAsyncContext *ac);
 
 
-/* of one connection, which sets what is known above hiredis only */
+/* of one connection, which sets what hiredis has no part in */
 typedef struct {
     redisAsyncContext          *ac;       /* NULL: freed */
     ngx_connection_t           *c;

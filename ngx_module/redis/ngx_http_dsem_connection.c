@@ -139,7 +139,7 @@ ngx_http_dsem_connection_send(ngx_http_dsem_connection_t *conn,
 }
 
 
-/* the same for the only command of a subscription; channel must stay */
+/* sends the only command of a subscription; channel must stay */
 
 ngx_int_t
 ngx_http_dsem_connection_subscribe(ngx_http_dsem_connection_t *conn,

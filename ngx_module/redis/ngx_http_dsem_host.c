@@ -10,7 +10,7 @@
  * addresses of different servers would be different limits.
  *
  * The resolver belongs to a configuration, which a single process may replace
- * while it runs: it is looked up at each find and kept no longer.
+ * while it runs: each find gets it anew and keeps it no longer.
  *
  * Called by: redis, as its peer; conf, when a configuration and its resolver
  * go.
@@ -225,7 +225,7 @@ ngx_http_dsem_host_find(ngx_http_dsem_peer_t *peer)
 
 
 /*
- * Where addresses are known, the resolver has a quarter of the time to
+ * Where there are addresses, the resolver has a quarter of the time to
  * connect: a silent one must not make Redis unavailable.
  */
 

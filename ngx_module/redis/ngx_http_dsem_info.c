@@ -1,10 +1,10 @@
 
 /*
- * What a server tells about itself, and whether it suits.
+ * What a server reports about itself, and whether it suits.
  *
  * A store that is unfit works until the day on which it does not: it evicts
  * keys, or a replica accepts writes that its master never sees.  The operator
- * learns it at start.  What a server does not tell is no fault of it.
+ * learns it at start.  What a server does not report is no fault of it.
  *
  * Called by: script, with the reply to INFO; redis, once a session is
  * accepted.
@@ -41,7 +41,7 @@ ngx_http_dsem_info_read(ngx_http_dsem_info_t *info, char *text)
 
     ngx_memzero(info, sizeof(ngx_http_dsem_info_t));
 
-    /* Valkey also tells the version of Redis that it is like */
+    /* Valkey reports the version of Redis that it is like, too */
 
     name = "Valkey";
 

@@ -1,6 +1,6 @@
 
 /*
- * What a server tells about itself, and whether it suits.
+ * What a server reports about itself, and whether it suits.
  */
 
 

@@ -1,6 +1,6 @@
 
 /*
- * The pulse: whether Redis has been heard from just now.
+ * The pulse: whether Redis has replied just now.
  *
  * Owns the time of the last reply, the usual round trip, and the moment from
  * which on the next reply is late.  The last two are guesses, far below all
@@ -18,7 +18,7 @@
 #include "ngx_http_dsem_pulse.h"
 
 
-/* ms; a reply proves for so long that the next one will come */
+/* ms for which a reply proves that the next one will come */
 #define NGX_HTTP_DSEM_PULSE_FRESH  2
 
 /* ms; a reply is never late before */

@@ -1,6 +1,6 @@
 
 /*
- * The pulse: whether Redis has been heard from just now.
+ * The pulse: whether Redis has replied just now.
  */
 
 

@@ -5,7 +5,7 @@
  * They have words of servers and libraries in them.  None can be longer than
  * its buffer, or forge a line of the log.
  *
- * Called by: all that connect, or are told of a failure.
+ * Called by: all that connect, or handle a failure.
  */
 
 

@@ -119,7 +119,7 @@ ngx_http_dsem_resp_numbers(ngx_http_dsem_resp_t *resp, int64_t *values,
 }
 
 
-/* the same, and behind them an encoded name */
+/* numbers as one argument, and behind them an encoded name */
 
 void
 ngx_http_dsem_resp_numbers_name(ngx_http_dsem_resp_t *resp, int64_t *values,

@@ -389,7 +389,7 @@ ngx_http_dsem_script_begin(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/* the same, with the epoch, the number and these values in one argument */
+/* begins a call with epoch, number and these values in one argument */
 
 ngx_http_dsem_resp_t *
 ngx_http_dsem_script_begin_packed(ngx_http_dsem_script_calls_t *calls,
@@ -502,7 +502,7 @@ ngx_http_dsem_script_send(ngx_http_dsem_script_calls_t *calls,
  * One reply to the oldest call.
  *
  * NGX_OK        the caller's handler has been called
- * NGX_DONE      it is known which scripts are missing
+ * NGX_DONE      the server has reported which scripts are missing
  * NGX_ABORT     the server is a replica
  * NGX_AGAIN     the scripts are missing, the call was not executed
  * NGX_DECLINED  an error reply; the handler has been called with NULL
@@ -602,7 +602,7 @@ ngx_http_dsem_script_deliver(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/* a script that was missing is loaded, whatever another server tells now */
+/* a script that was missing is loaded, whatever another server has */
 
 static ngx_int_t
 ngx_http_dsem_script_existing(ngx_http_dsem_script_calls_t *calls,
@@ -634,7 +634,7 @@ ngx_http_dsem_script_existing(ngx_http_dsem_script_calls_t *calls,
 }
 
 
-/* a reply to INFO; a server that tells no role may be a master */
+/* a reply to INFO; a server without a role may be a master */
 
 static ngx_int_t
 ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,

@@ -49,7 +49,7 @@ typedef struct {
 } ngx_http_dsem_login_t;
 
 
-/* all zero: nothing is known */
+/* all zero: nothing is configured */
 typedef struct {
     ngx_http_dsem_mode_e      mode;
     ngx_http_dsem_server_t   *servers;

@@ -281,7 +281,7 @@ ngx_http_dsem_tls_errno(char *reason, ngx_err_t err)
 #else
 
 
-/* NULL, always: "nginx -t" tells the reason */
+/* NULL, always: "nginx -t" logs the reason */
 
 ngx_http_dsem_tls_t *
 ngx_http_dsem_tls_create(ngx_str_t *name, char *reason)

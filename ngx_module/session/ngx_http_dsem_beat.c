@@ -2,7 +2,7 @@
 /*
  * The beat: renews the lease of a session that is ready.
  *
- * Its reply tells how the fleet is doing.  While Redis recovers a lost state
+ * Its reply has the state of the fleet.  While Redis recovers a lost state
  * the beat is faster, as the recovery ends when the last session has declared,
  * and the message about it may be lost.
  *

@@ -93,8 +93,9 @@ ngx_http_dsem_bye_send(ngx_http_dsem_session_t *session, ngx_str_t *name,
 
 
 /*
- * The same for a person, unless it was heard from and "force" is not set.
- * The first value of the reply is one of ngx_http_dsem_removed_e.
+ * Removes a session for a person; one that has just sent a heartbeat only
+ * with "force".  The first value of the reply is one of
+ * ngx_http_dsem_removed_e.
  */
 
 ngx_int_t

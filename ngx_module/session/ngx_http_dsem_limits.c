@@ -65,7 +65,7 @@ static ngx_str_t  ngx_http_dsem_limits_none = ngx_string("-");
 
 
 /*
- * Those of the names in one of so many shards.  Without any the session counts
+ * The limits of the names in one shard.  Without any the session counts
  * for no limit of that shard.  settings are copied; NGX_ERROR: no memory.
  */
 
@@ -194,8 +194,8 @@ ngx_http_dsem_limits_id(ngx_http_dsem_limits_t *limits)
 
 
 /*
- * Redis does not know the configuration: states its limits, in parts.  They
- * are known before any later call of this connection.  NGX_ERROR: no memory.
+ * Redis lacks the configuration: sends its limits, in parts.  They are there
+ * before any later call of this connection.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
@@ -268,7 +268,7 @@ ngx_http_dsem_limits_state_part(ngx_http_dsem_limits_t *limits,
         ngx_http_dsem_resp_bytes(command, text, last - text);
     }
 
-    /* a session that is unknown is told so by the calls that follow */
+    /* a session that is unknown learns it by the calls that follow */
 
     return ngx_http_dsem_redis_call(redis, NULL, NULL);
 }
@@ -359,7 +359,7 @@ void
 ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit)
 {
-    /* siblings may have told the memo another one since */
+    /* siblings may have written another one since */
 
     if ((ngx_atomic_uint_t) limit != literal->known->probed) {
         literal->known->in_force = limit;
@@ -421,7 +421,7 @@ ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
 
 
 /*
- * The limit that this worker was told in another generation, which may be lost
+ * The limit that this worker had in another generation, which may be lost
  * in this one; 0: none, or longer ago than Redis keeps what it learns.
  */
 
@@ -466,7 +466,7 @@ ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal)
 
 
 /*
- * The same while Redis cannot be asked: a lower order, or a lower limit of
+ * The limit while Redis cannot be asked: a lower order, or a lower limit of
  * another node, stays in force.  -1: none was found.
  */
 

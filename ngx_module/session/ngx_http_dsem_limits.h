@@ -16,7 +16,7 @@
 
 /*
  * Of a limit, and of a weight: they are summed up in Redis, far below 2^53.
- * The same as in lua/include/order.lua.
+ * As in lua/include/order.lua.
  */
 #define NGX_HTTP_DSEM_MAX_LIMIT  1000000000
 

@@ -4,9 +4,8 @@
  *
  * Owns its name, its state and all that it knows of the fleet; one per shard
  * of a worker process, which keeps no pointer into a configuration cycle.  The
- * name is <node>:<worker>:<64 random bits>: neither pids nor clocks tell
- * processes apart, as containers share the first and a copied machine the
- * second.
+ * name is <node>:<worker>:<64 random bits>: neither pids nor clocks would
+ * do, as containers share the first and a copied machine the second.
  *
  * Called by: shards (life), handshake and beat, which change it; the floors
  * above, which read it.
@@ -21,7 +20,7 @@
 #include "ngx_http_dsem_session.h"
 
 
-/* ms; an exiting worker waits so long for its session to be ready */
+/* ms for which an exiting worker waits until its session is ready */
 #define NGX_HTTP_DSEM_SESSION_DRAIN  2000
 
 /* ms between two beats while Redis recovers, at most */
@@ -187,7 +186,7 @@ ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
 }
 
 
-/* a new epoch on the same connection is no news */
+/* a new epoch on the same connection is no event */
 
 static ngx_http_dsem_condition_e
 ngx_http_dsem_session_condition(ngx_http_dsem_session_t *session)

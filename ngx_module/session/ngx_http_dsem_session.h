@@ -38,14 +38,14 @@ typedef enum {
 /* 64 random bits in hex; messages of Redis begin with them */
 #define NGX_HTTP_DSEM_SEAL_LEN  16
 
-/* names with idle permits that a beat tells, and their bytes */
+/* names with idle permits that a beat reports, and their bytes */
 #define NGX_HTTP_DSEM_SESSION_NAMES  64
 #define NGX_HTTP_DSEM_SESSION_IDLE                                            \
     (NGX_HTTP_DSEM_SESSION_NAMES                                              \
      * (NGX_HTTP_DSEM_MAX_NAME + NGX_INT_T_LEN + 2))
 
 
-/* news for the floor above; data is the session */
+/* events for the floor above; data is the session */
 typedef struct {
     /* all that Redis knew of this session is void */
     void                    (*reset)(void *data);

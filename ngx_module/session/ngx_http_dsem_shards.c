@@ -331,7 +331,7 @@ ngx_http_dsem_shards_session(ngx_str_t *name)
 }
 
 
-/* the same, started if it was not; that may fail */
+/* the session of a name, started if it was not; that may fail */
 
 ngx_http_dsem_session_t *
 ngx_http_dsem_shards_use(ngx_str_t *name)
@@ -378,7 +378,7 @@ ngx_http_dsem_shards_next(ngx_http_dsem_session_t *session)
 
 /*
  * The number of sessions that may share a limit without asking Redis: the
- * largest that is known of a shard, as a worker that is not in another one yet
+ * largest of all shards, as a worker that is not in another one yet
  * may come.
  */
 
