@@ -11,7 +11,7 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-dsem one limit=$http_limit queue=10 timeout=300ms;
+dsem one limit=$http_limit queue=10 timeout=$http_deadline;
 proxy_pass_request_headers off;
 server {
     listen 127.0.0.1:%%PORT%%;
@@ -40,7 +40,8 @@ server {
 }
 EOF_CONF
 
-my $holder = $node->begin('/default/?hang=1', Limit => 1);
+my $holder = $node->begin('/default/?hang=1', Limit => 1,
+    Deadline => '5m');
 wait_for { $up->now == 1 };
 
 # refused by reason: full (heavier than the limit), timeout, error
@@ -54,10 +55,12 @@ my %expected = (
 );
 my %got;
 for my $path (sort keys %expected) {
-    $got{$path}{$_} = $node->get($path, Limit => $_) for 0, 'none';
+    $got{$path}{$_} = $node->get($path, Limit => $_, Deadline => '5m')
+        for 0, 'none';
 }
 # all wait at the same time; a limit of 0 would reject them
-$got{$_}{1} = $node->begin($_, Limit => 1) for sort keys %expected;
+$got{$_}{1} = $node->begin($_, Limit => 1, Deadline => '300ms')
+    for sort keys %expected;
 for my $path (sort keys %expected) {
     my @got = map { $got{$path}{$_}->wait->status } 0, 1, 'none';
     is_deeply(\@got, $expected{$path}, "statuses of $path");

@@ -6,6 +6,7 @@
 # counts: no permit is lost or granted twice, no ticket is left.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new(lease => 10);
@@ -35,7 +36,8 @@ http {
 }
 EOF_CONF
 
-my $node = $t->node('node', $conf, REDIS => $proxy->address);
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my $node = $clock->node('node', $conf, REDIS => $proxy->address);
 my $other = $t->node('other', $conf);
 wait_for { $_->grep_log(qr/connected to redis/) } 15, 'sessions open'
     for $node, $other;
@@ -83,10 +85,12 @@ is scalar(finish(@asked)), 0, 'reply lost: all served';
 nothing_left('reply lost');
 
 # clients leave before the reply: of a name that was granted, and of one that
-# waits; another request of both follows
+# waits; another request of both follows. The clock of the worker stands: no
+# reply is late yet, so that it asks for more.
 
 my @others = begin($other, 3, 3, 3, 3);
 wait_for { $up->now('n3') == 4 } 15, 'limit reached';
+$clock->stop;
 $proxy->freeze('s2c');
 @asked = turn(sub { begin($node, 2, 3, 4) });
 wait_for { counts(2, 3, 4) eq '1 0, 4 1, 1 0' } 15, 'executed';
@@ -95,6 +99,7 @@ my @later = begin($node, 2, 3);
 eventually { scalar($node->access_log) == 6 } 'late reply: clients gone';
 eventually { counts(2, 3) eq '2 0, 4 1' } 'late reply: later ones executed';
 $proxy->thaw('s2c');
+$clock->go;
 eventually { counts(2, 3, 4) eq '1 0, 4 1, 1 0' } 'late reply: counts';
 eventually { $up->now('n2') == 1 } 'late reply: the second one served';
 is $up->peak('n2'), 1, 'late reply: not the first one';
