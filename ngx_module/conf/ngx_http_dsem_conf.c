@@ -750,8 +750,8 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
         clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"dsem_hold\" directive in location \"%V\" has no "
-                           "permit to hold, it needs a \"dsem\" directive",
+                           "\"dsem_hold\" directive in location \"%V\" holds "
+                           "no permit, it needs a \"dsem\" directive",
                            &clcf->name);
         return NGX_ERROR;
     }

@@ -7,7 +7,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 
-my $nothing = '"dsem_hold" directive in location "/h" has no permit to hold, '
+my $nothing = '"dsem_hold" directive in location "/h" holds no permit, '
     . 'it needs a "dsem" directive';
 
 # title, text of a server, expected sentence

@@ -26,7 +26,7 @@ my $makefile = slurp('Makefile');
 
 # what is listed is there
 
-for my $list (qw(install docs examples)) {
+for my $list (qw(install docs examples manpages)) {
     for my $line (split /\n/, slurp("debian/$name.$list")) {
         my ($file) = split ' ', $line;
         my @there = glob $file;
@@ -40,6 +40,11 @@ for my $test (map { split ' ' } slurp('debian/tests/control')
 }
 ok(-x 'debian/rules', 'rules can be run');
 is(slurp('debian/source/format'), "3.0 (native)\n", 'native');
+
+my @options = slurp('bin/dsem-run') =~ /^ +(?:-\w, +)?(--[\w-]+)(?: [A-Z]+)?(?: |$)/mg;
+my $manual = slurp('debian/dsem-run.1') =~ s/\\-/-/gr;
+cmp_ok(scalar @options, '>=', 5, 'options of dsem-run');
+like($manual, qr/(?<![\w-])\Q$_\E\b/, "manual page: $_") for @options;
 
 # needs: those of the Makefile, with what dpkg takes for granted
 
