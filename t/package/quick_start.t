@@ -48,11 +48,13 @@ sub walked {
     my $new = "$directory/$suite-walk";
     remove_tree($dir);
     make_path($dir);
-    said('make', '-s', '-C', $root, 'dist');
+    # build/ may have those of other versions
+    my ($sources) = said('make', '-s', '-C', $root, 'dist')
+        =~ m{(build/dsem-\S+\.tar\.gz)};
     said("$root/t/matrix/debian", $suite, "$directory/$suite");
     said('rm', '-rf', $new);
     said('cp', '-a', "$directory/$suite", $new);
-    write_to("$dir/before", before());
+    write_to("$dir/before", before($sources));
     write_to("$dir/typed", join '', map {
         ($typed[$_] =~ /^for/ ? "sleep 3   # to type it\n" : '')
             . "echo ::: \$SECONDS\n$typed[$_]" } 0 .. $#typed);
@@ -94,6 +96,7 @@ EOF_AFTER
 
 # What a system has that is in use: sudo, a user, and here the packages.
 sub before {
+    my ($sources) = @_;
     return <<"EOF_BEFORE";
 set -e
 export DEBIAN_FRONTEND=noninteractive
@@ -103,7 +106,7 @@ apt-get install -qy --no-install-recommends sudo
 echo "127.0.0.1 localhost \$(cat /proc/sys/kernel/hostname)" > /etc/hosts
 useradd -m -s /bin/bash ann
 echo 'ann ALL = NOPASSWD: ALL' > /etc/sudoers.d/ann
-tar -xzf build/dsem-*.tar.gz -C /home/ann
+tar -xzf $sources -C /home/ann
 apt-get install -qy --download-only nginx redis-server curl make
 missing=\$(cd /home/ann/dsem-* && setpriv --reuid ann --clear-groups make -s deb-needs 2>&1 \\
     | sed -n 's/.*install these packages: //p')
