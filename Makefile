@@ -56,11 +56,13 @@ TEST_NEEDS = nginx redis-server perl libev-perl \
     libnginx-mod-http-lua libnginx-mod-nchan lua-check \
     curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1 python3 busybox \
     $(if $(shell which node),,nodejs)
-# for the tests of the page, where they are asked for: a browser, and npm unless
-# there is another one
+# for the tests of the page, where they are asked for: a browser; for these and
+# those of packages, npm unless there is another one
 BROWSER = $(filter t t/ t/page%,$(T))
+NPM = $(BROWSER)$(filter t/package%,$(T))
 BROWSER_MODULES = build/page/node_modules/.package-lock.json
-TEST_NEEDS += $(if $(BROWSER),chromium $(if $(shell which npm),,npm))
+TEST_NEEDS += $(if $(BROWSER),chromium) \
+    $(if $(NPM),$(if $(shell which npm),,npm))
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 FUZZ_NEEDS = dpkg-dev binutils clang libclang-rt-dev llvm
 BENCH_NEEDS = nginx redis-server perl libev-perl \
@@ -73,6 +75,7 @@ DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
 MODEL_NEEDS = spin gcc perl
 SITE_NEEDS = mkdocs perl
 LIMITS_NEEDS = lua5.1
+DEMO_NEEDS = prometheus
 RUN_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl curl
 SOAK_NEEDS = nginx redis-server perl gcc libev-perl \
@@ -152,6 +155,9 @@ help:
 	@echo '                     see t/fuzz/README.md'
 	@echo 'make run             demonstration: two nodes, Redis and a backend'
 	@echo '                     on this machine'
+	@echo 'make demo            three nodes, Redis, a backend with a knee, Prometheus, and'
+	@echo '                     scenes to choose: SCENE=burst, tenant or redis; see'
+	@echo '                     packaging/demo/README.md'
 	@echo 'make soak            a fleet under load and faults that follow from a seed,'
 	@echo '                     and a check of its logs; SECONDS=1800 SEED=2 RATE=1, LIST=1'
 	@echo '                     shows the faults only, see t/soak/README.md'
@@ -234,6 +240,9 @@ limits-needs:
 
 run-needs:
 	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS))
+
+demo-needs:
+	$(call need,$(BUILD_NEEDS) $(RUN_NEEDS) $(DEMO_NEEDS))
 
 soak-needs:
 	$(call need,$(BUILD_NEEDS) $(SOAK_NEEDS))
@@ -372,7 +381,7 @@ PROVE = PERL5LIB=t/lib prove --harness Dsem::Suite -r --timer -j$(J) -It/lib
 
 test-page-needs: $(BROWSER_MODULES)
 
-test: test-files test-needs module $(if $(BROWSER),$(BROWSER_MODULES))
+test: test-files test-needs module $(if $(NPM),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) $(T)
 
 # the source packages are known to apt in this directory only
@@ -433,7 +442,7 @@ asan: asan-needs $(ASAN)/nginx/objs/ngx_http_dsem_scripts.c \
     $(ASAN)/nginx/objs/ngx_http_dsem_page.c
 	@$(MAKE) -s -C $(ASAN)/nginx -f objs/Makefile binary modules
 
-test-asan: test-files asan $(if $(BROWSER),$(BROWSER_MODULES))
+test-asan: test-files asan $(if $(NPM),$(BROWSER_MODULES))
 	@DSEM_NGINX=$(CURDIR)/$(ASAN)/nginx/objs/nginx \
 	    DSEM_MODULE=$(CURDIR)/$(ASAN)/nginx/objs/$(notdir $(MODULE)) \
 	    ASAN_OPTIONS=$(ASAN_OPTIONS) UBSAN_OPTIONS=print_stacktrace=1 \
@@ -466,7 +475,7 @@ coverage-module: coverage-needs $(PAGE) $(BRANCHES)/branches \
 	    CFLAGS="-pipe $(COVERAGE_FLAGS)" LINK="$(CC) --coverage"
 
 # a test that fails still covers
-coverage: test-files coverage-module $(if $(BROWSER),$(BROWSER_MODULES))
+coverage: test-files coverage-module $(if $(NPM),$(BROWSER_MODULES))
 	@mkdir -p build/table build/text
 	@find $(COUNTED) -name '*.gcda' -delete
 	@rm -rf $(BRANCHES)/taken
@@ -553,6 +562,9 @@ proof: test-needs
 run: run-needs module
 	@perl -It/lib t/run/fleet.pl
 
+demo: demo-needs module
+	@perl -It/lib t/run/demo.pl
+
 soak: soak-needs module
 	@SECONDS=$(SECONDS) SEED=$(SEED) RATE=$(RATE) LIST=$(LIST) \
 	    perl -It/lib t/soak/soak.pl
@@ -599,9 +611,9 @@ FORCE:
 .DELETE_ON_ERROR:
 .PHONY: nginx-src
 .PHONY: all help build-needs test-needs asan-needs lint-needs limits-needs \
-    coverage-needs fuzz-needs run-needs bench-needs scale-needs soak-needs \
+    coverage-needs fuzz-needs run-needs demo-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
     coverage-module coverage coverage-lua lint fuzz test-matrix model \
     model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist release deb \
-    deb-needs run soak bench bench-scale bench-fair bench-auto \
+    deb-needs run demo soak bench bench-scale bench-fair bench-auto \
     bench-hold bench-instructions clean

@@ -20,14 +20,13 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin, "$FindBin::Bin/../lib";
 
-use Errno qw(EADDRINUSE);
 use Getopt::Long qw(GetOptions);
-use IO::Socket::INET;
 
 use Dsem::Wait qw(poll);
 
 use Fleet;
 use Fleet::Demo;
+use Fleet::Ports;
 use Fleet::Screen;
 use Fleet::Second;
 use Fleet::Tables;
@@ -47,7 +46,7 @@ sub main {
     my %opt = options();
     $screen = Fleet::Screen->new;
     $fleet = Fleet->new(port => $opt{port});
-    my $trouble = unusable($fleet->ports);
+    my $trouble = Fleet::Ports::unusable('run', $fleet->ports);
     refuse($trouble) if $trouble;
     $screen->takes(takes($opt{seconds}));
     eval {
@@ -89,29 +88,6 @@ sub failed {
     chomp $sentence;
     print STDERR "make run: $sentence\n";
     return 1;
-}
-
-# A sentence that names the unusable ports; nothing when all are usable.
-sub unusable {
-    my (@ports) = @_;
-    my (@busy, @other);
-    for my $port (@ports) {
-        my $error = fault($port) or next;
-        $error == EADDRINUSE ? push @busy, $port
-            : push @other, "port $port: $error, nothing was started";
-    }
-    return $other[0] unless @busy;
-    return (@busy > 1 ? 'ports ' . join(', ', @busy) . ' are'
-        : "port $busy[0] is") . ' in use, nothing was started; '
-        . '"make run PORT=9000" takes other ones';
-}
-
-# The error of listening on the port; false when there is none.
-sub fault {
-    my ($port) = @_;
-    return !IO::Socket::INET->new(LocalAddr => '127.0.0.1',
-        LocalPort => $port, Proto => 'tcp', Listen => 1, ReuseAddr => 1)
-        && $!;
 }
 
 # Returns the exit status.

@@ -1,9 +1,9 @@
 package Fleet::Trial;
 
-# make run, as its tests start it: without a terminal or on one, on ports of
+# make run and make demo, as their tests start them: without a terminal or on one, on ports of
 # its own, short, on this machine or on one that seems to be busy.
 #
-# Called by: t/house/run.t, t/house/run_ended.t.
+# Called by: t/house/run.t, t/house/run_ended.t, t/house/demo.t.
 
 use strict;
 use warnings;
@@ -24,35 +24,35 @@ our @EXPORT_OK = qw(command free_ports without_terminal on_terminal left
     busy_metronome quiet);
 
 sub command {
-    my ($port, $seconds) = @_;
-    return "$Dsem::Test::ROOT/t/run/fleet.pl", "--port=$port",
-        "--seconds=$seconds";
+    my ($port, $seconds, $script) = @_;
+    return "$Dsem::Test::ROOT/t/run/" . ($script // 'fleet.pl'),
+        "--port=$port", "--seconds=$seconds";
 }
 
-# So many, with two more for each.
+# $n ports, each with the others of a demonstration.
 sub free_ports {
     my ($n) = @_;
     my (@ports, %taken);
     while (@ports < $n) {
         my $port = Dsem::Test->free_port;
-        my @three = map { $port + $_ } 0, 1, 10;
-        next if 3 != grep {
+        my @its = map { $port + $_ } 0, 1, 2, 10, 11, 12;
+        next if @its != grep {
             !$taken{$_} && IO::Socket::INET->new(LocalAddr => '127.0.0.1',
                 Listen => 1, LocalPort => $_, ReuseAddr => 1)
-        } @three;
+        } @its;
         push @ports, $port;
-        @taken{@three} = (1) x 3;
+        @taken{@its} = (1) x @its;
     }
     return @ports;
 }
 
 # Its number, and the end of a pipe with its output and errors.
 sub without_terminal {
-    my ($port, $seconds) = @_;
+    my (@which) = @_;
     my $pid = open(my $from, '-|') // die "fork: $!";
     if (!$pid) {
         open STDERR, '>&', \*STDOUT or POSIX::_exit(127);
-        exec $^X, command($port, $seconds) or POSIX::_exit(127);
+        exec $^X, command(@which) or POSIX::_exit(127);
     }
     return $pid, $from;
 }
@@ -60,13 +60,13 @@ sub without_terminal {
 # In a session of its own, as a shell has it. Types what it is given, and
 # returns all that was shown.
 sub on_terminal {
-    my ($port, $seconds) = @_;
+    my (@which) = @_;
     my $pty = IO::Pty->new;
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         $pty->make_slave_controlling_terminal;
         POSIX::dup2(fileno $pty->slave, $_) for 0 .. 2;
-        exec $^X, command($port, $seconds) or POSIX::_exit(127);
+        exec $^X, command(@which) or POSIX::_exit(127);
     }
     $pty->close_slave;
     my ($ready, $shown) = (IO::Select->new($pty), '');
@@ -81,7 +81,7 @@ sub on_terminal {
 # Command lines of processes of the fleet with this port.
 sub left {
     my ($port) = @_;
-    return grep { m{--port=$port\b|build/run/$port/} }
+    return grep { m{--port=$port\b|build/(?:run|demo)/$port/} }
         map { slurp("/proc/$_/cmdline") =~ tr/\0/ /r }
         grep { $_ != $$ } map { m{/proc/(\d+)$} } glob '/proc/[0-9]*';
 }

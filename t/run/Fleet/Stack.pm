@@ -1,0 +1,155 @@
+package Fleet::Stack;
+
+# The fleet of "make demo": what compose.yaml starts in containers, with the same
+# files of packaging/demo and monitoring, as processes of this machine. Grafana
+# is started where it is installed.
+#
+# Called by: demo.pl.
+
+use strict;
+use warnings;
+
+use parent 'Fleet';
+
+use File::Path qw(make_path);
+
+use Dsem::Client;
+use Dsem::Node;
+use Dsem::Process;
+use Dsem::Upstream;
+use Dsem::Redis;
+use Dsem::Wait qw(wait_for);
+
+use Fleet::Conf;
+
+my $ROOT = $Dsem::Test::ROOT;
+
+# nodes at port, port + 1 and port + 2, the backend at port + 10
+use constant { PROMETHEUS => 11, GRAFANA => 12 };
+
+sub new {
+    my ($class, %opt) = @_;
+    return $class->SUPER::new(
+        text => _read('packaging/demo/nginx.conf'),
+        dir => "$ROOT/build/demo/$opt{port}", %opt);
+}
+
+sub names { qw(a b c) }
+
+sub port_of {
+    my ($self, $name) = @_;
+    return $self->{port} + ord($name) - ord 'a';
+}
+
+sub ports {
+    my ($self) = @_;
+    return (map({ $self->port_of($_) } $self->names), $self->free_port,
+        map { $self->{port} + $_ } PROMETHEUS, GRAFANA);
+}
+
+sub start {
+    my ($self) = @_;
+    # Valkey where it is, Redis otherwise
+    local $ENV{DSEM_REDIS_SERVER} = $self->redis_server;
+    $self->SUPER::start;
+    $self->start_prometheus;
+    $self->start_grafana if _grafana();
+    return $self;
+}
+
+sub redis_server {
+    my ($found) = grep { _in_path($_) } $ENV{DSEM_REDIS_SERVER} // (),
+        'valkey-server';
+    return $found // 'redis-server';
+}
+
+sub restart_redis {
+    my ($self) = @_;
+    local $ENV{DSEM_REDIS_SERVER} = $self->redis_server;
+    $self->{redis}->stop->start;
+}
+
+sub conf {
+    my ($self, $name) = @_;
+    my $dir = "$self->{dir}/$name";
+    my $text = Fleet::Conf::relocate($self->{text},
+        load_module => Dsem::Node::Conf::module(),
+        pid => "$dir/nginx.pid",
+        error_log => "$dir/error.log notice",
+        access_log => "$dir/access.log fleet",
+        listen => '127.0.0.1:' . $self->port_of($name),
+        server => $self->{backend}->address,
+        dsem_redis => 'unix:' . $self->{redis}->unix,
+    );
+    return join "\n", 'daemon off;', $> == 0 ? 'user root;' : (),
+        Fleet::Conf::add_to_http($text, "dsem_node $name;",
+        map { "${_}_temp_path $dir/temp/$_;" }
+            qw(client_body proxy fastcgi uwsgi scgi));
+}
+
+###########################################################################
+# Prometheus and Grafana
+
+sub prometheus { 'http://127.0.0.1:' . ($_[0]{port} + PROMETHEUS) }
+sub grafana { _grafana() && 'http://127.0.0.1:' . ($_[0]{port} + GRAFANA) }
+
+sub start_prometheus {
+    my ($self) = @_;
+    my $dir = "$self->{dir}/prometheus";
+    make_path($dir);
+    my $text = _read('packaging/demo/prometheus.yml')
+        =~ s{/etc/prometheus/}{$ROOT/monitoring/}r
+        =~ s{"([abc]):8080"}{'"127.0.0.1:' . $self->port_of($1) . '"'}ger;
+    Dsem::Process->spawn(name => 'prometheus', log => "$dir/log",
+        argv => ['prometheus', '--storage.tsdb.path=' . "$dir/data",
+            '--config.file=' . _write("$dir/prometheus.yml", $text),
+            '--web.listen-address=127.0.0.1:'
+                . ($self->{port} + PROMETHEUS)]);
+    my $url = $self->prometheus . '/-/ready';
+    wait_for {
+        my $ready = eval { Dsem::Client->new->get($url) };
+        $ready && $ready->status == 200;
+    } 30, "Prometheus to start, see $dir/log";
+}
+
+# Where packages of Grafana have it.
+sub _grafana {
+    return -d '/usr/share/grafana' && (_in_path('grafana-server')
+        // (grep { -x } '/usr/share/grafana/bin/grafana-server')[0]);
+}
+
+sub start_grafana {
+    my ($self) = @_;
+    my $dir = "$self->{dir}/grafana";
+    make_path("$dir/$_") for qw(datasources dashboards data);
+    my $from = 'packaging/demo/grafana';
+    _write("$dir/datasources/dsem.yml", _read("$from/datasources.yml")
+        =~ s{http://prometheus:9090}{$self->prometheus}er);
+    _write("$dir/dashboards/dsem.yml", _read("$from/dashboards.yml")
+        =~ s{/etc/grafana/provisioning}{$dir}r);
+    _write("$dir/dashboards/dsem.json", _read('monitoring/dsem.json'));
+    local $ENV{GF_AUTH_ANONYMOUS_ENABLED} = 'true';
+    Dsem::Process->spawn(name => 'grafana', log => "$dir/log",
+        argv => [_grafana(), '--homepath=/usr/share/grafana',
+            "cfg:default.paths.data=$dir/data",
+            "cfg:default.paths.provisioning=$dir",
+            'cfg:default.server.http_addr=127.0.0.1',
+            'cfg:default.server.http_port=' . ($self->{port} + GRAFANA)]);
+}
+
+sub _in_path {
+    my ($name) = @_;
+    return (grep { -x } map { "$_/$name" } split /:/, $ENV{PATH})[0];
+}
+
+sub _read { Fleet::Conf::read_text("$ROOT/$_[0]") }
+
+sub _write {
+    my ($path, $text) = @_;
+    open my $fh, '>', $path or die "$path: $!";
+    print $fh $text;
+    close $fh or die "$path: $!";
+    return $path;
+}
+
+1;
