@@ -12,6 +12,7 @@ use Carp qw(croak);
 use List::Util qw(max min sum0);
 use File::Path qw(make_path);
 use IO::Socket::INET;
+use IO::Socket::UNIX;
 
 use Dsem::Control;
 use Dsem::Process;
@@ -25,6 +26,7 @@ sub new {
         name => $name, ports => 1, service => 0, %opt,
     }, $class;
     my @listen = map { $self->_listen($t->free_port) } 1 .. $self->{ports};
+    push @listen, $self->_listen_unix("$dir/http") if $self->{unix};
     my $control = Dsem::Control::listen_on("$dir/control");
     $self->{process} = Dsem::Process->spawn(
         name => $name, log => "$dir/log", keep => [@listen, $control],
@@ -45,7 +47,16 @@ sub _listen {
         Listen => 4096, ReuseAddr => 1) // croak "listen on $port: $!";
 }
 
+# unix => 1: on a socket, too, that a network namespace does not hide
+sub _listen_unix {
+    my ($self, $path) = @_;
+    $self->{socket} = $path;
+    return IO::Socket::UNIX->new(Local => $path, Listen => 128)
+        // croak "$path: $!";
+}
+
 sub name { $_[0]{name} }
+sub socket { $_[0]{socket} }
 sub address { $_[0]{address}[($_[1] // 1) - 1] }
 sub addresses { @{ $_[0]{address} } }
 sub pid { $_[0]{process}->pid }

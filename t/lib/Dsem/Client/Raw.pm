@@ -1,7 +1,7 @@
 package Dsem::Client::Raw;
 
-# A TCP connection without a protocol: sends and receives bytes, and ends by
-# shutdown, FIN or RST.
+# A TCP connection, or one to the path of a socket, without a protocol: sends
+# and receives bytes, and ends by shutdown, FIN or RST.
 #
 # Called by: tests, Dsem::Client::Request.
 
@@ -11,6 +11,7 @@ use warnings;
 use Carp qw(croak);
 use IO::Select;
 use IO::Socket::INET;
+use IO::Socket::UNIX;
 use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF IPPROTO_TCP TCP_NODELAY);
 
 use Dsem::Wait qw(wait_for);
@@ -18,14 +19,16 @@ use Dsem::Wait qw(wait_for);
 # rcvbuf: receive buffer in bytes; a small one makes a slow reader
 sub new {
     my ($class, $host, $port, %opt) = @_;
-    my $sock = IO::Socket::INET->new(
-        PeerAddr => $host, PeerPort => $port, Proto => 'tcp', Timeout => 15)
-        or croak "connect to $host:$port: $!";
-    setsockopt $sock, IPPROTO_TCP, TCP_NODELAY, 1;
+    my $path = $host =~ m{^/} && $host;
+    my $sock = $path ? IO::Socket::UNIX->new(Peer => $path)
+        : IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port,
+            Proto => 'tcp', Timeout => 15);
+    $sock or croak 'connect to ' . ($path || "$host:$port") . ": $!";
+    setsockopt $sock, IPPROTO_TCP, TCP_NODELAY, 1 unless $path;
     setsockopt $sock, SOL_SOCKET, SO_RCVBUF, $opt{rcvbuf} if $opt{rcvbuf};
     return bless {
         sock => $sock, select => IO::Select->new($sock),
-        host => "$host:$port", eof => 0,
+        host => $path ? 'localhost' : "$host:$port", eof => 0,
     }, $class;
 }
 
