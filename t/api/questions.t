@@ -219,7 +219,10 @@ sub patch {
 }
 
 # Without times.
-sub samples { return grep { !/^#|_seconds / } split /\n/, $_[0] }
+# without times that go on
+sub samples {
+    return grep { !/^#|_seconds |^dsem_oldest_hold_seconds/ } split /\n/, $_[0];
+}
 
 sub promtool {
     my ($text) = @_;

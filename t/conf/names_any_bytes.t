@@ -89,6 +89,8 @@ sub encoded {
     return substr($encoded, 0, 64) . '~' . sha1_hex($name);
 }
 
+wait_for { $t->state->session_count == 2 } 15, 'keys of the sessions';
+
 # keys of another program
 $redis->cmd('SET', $_, 'mine') for 'x', 'dsem:{1}:s:y{2}', 'y', 'forged';
 my @before = keys_now();
