@@ -40,6 +40,7 @@
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
 -- @include "include/hash.lua"
+-- @include "include/pool.lua"
 -- @include "include/account.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
@@ -171,7 +172,7 @@ local function adjust(call)
     end
     -- no session: the reply has no tickets, all are told by messages
     local sem = semaphore_new(KEYS[2], KEYS[3], '',
-        redis.pcall('HMGET', KEYS[2], '.'), view)
+        redis.pcall('HMGET', KEYS[2], '.'), view, false)
     if not sem then return STATUS.broken end
     local s, number = state_read(call, sem, view, values[4])
     if not s then return STATUS.broken end

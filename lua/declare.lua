@@ -9,13 +9,17 @@
 -- ARGV[3] number of the command: integer, echoed
 -- ARGV[4] limit: integer, permits; stored only if no limit is stored
 -- ARGV[5] held: integer, permits
--- ARGV[6] 0: first part of the account, 1: more tickets of the same account
+-- ARGV[6] flags: sum of 1 (more tickets of the same account; not: its first
+--   part), 2 (a pool: two more arguments come before the tickets, ARGV[8] and
+--   ARGV[9]: the list of the session, "<id> <server>=<limit> ..." or "-", and
+--   what is held at each server, "<server>=<permits> ...", see sync)
 -- ARGV[7] number of tickets: integer, 0 to 1000; then for each ticket four
 --   integers: ticket, weight (permits), place (0: unknown), epoch of its
 --   acquire; given KEYS[4], also "<cost> <key>" as in an acquire of sync, or
 --   "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
---   then permits in use above the limit (0: none), and for each ticket its
+--   then permits in use above the limit (0: none; of a pool above those of the
+--   servers of the list), and for each ticket its
 --   place (0: Redis never queued it, or has dropped it: acquire again):
 --   integers
 -- Messages: "reclaimed" as of sync
@@ -30,7 +34,9 @@
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
 -- @include "include/hash.lua"
+-- @include "include/pool.lua"
 -- @include "include/account.lua"
+-- @include "include/pool_rules.lua"
 -- @include "include/queue.lua"
 -- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
@@ -41,13 +47,23 @@
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
 local limit, held = integer(4), integer(5)
-local more, tickets = integer(6), integer(7, 0, 1000)
+local more, tickets = integer(6, 0, 3), integer(7, 0, 1000)
+local is_pool = more > 1
+local list_id, stated, held_at
+if is_pool then
+    local sum
+    list_id, stated = pool_list_argument(8)
+    held_at, sum = pool_argument(9)
+    if sum ~= held or not stated and list_id ~= pools.no_server then
+        error('DSEM argument 9 is not what is held', 0)
+    end
+end
 -- older epochs under which a ticket of unknown place is looked up, at most
 local EPOCHS_BACK = 16
 
 -- Ticket n of the call.
 local function declared_ticket(n)
-    local i = KEYS[4] and 3 + 5 * n or 4 + 4 * n
+    local i = (KEYS[4] and 3 + 5 * n or 4 + 4 * n) + (is_pool and 2 or 0)
     local ticket = {
         number = integer(i, 1), weight = integer(i + 1, 1),
         place = integer(i + 2, -2^53), acquired = integer(i + 3)
@@ -109,7 +125,7 @@ end
 -- Restores the tags of the keys, as if the tickets had just been acquired.
 -- Where no other ticket waits, or state was lost, V is the lowest tag of all
 -- that wait. Returns false if the ZSET has the wrong type.
-local function fair_declare(sem, view, account, all)
+local function fair_declare(sem, view, account, all, capacity)
     local keyed = {}
     for _, ticket in ipairs(all) do
         if ticket.key and ticket.place ~= 0 then
@@ -122,7 +138,7 @@ local function fair_declare(sem, view, account, all)
     local alone = view.recovering
         or sem.waiting == (account and account.waiting or 0)
     for _, ticket in ipairs(keyed) do
-        fair_restore(sem, ticket, sem.limit or limit, alone)
+        fair_restore(sem, ticket, capacity, alone)
     end
     return true
 end
@@ -134,12 +150,34 @@ local function lost(sem, view, marker)
         and not view.recovering
 end
 
+-- Begins the account with what is held; of a pool at each server.
+local function declare_held(sem)
+    local account = account_begin(sem, session, epoch)
+    if not is_pool then
+        account_add(sem, account, held, 0)
+        return account
+    end
+    account.list, account.at, sem.pool.cursor = list_id, {}, nil
+    for server, n in pairs(held_at) do pool_add(sem, account, server, n) end
+    return account
+end
+
+-- The limit in force without orders, and the permits above it; of a pool all
+-- those of its list.
+local function declare_limit(sem)
+    local most = sem.limit or limit
+    if is_pool then
+        return pool_size(sem, pool_list(sem, list_id), { limit = most })
+    end
+    return most, math.max(sem.held - most, 0)
+end
+
 local function declare(all)
     local v = redis.call('HMGET', KEYS[1], '.', session)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
     local sem = semaphore_new(KEYS[2], KEYS[3], session,
-        redis.pcall('HMGET', KEYS[2], '.', session), view)
+        redis.pcall('HMGET', KEYS[2], '.', session), view, is_pool)
     local marker = sem and queue_scores(sem, { MARKER })
     if not marker then return STATUS.broken end
     semaphore_drop_ended(sem, view)
@@ -153,10 +191,14 @@ local function declare(all)
     -- other parts of the account need them, too: they stay until the next sync
     local dropped = account and account_untold(account) or {}
     local waiting = declare_tickets(sem, all, dropped)
-    if not fair_declare(sem, view, account, all) then return STATUS.broken end
-    if more == 0 or not account or account.epoch ~= epoch then
-        account = account_begin(sem, session, epoch)
-        account_add(sem, account, held, 0)
+    if is_pool then
+        pool_state(sem, list_id, stated)
+    end
+    if not fair_declare(sem, view, account, all, (declare_limit(sem))) then
+        return STATUS.broken
+    end
+    if more % 2 == 0 or not account or account.epoch ~= epoch then
+        account = declare_held(sem)
     end
     account_add(sem, account, 0, waiting)
     sem.limit = sem.limit or limit
@@ -177,7 +219,8 @@ local function declare(all)
 
     local places = {}
     for i, ticket in ipairs(all) do places[i] = ticket.place end
-    return STATUS.ok, math.max(sem.held - sem.limit, 0), unpack(places)
+    local _, over = declare_limit(sem)
+    return STATUS.ok, over, unpack(places)
 end
 
 local all = {}

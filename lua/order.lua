@@ -32,7 +32,9 @@
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
 -- @include "include/hash.lua"
+-- @include "include/pool.lua"
 -- @include "include/account.lua"
+-- @include "include/pool_rules.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
 -- @include "include/serve.lua"
@@ -77,11 +79,24 @@ local function order_write(before, text)
     end
 end
 
+-- Of a pool: the permits of all lists, and those above their limits.
+local function pool_union(sem, view)
+    local union = { limits = {} }
+    for id, accounts in pairs(sem.pool.lists) do
+        local list = accounts > 0 and pool_list(sem, id)
+        for server, most in pairs(list and list.limits or {}) do
+            union.limits[server] = math.max(union.limits[server] or 0, most)
+        end
+    end
+    view.capacity, view.over = pool_size(sem, union, view)
+end
+
 -- Serves the queue and recalls idle permits. Returns a status, and the sessions
 -- to notify.
 local function execute(sem, view)
     semaphore_drop_ended(sem, view)
     sem.limit = view.lowest or sem.limit
+    if sem.pool then pool_union(sem, view) end
     local first, status = serve(sem, view)
     if not first then return status end
     status = queue_write(sem, view)

@@ -26,7 +26,13 @@
 --   the ticket was queued, as replied then; 0: unknown. An acquire of ticket 0
 --   is a charge instead: its key pays the cost, and its waiting tickets go
 --   behind by that. Its verdict is 0, it is executed before the others
--- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
+-- of a pool (flags: 16 more) those begin two later, see include/pool.lua:
+--   ARGV[4] the list of servers that the session can use: "<id>", or where
+--   Redis may not know it "<id> <server>=<limit> ...", id: 1 to 32 hex digits,
+--   64 servers at most; "-": it can use none
+--   ARGV[5] what is released: "<server>=<permits> ...", the sum is in ARGV[2]
+-- Reply: session (string), epoch, number, status (ok, resync, broken; of a pool
+--   also unlisted: the list is unknown, nothing was executed); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
 --   may be kept, 0: all idle permits are wanted back, 1: call again at once,
@@ -36,11 +42,17 @@
 --            unless queued)
 --   check:   1 queued, 0 not in the queue, 2 removed, weight above the limit,
 --            or dropped;
+--   of a pool a granted acquire has for its place the number of its server in
+--   the list of this call; the limit in force is the sum of those of the list;
+--   and where there are checks the permits of the account at each server of the
+--   list follow here;
 --   and last the other tickets of this session that were granted, and, as
 --   negative numbers, those that were dropped from a full queue since its last
---   sync, or by this one.
+--   sync, or by this one. Of a pool each that was granted is followed by the
+--   number of its server
 -- Messages: one per session that was granted tickets by this call
 --   "grant <name> <epoch> <in use> <limit> <ticket> ..."
+--   of a pool with "<ticket>@<server>"
 --   and one per session that may hold idle permits while tickets wait
 --   "recall <name> <epoch>"
 --   also where the limit in force is below the permits held, or the semaphore
@@ -122,10 +134,22 @@ end
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
+
+local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
+local figures = integers(2, HEAD)
+local is_pool = figures[5] > 15
+
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
 -- @include "include/hash.lua"
+-- @include "include/pool.lua"
 -- @include "include/account.lua"
+
+if is_pool then
+-- @include "include/pool_rules.lua"
+-- @include "include/pool_sync.lua"
+end
+
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
 -- @include "include/fair.lua"
@@ -144,7 +168,6 @@ local TICKETS = 1000
 -- R15: codes in replies
 local VERDICT = { rejected = 0, granted = 1, queued = 2, recovering = 3 }
 
-local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 local TICKET = '^(%d+) (%d+)$'
 local ACQUIRE = '^(%d+) (%d+) (%-?%d) (%d+)$'
 -- with a key
@@ -167,6 +190,7 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
         ticket.weight, ticket.class = ticket[2], ticket[3] or 0
         if ticket[1] < 1 and not (ticket[4] and key) or ticket.weight < 1
             or ticket.class < -8 or ticket.class > 7
+            or is_pool and ticket.weight > 1
         then
             error('DSEM argument ' .. i .. ' is not a ticket in range', 0)
         end
@@ -182,18 +206,20 @@ end
 
 -- The arguments as a table; an error names what is wrong.
 local function read_arguments()
-    local n = integers(2, HEAD)
+    local n, first = figures, is_pool and 6 or 4
     local call = {
         session = session_name(1), epoch = n[1], number = n[2], gen = n[3],
-        limit = n[4], flags = n[5], released = n[6], name = ARGV[3]
+        limit = n[4], flags = n[5] % 16, released = n[6], name = ARGV[3]
     }
     -- tickets of more could not all be written by one command
-    if call.epoch < 1 or call.flags > 15 or n[7] + n[8] + n[9] > TICKETS then
+    if call.epoch < 1 or n[5] > 31 or n[7] + n[8] + n[9] > TICKETS then
         error('DSEM argument 2 is not in range', 0)
     end
-    call.cancels = read_tickets(call, 4, n[7], TICKET, FAIR_TICKET)
-    call.acquires = read_tickets(call, 4 + n[7], n[8], ACQUIRE, FAIR_ACQUIRE)
-    call.checks = read_tickets(call, 4 + n[7] + n[8], n[9], TICKET,
+    if is_pool then call.list, call.stated, call.freed = pools.begin(n[6]) end
+    call.cancels = read_tickets(call, first, n[7], TICKET, FAIR_TICKET)
+    call.acquires = read_tickets(call, first + n[7], n[8], ACQUIRE,
+        FAIR_ACQUIRE)
+    call.checks = read_tickets(call, first + n[7] + n[8], n[9], TICKET,
         FAIR_TICKET)
     return call
 end
@@ -211,6 +237,7 @@ local function limit_in_force(call, sem, view)
     end
     view.lowest, view.limit = lowest, sem.limit
     order_apply(view, shard_values[3])
+    if is_pool then pools.limits(call, sem, view) end
 end
 
 -- Looks the cancelled and checked tickets up. Returns a status: without its
@@ -259,7 +286,8 @@ local function take_out(sem, view, account, ticket)
     sem.scores[member] = false
     account_add(sem, account, 0, -1)
     if ticket.key then
-        fair_refund(sem, ticket, fair_place(score), view.limit)
+        fair_refund(sem, ticket, fair_place(score),
+            view.capacity or view.limit)
     end
 end
 
@@ -289,11 +317,20 @@ local function acquire(call, sem, view, account, ask, first)
     if ask[1] == 0 then return VERDICT.rejected, 0, 0 end
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
+    if is_pool then
+        local number = pools.acquire(call, sem, view, account,
+            first == FIRST_NONE)
+        if number and ask.key and sem.waiting > sem.parked then
+            fair_pass(sem, ask, view.capacity)
+        end
+        if number then return VERDICT.granted, number, 0 end
+    end
     -- R1: room for a permit
-    local free = not view.paused and sem.held + ask.weight <= view.limit
+    local free = not is_pool and not view.paused
+        and sem.held + ask.weight <= view.limit
     -- its credit may bring it before a heavy one at the head
     if ask.key and not (free and ask.class < first) then
-        fair_settle(sem, ask, view.limit)
+        fair_settle(sem, ask, view.capacity or view.limit)
     end
     if free and comes_first(sem, view, ask, first) then
         account_add(sem, account, ask.weight, 0)
@@ -310,9 +347,11 @@ local function acquire(call, sem, view, account, ask, first)
     local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
     if ask.key then
-        fair_charge(sem, ask, place - ask.class * CLASS, view.limit)
+        fair_charge(sem, ask, place - ask.class * CLASS,
+            view.capacity or view.limit)
     end
     queue_add(sem, ask.member, place)
+    if is_pool then pools.queued(call, sem, view, place) end
     account_add(sem, account, 0, 1)
     call.extra = (call.extra or 0) + ask.weight - 1
     return VERDICT.queued, place, position
@@ -345,7 +384,7 @@ local function execute(call, sem, view, account)
     for _, ask in ipairs(call.acquires) do
         -- not while some tickets are not declared: those would pass the others
         if ask[1] == 0 and not view.recovering then
-            fair_owe(sem, ask, view.limit)
+            fair_owe(sem, ask, view.capacity or view.limit)
         end
     end
     local first, status = serve(sem, view)
@@ -368,6 +407,9 @@ local function execute(call, sem, view, account)
     end
     for _, ticket in ipairs(call.checks) do
         results[#results + 1] = check(call, sem, view, account, ticket)
+    end
+    if is_pool and #call.checks > 0 then
+        pools.counts(call, sem, account, results)
     end
     for _, number in ipairs(view.granted[call.session] or {}) do
         results[#results + 1] = tonumber(number)
@@ -412,7 +454,7 @@ local function sync(call)
         return STATUS.resync
     end
     local sem = semaphore_new(KEYS[2], KEYS[3], call.session,
-        semaphore_values, view)
+        semaphore_values, view, is_pool)
     if not sem then return STATUS.broken end
     call.sweeps = sem.seen ~= view.ended
     semaphore_drop_ended(sem, view)
@@ -421,15 +463,18 @@ local function sync(call)
         account = account_begin(sem, call.session, call.epoch)
     end
     if call.released > account.held then return STATUS.resync end
+    local status, results = STATUS.ok, nil
+    if is_pool then status = pools.take(call, sem, view, account) end
+    if status ~= STATUS.ok then return status end
     limit_in_force(call, sem, view)
-    local status, results = look_up(call, sem, view), nil
+    status = look_up(call, sem, view)
     if status == STATUS.ok and KEYS[4] then
         status = look_up_fair(call, sem, view)
     end
     if status == STATUS.ok then
         call.dropped = account_dropped(sem, account, call.epoch)
         queue_restore(sem, view, account)
-        account_add(sem, account, -call.released, 0)
+        if not is_pool then account_add(sem, account, -call.released, 0) end
         status, results = execute(call, sem, view, account)
     end
     if status == STATUS.ok then status = queue_write(sem, view) end
@@ -448,8 +493,9 @@ local function sync(call)
     publish_limit(call, view)
     publish_notes(call, view)
     local keep = waiting == 0 and not view.paused and not view.recovering
-        and sem.held <= view.limit
-    return STATUS.ok, sem.held, view.limit, sem.waiting, view.recovery,
+        and (view.over or sem.held - view.limit) <= 0
+    return STATUS.ok, sem.held, view.capacity or view.limit, sem.waiting,
+        view.recovery,
         account.held, account.waiting, keep and 1 or 0, view.more and 1 or 0,
         unpack(results)
 end

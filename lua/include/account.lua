@@ -3,7 +3,8 @@
 -- "epoch held waiting", then " reuse" if not 0, then " parked chunks": tickets
 -- of this epoch that are parked, and fields with lists of parked tickets; then,
 -- if tickets were dropped from a full queue, " !<epoch> <ticket> ...": those
--- that the session has not been told yet.
+-- that the session has not been told yet. That of a pool ends with its servers,
+-- see pool.lua.
 
 -- Whether permits of an account may be idle, kept by the worker for its next
 -- request. The head of the semaphore has the numbers of the other two states.
@@ -22,16 +23,20 @@ local SESSION = '^[%w._-]+:%d+:%x+$'
 
 -- An account, parsed; false: there is none.
 local function account_parse(text)
+    local plain, list, at = text, nil, nil
+    if pools then plain, list, at = pools.account(text) end
     -- R11: text of an account
     local epoch, held, waiting, reuse, parked, chunks, dropped = string.match(
-        text or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)( ?!?[%d ]*)$')
+        plain or '', '^(%d+) (%d+) (%d+) ?(%d?) ?(%d*) ?(%d*)( ?!?[%d ]*)$')
     if not epoch then return false end
-    return {
+    local account = {
         text = text, epoch = tonumber(epoch), held = tonumber(held),
         dropped = dropped ~= '' and dropped or nil,
         waiting = tonumber(waiting), reuse = tonumber(reuse) or REUSE.none,
         parked = tonumber(parked) or 0, chunks = tonumber(chunks) or 0
     }
+    if list then account.list, account.had, account.at = list, list, at end
+    return account
 end
 
 -- An account as it is stored; nil: it is empty and has no field.
@@ -44,6 +49,11 @@ local function account_text(account)
     -- R11: text of an account
     local text = string.format('%.0f %.0f %.0f', account.epoch, account.held,
         account.waiting)
+    if account.list then
+        return string.format('%s %d %d %d%s @%s%s', text, account.reuse,
+            account.parked, account.chunks, account.dropped or '',
+            account.list, pools.servers(account.at))
+    end
     if account.dropped then
         return string.format('%s %d %d %d%s', text, account.reuse,
             account.parked, account.chunks, account.dropped)
@@ -126,11 +136,13 @@ local function account_begin(sem, session, epoch)
     if account then
         account_set_reuse(sem, account, REUSE.none)
         account_park(sem, account, -account.parked)
+        if sem.pool then pools.void(sem, account) end
         account_add(sem, account, -account.held, -account.waiting)
         account.epoch = epoch
     else
         account = { epoch = epoch, held = 0, waiting = 0, reuse = REUSE.none,
             parked = 0, chunks = 0 }
+        if sem.pool then account.at = {} end
         sem.accounts[session] = account
     end
     return account

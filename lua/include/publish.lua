@@ -16,8 +16,8 @@ local function publish_changes(call, sem, view, recalled)
     for session, tickets in pairs(view.granted) do
         if session ~= sem.session then
             publish(view, session, string.format('grant %s %d %d %d %s',
-                call.name, sem.accounts[session].epoch, sem.held, view.limit,
-                table.concat(tickets, ' ')))
+                call.name, sem.accounts[session].epoch, sem.held,
+                view.capacity or view.limit, table.concat(tickets, ' ')))
         end
     end
     for session in pairs(view.dropped) do

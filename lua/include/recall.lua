@@ -57,7 +57,7 @@ end
 -- this call knows it.
 local function recall_wanted(sem, view, waiting)
     if view.paused then return math.huge end
-    return math.max(sem.held - view.limit, 0)
+    return math.max(view.over or sem.held - view.limit, 0)
         + (sem.waiting > sem.parked and waiting or 0)
 end
 

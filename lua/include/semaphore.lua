@@ -10,7 +10,7 @@
 -- if not 0: number of accounts that list dropped tickets for their sessions. A
 -- semaphore with such an account is kept when it is empty, as the list would be
 -- lost with it: the patterns of the short paths, which delete empty semaphores,
--- do not match its head.
+-- do not match its head. That of a pool goes on, see pool.lua.
 
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
@@ -57,14 +57,25 @@ local function view_load(view, sessions)
 end
 
 -- The semaphore with the account of one session, from its fields as read; nil:
--- a key has the wrong type. limit is nil until a first one is stored. Places
--- in a new queue begin at the clock, above all places of its earlier lives.
-local function semaphore_new(key, queue, session, values, view)
+-- a key has the wrong type, or it is a pool and should not be one, or the other
+-- way round; a_pool nil: as it is. limit is nil until a first one is stored.
+-- Places in a new queue begin at the clock, above all places of its earlier
+-- lives.
+local function semaphore_new(key, queue, session, values, view, a_pool)
     if values.err then return nil end
     -- R10: head of a semaphore
-    local head, untold = string.match(values[1] or '', '^(.*) !(%d+)$')
+    local all, pool = values[1] or '', nil
+    local servers = string.find(all, ' /', 1, true)
+    if values[1] and a_pool ~= nil and a_pool ~= (servers ~= nil) then
+        return nil
+    end
+    if servers or a_pool then
+        pool = pools.parse(string.sub(all, (servers or #all) + 2))
+        all = string.sub(all, 1, (servers or 1) - 1)
+    end
+    local head, untold = string.match(all, '^(.*) !(%d+)$')
     local held, waiting, limit, seq, seen, touched, active, recalled, parked,
-        tail, fair = string.match(head or values[1] or '', '^(%d+) (%d+) (%d+)'
+        tail, fair = string.match(head or all, '^(%d+) (%d+) (%d+)'
             .. ' (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+)([%d: -]*)$')
     return {
         key = key, queue = queue, text = values[1],
@@ -77,7 +88,7 @@ local function semaphore_new(key, queue, session, values, view)
         had_queue = (tonumber(waiting) or 0) > 0, session = session,
         accounts = { [session] = account_parse(values[2]) },
         scores = {}, removed = {}, moved = {}, added = {}, lists = {},
-        set = {}, gone = {}
+        set = {}, gone = {}, pool = pool
     }
 end
 
@@ -87,7 +98,8 @@ end
 local function semaphore_slack(sem, account, view)
     local others = sem.reuse[REUSE.active] + sem.reuse[REUSE.recalled]
         - (account.reuse > 0 and 1 or 0)
-    return others > 0 and math.min(sem.held - account.held, view.limit) or 0
+    return others > 0 and math.min(sem.held - account.held,
+        view.capacity or view.limit) or 0
 end
 
 -- The account is void: its session or epoch has ended. Returns false when
@@ -181,6 +193,10 @@ local function semaphore_fields(sem)
         if account then
             queue_list(sem, session, account)
             local text = account_text(account)
+            if sem.pool then
+                pools.count(sem, account, not text)
+                text = text and account_text(account)
+            end
             if not text and account.text then
                 gone[#gone + 1] = session
             elseif text ~= account.text then
@@ -225,6 +241,7 @@ local function semaphore_write(sem, view)
         sem.waiting, sem.limit, sem.seq, sem.seen, sem.touched, sem.reuse[1],
         sem.reuse[2], sem.parked, sem.tail, sem.fair_text)
     if sem.untold > 0 then text = text .. ' !' .. sem.untold end
+    if sem.pool then text = text .. pools.text(sem) end
     local set, gone = sem.set, sem.gone
     if text ~= sem.text then set[#set + 1], set[#set + 2] = '.', text end
     -- without a head it is new, or left over from another layout

@@ -25,10 +25,17 @@ local function serve_tickets(sem, view, raw)
     return page
 end
 
--- A page of the queue. nil and a status if the queue is broken or lost.
-local function serve_page(sem, view, from, size)
-    local raw = queue_call('ZRANGE', sem.queue, from, from + size - 1,
-        'WITHSCORES')
+-- A page of the queue. nil and a status if the queue is broken or lost. behind:
+-- a place behind which it is, nil: none.
+local function serve_page(sem, view, from, size, behind)
+    local raw
+    if behind then
+        raw = queue_call('ZRANGE', sem.queue, string.format('(%.0f', behind),
+            '+inf', 'BYSCORE', 'LIMIT', from, size, 'WITHSCORES')
+    else
+        raw = queue_call('ZRANGE', sem.queue, from, from + size - 1,
+            'WITHSCORES')
+    end
     if not raw then return nil, STATUS.broken end
     if from == 0 and raw[1] ~= MARKER
         and not redis.call('ZSCORE', sem.queue, MARKER)
@@ -40,7 +47,8 @@ end
 
 -- Decides about one ticket: 'drop' (its session or epoch has ended), 'park'
 -- (its session is alive but cannot take a permit now, or a lowered limit is
--- below its weight), 'stop' (too few free permits), or 'grant'.
+-- below its weight), 'stop' (too few free permits), 'skip' (of a pool: too few
+-- at the servers that it can use), or 'grant'.
 local function serve_decide(sem, view, ticket)
     local entry = view.entries[ticket.session]
     local account = sem.accounts[ticket.session]
@@ -53,6 +61,7 @@ local function serve_decide(sem, view, ticket)
     then
         return 'park'
     end
+    if sem.pool then return pools.decide(sem, view, ticket, account) end
     -- R1: room for a permit
     return sem.held + ticket.weight > view.limit and 'stop' or 'grant'
 end
@@ -61,6 +70,7 @@ end
 local function serve_do(sem, view, act, ticket)
     local session, account = ticket.session, sem.accounts[ticket.session]
     view.steps = view.steps - 1
+    if act == 'skip' then return end
     if act == 'park' then
         queue_park(sem, session, account, ticket.epoch, ticket.text,
             ticket.place)
@@ -69,14 +79,27 @@ local function serve_do(sem, view, act, ticket)
     sem.removed[#sem.removed + 1] = ticket.member
     sem.scores[ticket.member] = false
     if act == 'grant' then
-        account_add(sem, account, ticket.weight, -1)
+        account_add(sem, account, sem.pool and 0 or ticket.weight, -1)
         view.served[#view.served + 1] = ticket.place
         local list = view.granted[session] or {}
         list[#list + 1] = ticket.number
         view.granted[session] = list
+        if not ticket.server then return end
+        pools.grant(sem, account, ticket.server, ticket.at)
+        if session == sem.session then
+            list[#list + 1] = ticket.at
+        else
+            list[#list] = ticket.number .. '@' .. ticket.server
+        end
     elseif account and account.epoch == ticket.epoch then
         account_add(sem, account, 0, -1)
     end
+end
+
+-- Whether a permit is free.
+local function serve_room(sem, view)
+    if sem.pool then return pools.any(sem, view) end
+    return sem.held < view.limit
 end
 
 -- One page. Returns the class of the ticket that has to wait, FIRST_NONE at
@@ -97,7 +120,9 @@ local function serve_walk(sem, view, page, size)
                 return queue_class(ticket.place)
             end
             serve_do(sem, view, act, ticket)
-            if sem.held >= view.limit then return FIRST_UNKNOWN end
+            if act ~= 'skip' and not serve_room(sem, view) then
+                return FIRST_UNKNOWN
+            end
         end
     end
     return page.size < size and FIRST_NONE or nil
@@ -107,17 +132,20 @@ end
 -- is left waiting; nil and a status if the queue is broken or lost.
 local function serve(sem, view)
     if sem.waiting == sem.parked then return FIRST_NONE end
-    if view.recovering or view.paused or sem.held >= view.limit then
+    if view.recovering or view.paused or not serve_room(sem, view) then
         return FIRST_UNKNOWN
     end
-    local from, size = 0, math.min(view.limit - sem.held, view.steps) + 1
+    local behind = sem.pool and pools.behind(sem, view)
+    local from, size = 0, math.min(math.max((view.capacity or view.limit)
+        - sem.held, 1), view.steps) + 1
     while view.steps > 0 do
-        local page, status = serve_page(sem, view, from, size)
+        local page, status = serve_page(sem, view, from, size, behind)
         if not page then return nil, status end
         local class = serve_walk(sem, view, page, size)
         if class then return class end
         from, size = from + size, math.min(2 * size, view.steps)
     end
     view.more = true
+    if sem.pool then sem.pool.cursor = sem.pool.last or sem.pool.cursor end
     return FIRST_UNKNOWN
 end

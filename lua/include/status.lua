@@ -7,5 +7,6 @@ local STATUS = {
     stale = 2,      -- hello with an epoch not above the registered one
     gone = 3,       -- hello of a session that bye has removed: new name needed
     broken = 4,     -- a key of the semaphore has the wrong type
-    layout = 5      -- hello: the state has another layout, and is in use
+    layout = 5,     -- hello: the state has another layout, and is in use
+    unlisted = 6    -- sync of a pool: its list of servers is unknown
 }

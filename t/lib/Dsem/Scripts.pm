@@ -32,7 +32,7 @@ use strict;
 
 use Dsem::State;
 
-our @STATUS = qw/ok resync stale gone broken layout/;
+our @STATUS = qw/ok resync stale gone broken layout unlisted/;
 our @VERDICT = qw/refused granted queued recovering/;
 
 sub new {

@@ -1,0 +1,17 @@
+-- A pool: a semaphore of several servers, each with a limit of its own, and one
+-- queue. A permit belongs to a server, and a grant names it. The limit of the
+-- semaphore is that of each server; all tickets have the weight 1.
+--
+-- A session states the servers that it can use, as a list with an id. The head
+-- of a pool goes on after a blank with
+--   /<turn>;<cursor>;<id>=<accounts>,...;<server>=<held> ...
+-- turn: where the next choice begins; cursor: see pools.behind(); lists, and
+-- how many accounts have each; permits held of each server, those without any
+-- are left out. Plain semaphores have no such part, so the short paths of sync,
+-- whose patterns do not match it, leave pools alone. The field "list:<id>" is
+-- "<server>=<limit> ...", and goes with the last account that has it; an
+-- account ends with " @<id> <server>=<held> ...", whose sum is its "held".
+--
+-- The functions are in pool_rules.lua, and pool_sync.lua. A command that is not
+-- for a pool has none of them: each function that is defined costs the call.
+local pools = false
