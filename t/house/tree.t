@@ -18,7 +18,8 @@ my @FOLDERS = ('redis', 'node', 'session', 'fleet', 'semaphore', 'conf',
 my %floor = map { $FOLDERS[$_] => $_ } 0 .. $#FOLDERS;
 
 my %TOP = map { $_ => 1 } qw(config conf.example ngx_module lua t README.md
-    Makefile LICENSE CHANGELOG.md .ci bin debian docs monitoring packaging),
+    Makefile LICENSE CHANGELOG.md .ci bin debian docs monitoring packaging
+    compose.yaml),
     qw(.git .gitignore build);
 
 sub slurp {
