@@ -25,6 +25,9 @@ SYSTEMS =
 VALKEY_T =
 FORK_T =
 MATRIX = /var/tmp/dsem-matrix
+NGINX_STABLE_SRC =
+HIREDIS_SRC =
+MUSL_T =
 OPENRESTY_SRC =
 ANGIE_SRC =
 NGINX_TESTS =
@@ -72,6 +75,7 @@ LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
+PACKAGES_NEEDS = rpm rpmlint cpio binutils musl-tools musl-dev
 MODEL_NEEDS = spin gcc perl
 SITE_NEEDS = mkdocs perl
 LIMITS_NEEDS = lua5.1
@@ -144,6 +148,9 @@ help:
 	@echo '                     nginx built from the source of the distribution'
 	@echo 'make test-matrix     the same on other systems, in roots of their own, see'
 	@echo '                     t/matrix/README.md'
+	@echo 'make packages        the packages of packaging/ for nginx.org, RPM and Alpine,'
+	@echo '                     each loaded into its nginx; NGINX_SRC, NGINX_STABLE_SRC'
+	@echo '                     and HIREDIS_SRC are source trees, see packaging/README.md'
 	@echo 'make proof           all that proves the module, for some hours; STAGES="asan"'
 	@echo '                     some of it, see t/proof/README.md'
 	@echo 'make coverage        the tests, then the lines of C and the branches of the'
@@ -228,6 +235,9 @@ lint-needs:
 
 fuzz-needs:
 	$(call need,$(BUILD_NEEDS) $(ASAN_NEEDS) $(FUZZ_NEEDS))
+
+packages-needs:
+	$(call need,$(BUILD_NEEDS) $(PACKAGES_NEEDS))
 
 model-needs:
 	$(call need,$(MODEL_NEEDS))
@@ -551,11 +561,18 @@ fuzz: fuzz-needs $(addprefix $(FUZZERS)/,$(FUZZ))
 test-matrix: test-files
 	@MATRIX='$(MATRIX)' T='$(T)' VALKEY_T='$(VALKEY_T)' FORK_T='$(FORK_T)' \
 	    J='$(J)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
-	    OPENRESTY_SRC='$(OPENRESTY_SRC)' t/matrix/matrix $(SYSTEMS)
+	    OPENRESTY_SRC='$(OPENRESTY_SRC)' MUSL_T='$(MUSL_T)' \
+	    NGINX_STABLE_SRC='$(NGINX_STABLE_SRC)' HIREDIS_SRC='$(HIREDIS_SRC)' \
+	    t/matrix/matrix $(SYSTEMS)
+
+packages: packages-needs test-needs
+	@MATRIX='$(MATRIX)' NGINX_SRC='$(NGINX_SRC)' HIREDIS_SRC='$(HIREDIS_SRC)' \
+	    NGINX_STABLE_SRC='$(NGINX_STABLE_SRC)' t/package/packages
 
 # some hours
 proof: test-needs
 	@MATRIX='$(MATRIX)' NGINX_SRC='$(NGINX_SRC)' ANGIE_SRC='$(ANGIE_SRC)' \
+	    NGINX_STABLE_SRC='$(NGINX_STABLE_SRC)' HIREDIS_SRC='$(HIREDIS_SRC)' \
 	    OPENRESTY_SRC='$(OPENRESTY_SRC)' NGINX_TESTS='$(NGINX_TESTS)' \
 	    J='$(J)' t/proof/proof $(STAGES)
 
@@ -613,7 +630,8 @@ FORCE:
 .PHONY: all help build-needs test-needs asan-needs lint-needs limits-needs \
     coverage-needs fuzz-needs run-needs demo-needs bench-needs scale-needs soak-needs \
     instructions-needs module install test-files test asan test-asan \
-    coverage-module coverage coverage-lua lint fuzz test-matrix model \
+    coverage-module coverage coverage-lua lint fuzz test-matrix packages \
+    packages-needs model \
     model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist release deb \
     deb-needs run demo soak bench bench-scale bench-fair bench-auto \
     bench-hold bench-instructions clean

@@ -25,9 +25,16 @@ sub all {
         suite('nginx', 'suite, nginx from source, dynamic', 'NGINX_SRC'),
         suite('nginx-static', 'suite, nginx from source, linked in',
             'NGINX_SRC'),
+        suite('nginx-stable', 'suite, stable nginx from source, dynamic',
+            'NGINX_STABLE_SRC'),
+        suite('musl', 'suite, stable nginx and hiredis with musl',
+            'NGINX_STABLE_SRC', 'HIREDIS_SRC'),
         suite('openresty', "suite, OpenResty's nginx and ngx_lua",
             'OPENRESTY_SRC'),
         suite('angie', 'suite, Angie', 'ANGIE_SRC'),
+        { name => 'packages', what => 'packages of packaging/',
+            needs => [qw(NGINX_SRC NGINX_STABLE_SRC HIREDIS_SRC)],
+            command => [qw(t/package/packages)], figures => \&of_packages },
         { name => 'asan', what => 'suite, ASan and UBSan',
             command => [qw(make test-asan)], figures => \&of_prove },
         { name => 'asan-tls', what => 'TLS, ASan and UBSan, hiredis 1.2',
@@ -100,6 +107,12 @@ sub of_system {
     my $again = () = $text =~ /: \S+ ran again$/mg;
     return join ', ', "$row->{passed} of $row->{files} files passed",
         "$row->{skipped} skipped", $again ? "$again ran again" : ();
+}
+
+sub of_packages {
+    my ($text) = @_;
+    my @lines = $text =~ /^(packages: .*)$/mg;
+    return $lines[-1] // 'no figures';
 }
 
 sub of_coverage {
