@@ -54,8 +54,17 @@ sub load {
         seconds => 3600, timeout => 40, keepalive => 1);
 }
 
+# Redis goes while requests have just begun. Between two of them a permit is on
+# its way to another worker: lost with the connection, it comes back with the
+# recovery only.
 sub loses {
     my ($lane) = @_;
+    my ($up, $started) = ($lane->{up}, 0);
+    wait_for {
+        my $before = $started;
+        $started = $up->started;
+        $before && $started > $before && $up->now == $LIMIT;
+    } 15, 'requests that have just begun';
     $lane->{lost} = now;
     $lane->{redis}->kill;
 }
