@@ -21,6 +21,7 @@
 #include "ngx_http_dsem_hangup.h"
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_top.h"
@@ -48,7 +49,7 @@ static ngx_http_module_t  ngx_http_dsem_module_ctx = {
     ngx_http_dsem_create_main_conf,        /* create main configuration */
     ngx_http_dsem_init_main_conf,          /* init main configuration */
 
-    NULL,                                  /* create server configuration */
+    ngx_http_dsem_create_srv_conf,         /* create server configuration */
     NULL,                                  /* merge server configuration */
 
     ngx_http_dsem_create_loc_conf,         /* create location configuration */
@@ -80,6 +81,7 @@ ngx_http_dsem_add(ngx_conf_t *cf)
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
     dmcf->api = ngx_http_dsem_api_handler;
     dmcf->hold = ngx_http_dsem_hold_handler;
+    dmcf->init_upstream = ngx_http_dsem_pool_init_upstream;
 
     return ngx_http_dsem_add_variables(cf);
 }
@@ -104,7 +106,8 @@ ngx_http_dsem_init(ngx_conf_t *cf)
     }
 
     if (ngx_http_dsem_conf_zone(cf, dmcf) != NGX_OK
-        || ngx_http_dsem_body_init(cf, dmcf) != NGX_OK)
+        || ngx_http_dsem_body_init(cf, dmcf) != NGX_OK
+        || ngx_http_dsem_upstream_targets(cf, dmcf) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -229,6 +232,8 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
         settings.zone = dmcf->zone;
         settings.workers = ccf->worker_processes;
     }
+
+    ngx_http_dsem_servers_init(ngx_http_dsem_pool_usable);
 
     max_waiting = dmcf->max_waiting;
 

@@ -162,6 +162,13 @@ ngx_command_t  ngx_http_dsem_commands[] = {
       0,
       NULL },
 
+    { ngx_string("dsem"),
+      NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
+      ngx_http_dsem_upstream,
+      NGX_HTTP_SRV_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("dsem_status"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
       ngx_http_dsem_status,
@@ -324,6 +331,8 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->holding = 0;
      *     dmcf->readers = NULL;
      *     dmcf->asking = NULL;
+     *     dmcf->pools = NULL;
+     *     dmcf->passing = NULL;
      *     dmcf->longest = 0;
      *     dmcf->longest_name = { 0, NULL };
      */
@@ -356,7 +365,9 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
 {
     ngx_http_dsem_main_conf_t *dmcf = conf;
 
-    if (ngx_http_dsem_conf_digest(cf, dmcf) != NGX_OK) {
+    if (ngx_http_dsem_upstream_check(cf, dmcf) != NGX_OK
+        || ngx_http_dsem_conf_digest(cf, dmcf) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -519,8 +530,10 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_dsem_loc_conf_t *prev = parent;
     ngx_http_dsem_loc_conf_t *conf = child;
 
-    ngx_uint_t    own;
-    ngx_array_t  *inherited;
+    ngx_uint_t                  own;
+    ngx_array_t                *inherited;
+    ngx_http_core_loc_conf_t  **clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
 
     own = (conf->limits && conf->limits != NGX_CONF_UNSET_PTR);
     inherited = (prev->api == 1) ? prev->below : prev->limits;
@@ -559,6 +572,19 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         || ngx_http_dsem_conf_asking(cf, conf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
+    }
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (dmcf->passing) {
+        /* all upstreams are read before any level is merged */
+
+        clcf = ngx_array_push(dmcf->passing);
+        if (clcf == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     }
 
     return NGX_CONF_OK;

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_conf_param.h"
 #include "ngx_http_dsem_limits.h"
+#include "ngx_http_dsem_servers.h"
 #include "ngx_http_dsem_settings.h"
 
 
@@ -120,10 +121,23 @@ typedef struct {
 
     ngx_uint_t                 body;        /* unsigned:1, a value is written
                                                with $request_body */
+    ngx_http_dsem_pool_t      *pool;        /* of an upstream; or NULL */
     ngx_flag_t                *strict;      /* "queue" is 0 for every request,
                                                or "dsem_hold" answers, in any
                                                limit of this literal name */
 } ngx_http_dsem_limit_t;
+
+
+/* of an upstream */
+typedef struct {
+    ngx_http_dsem_limit_t         *limit;   /* NULL: it is no pool */
+    ngx_http_upstream_srv_conf_t  *upstream;
+    ngx_http_dsem_pool_t           pool;    /* its servers */
+
+    ngx_http_upstream_init_pt      init_upstream;   /* of the balancer */
+    ngx_http_upstream_init_peer_pt init_peer;
+    ngx_uint_t                     initialized;     /* unsigned:1 */
+} ngx_http_dsem_srv_conf_t;
 
 
 typedef struct {
@@ -188,6 +202,12 @@ typedef struct {
     ngx_http_handler_pt        hold;        /* of "dsem_hold", see http/ */
     ngx_uint_t                 holding;     /* unsigned:1, it is somewhere */
     ngx_array_t               *readers;     /* of request bodies, see http/ */
+    ngx_http_upstream_init_pt  init_upstream;   /* of pools, see http/ */
+    ngx_array_t               *pools;       /* ngx_http_dsem_srv_conf_t *;
+                                               NULL: no upstream is one */
+    ngx_array_t               *passing;     /* all locations, while all is
+                                               read, if there are pools;
+                                               ngx_http_core_loc_conf_t * */
     ngx_array_t               *asking;      /* locations whose values may need
                                                the body, while all is read;
                                                ngx_http_core_loc_conf_t * */
@@ -223,6 +243,19 @@ void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
+ngx_int_t ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_limit_t *limit);
+
+/* conf_upstream */
+void *ngx_http_dsem_create_srv_conf(ngx_conf_t *cf);
+char *ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_dsem_upstream_servers(ngx_conf_t *cf,
+    ngx_http_dsem_srv_conf_t *dscf);
+ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
+ngx_int_t ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
+
 /* conf_redis */
 char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
@@ -253,6 +286,8 @@ ngx_uint_t ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);
 ngx_int_t ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
+    ngx_http_dsem_limit_t *limit);
+ngx_int_t ngx_http_dsem_check_pool(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit);
 ngx_int_t ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
     ngx_array_t *pairs);

@@ -39,6 +39,8 @@ struct ngx_http_dsem_seen_s {
     ngx_int_t                  max;        /* the same; 0: not "auto" */
     ngx_str_t                  encoded;    /* of a name */
     ngx_flag_t                *strict;     /* of a name: outlives the check */
+    ngx_uint_t                 pool;       /* unsigned:1, of a name: it is
+                                              that of an upstream */
     ngx_array_t               *later;      /* of a name: what is taken after
                                               it; ngx_http_dsem_seen_t * */
     ngx_uint_t                 visit;      /* of a name: the last look at it */
@@ -171,6 +173,15 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
         return NGX_ERROR;
     }
 
+    if (seen->pool) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" is that of an upstream in "
+                           "%V:%ui, no other line may have its name",
+                           ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                           &seen->file, seen->line);
+        return NGX_ERROR;
+    }
+
     seen->encoded = limit->encoded;
 
     /*
@@ -210,6 +221,46 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
             return NGX_ERROR;
         }
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Checks the limit of an upstream, whose name no other line may have.  It is
+ * taken after all others of a request, so no order can differ.
+ */
+
+ngx_int_t
+ngx_http_dsem_check_pool(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit)
+{
+    ngx_http_dsem_seen_t       *seen;
+    ngx_http_dsem_check_t      *check;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    check = dmcf->check;
+
+    seen = ngx_http_dsem_check_find(&check->names, &limit->name.value);
+
+    if (seen) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "semaphore \"%V\" is used in %V:%ui, that of an "
+                           "upstream must have a name of its own",
+                           ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                           &seen->file, seen->line);
+        return NGX_ERROR;
+    }
+
+    seen = ngx_http_dsem_check_add(cf, &check->names, &limit->name.value);
+    if (seen == NULL) {
+        return NGX_ERROR;
+    }
+
+    seen->encoded = limit->encoded;
+    seen->strict = limit->strict;
+    seen->limit = limit->number;
+    seen->pool = 1;
 
     return NGX_OK;
 }
@@ -451,6 +502,7 @@ ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
     seen->min = 0;
     seen->max = 0;
     seen->strict = NULL;
+    seen->pool = 0;
     seen->later = NULL;
     seen->visit = 0;
 

@@ -24,7 +24,9 @@ static char *ngx_http_dsem_limit_longest(ngx_conf_t *cf,
 static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_arg_t *args);
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
+static ngx_int_t ngx_http_dsem_limit_per_server(ngx_str_t *text,
+    ngx_int_t *number);
 static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
 static ngx_int_t ngx_http_dsem_limit_bounds(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_dsem_arg_t *args);
@@ -54,6 +56,23 @@ static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
 static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number_or_auto("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
+    ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
+                         NGX_HTTP_DSEM_MAX_PRIORITY, 1),
+    ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
+    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),
+    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),
+    ngx_http_dsem_text("fair"),
+    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
+    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
+    ngx_http_dsem_null_param
+};
+
+
+/* in an upstream; the same, but for the limit, and without variables there */
+static ngx_http_dsem_param_t  ngx_http_dsem_pool_params[] = {
+    { ngx_string("limit"), ngx_http_dsem_limit_per_server, 1,
+      NGX_HTTP_DSEM_MAX_LIMIT, 0, "\"n/server\" with a number", "" },
+    ngx_http_dsem_number("weight", 1, 1, 0),
     ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
                          NGX_HTTP_DSEM_MAX_PRIORITY, 1),
     ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
@@ -100,7 +119,9 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is not allowed beside \"dsem off\" of the same level";
     }
 
-    if (ngx_http_dsem_limit_params(cf, cmd, args) != NGX_OK) {
+    if (ngx_http_dsem_limit_params(cf, cmd, ngx_http_dsem_params, args)
+        != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
@@ -135,6 +156,76 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     dmcf->enabled = 1;
 
     return ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1]);
+}
+
+
+/*
+ * Reads one "dsem" directive of an upstream.  NGX_ERROR: a message has been
+ * logged, or there is no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_limit_t *limit)
+{
+    ngx_str_t                  *value;
+    ngx_http_dsem_arg_t         args[NGX_HTTP_DSEM_NPARAMS];
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0
+        || (value[1].len == 3 && ngx_strncmp(value[1].data, "off", 3) == 0)
+        || ngx_http_script_variables_count(&value[1]))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" directive in an upstream must have a name "
+                           "without variables, and not \"off\"", &cmd->name);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_limit_params(cf, cmd, ngx_http_dsem_pool_params, args)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_limit_warn(cf, cmd, args);
+
+    if (ngx_http_dsem_limit_make(cf, limit, &value[1], args) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* no permit of a pool stays with a worker */
+    *limit->strict = 1;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    return (ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1])
+            == NGX_CONF_OK) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* "n/server" */
+
+static ngx_int_t
+ngx_http_dsem_limit_per_server(ngx_str_t *text, ngx_int_t *number)
+{
+    size_t     len;
+    ngx_str_t  digits;
+
+    len = sizeof("/server") - 1;
+
+    if (text->len <= len
+        || ngx_strncmp(text->data + text->len - len, "/server", len) != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    digits.data = text->data;
+    digits.len = text->len - len;
+
+    return ngx_http_dsem_parse_number(&digits, number);
 }
 
 
@@ -207,12 +298,12 @@ ngx_http_dsem_limit_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
 
 static ngx_int_t
 ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_dsem_arg_t *args)
+    ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args)
 {
     ngx_uint_t            i;
     ngx_http_dsem_arg_t  *limit, *weight;
 
-    if (ngx_http_dsem_conf_params(cf, cmd, 2, ngx_http_dsem_params, args)
+    if (ngx_http_dsem_conf_params(cf, cmd, 2, params, args)
         != NGX_OK)
     {
         return NGX_ERROR;

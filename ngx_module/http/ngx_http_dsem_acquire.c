@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_refusal.h"
 #include "ngx_http_dsem_result.h"
 #include "ngx_http_dsem_shards.h"
@@ -27,6 +28,10 @@
 
 
 static void ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx);
+static ngx_uint_t ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
+static void ngx_http_dsem_acquire_server(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
@@ -152,6 +157,14 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         claim->ask.pass = (ctx->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_PASS);
 
+        if (claim->ask.pool) {
+            claim->ask.reuse = 0;
+
+            if (ngx_http_dsem_acquire_unusable(ctx, claim)) {
+                continue;
+            }
+        }
+
         claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);
 
         if (claim->ticket) {
@@ -172,6 +185,41 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
 
         ngx_http_dsem_acquire_verdict(ctx, claim, &answer);
     }
+}
+
+
+/*
+ * No server of a pool can be used now: no permit is asked for, and nginx
+ * answers that no upstream is live.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
+{
+    ngx_http_dsem_servers_t  servers;
+
+    ngx_memzero(&servers, sizeof(ngx_http_dsem_servers_t));
+
+    servers.n = claim->ask.pool->n;
+    servers.servers = claim->ask.pool->servers;
+
+    if (ctx->conf->dry_run
+        || ngx_http_dsem_servers_usable(&claim->ask.name, &servers))
+    {
+        return 0;
+    }
+
+    ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
+    ctx->status = NGX_HTTP_DSEM_STATUS_ERROR;
+
+    claim->unusable = 1;
+    ngx_http_dsem_result_invalid(claim);
+
+    ctx->current++;
+
+    return 1;
 }
 
 
@@ -207,6 +255,10 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
             return;
         }
 
+        if (claim->ask.pool) {
+            ngx_http_dsem_acquire_server(ctx, claim);
+        }
+
         break;
 
     case NGX_HTTP_DSEM_VERDICT_WORKER_FULL:
@@ -230,6 +282,28 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     }
 
     ctx->current++;
+}
+
+
+/* the name outlives the permit; without memory the request gets to none */
+
+static void
+ngx_http_dsem_acquire_server(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
+{
+    ngx_str_t  *name;
+
+    name = ngx_http_dsem_semaphore_server(claim->ticket);
+
+    ctx->server.len = 0;
+
+    if (name) {
+        ctx->server.data = ngx_pstrdup(ctx->request->pool, name);
+
+        if (ctx->server.data) {
+            ctx->server.len = name->len;
+        }
+    }
 }
 
 

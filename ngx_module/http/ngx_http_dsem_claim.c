@@ -116,6 +116,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ask->queue = limit->queue;
     ask->share = limit->share;
     ask->strict = *limit->strict;
+    ask->pool = limit->pool;
     claim->timeout = limit->timeout;
 
     if (limit->max) {
@@ -248,13 +249,17 @@ ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims, ngx_uint_t n,
 }
 
 
-/* true if both are of the same semaphore */
+/*
+ * True if both are of the same semaphore.  A name with variables may be that
+ * of a pool, whose permits have servers: it is not the same.
+ */
 
 ngx_uint_t
 ngx_http_dsem_claim_same(ngx_http_dsem_claim_t *one,
     ngx_http_dsem_claim_t *other)
 {
-    return one->ask.name.len == other->ask.name.len
+    return one->ask.pool == other->ask.pool
+           && one->ask.name.len == other->ask.name.len
            && ngx_memcmp(one->ask.name.data, other->ask.name.data,
                          one->ask.name.len) == 0;
 }

@@ -23,6 +23,9 @@ typedef struct {
     ngx_uint_t                 states;     /* of upstreams, before a redirect;
                                               of "limit=auto" only */
     unsigned                   counted:1;  /* it has its result */
+    unsigned                   unusable:1; /* of a pool: no server is */
+    unsigned                   busy:1;     /* the permit of a pool is at its
+                                              server */
 } ngx_http_dsem_claim_t;
 
 

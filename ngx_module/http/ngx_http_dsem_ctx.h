@@ -58,6 +58,7 @@ struct ngx_http_dsem_ctx_s {
     ngx_http_dsem_status_e      status;
     ngx_str_t                   name;       /* of the deciding semaphore */
     ngx_str_t                   key;        /* of "fair", encoded; or empty */
+    ngx_str_t                   server;     /* of a pool's permit; or empty */
     ngx_msec_t                  wait_time;
     ngx_int_t                   position;   /* 0: never queued */
     ngx_int_t                   limit;      /* -1: unknown */

@@ -50,6 +50,9 @@ static ngx_http_variable_t  ngx_http_dsem_vars[] = {
     { ngx_string("dsem_key"), NULL, ngx_http_dsem_string_variable,
       offsetof(ngx_http_dsem_ctx_t, key), NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
+    { ngx_string("dsem_server"), NULL, ngx_http_dsem_string_variable,
+      offsetof(ngx_http_dsem_ctx_t, server), NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
     { ngx_string("dsem_wait_time"), NULL, ngx_http_dsem_wait_time_variable,
       0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 

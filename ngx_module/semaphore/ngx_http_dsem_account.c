@@ -105,14 +105,16 @@ ngx_http_dsem_account_find(ngx_str_t *name, uint32_t hash)
 /*
  * The same, created if there is none, for the session of its shard.  Where
  * Redis knows the session, an empty account need not be declared.
- * ngx_http_dsem_account_done() frees it.  NULL: no memory.
+ * ngx_http_dsem_account_done() frees it.  pool: its servers, NULL: it is a
+ * plain semaphore.  NULL: no memory.
  */
 
 ngx_http_dsem_account_t *
 ngx_http_dsem_account_get(ngx_http_dsem_session_t *session, ngx_str_t *name,
-    uint32_t hash)
+    uint32_t hash, ngx_http_dsem_pool_t *pool)
 {
     ngx_http_dsem_account_t        *account;
+    ngx_http_dsem_servers_t        *servers;
     ngx_http_dsem_account_lists_t  *lists;
 
     account = ngx_http_dsem_account_find(name, hash);
@@ -121,16 +123,33 @@ ngx_http_dsem_account_get(ngx_http_dsem_session_t *session, ngx_str_t *name,
         return account;
     }
 
+    servers = NULL;
+
+    if (pool) {
+        servers = ngx_http_dsem_servers_create(pool);
+        if (servers == NULL) {
+            return NULL;
+        }
+    }
+
     account = ngx_http_dsem_account_create(session, name, hash);
 
-    if (account) {
-        lists = ngx_http_dsem_account_lists(session);
+    if (account == NULL) {
+        if (servers) {
+            ngx_free(servers);
+        }
 
-        account->synced = ngx_http_dsem_session_greeted(session);
-        ngx_queue_insert_tail(account->synced ? &lists->synced
-                                              : &lists->undeclared,
-                              &account->queue);
+        return NULL;
     }
+
+    account->servers = servers;
+
+    lists = ngx_http_dsem_account_lists(session);
+
+    account->synced = ngx_http_dsem_session_greeted(session);
+    ngx_queue_insert_tail(account->synced ? &lists->synced
+                                          : &lists->undeclared,
+                          &account->queue);
 
     return account;
 }
@@ -436,6 +455,10 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
 
     if (account->fair) {
         ngx_http_dsem_fair_free(account->fair);
+    }
+
+    if (account->servers) {
+        ngx_free(account->servers);
     }
 
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);

@@ -14,6 +14,7 @@
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_fair.h"
 #include "ngx_http_dsem_hint.h"
+#include "ngx_http_dsem_servers.h"
 #include "ngx_http_dsem_session.h"
 
 
@@ -56,6 +57,7 @@ typedef struct {
     ngx_uint_t                 ncancels;
 
     ngx_http_dsem_fair_t      *fair;       /* NULL: no request had a key */
+    ngx_http_dsem_servers_t   *servers;    /* NULL: it is no pool */
 
     ngx_int_t                  limit;      /* as last configured */
     ngx_int_t                  sent_limit; /* with the last ask */
@@ -100,7 +102,8 @@ ngx_queue_t *ngx_http_dsem_accounts_dirty(void);
 ngx_http_dsem_account_t *ngx_http_dsem_account_find(ngx_str_t *name,
     uint32_t hash);
 ngx_http_dsem_account_t *ngx_http_dsem_account_get(
-    ngx_http_dsem_session_t *session, ngx_str_t *name, uint32_t hash);
+    ngx_http_dsem_session_t *session, ngx_str_t *name, uint32_t hash,
+    ngx_http_dsem_pool_t *pool);
 ngx_http_dsem_account_t *ngx_http_dsem_account_next(
     ngx_http_dsem_session_t *session, ngx_http_dsem_account_t *account);
 ngx_http_dsem_account_t *ngx_http_dsem_account_undeclared(

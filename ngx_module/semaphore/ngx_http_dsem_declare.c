@@ -29,6 +29,11 @@
 #define NGX_HTTP_DSEM_DECLARE_ARGS         4
 #define NGX_HTTP_DSEM_DECLARE_TICKET_ARGS  4
 
+/* flags, a sum; of a pool: its list, and permits held by server */
+#define NGX_HTTP_DSEM_DECLARE_MORE         1
+#define NGX_HTTP_DSEM_DECLARE_POOL         2
+#define NGX_HTTP_DSEM_DECLARE_POOL_ARGS    2
+
 
 /* a command that is sent; freed when its reply has come or never will */
 typedef struct {
@@ -42,6 +47,8 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_declare_send(
     ngx_http_dsem_declare_t *declare, ngx_queue_t **q);
+static ngx_int_t ngx_http_dsem_declare_servers(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_handler(void *data,
@@ -135,6 +142,8 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
     command = ngx_http_dsem_redis_begin(redis, NGX_HTTP_DSEM_SCRIPT_DECLARE,
                       keys, nkeys, NGX_HTTP_DSEM_DECLARE_ARGS
+                      + (account->servers ? NGX_HTTP_DSEM_DECLARE_POOL_ARGS
+                                          : 0)
                       + declare->n * nargs);
     if (command == NULL) {
         return NGX_ERROR;
@@ -143,8 +152,17 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
     ngx_http_dsem_resp_number(command,
                               ngx_http_dsem_account_stated_limit(account));
     ngx_http_dsem_resp_number(command, ngx_http_dsem_account_sum(account));
-    ngx_http_dsem_resp_number(command, declare->more);
+    ngx_http_dsem_resp_number(command,
+                              (declare->more ? NGX_HTTP_DSEM_DECLARE_MORE : 0)
+                              + (account->servers ? NGX_HTTP_DSEM_DECLARE_POOL
+                                                  : 0));
     ngx_http_dsem_resp_number(command, declare->n);
+
+    if (account->servers
+        && ngx_http_dsem_declare_servers(account, command) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     for (i = 0; i < declare->n; i++) {
         ticket = ngx_queue_data(*q, ngx_http_dsem_ticket_t, queue);
@@ -164,6 +182,36 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
     return ngx_http_dsem_redis_call(redis, ngx_http_dsem_declare_handler,
                                     declare);
+}
+
+
+/* the servers that this worker can use, and its permits by server */
+
+static ngx_int_t
+ngx_http_dsem_declare_servers(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_resp_t *command)
+{
+    u_char                   *last, *text;
+    ngx_http_dsem_servers_t  *servers;
+
+    servers = account->servers;
+
+    text = ngx_alloc(ngx_http_dsem_servers_size(servers), ngx_cycle->log);
+    if (text == NULL) {
+        return NGX_ERROR;
+    }
+
+    last = ngx_http_dsem_servers_list(servers,
+                  ngx_http_dsem_servers_usable(&account->node.str, servers),
+                  text);
+    ngx_http_dsem_resp_bytes(command, text, last - text);
+
+    last = ngx_http_dsem_servers_sums(servers, text);
+    ngx_http_dsem_resp_bytes(command, text, last - text);
+
+    ngx_free(text);
+
+    return NGX_OK;
 }
 
 

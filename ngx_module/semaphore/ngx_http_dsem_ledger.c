@@ -9,6 +9,9 @@
  * change them.  What is held and idle is shown in the counters of the node,
  * too.
  *
+ * A permit of a pool has a server: the same counts by server are the rows of
+ * account->servers, whose sums are those of the account.  None is idle.
+ *
  * Called by: ticket (a request begins and ends), idle, local, sync,
  * declare, dispatch (a new epoch).
  */
@@ -20,19 +23,41 @@
 #include "ngx_http_dsem_ledger.h"
 
 
+/* what happens to all rows of a pool at once */
+typedef enum {
+    NGX_HTTP_DSEM_ROWS_CLEAR = 0,  /* nothing is to be given back */
+    NGX_HTTP_DSEM_ROWS_KEEP,       /* own permits are, and are declared */
+    NGX_HTTP_DSEM_ROWS_LOSE,       /* Redis counts them until the lease ends */
+    NGX_HTTP_DSEM_ROWS_FORGET      /* it does not any more */
+} ngx_http_dsem_rows_e;
+
+
 static ngx_inline void ngx_http_dsem_account_add_held(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
 static ngx_inline void ngx_http_dsem_account_add_idle(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
+static ngx_int_t ngx_http_dsem_account_row_own(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row);
+static void ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_rows_e verb);
+
+
+/* of a pool, and only there a ticket has a server */
+#define ngx_http_dsem_account_row(account, server)                            \
+    (&(account)->servers->rows[server])
 
 
 /* granted by Redis, or admitted without it */
 
 void
 ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
-    ngx_int_t weight)
+    ngx_int_t weight, ngx_int_t server)
 {
     ngx_http_dsem_account_add_held(account, weight);
+
+    if (server != NGX_HTTP_DSEM_NO_SERVER) {
+        ngx_http_dsem_account_row(account, server)->held += weight;
+    }
 }
 
 
@@ -147,9 +172,17 @@ ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
 
 void
 ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
-    ngx_int_t weight)
+    ngx_int_t weight, ngx_int_t server)
 {
+    ngx_http_dsem_servers_row_t  *row;
+
     ngx_http_dsem_account_add_held(account, -weight);
+
+    if (server != NGX_HTTP_DSEM_NO_SERVER) {
+        row = ngx_http_dsem_account_row(account, server);
+        row->held -= weight;
+        row->pending_release += account->synced ? weight : 0;
+    }
 
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_hint_not_full(&account->node.str, account->node.node.key);
@@ -166,10 +199,18 @@ ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
 
 void
 ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
-    ngx_int_t weight)
+    ngx_int_t weight, ngx_int_t server)
 {
+    ngx_http_dsem_servers_row_t  *row;
+
     account->pending_release += weight;
     account->unclaimed += weight;
+
+    if (server != NGX_HTTP_DSEM_NO_SERVER) {
+        row = ngx_http_dsem_account_row(account, server);
+        row->pending_release += weight;
+        row->unclaimed += weight;
+    }
 
     ngx_http_dsem_account_post(account);
 }
@@ -200,12 +241,26 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
 ngx_int_t
 ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
 {
-    ngx_int_t  own;
+    ngx_int_t   own;
+    ngx_uint_t  i;
 
     if (account->disowned
         || ngx_http_dsem_lease_own_fenced(&account->session->lease))
     {
         return 0;
+    }
+
+    if (account->servers) {
+        own = 0;
+
+        /* more may be held at one server than Redis counts there */
+
+        for (i = 0; i < account->servers->n; i++) {
+            own += ngx_http_dsem_account_row_own(account,
+                                                 &account->servers->rows[i]);
+        }
+
+        return own;
     }
 
     own = account->synced ? account->pending_release - account->unclaimed
@@ -215,14 +270,71 @@ ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
 }
 
 
+static ngx_int_t
+ngx_http_dsem_account_row_own(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_servers_row_t *row)
+{
+    ngx_int_t  own;
+
+    own = account->synced ? row->pending_release - row->unclaimed
+                          : row->last_reported - row->held;
+
+    return ngx_max(own, 0);
+}
+
+
+/*
+ * Of a pool: the server with most own permits of those that this worker can
+ * use now; NGX_HTTP_DSEM_NO_SERVER: there are none.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account)
+{
+    uint64_t                  list;
+    ngx_int_t                 own, most, server;
+    ngx_uint_t                i;
+    ngx_http_dsem_servers_t  *servers;
+
+    most = 0;
+    server = NGX_HTTP_DSEM_NO_SERVER;
+
+    if (ngx_http_dsem_account_own(account) == 0) {
+        return server;
+    }
+
+    servers = account->servers;
+    list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+
+    for (i = 0; i < servers->n; i++) {
+        own = ngx_http_dsem_account_row_own(account, &servers->rows[i]);
+
+        if (own > most && (list & ((uint64_t) 1 << i))) {
+            most = own;
+            server = i;
+        }
+    }
+
+    return server;
+}
+
+
 /* own permits pass to a request instead of going back */
 
 void
 ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
-    ngx_int_t weight)
+    ngx_int_t weight, ngx_int_t server)
 {
+    ngx_http_dsem_servers_row_t  *row;
+
     if (account->synced) {
         account->pending_release -= weight;
+    }
+
+    if (server != NGX_HTTP_DSEM_NO_SERVER) {
+        row = ngx_http_dsem_account_row(account, server);
+        row->held += weight;
+        row->pending_release -= account->synced ? weight : 0;
     }
 
     ngx_http_dsem_account_add_held(account, weight);
@@ -242,6 +354,7 @@ ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
 
     if (!account->synced) {
         account->last_reported = 0;
+        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_FORGET);
     }
 }
 
@@ -278,6 +391,11 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
 
     weight = ngx_http_dsem_account_releasable(account);
     account->pending_release -= weight;
+
+    if (account->servers && weight) {
+        /* all of them: "releasable" is nothing, or all that is pending */
+        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
+    }
 
     if (account->pending_release == 0) {
         account->unclaimed = 0;
@@ -322,6 +440,7 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_add_idle(account, -account->idle);
     account->pending_release = 0;
     account->unclaimed = 0;
+    ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
     account->sent_keep = 0;
     account->known_keep = 0;
     account->may_keep = (account->ntickets == 0);
@@ -344,15 +463,62 @@ ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
 {
     account->pending_release = keep ? ngx_http_dsem_account_own(account) : 0;
 
+    ngx_http_dsem_account_rows(account, account->pending_release
+                                        ? NGX_HTTP_DSEM_ROWS_KEEP
+                                        : NGX_HTTP_DSEM_ROWS_CLEAR);
+
     if (account->last_reported > ngx_http_dsem_account_sum(account)) {
         account->refresh = 1;
     }
 
     account->last_reported = 0;
+    ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_FORGET);
 
     account->synced = 1;
 
     ngx_http_dsem_account_checked(account);
+}
+
+
+/* by server, what the caller does to the sums */
+
+static void
+ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_rows_e verb)
+{
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_row_t  *row;
+
+    if (account->servers == NULL) {
+        return;
+    }
+
+    for (i = 0; i < account->servers->n; i++) {
+        row = &account->servers->rows[i];
+
+        switch (verb) {
+
+        case NGX_HTTP_DSEM_ROWS_KEEP:
+            row->pending_release = ngx_http_dsem_account_row_own(account,
+                                                                 row);
+            row->unclaimed = 0;
+            break;
+
+        case NGX_HTTP_DSEM_ROWS_LOSE:
+            row->last_reported = row->held + row->pending_release
+                                 - row->unclaimed;
+            break;
+
+        case NGX_HTTP_DSEM_ROWS_FORGET:
+            row->last_reported = 0;
+            break;
+
+        default: /* NGX_HTTP_DSEM_ROWS_CLEAR */
+            row->pending_release = 0;
+            row->unclaimed = 0;
+            break;
+        }
+    }
 }
 
 
@@ -366,12 +532,17 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
         account->last_reported = ngx_http_dsem_account_sum(account)
                                  - account->unclaimed;
         account->last_waiting = account->ntickets + account->nasks;
+        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_LOSE);
 
         ngx_http_dsem_account_undeclare(account);
     }
 
     ngx_http_dsem_account_clear(account);
     ngx_http_dsem_account_forget_usage(account);
+
+    if (account->servers) {
+        account->servers->check = NULL;
+    }
 
     account->inflight = 0;
     account->check = 0;

@@ -276,13 +276,22 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
 
     account = ticket->account;
 
+    if (account->servers) {
+        ticket->server = ngx_http_dsem_account_own_server(account);
+
+        if (ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
+            return NGX_DECLINED;
+        }
+    }
+
     if (ticket->weight <= ngx_http_dsem_account_own(account)) {
 
         if (ngx_http_dsem_ticket_requeue(ticket) != NGX_OK) {
             return NGX_DECLINED;
         }
 
-        ngx_http_dsem_account_hand_over(account, ticket->weight);
+        ngx_http_dsem_account_hand_over(account, ticket->weight,
+                                        ticket->server);
         ngx_http_dsem_ticket_admit(ticket, account->held,
                                    ngx_http_dsem_account_limit(account));
 
@@ -302,7 +311,8 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
         return NGX_DECLINED;
     }
 
-    ngx_http_dsem_account_hold(account, ticket->weight);
+    ngx_http_dsem_account_hold(account, ticket->weight,
+                               NGX_HTTP_DSEM_NO_SERVER);
 
     ticket->answer.local = 1;
     ngx_http_dsem_ticket_admit(ticket, account->held, limit);

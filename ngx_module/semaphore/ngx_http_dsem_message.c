@@ -18,6 +18,7 @@
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_message.h"
+#include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_text.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
@@ -50,6 +51,7 @@ static void ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
 static u_char *ngx_http_dsem_message_escape(u_char *p, ngx_str_t *text);
 static void ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_str_t *text);
+static int64_t ngx_http_dsem_message_ticket(ngx_str_t *word);
 static int64_t ngx_http_dsem_message_number(ngx_str_t *text);
 
 
@@ -226,8 +228,8 @@ ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
 
 
 /*
- * "<in use> <limit> <ticket> ...": tickets may be gone.  Redis does not know
- * one that was not sent, nor counts its permits.
+ * "<in use> <limit> <ticket> ...", of a pool "<ticket>@<server>": tickets may
+ * be gone.  Redis does not know one that was not sent, nor counts its permits.
  */
 
 static void
@@ -235,23 +237,46 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
     ngx_str_t *text)
 {
     int64_t                  in_use, limit, number;
+    ngx_int_t                server;
+    ngx_str_t                word;
     ngx_http_dsem_ticket_t  *ticket;
 
     in_use = ngx_http_dsem_message_number(text);
     limit = ngx_http_dsem_message_number(text);
 
     for ( ;; ) {
-        number = ngx_http_dsem_message_number(text);
+        word = ngx_http_dsem_text_word(text);
+
+        number = ngx_http_dsem_message_ticket(&word);
         if (number < 0) {
             return;
         }
 
         ticket = ngx_http_dsem_waiting_find(number);
 
-        if (ticket
-            && ticket->state != NGX_HTTP_DSEM_TICKET_NEW
-            && ticket->account->session == session
-            && ngx_http_dsem_ticket_grant(ticket, in_use, limit) != NGX_OK)
+        if (ticket == NULL
+            || ticket->state == NGX_HTTP_DSEM_TICKET_NEW
+            || ticket->account->session != session)
+        {
+            continue;
+        }
+
+        server = NGX_HTTP_DSEM_NO_SERVER;
+
+        if (ticket->account->servers) {
+            server = ngx_http_dsem_servers_encoded(ticket->account->servers,
+                                                   &word);
+
+            if (server == NGX_HTTP_DSEM_NO_SERVER) {
+                /* a check finds what becomes of it */
+                continue;
+            }
+
+            ngx_http_dsem_sync_granted(ticket->account, number, server);
+        }
+
+        if (ngx_http_dsem_ticket_grant(ticket, server, in_use, limit)
+            != NGX_OK)
         {
             ngx_http_dsem_handshake_resync(session,
                                            "lease may have expired", 0);
@@ -373,6 +398,27 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
 
     ngx_http_dsem_limits_told(&session->limits, literal, limit, &node,
                               namesake);
+}
+
+
+/* "<ticket>" or "<ticket>@<server>": the word is the server then */
+
+static int64_t
+ngx_http_dsem_message_ticket(ngx_str_t *word)
+{
+    u_char  *p, *digits;
+
+    digits = word->data;
+    p = ngx_strlchr(digits, digits + word->len, '@');
+
+    if (p == NULL) {
+        return ngx_atoof(digits, word->len);
+    }
+
+    word->len -= p + 1 - digits;
+    word->data = p + 1;
+
+    return ngx_atoof(digits, p - digits);
 }
 
 

@@ -98,8 +98,11 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    account = ngx_http_dsem_account_get(session, &ask->name, ask->hash);
-    if (account == NULL) {
+    account = ngx_http_dsem_account_get(session, &ask->name, ask->hash,
+                                        ask->pool);
+    if (account == NULL
+        || !ngx_http_dsem_servers_of(account->servers, ask->pool))
+    {
         return NULL;
     }
 
@@ -171,7 +174,8 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
     ticket = ngx_http_dsem_ticket_create_held(account, ask);
     if (ticket == NULL) {
-        ngx_http_dsem_account_give_back(account, ask->weight);
+        ngx_http_dsem_account_give_back(account, ask->weight,
+                                        NGX_HTTP_DSEM_NO_SERVER);
     }
 
     return ticket;
@@ -267,7 +271,8 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
 /*
  * Whether a recent reply has shown that there is neither a permit nor a
  * place for such an ask; if so, answer has the usage of the semaphore.  In a
- * fair queue a request may take the place of another.
+ * fair queue a request may take the place of another; in a pool the figures
+ * are of several servers, which not every node can use.
  */
 
 ngx_uint_t
@@ -282,6 +287,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 
     if (usage == NULL
         || ask->fair
+        || ask->pool
         || usage->in_use + ask->weight <= usage->limit
         || usage->waiting < ask->queue
         || ngx_http_dsem_session_unavailable(
@@ -362,6 +368,37 @@ ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
 }
 
 
+/* the server of a ticket's permit, of a pool; or NULL */
+
+ngx_str_t *
+ngx_http_dsem_semaphore_server(ngx_http_dsem_ticket_t *ticket)
+{
+    if (ticket->state != NGX_HTTP_DSEM_TICKET_HELD
+        || ticket->server == NGX_HTTP_DSEM_NO_SERVER)
+    {
+        return NULL;
+    }
+
+    return &ticket->account->servers->servers[ticket->server].name;
+}
+
+
+/* the servers of a pool that can be used may have changed */
+
+void
+ngx_http_dsem_semaphore_servers(ngx_str_t *name, uint32_t hash)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = ngx_http_dsem_account_find(name, hash);
+
+    if (account && account->ntickets) {
+        account->refresh = 1;
+        ngx_http_dsem_account_post(account);
+    }
+}
+
+
 /* ms for which it has held its permits; 0: it holds none */
 
 ngx_msec_t
@@ -398,7 +435,8 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
                                    >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
 
         if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
-            ngx_http_dsem_account_give_back(account, ticket->weight);
+            ngx_http_dsem_account_give_back(account, ticket->weight,
+                                            ticket->server);
         }
 
         ngx_http_dsem_ticket_free(ticket);

@@ -46,6 +46,10 @@
 #define NGX_HTTP_DSEM_SYNC_KEEP          2
 #define NGX_HTTP_DSEM_SYNC_LITERAL       4
 #define NGX_HTTP_DSEM_SYNC_ASK_NODE      8
+#define NGX_HTTP_DSEM_SYNC_POOL          16
+
+/* of a pool behind the name: the list of servers, and releases by server */
+#define NGX_HTTP_DSEM_SYNC_POOL_ARGS     2
 
 
 static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
@@ -53,6 +57,8 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
+static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
+    ngx_str_t *list, ngx_str_t *releases);
 static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
 static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
@@ -91,6 +97,15 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
     sync->check = 1;
     sync->unchecked = account->ntickets - n;
+
+    if (account->servers) {
+        account->servers->check = sync;
+
+        for (i = 0; i < account->servers->n; i++) {
+            sync->sums[i] = account->servers->rows[i].held
+                            + account->servers->rows[i].pending_release;
+        }
+    }
 
     q = ngx_queue_head(&account->tickets);
 
@@ -182,17 +197,22 @@ static ngx_http_dsem_sync_t *
 ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
     ngx_uint_t ncancels, ngx_uint_t nasks, ngx_uint_t nchecks)
 {
-    size_t                 size;
+    size_t                 size, more;
     ngx_http_dsem_sync_t  *sync;
 
     size = sizeof(ngx_http_dsem_sync_t)
            + (ncancels + nasks + nchecks)
              * sizeof(ngx_http_dsem_sync_ticket_t);
+    more = (account->servers && nchecks)
+           ? account->servers->n * sizeof(ngx_int_t) : 0;
 
-    sync = ngx_alloc(size, ngx_cycle->log);
+    sync = ngx_alloc(size + more, ngx_cycle->log);
     if (sync == NULL) {
         return NULL;
     }
+
+    sync->sums = more ? (ngx_int_t *) ((u_char *) sync + size) : NULL;
+    sync->list = 0;
 
     sync->session = account->session;
     sync->account = account;
@@ -211,9 +231,10 @@ ngx_http_dsem_sync_create(ngx_http_dsem_account_t *account,
 static ngx_http_dsem_resp_t *
 ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
+    u_char                   *texts;
     int64_t                   head[NGX_HTTP_DSEM_SYNC_HEAD];
-    ngx_str_t                 keys[3];
-    ngx_uint_t                nkeys;
+    ngx_str_t                 keys[3], list, releases;
+    ngx_uint_t                nkeys, nargs;
     ngx_http_dsem_resp_t     *command;
     ngx_http_dsem_redis_t    *redis;
     ngx_http_dsem_account_t  *account;
@@ -235,6 +256,18 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 
     if (account->fair) {
         keys[nkeys++] = account->fair->key;
+    }
+
+    texts = NULL;
+    nargs = NGX_HTTP_DSEM_SYNC_ARGS;
+
+    if (account->servers) {
+        texts = ngx_http_dsem_sync_servers(sync, &list, &releases);
+        if (texts == NULL) {
+            return NULL;
+        }
+
+        nargs += NGX_HTTP_DSEM_SYNC_POOL_ARGS;
     }
 
     /* from now on the account has sent them */
@@ -260,12 +293,59 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 
     command = ngx_http_dsem_redis_begin_packed(redis,
                       NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
-                      NGX_HTTP_DSEM_SYNC_HEAD, NGX_HTTP_DSEM_SYNC_ARGS
+                      NGX_HTTP_DSEM_SYNC_HEAD, nargs
                       + sync->ncancels + sync->nasks + sync->nchecks);
 
     ngx_http_dsem_resp_string(command, &account->node.str);
 
+    if (texts) {
+        ngx_http_dsem_resp_string(command, &list);
+        ngx_http_dsem_resp_string(command, &releases);
+        ngx_free(texts);
+    }
+
     return command;
+}
+
+
+/*
+ * Of a pool: the servers that this worker can use now, always with their text,
+ * as Redis may have forgotten the list meanwhile; and the permits that go
+ * back.  Returns the memory of both, or NULL.
+ */
+
+static u_char *
+ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
+    ngx_str_t *releases)
+{
+    u_char                   *p, *texts;
+    ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_servers_t  *servers;
+
+    account = sync->account;
+    servers = account->servers;
+
+    texts = ngx_alloc(2 * ngx_http_dsem_servers_size(servers),
+                      ngx_cycle->log);
+    if (texts == NULL) {
+        return NULL;
+    }
+
+    sync->list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+
+    list->data = texts;
+    p = ngx_http_dsem_servers_list(servers, sync->list, texts);
+    list->len = p - texts;
+
+    releases->data = p;
+
+    if (ngx_http_dsem_account_releasable(account)) {
+        p = ngx_http_dsem_servers_releases(servers, p);
+    }
+
+    releases->len = p - releases->data;
+
+    return texts;
 }
 
 
@@ -304,6 +384,10 @@ ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
 
     flags = account->sent_keep ? NGX_HTTP_DSEM_SYNC_KEEP : 0;
 
+    if (account->servers) {
+        flags |= NGX_HTTP_DSEM_SYNC_POOL;
+    }
+
     newest = ngx_http_dsem_session_newest(account->session);
     literal = ngx_http_dsem_account_literal(account);
 
@@ -339,6 +423,7 @@ ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
 
     sent->number = ticket->number;
     sent->weight = ticket->weight;
+    sent->server = NGX_HTTP_DSEM_NO_SERVER;
 
     values[0] = sent->number;
     values[1] = sent->weight;

@@ -71,10 +71,13 @@ static void ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last, int64_t *held, int64_t *queued);
 static ngx_uint_t ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync,
     uint64_t number);
+static ngx_int_t ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync,
+    int64_t *value, int64_t *last);
+static ngx_uint_t ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync);
 static void ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account,
     uint64_t number);
 static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
-    uint64_t number);
+    uint64_t number, ngx_int_t server);
 
 
 void
@@ -92,6 +95,10 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     account = sync->account;
     account->inflight--;
+
+    if (account->servers && account->servers->check == sync) {
+        account->servers->check = NULL;
+    }
 
     rc = NGX_OK;
 
@@ -118,6 +125,8 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_uint_t nvalues)
 {
     int64_t                  *value, *last;
+    uint64_t                  number;
+    ngx_int_t                 server;
     ngx_http_dsem_account_t  *account;
 
     account = sync->account;
@@ -125,7 +134,8 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     if (nvalues < NGX_HTTP_DSEM_SYNC_VALUES
                   + sync->ncancels
                   + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
-                  + sync->nchecks)
+                  + sync->nchecks
+                  + ngx_http_dsem_sync_counted(sync))
     {
         ngx_http_dsem_redis_drop(sync->session->redis, "reply too short");
         return NGX_ERROR;
@@ -163,17 +173,38 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     /* other tickets of this session that were granted, or dropped */
 
-    for (value += sync->nchecks; value < last; value++) {
+    value += sync->nchecks + ngx_http_dsem_sync_counted(sync);
+
+    for ( /* void */ ; value < last; value++) {
 
         if (*value < 0) {
             ngx_http_dsem_sync_reject(account, 0 - (uint64_t) *value);
+            continue;
+        }
 
-        } else if (ngx_http_dsem_sync_grant(account, *value) != NGX_OK) {
+        number = *value;
+        server = NGX_HTTP_DSEM_NO_SERVER;
+
+        if (account->servers && value + 1 < last) {
+            server = ngx_http_dsem_servers_nth(sync->list, *++value);
+        }
+
+        if (ngx_http_dsem_sync_grant(account, number, server) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
     return NGX_OK;
+}
+
+
+/* values of a check of a pool that count permits by server */
+
+static ngx_uint_t
+ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync)
+{
+    return (sync->account->servers && sync->nchecks)
+           ? ngx_http_dsem_servers_count(sync->list) : 0;
 }
 
 
@@ -212,9 +243,12 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
 
     literal = ngx_http_dsem_account_literal(account);
 
-    /* while Redis recovers not all configurations are known again */
+    /*
+     * while Redis recovers not all configurations are known again; of a pool
+     * the reply has the limits of all servers together
+     */
 
-    if (literal && recovery == 0) {
+    if (literal && recovery == 0 && account->servers == NULL) {
         ngx_http_dsem_limits_seen(&account->session->limits, literal,
                                   account->usage.limit);
     }
@@ -292,7 +326,11 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
     switch (value[0]) {
 
     case NGX_HTTP_DSEM_ASK_GRANTED:
-        return ngx_http_dsem_sync_grant(account, ticket->number);
+        return ngx_http_dsem_sync_grant(account, ticket->number,
+                                        account->servers
+                                        ? ngx_http_dsem_servers_nth(sync->list,
+                                                                    value[1])
+                                        : NGX_HTTP_DSEM_NO_SERVER);
 
     case NGX_HTTP_DSEM_ASK_QUEUED:
         ngx_http_dsem_account_contended(account, 0);
@@ -346,12 +384,15 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     if (sync->unchecked) {
-        ngx_http_dsem_sync_read_unchecked(sync, value + sync->nchecks, last,
-                                          &held, &queued);
+        ngx_http_dsem_sync_read_unchecked(sync, value + sync->nchecks
+                                          + ngx_http_dsem_sync_counted(sync),
+                                          last, &held, &queued);
     }
 
     if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
-        || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS])
+        || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS]
+        || (ngx_http_dsem_sync_counted(sync)
+            && ngx_http_dsem_sync_read_servers(sync, value, last) != NGX_OK))
     {
         if (sync->unchecked && !sync->account->differed) {
             /* a message about one of the others may be on its way */
@@ -370,7 +411,8 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
 
         if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT
             && ngx_http_dsem_sync_grant(sync->account,
-                                        sync->tickets[i].number)
+                                        sync->tickets[i].number,
+                                        sync->tickets[i].server)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -385,6 +427,123 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
 }
 
 
+/*
+ * Of a pool: the servers of absent tickets.  Those of grants by this call are
+ * in the reply, those of messages that came since it was sent in the record.
+ * What Redis counts beyond these, and beyond what the ledger had, are grants
+ * whose messages were lost: as each is one permit, any assignment is right.
+ * NGX_DECLINED: the counts by server differ.
+ */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
+    int64_t *last)
+{
+    int64_t                      *count, *pair;
+    ngx_int_t                     left[NGX_HTTP_DSEM_MAX_SERVERS], server;
+    ngx_uint_t                    i, n, k;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_sync_ticket_t  *ticket;
+
+    servers = sync->account->servers;
+    count = value + sync->nchecks;
+    n = 0;
+
+    for (i = 0; i < servers->n; i++) {
+        left[i] = -sync->sums[i];
+
+        if (sync->list & ((uint64_t) 1 << i)) {
+            left[i] += count[n++];
+
+        } else {
+            /* not in the reply; nothing can be found there */
+            left[i] = 0;
+        }
+    }
+
+    for (pair = count + n; pair + 1 < last && *pair > 0; pair += 2) {
+        server = ngx_http_dsem_servers_nth(sync->list, pair[1]);
+
+        if (server == NGX_HTTP_DSEM_NO_SERVER) {
+            return NGX_DECLINED;
+        }
+
+        for (i = 0; i < sync->nchecks; i++) {
+            if (sync->tickets[i].number == (uint64_t) *pair) {
+                sync->tickets[i].server = server;
+                break;
+            }
+        }
+
+        if (i == sync->nchecks) {
+            left[server]--;
+        }
+    }
+
+    for (i = 0; i < sync->nchecks; i++) {
+        ticket = &sync->tickets[i];
+
+        if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT
+            && ticket->server != NGX_HTTP_DSEM_NO_SERVER
+            && (sync->list & ((uint64_t) 1 << ticket->server)))
+        {
+            left[ticket->server]--;
+        }
+    }
+
+    k = 0;
+
+    for (i = 0; i < sync->nchecks; i++) {
+        ticket = &sync->tickets[i];
+
+        if (value[i] != NGX_HTTP_DSEM_CHECK_ABSENT
+            || ticket->server != NGX_HTTP_DSEM_NO_SERVER)
+        {
+            continue;
+        }
+
+        while (k < servers->n && left[k] <= 0) {
+            k++;
+        }
+
+        if (k == servers->n) {
+            return NGX_DECLINED;
+        }
+
+        left[k]--;
+        ticket->server = k;
+    }
+
+    for (i = 0; i < servers->n; i++) {
+        if (left[i] != 0) {
+            return NGX_DECLINED;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* a message has named the server of a ticket that may be in a check */
+
+void
+ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account, uint64_t number,
+    ngx_int_t server)
+{
+    ngx_uint_t             i;
+    ngx_http_dsem_sync_t  *sync;
+
+    sync = account->servers->check;
+
+    for (i = 0; sync && i < sync->nchecks; i++) {
+        if (sync->tickets[i].number == number) {
+            sync->tickets[i].server = server;
+            return;
+        }
+    }
+}
+
+
 /* of the other tickets those that this call has granted, or told as dropped */
 
 static void
@@ -392,10 +551,17 @@ ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last, int64_t *held, int64_t *queued)
 {
     uint64_t                 number;
+    ngx_uint_t               dropped;
     ngx_http_dsem_ticket_t  *ticket;
 
     for ( /* void */ ; value < last; value++) {
-        number = (*value < 0) ? 0 - (uint64_t) *value : (uint64_t) *value;
+        dropped = (*value < 0);
+        number = dropped ? 0 - (uint64_t) *value : (uint64_t) *value;
+
+        if (!dropped && sync->account->servers) {
+            /* the number of its server */
+            value++;
+        }
 
         if (ngx_http_dsem_sync_checked(sync, number)) {
             continue;
@@ -405,7 +571,7 @@ ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
 
         if (ticket) {
             (*queued)--;
-            *held += (*value < 0) ? 0 : ticket->weight;
+            *held += dropped ? 0 : ticket->weight;
         }
     }
 }
@@ -447,16 +613,26 @@ ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account, uint64_t number)
 /* an unknown ticket was granted by a message before */
 
 static ngx_int_t
-ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number)
+ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number,
+    ngx_int_t server)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
     ticket = ngx_http_dsem_waiting_find(number);
 
-    if (ticket
-        && ngx_http_dsem_ticket_grant(ticket, account->usage.in_use,
-                                      account->usage.limit)
-           != NGX_OK)
+    if (ticket == NULL) {
+        return NGX_OK;
+    }
+
+    if (account->servers && server == NGX_HTTP_DSEM_NO_SERVER) {
+        ngx_http_dsem_redis_drop(account->session->redis,
+                                 "no such server in the list");
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_ticket_grant(ticket, server, account->usage.in_use,
+                                   account->usage.limit)
+        != NGX_OK)
     {
         ngx_http_dsem_handshake_resync(account->session,
                                        "lease may have expired", 0);

@@ -17,6 +17,8 @@
 typedef struct {
     uint64_t                  number;
     ngx_int_t                 weight;
+    ngx_int_t                 server;      /* of a pool: that of a grant whose
+                                              message came before the reply */
 } ngx_http_dsem_sync_ticket_t;
 
 
@@ -33,12 +35,17 @@ typedef struct {
     ngx_int_t                     unchecked;  /* waiting, not compared */
     ngx_uint_t                    keep;     /* unsigned:1, account's sent_keep
                                                 with it */
+    uint64_t                      list;     /* of a pool: servers as sent */
+    ngx_int_t                    *sums;     /* of a check of a pool: the
+                                               ledger's sums by server */
 
     ngx_http_dsem_sync_ticket_t   tickets[1];
 } ngx_http_dsem_sync_t;
 
 
 void ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply);
+void ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account,
+    uint64_t number, ngx_int_t server);
 void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
 
 

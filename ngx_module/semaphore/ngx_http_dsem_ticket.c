@@ -185,6 +185,8 @@ ngx_http_dsem_ticket_alloc(void)
 
     ngx_memzero(ticket, sizeof(ngx_http_dsem_ticket_t));
 
+    ticket->server = NGX_HTTP_DSEM_NO_SERVER;
+
     return ticket;
 }
 
@@ -380,6 +382,7 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
 
     place->handler = NULL;
     place->notifying = 0;
+    place->server = NGX_HTTP_DSEM_NO_SERVER;
 
     ngx_http_dsem_fair_copied(&place->fair);
 
@@ -411,18 +414,20 @@ ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket)
 /*
  * Redis has put its permits on this session's account.  NGX_DECLINED: the
  * lease may have expired, no request may be admitted, the session has to
- * begin anew.
+ * begin anew.  server: of a permit of a pool.
  */
 
 ngx_int_t
-ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
-    ngx_int_t limit)
+ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t server,
+    ngx_int_t in_use, ngx_int_t limit)
 {
+    ticket->server = server;
+
     if (ticket->handler == NULL) {
 
         /* a cancel that is sent has a reply, by which it was late */
 
-        if (ticket->canceling) {
+        if (ticket->canceling || ticket->late) {
             ngx_http_dsem_ticket_cancel_late(ticket);
         }
 
@@ -433,7 +438,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
         return NGX_DECLINED;
     }
 
-    ngx_http_dsem_account_hold(ticket->account, ticket->weight);
+    ngx_http_dsem_account_hold(ticket->account, ticket->weight, server);
     ngx_http_dsem_ticket_admit(ticket, in_use, limit);
 
     return NGX_OK;
@@ -548,12 +553,27 @@ ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket)
 }
 
 
-/* granted after its owner had left: the permits go back */
+/*
+ * Granted after its owner had left: the permits go back.  At which server one
+ * of a pool is, a check of the counts shows, unless the message is faster.
+ */
 
 void
 ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_http_dsem_account_give_back_late(ticket->account, ticket->weight);
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    if (account->servers && ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
+        ticket->late = 1;
+        account->check = 1;
+        ngx_http_dsem_account_post(account);
+        return;
+    }
+
+    ngx_http_dsem_account_give_back_late(account, ticket->weight,
+                                         ticket->server);
     ngx_http_dsem_ticket_free(ticket);
 }
 

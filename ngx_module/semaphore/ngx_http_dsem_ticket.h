@@ -30,7 +30,7 @@ void ngx_http_dsem_ticket_unsend(ngx_http_dsem_ticket_t *ticket);
 ngx_int_t ngx_http_dsem_ticket_requeue(ngx_http_dsem_ticket_t *ticket);
 
 ngx_int_t ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket,
-    ngx_int_t in_use, ngx_int_t limit);
+    ngx_int_t server, ngx_int_t in_use, ngx_int_t limit);
 void ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket,
     ngx_int_t in_use, ngx_int_t limit);
 void ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,

@@ -48,6 +48,7 @@ typedef struct {
     ngx_int_t                  queue;
     ngx_msec_t                 reuse;      /* ms, 0: off */
     ngx_uint_t                 strict;     /* unsigned:1, keep none idle */
+    ngx_http_dsem_pool_t      *pool;       /* NULL: a plain semaphore */
     ngx_str_t                  key;        /* of "fair", encoded; or empty */
     ngx_int_t                  share;      /* of the key */
 
@@ -92,6 +93,8 @@ typedef struct {
     ngx_int_t                  weight;
     ngx_int_t                  class;
     ngx_int_t                  queue_limit;
+    ngx_int_t                  server;     /* of its permit in a pool; or
+                                              NGX_HTTP_DSEM_NO_SERVER */
 
     ngx_http_dsem_verdict_pt   handler;    /* NULL: the owner has left */
     void                      *data;
@@ -104,6 +107,8 @@ typedef struct {
     unsigned                   pass:1;
     unsigned                   notifying:1;  /* in the list of notices */
     unsigned                   canceling:1;  /* in account->cancels */
+    unsigned                   late:1;     /* granted before its cancel, the
+                                              server is not known yet */
 } ngx_http_dsem_ticket_t;
 
 

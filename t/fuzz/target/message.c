@@ -259,7 +259,8 @@ message_account(ngx_uint_t i)
 
     if (*account == NULL) {
         *account = ngx_http_dsem_account_get(&message_world.session, name,
-                                     ngx_crc32_short(name->data, name->len));
+                                     ngx_crc32_short(name->data, name->len),
+                                     NULL);
         fuzz_check(*account);
     }
 

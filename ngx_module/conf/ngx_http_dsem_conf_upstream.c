@@ -1,0 +1,477 @@
+
+/*
+ * The "dsem" directive of an upstream: a pool, permits per server.
+ *
+ * The directive stands directly around the balancing method, inside of
+ * "keepalive" and "sticky": these hide the data of the balancer, by which the
+ * server of a permit is handed out.  What the wrapper does is in http/pool,
+ * which is handed down.
+ *
+ * Called by: nginx, through the table of directives in conf; http/pool, when
+ * the servers of an upstream are known; conf, when all is read.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_conf_param.h"
+#include "ngx_http_dsem_key.h"
+#include "ngx_http_dsem_module.h"
+
+
+static char *ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf);
+static ngx_int_t ngx_http_dsem_upstream_server(ngx_conf_t *cf,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_upstream_srv_conf_t *us,
+    ngx_http_upstream_rr_peer_t *peer);
+static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
+static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
+    const void *two);
+static ngx_int_t ngx_http_dsem_upstream_target(ngx_conf_t *cf,
+    void **loc_conf, ngx_module_t *module);
+static ngx_int_t ngx_http_dsem_upstream_add(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_srv_conf_t *dscf);
+
+
+/* an upstream's configuration, no pool; NULL: no memory */
+
+void *
+ngx_http_dsem_create_srv_conf(ngx_conf_t *cf)
+{
+    return ngx_pcalloc(cf->pool, sizeof(ngx_http_dsem_srv_conf_t));
+}
+
+
+/* "dsem name limit=n/server ..." in an upstream */
+
+char *
+ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_dsem_srv_conf_t *dscf = conf;
+
+    char                          *wrapped;
+    ngx_http_dsem_limit_t         *limit;
+    ngx_http_dsem_main_conf_t     *dmcf;
+    ngx_http_dsem_srv_conf_t     **pool;
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    if (dscf->limit) {
+        return "is duplicate";
+    }
+
+    wrapped = ngx_http_dsem_upstream_wrapped(cf);
+    if (wrapped) {
+        return wrapped;
+    }
+
+    limit = ngx_palloc(cf->pool, sizeof(ngx_http_dsem_limit_t));
+    if (limit == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_http_dsem_limit_pool(cf, cmd, limit) != NGX_OK
+        || ngx_http_dsem_check_pool(cf, limit) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    dscf->limit = limit;
+    limit->pool = &dscf->pool;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    dmcf->enabled = 1;
+
+    if (dmcf->pools == NULL) {
+        dmcf->pools = ngx_array_create(cf->pool, 2,
+                                       sizeof(ngx_http_dsem_srv_conf_t *));
+        dmcf->passing = ngx_array_create(cf->temp_pool, 4,
+                                         sizeof(ngx_http_core_loc_conf_t *));
+        if (dmcf->pools == NULL || dmcf->passing == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    pool = ngx_array_push(dmcf->pools);
+    if (pool == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    *pool = dscf;
+
+    uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
+
+    dscf->upstream = uscf;
+    dscf->init_upstream = uscf->peer.init_upstream
+                          ? uscf->peer.init_upstream
+                          : ngx_http_upstream_init_round_robin;
+
+    uscf->peer.init_upstream = dmcf->init_upstream;
+
+    /* of nginx's methods those that choose by a key, or by chance */
+
+    if (uscf->flags && !(uscf->flags & NGX_HTTP_UPSTREAM_BACKUP)) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "the balancing method of upstream \"%V\" chooses "
+                           "only for requests without a permit, \"dsem\" "
+                           "gives the others the server with most free "
+                           "permits: affinity is lost", &uscf->host);
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/*
+ * Whether a directive before this one wraps the balancer: "keepalive", up to
+ * 1.29.6, has a conf that begins with its number of connections, and "sticky"
+ * one that begins with what it wraps.
+ */
+
+static char *
+ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf)
+{
+    void                 **conf;
+    ngx_uint_t             i;
+    ngx_module_t         **modules;
+    ngx_http_conf_ctx_t   *ctx;
+
+    ctx = cf->ctx;
+    modules = cf->cycle->modules;
+
+    for (i = 0; modules[i]; i++) {
+
+        if (modules[i]->type != NGX_HTTP_MODULE) {
+            continue;
+        }
+
+        conf = ctx->srv_conf[modules[i]->ctx_index];
+
+#if (nginx_version < 1029007)
+        if (ngx_strcmp(modules[i]->name, "ngx_http_upstream_keepalive_module")
+            == 0
+            && *conf)
+        {
+            return "must be before \"keepalive\"";
+        }
+#endif
+
+        if (ngx_strcmp(modules[i]->name, "ngx_http_upstream_sticky_module")
+            == 0
+            && *conf)
+        {
+            return "must be before \"sticky\"";
+        }
+    }
+
+    return NULL;
+}
+
+
+/* all servers of the pool, by name; NGX_ERROR: a message has been logged */
+
+ngx_int_t
+ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
+{
+    ngx_uint_t                     n;
+    ngx_http_upstream_rr_peer_t   *peer;
+    ngx_http_upstream_srv_conf_t  *us;
+    ngx_http_upstream_rr_peers_t  *peers, *first;
+
+    us = dscf->upstream;
+    first = us->peer.data;
+    n = 0;
+
+    for (peers = first; peers; peers = peers->next) {
+        for (peer = peers->peer; peer; peer = peer->next) {
+            n++;
+        }
+    }
+
+    dscf->pool.servers = ngx_palloc(cf->pool,
+                                    (n + 1)
+                                    * sizeof(ngx_http_dsem_pool_server_t));
+    if (dscf->pool.servers == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (peers = first; peers; peers = peers->next) {
+        for (peer = peers->peer; peer; peer = peer->next) {
+            if (ngx_http_dsem_upstream_server(cf, dscf, us, peer) != NGX_OK) {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    if (dscf->pool.n > NGX_HTTP_DSEM_MAX_SERVERS) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "upstream \"%V\" with \"dsem\" has %ui servers in "
+                      "%s:%ui, at most %d may have permits", &us->host,
+                      dscf->pool.n, us->file_name, us->line,
+                      NGX_HTTP_DSEM_MAX_SERVERS);
+        return NGX_ERROR;
+    }
+
+    ngx_qsort(dscf->pool.servers, dscf->pool.n,
+              sizeof(ngx_http_dsem_pool_server_t),
+              ngx_http_dsem_upstream_compare);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
+    ngx_http_upstream_srv_conf_t *us, ngx_http_upstream_rr_peer_t *peer)
+{
+    ngx_int_t                     limit;
+    ngx_uint_t                    i;
+    ngx_http_dsem_pool_server_t  *server;
+
+    limit = dscf->limit->number;
+
+    if (peer->max_conns) {
+        limit = ngx_min(limit, (ngx_int_t) peer->max_conns);
+    }
+
+    server = dscf->pool.servers;
+
+    for (i = 0; i < dscf->pool.n; i++) {
+        if (server[i].name.len == peer->name.len
+            && ngx_memcmp(server[i].name.data, peer->name.data,
+                          peer->name.len)
+               == 0)
+        {
+            /* an address that is written twice is one server */
+            server[i].limit = ngx_min(server[i].limit, limit);
+            return NGX_OK;
+        }
+    }
+
+    if (peer->max_fails == 0) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "server %V of upstream \"%V\" has \"max_fails=0\" in "
+                      "%s:%ui, if it fails at once it is always the freest "
+                      "one and gets most requests", &peer->name, &us->host,
+                      us->file_name, us->line);
+    }
+
+    if (ngx_http_dsem_upstream_loopback(peer->sockaddr)) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "server %V of upstream \"%V\" with \"dsem\" in %s:%ui "
+                      "is taken for the same server at all nodes",
+                      &peer->name, &us->host, us->file_name, us->line);
+    }
+
+    server = &dscf->pool.servers[dscf->pool.n++];
+
+    /* with "zone" peers are copied into shared memory, these names stay */
+
+    server->name = peer->name;
+    server->limit = limit;
+
+    return ngx_http_dsem_key_encode(cf->pool, &peer->name, &server->encoded);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr)
+{
+    struct sockaddr_in   *sin;
+#if (NGX_HAVE_INET6)
+    struct sockaddr_in6  *sin6;
+#endif
+
+    switch (sockaddr->sa_family) {
+
+#if (NGX_HAVE_UNIX_DOMAIN)
+    case AF_UNIX:
+        return 1;
+#endif
+
+#if (NGX_HAVE_INET6)
+    case AF_INET6:
+        sin6 = (struct sockaddr_in6 *) sockaddr;
+        return IN6_IS_ADDR_LOOPBACK(&sin6->sin6_addr);
+#endif
+
+    default: /* AF_INET */
+        sin = (struct sockaddr_in *) sockaddr;
+        return (ntohl(sin->sin_addr.s_addr) >> 24) == 127;
+    }
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_upstream_compare(const void *one, const void *two)
+{
+    const ngx_http_dsem_pool_server_t *a = one;
+    const ngx_http_dsem_pool_server_t *b = two;
+
+    return (int) ngx_memn2cmp(a->name.data, b->name.data, a->name.len,
+                              b->name.len);
+}
+
+
+/* a balancing method that was read later has replaced the wrapper */
+
+ngx_int_t
+ngx_http_dsem_upstream_check(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+{
+    ngx_uint_t                      i;
+    ngx_http_dsem_srv_conf_t      **dscf;
+    ngx_http_upstream_srv_conf_t   *us;
+
+    if (dmcf->pools == NULL) {
+        return NGX_OK;
+    }
+
+    dscf = dmcf->pools->elts;
+
+    for (i = 0; i < dmcf->pools->nelts; i++) {
+
+        if (dscf[i]->initialized) {
+            continue;
+        }
+
+        us = dscf[i]->upstream;
+
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "\"dsem\" must follow the balancing method of upstream "
+                      "\"%V\" in %s:%ui", &us->host, us->file_name, us->line);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * The pools that locations pass to: their line is taken last, after those of
+ * the location, which "dsem off" does not end.  Every module with "..._pass"
+ * has "..._next_upstream_tries" in the same part of its configuration, which
+ * has the upstream, too; NULL where the target has variables.  NGX_ERROR: no
+ * memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf)
+{
+    ngx_uint_t                  i, j;
+    ngx_module_t              **modules;
+    ngx_http_core_loc_conf_t  **clcf;
+
+    if (dmcf->passing == NULL) {
+        return NGX_OK;
+    }
+
+    modules = cf->cycle->modules;
+    clcf = dmcf->passing->elts;
+
+    for (i = 0; i < dmcf->passing->nelts; i++) {
+
+        if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
+            continue;
+        }
+
+        for (j = 0; modules[j]; j++) {
+
+            if (modules[j]->type == NGX_HTTP_MODULE
+                && ngx_http_dsem_upstream_target(cf, clcf[i]->loc_conf,
+                                                 modules[j])
+                   != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    /* its memory goes when the configuration is read */
+    dmcf->passing = NULL;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
+    ngx_module_t *module)
+{
+    char                          *conf;
+    ngx_command_t                 *cmd;
+    ngx_http_upstream_conf_t      *ucf;
+    ngx_http_dsem_srv_conf_t      *dscf;
+
+    static ngx_str_t  suffix = ngx_string("_next_upstream_tries");
+
+    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
+
+        if (cmd->name.len > suffix.len
+            && ngx_memcmp(cmd->name.data + cmd->name.len - suffix.len,
+                          suffix.data, suffix.len)
+               == 0
+            && cmd->set == ngx_conf_set_num_slot
+            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
+        {
+            break;
+        }
+    }
+
+    if (cmd == NULL || cmd->name.len == 0) {
+        return NGX_OK;
+    }
+
+    conf = loc_conf[module->ctx_index];
+    ucf = (ngx_http_upstream_conf_t *)
+              (conf + cmd->offset
+               - offsetof(ngx_http_upstream_conf_t, next_upstream_tries));
+
+    /* an address that no upstream block has is without configurations */
+
+    if (ucf->upstream == NULL || ucf->upstream->srv_conf == NULL) {
+        return NGX_OK;
+    }
+
+    dscf = ngx_http_conf_upstream_srv_conf(ucf->upstream,
+                                           ngx_http_dsem_module);
+
+    if (dscf->limit == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_http_dsem_upstream_add(cf,
+                            loc_conf[ngx_http_dsem_module.ctx_index], dscf);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_upstream_add(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf,
+    ngx_http_dsem_srv_conf_t *dscf)
+{
+    ngx_uint_t              i, n;
+    ngx_array_t            *limits;
+    ngx_http_dsem_limit_t  *limit, *own;
+
+    n = dlcf->limits ? dlcf->limits->nelts : 0;
+
+    limits = ngx_array_create(cf->pool, n + 1, sizeof(ngx_http_dsem_limit_t));
+    if (limits == NULL) {
+        return NGX_ERROR;
+    }
+
+    own = dlcf->limits ? dlcf->limits->elts : NULL;
+
+    for (i = 0; i < n; i++) {
+        limit = ngx_array_push(limits);
+        *limit = own[i];
+    }
+
+    limit = ngx_array_push(limits);
+    *limit = *dscf->limit;
+
+    /* other levels go on with the list that they inherit */
+    dlcf->limits = limits;
+
+    return NGX_OK;
+}

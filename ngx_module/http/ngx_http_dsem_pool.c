@@ -1,0 +1,455 @@
+
+/*
+ * Pools: the server of a pool's permit is the one that a request gets.
+ *
+ * A wrapper directly around the balancer of an upstream.  It keeps the
+ * balancer's data, free, notify and sessions; only "get" is its own where the
+ * request has a permit: it does what every balancer of nginx does at its end.
+ * A try that failed is followed by another one only if its connection came
+ * from the cache, and to the same server: the permit is for no other.
+ *
+ * Called by: nginx, through the upstream that conf has prepared; semaphore,
+ * through a handler (which servers can be used now); acquire.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_ctx.h"
+#include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_pool.h"
+
+
+typedef struct {
+    ngx_http_upstream_rr_peer_data_t  *rrp;      /* of the balancer */
+    ngx_http_upstream_rr_peers_t      *peers;
+    ngx_http_dsem_srv_conf_t          *conf;
+
+    ngx_http_dsem_claim_t             *claim;    /* in use; or NULL */
+    ngx_str_t                          server;   /* empty: none */
+    unsigned                           tried:1;
+
+    ngx_event_get_peer_pt              get;
+    ngx_event_free_peer_pt             free;
+#if (NGX_HTTP_SSL)
+    ngx_event_set_peer_session_pt      set_session;
+    ngx_event_save_peer_session_pt     save_session;
+#endif
+    ngx_event_notify_peer_pt           notify;
+} ngx_http_dsem_pool_peer_t;
+
+
+static ngx_int_t ngx_http_dsem_pool_init(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us);
+static ngx_int_t ngx_http_dsem_pool_permit(ngx_http_request_t *r,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
+    ngx_str_t *server);
+static ngx_int_t ngx_http_dsem_pool_get(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state);
+#if (NGX_HTTP_SSL)
+static ngx_int_t ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc,
+    void *data);
+static void ngx_http_dsem_pool_save_session(ngx_peer_connection_t *pc,
+    void *data);
+#endif
+static void ngx_http_dsem_pool_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type);
+static uint64_t ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
+    ngx_http_dsem_servers_t *servers);
+
+
+/* once per upstream, when its servers are known */
+
+ngx_int_t
+ngx_http_dsem_pool_init_upstream(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_dsem_srv_conf_t  *dscf;
+
+    dscf = ngx_http_conf_upstream_srv_conf(us, ngx_http_dsem_module);
+
+    if (dscf->init_upstream(cf, us) != NGX_OK
+        || ngx_http_dsem_upstream_servers(cf, dscf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    dscf->init_peer = us->peer.init;
+    us->peer.init = ngx_http_dsem_pool_init;
+    dscf->initialized = 1;
+
+    return NGX_OK;
+}
+
+
+/* once per request, before its first try */
+
+static ngx_int_t
+ngx_http_dsem_pool_init(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_int_t                  rc;
+    ngx_str_t                  server;
+    ngx_http_upstream_t       *u;
+    ngx_http_dsem_pool_peer_t      *peer;
+    ngx_http_dsem_claim_t     *claim;
+    ngx_http_dsem_srv_conf_t  *dscf;
+
+    dscf = ngx_http_conf_upstream_srv_conf(us, ngx_http_dsem_module);
+
+    if (dscf->init_peer(r, us) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_dsem_pool_permit(r, dscf, &claim, &server);
+
+    if (rc != NGX_OK) {
+        /* the balancer chooses, or nothing may be chosen at all */
+        return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;
+    }
+
+    peer = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_pool_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    u = r->upstream;
+
+    /* first in the data of each balancer of nginx */
+
+    peer->rrp = u->peer.data;
+    peer->peers = us->peer.data;
+    peer->conf = dscf;
+    peer->claim = claim;
+    peer->server = server;
+
+    if (peer->rrp->peers != peer->peers) {
+        ngx_log_error(NGX_LOG_ALERT, r->connection->log, 0,
+                      "dsem: unknown balancing method of upstream \"%V\"",
+                      &us->host);
+        return NGX_ERROR;
+    }
+
+    /*
+     * the answer of the only try is passed on; nginx adds one for a cached
+     * connection that was closed
+     */
+
+    u->peer.tries = 1;
+
+    peer->get = u->peer.get;
+    peer->free = u->peer.free;
+
+    u->peer.data = peer;
+    u->peer.get = ngx_http_dsem_pool_get;
+    u->peer.free = ngx_http_dsem_pool_free;
+
+#if (NGX_HTTP_SSL)
+    peer->set_session = u->peer.set_session;
+    peer->save_session = u->peer.save_session;
+    u->peer.set_session = ngx_http_dsem_pool_set_session;
+    u->peer.save_session = ngx_http_dsem_pool_save_session;
+#endif
+
+    if (u->peer.notify) {
+        peer->notify = u->peer.notify;
+        u->peer.notify = ngx_http_dsem_pool_notify;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * The server of the request's permit.  NGX_DECLINED: it needs none;
+ * NGX_ERROR: it must not get to any server.
+ */
+
+static ngx_int_t
+ngx_http_dsem_pool_permit(ngx_http_request_t *r,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
+    ngx_str_t *server)
+{
+    ngx_uint_t            i;
+    ngx_http_dsem_ctx_t  *ctx;
+
+    static ngx_uint_t  warned;
+
+    *claim = NULL;
+
+    ctx = ngx_http_dsem_ctx_find(r->main);
+
+    for (i = 0; ctx && i < ctx->nclaims; i++) {
+        if (ctx->claims[i].ask.pool == &dscf->pool) {
+            *claim = &ctx->claims[i];
+            break;
+        }
+    }
+
+    if (*claim && (*claim)->ticket && !(*claim)->busy
+        && (*claim)->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_GRANTED)
+    {
+        *server = ctx->server;
+        return NGX_OK;
+    }
+
+    if (r != r->main || r->post_action) {
+
+        if (!warned) {
+            warned = 1;
+
+            ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                          "dsem: subrequest to upstream \"%V\" has no permit "
+                          "(subrequests take none), its balancing method "
+                          "chooses the server", &dscf->upstream->host);
+        }
+
+        *claim = NULL;
+        return NGX_DECLINED;
+    }
+
+    if (*claim && (*claim)->unusable) {
+        ngx_str_null(server);
+        *claim = NULL;
+        return NGX_OK;
+    }
+
+    if (*claim && (ctx->conf->dry_run
+                   || ctx->status == NGX_HTTP_DSEM_STATUS_DEGRADED))
+    {
+        *claim = NULL;
+        return NGX_DECLINED;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "dsem: request to upstream \"%V\" has no permit (its "
+                  "location names the upstream by a variable, or answers a "
+                  "refusal), request failed", &dscf->upstream->host);
+
+    return NGX_ERROR;
+}
+
+
+/* what a balancer does when it has chosen; NGX_BUSY: there is no such server */
+
+static ngx_int_t
+ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_dsem_pool_peer_t *peer = data;
+
+    time_t                         now;
+    ngx_uint_t                     again;
+    ngx_http_upstream_rr_peer_t   *chosen;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    /* of the last try: the permit is still that of its server */
+
+    again = !peer->tried || pc->cached;
+
+    peer->tried = 1;
+    pc->cached = 0;
+    pc->connection = NULL;
+
+    for (peers = peer->peers;
+         again && peer->server.len && peers;
+         peers = peers->next)
+    {
+        ngx_http_upstream_rr_peers_wlock(peers);
+
+        for (chosen = peers->peer; chosen; chosen = chosen->next) {
+
+            if (chosen->name.len == peer->server.len
+                && ngx_memcmp(chosen->name.data, peer->server.data,
+                              peer->server.len)
+                   == 0)
+            {
+                goto found;
+            }
+        }
+
+        ngx_http_upstream_rr_peers_unlock(peers);
+    }
+
+    pc->name = peer->peers->name;
+
+    return NGX_BUSY;
+
+found:
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, pc->log, 0,
+                   "dsem get peer \"%V\"", &chosen->name);
+
+    now = ngx_time();
+
+    if (now - chosen->checked > chosen->fail_timeout) {
+        chosen->checked = now;
+    }
+
+    peer->rrp->peers = peers;
+    peer->rrp->current = chosen;
+#ifdef ngx_http_upstream_rr_peer_ref
+    /* since 1.27.3: "resolve" may free it meanwhile */
+    ngx_http_upstream_rr_peer_ref(peers, chosen);
+#endif
+
+    pc->sockaddr = chosen->sockaddr;
+    pc->socklen = chosen->socklen;
+    pc->name = &chosen->name;
+#if (NGX_HTTP_UPSTREAM_SID)
+    pc->sid = &chosen->sid;
+#endif
+
+    chosen->conns++;
+
+    ngx_http_upstream_rr_peers_unlock(peers);
+
+    if (peer->claim) {
+        peer->claim->busy = 1;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_http_dsem_pool_peer_t *peer = data;
+
+    if (peer->claim) {
+        peer->claim->busy = 0;
+    }
+
+    peer->free(pc, peer->rrp, state);
+
+    if (state & NGX_PEER_FAILED) {
+        ngx_http_dsem_semaphore_servers(&peer->conf->limit->encoded,
+                                        peer->conf->limit->hash);
+    }
+}
+
+
+#if (NGX_HTTP_SSL)
+
+static ngx_int_t
+ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_dsem_pool_peer_t *peer = data;
+
+    return peer->set_session(pc, peer->rrp);
+}
+
+
+static void
+ngx_http_dsem_pool_save_session(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_http_dsem_pool_peer_t *peer = data;
+
+    peer->save_session(pc, peer->rrp);
+}
+
+#endif
+
+
+static void
+ngx_http_dsem_pool_notify(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    ngx_http_dsem_pool_peer_t *peer = data;
+
+    peer->notify(pc, peer->rrp, type);
+}
+
+
+/*
+ * The servers that this worker can use now: primary ones, or backups if there
+ * are none.  Of the configuration in force: a single process may have read it
+ * anew.
+ */
+
+uint64_t
+ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
+    ngx_http_dsem_servers_t *servers)
+{
+    uint64_t                        list;
+    ngx_uint_t                      i;
+    ngx_http_dsem_limit_t          *limit;
+    ngx_http_dsem_main_conf_t      *dmcf;
+    ngx_http_dsem_srv_conf_t      **dscf;
+    ngx_http_upstream_rr_peers_t   *peers;
+
+    dmcf = ngx_http_cycle_get_module_main_conf(ngx_cycle,
+                                               ngx_http_dsem_module);
+
+    if (dmcf == NULL || dmcf->pools == NULL) {
+        return 0;
+    }
+
+    dscf = dmcf->pools->elts;
+
+    for (i = 0; i < dmcf->pools->nelts; i++) {
+        limit = dscf[i]->limit;
+
+        if (limit->encoded.len != semaphore->len
+            || ngx_memcmp(limit->encoded.data, semaphore->data,
+                          semaphore->len)
+               != 0)
+        {
+            continue;
+        }
+
+        list = 0;
+        peers = dscf[i]->upstream->peer.data;
+
+        while (list == 0 && peers) {
+            list = ngx_http_dsem_pool_list(peers, servers);
+            peers = peers->next;
+        }
+
+        return list;
+    }
+
+    return 0;
+}
+
+
+static uint64_t
+ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
+    ngx_http_dsem_servers_t *servers)
+{
+    time_t                        now;
+    uint64_t                      list;
+    ngx_int_t                     i;
+    ngx_http_upstream_rr_peer_t  *peer;
+
+    now = ngx_time();
+    list = 0;
+
+    ngx_http_upstream_rr_peers_rlock(peers);
+
+    for (peer = peers->peer; peer; peer = peer->next) {
+
+        if (peer->down
+            || (peer->max_fails
+                && peer->fails >= peer->max_fails
+                && now - peer->checked <= peer->fail_timeout))
+        {
+            continue;
+        }
+
+        i = ngx_http_dsem_servers_find(servers->servers, servers->n,
+                                       &peer->name);
+
+        if (i != NGX_HTTP_DSEM_NO_SERVER) {
+            list |= (uint64_t) 1 << i;
+        }
+    }
+
+    ngx_http_upstream_rr_peers_unlock(peers);
+
+    return list;
+}
