@@ -235,11 +235,9 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
 
     ngx_http_dsem_servers_init(ngx_http_dsem_pool_usable);
 
-    max_waiting = dmcf->max_waiting;
-
-    if (dmcf->max_waiting == NGX_CONF_UNSET) {
-        max_waiting = ngx_max(cycle->connection_n / 2, 1);
-    }
+    max_waiting = (dmcf->max_waiting == NGX_CONF_UNSET)
+                  ? ngx_max(cycle->connection_n / 2, 1)
+                  : (ngx_uint_t) dmcf->max_waiting;
 
     if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
                                     dmcf->zone_size)

@@ -530,10 +530,8 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_dsem_loc_conf_t *prev = parent;
     ngx_http_dsem_loc_conf_t *conf = child;
 
-    ngx_uint_t                  own;
-    ngx_array_t                *inherited;
-    ngx_http_core_loc_conf_t  **clcf;
-    ngx_http_dsem_main_conf_t  *dmcf;
+    ngx_uint_t    own;
+    ngx_array_t  *inherited;
 
     own = (conf->limits && conf->limits != NGX_CONF_UNSET_PTR);
     inherited = (prev->api == 1) ? prev->below : prev->limits;
@@ -569,22 +567,10 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
     if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK
-        || ngx_http_dsem_conf_asking(cf, conf) != NGX_OK)
+        || ngx_http_dsem_conf_asking(cf, conf) != NGX_OK
+        || ngx_http_dsem_upstream_passing(cf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
-    }
-
-    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
-
-    if (dmcf->passing) {
-        /* all upstreams are read before any level is merged */
-
-        clcf = ngx_array_push(dmcf->passing);
-        if (clcf == NULL) {
-            return NGX_CONF_ERROR;
-        }
-
-        *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     }
 
     return NGX_CONF_OK;

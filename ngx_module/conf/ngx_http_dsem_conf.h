@@ -242,7 +242,6 @@ void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
 
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-
 ngx_int_t ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_limit_t *limit);
 
@@ -253,6 +252,7 @@ ngx_int_t ngx_http_dsem_upstream_servers(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+ngx_int_t ngx_http_dsem_upstream_passing(ngx_conf_t *cf);
 ngx_int_t ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 

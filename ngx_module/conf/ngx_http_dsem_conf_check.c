@@ -58,6 +58,9 @@ struct ngx_http_dsem_check_s {
 };
 
 
+static ngx_int_t ngx_http_dsem_check_before(ngx_conf_t *cf,
+    ngx_http_dsem_check_t *check, ngx_array_t *limits,
+    ngx_http_dsem_seen_t *seen);
 static ngx_int_t ngx_http_dsem_check_limit(ngx_conf_t *cf,
     ngx_http_dsem_seen_t *seen, ngx_http_dsem_limit_t *limit);
 static u_char *ngx_http_dsem_check_text(u_char *p, ngx_int_t limit,
@@ -159,9 +162,7 @@ ngx_int_t
 ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
     ngx_http_dsem_limit_t *limit)
 {
-    ngx_uint_t                  i;
-    ngx_http_dsem_seen_t       *seen, *other;
-    ngx_http_dsem_limit_t      *before;
+    ngx_http_dsem_seen_t       *seen;
     ngx_http_dsem_check_t      *check;
     ngx_http_dsem_main_conf_t  *dmcf;
 
@@ -199,6 +200,20 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
     if (ngx_http_dsem_check_limit(cf, seen, limit) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    return ngx_http_dsem_check_before(cf, check, limits, seen);
+}
+
+
+/* the order with the lines that stand before this one */
+
+static ngx_int_t
+ngx_http_dsem_check_before(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
+    ngx_array_t *limits, ngx_http_dsem_seen_t *seen)
+{
+    ngx_uint_t              i;
+    ngx_http_dsem_seen_t   *other;
+    ngx_http_dsem_limit_t  *before;
 
     before = limits->elts;
 

@@ -25,6 +25,8 @@ static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
+static ngx_int_t ngx_http_dsem_limit_pool_words(ngx_conf_t *cf,
+    ngx_command_t *cmd);
 static ngx_int_t ngx_http_dsem_limit_per_server(ngx_str_t *text,
     ngx_int_t *number);
 static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
@@ -68,7 +70,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
 };
 
 
-/* in an upstream; the same, but for the limit, and without variables there */
+/* in an upstream; it differs in the limit, and takes no weight but 1 */
 static ngx_http_dsem_param_t  ngx_http_dsem_pool_params[] = {
     { ngx_string("limit"), ngx_http_dsem_limit_per_server, 1,
       NGX_HTTP_DSEM_MAX_LIMIT, 0, "\"n/server\" with a number", "" },
@@ -184,8 +186,9 @@ ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
-    if (ngx_http_dsem_limit_params(cf, cmd, ngx_http_dsem_pool_params, args)
-        != NGX_OK)
+    if (ngx_http_dsem_limit_pool_words(cf, cmd) != NGX_OK
+        || ngx_http_dsem_limit_params(cf, cmd, ngx_http_dsem_pool_params, args)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -203,6 +206,55 @@ ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
 
     return (ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1])
             == NGX_CONF_OK) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* words that are right in a location only, or not yet in an upstream */
+
+static ngx_int_t
+ngx_http_dsem_limit_pool_words(ngx_conf_t *cf, ngx_command_t *cmd)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i, j;
+
+    static struct {
+        ngx_str_t    word;      /* it begins so */
+        const char  *why;
+    } refused[] = {
+        { ngx_string("limit=max_conns"), "write \"limit=n/server\" with a "
+          "number, a lower \"max_conns\" of a server counts" },
+        { ngx_string("limit=auto"), "write \"limit=n/server\" with a number" },
+        { ngx_string("weight="), "a request takes one permit of its server" },
+        { ngx_string("min="), "it is for \"limit=auto\"" },
+        { ngx_string("max="), "it is for \"limit=auto\"" }
+    };
+
+    value = cf->args->elts;
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strcmp(value[i].data, "weight=1") == 0) {
+            continue;
+        }
+
+        for (j = 0; j < sizeof(refused) / sizeof(refused[0]); j++) {
+
+            if (value[i].len >= refused[j].word.len
+                && ngx_strncmp(value[i].data, refused[j].word.data,
+                               refused[j].word.len)
+                   == 0)
+            {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "\"%V\" is not allowed in \"%V\" "
+                                   "directive of an upstream, %s",
+                                   ngx_http_dsem_conf_word(cf, &value[i]),
+                                   &cmd->name, refused[j].why);
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -303,9 +355,7 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t            i;
     ngx_http_dsem_arg_t  *limit, *weight;
 
-    if (ngx_http_dsem_conf_params(cf, cmd, 2, params, args)
-        != NGX_OK)
-    {
+    if (ngx_http_dsem_conf_params(cf, cmd, 2, params, args) != NGX_OK) {
         return NGX_ERROR;
     }
 

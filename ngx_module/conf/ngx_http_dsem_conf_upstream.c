@@ -8,7 +8,7 @@
  * which is handed down.
  *
  * Called by: nginx, through the table of directives in conf; http/pool, when
- * the servers of an upstream are known; conf, when all is read.
+ * nginx has the servers of an upstream; conf, when all is read.
  */
 
 
@@ -22,9 +22,12 @@
 
 
 static char *ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf);
+static ngx_int_t ngx_http_dsem_upstream_pool(ngx_conf_t *cf,
+    ngx_http_dsem_srv_conf_t *dscf);
+static void ngx_http_dsem_upstream_warn(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *us);
 static ngx_int_t ngx_http_dsem_upstream_server(ngx_conf_t *cf,
-    ngx_http_dsem_srv_conf_t *dscf, ngx_http_upstream_srv_conf_t *us,
-    ngx_http_upstream_rr_peer_t *peer);
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_upstream_rr_peer_t *peer);
 static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
 static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
     const void *two);
@@ -53,7 +56,6 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     char                          *wrapped;
     ngx_http_dsem_limit_t         *limit;
     ngx_http_dsem_main_conf_t     *dmcf;
-    ngx_http_dsem_srv_conf_t     **pool;
     ngx_http_upstream_srv_conf_t  *uscf;
 
     if (dscf->limit) {
@@ -79,26 +81,11 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     dscf->limit = limit;
     limit->pool = &dscf->pool;
 
-    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
-    dmcf->enabled = 1;
-
-    if (dmcf->pools == NULL) {
-        dmcf->pools = ngx_array_create(cf->pool, 2,
-                                       sizeof(ngx_http_dsem_srv_conf_t *));
-        dmcf->passing = ngx_array_create(cf->temp_pool, 4,
-                                         sizeof(ngx_http_core_loc_conf_t *));
-        if (dmcf->pools == NULL || dmcf->passing == NULL) {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    pool = ngx_array_push(dmcf->pools);
-    if (pool == NULL) {
+    if (ngx_http_dsem_upstream_pool(cf, dscf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
-    *pool = dscf;
-
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
     uscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
 
     dscf->upstream = uscf;
@@ -168,6 +155,38 @@ ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf)
 }
 
 
+/* one more pool; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_upstream_pool(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
+{
+    ngx_http_dsem_srv_conf_t   **pool;
+    ngx_http_dsem_main_conf_t   *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    dmcf->enabled = 1;
+
+    if (dmcf->pools == NULL) {
+        dmcf->pools = ngx_array_create(cf->pool, 2,
+                                       sizeof(ngx_http_dsem_srv_conf_t *));
+        dmcf->passing = ngx_array_create(cf->temp_pool, 4,
+                                         sizeof(ngx_http_core_loc_conf_t *));
+        if (dmcf->pools == NULL || dmcf->passing == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    pool = ngx_array_push(dmcf->pools);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    *pool = dscf;
+
+    return NGX_OK;
+}
+
+
 /* all servers of the pool, by name; NGX_ERROR: a message has been logged */
 
 ngx_int_t
@@ -197,11 +216,13 @@ ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 
     for (peers = first; peers; peers = peers->next) {
         for (peer = peers->peer; peer; peer = peer->next) {
-            if (ngx_http_dsem_upstream_server(cf, dscf, us, peer) != NGX_OK) {
+            if (ngx_http_dsem_upstream_server(cf, dscf, peer) != NGX_OK) {
                 return NGX_ERROR;
             }
         }
     }
+
+    ngx_http_dsem_upstream_warn(cf, us);
 
     if (dscf->pool.n > NGX_HTTP_DSEM_MAX_SERVERS) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
@@ -222,7 +243,7 @@ ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 
 static ngx_int_t
 ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
-    ngx_http_upstream_srv_conf_t *us, ngx_http_upstream_rr_peer_t *peer)
+    ngx_http_upstream_rr_peer_t *peer)
 {
     ngx_int_t                     limit;
     ngx_uint_t                    i;
@@ -248,21 +269,6 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
         }
     }
 
-    if (peer->max_fails == 0) {
-        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
-                      "server %V of upstream \"%V\" has \"max_fails=0\" in "
-                      "%s:%ui, if it fails at once it is always the freest "
-                      "one and gets most requests", &peer->name, &us->host,
-                      us->file_name, us->line);
-    }
-
-    if (ngx_http_dsem_upstream_loopback(peer->sockaddr)) {
-        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
-                      "server %V of upstream \"%V\" with \"dsem\" in %s:%ui "
-                      "is taken for the same server at all nodes",
-                      &peer->name, &us->host, us->file_name, us->line);
-    }
-
     server = &dscf->pool.servers[dscf->pool.n++];
 
     /* with "zone" peers are copied into shared memory, these names stay */
@@ -271,6 +277,49 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
     server->limit = limit;
 
     return ngx_http_dsem_key_encode(cf->pool, &peer->name, &server->encoded);
+}
+
+
+/* once per upstream: of the first server of each kind */
+
+static void
+ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_upstream_rr_peer_t   *peer, *careless, *loopback;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    careless = NULL;
+    loopback = NULL;
+
+    for (peers = us->peer.data; peers; peers = peers->next) {
+        for (peer = peers->peer; peer; peer = peer->next) {
+
+            if (careless == NULL && peer->max_fails == 0) {
+                careless = peer;
+            }
+
+            if (loopback == NULL
+                && ngx_http_dsem_upstream_loopback(peer->sockaddr))
+            {
+                loopback = peer;
+            }
+        }
+    }
+
+    if (careless) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "server %V of upstream \"%V\" has \"max_fails=0\" in "
+                      "%s:%ui, if it fails at once it is always the freest "
+                      "one and gets most requests", &careless->name,
+                      &us->host, us->file_name, us->line);
+    }
+
+    if (loopback) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "server %V of upstream \"%V\" with \"dsem\" in %s:%ui "
+                      "is taken for the same server at all nodes",
+                      &loopback->name, &us->host, us->file_name, us->line);
+    }
 }
 
 
@@ -341,6 +390,34 @@ ngx_http_dsem_upstream_check(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
                       "\"%V\" in %s:%ui", &us->host, us->file_name, us->line);
         return NGX_ERROR;
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Notes the location of this level, if there are pools: all upstreams are
+ * read before any level is merged.
+ */
+
+ngx_int_t
+ngx_http_dsem_upstream_passing(ngx_conf_t *cf)
+{
+    ngx_http_core_loc_conf_t  **clcf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+
+    if (dmcf->passing == NULL) {
+        return NGX_OK;
+    }
+
+    clcf = ngx_array_push(dmcf->passing);
+    if (clcf == NULL) {
+        return NGX_ERROR;
+    }
+
+    *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
     return NGX_OK;
 }

@@ -45,8 +45,12 @@ static ngx_int_t ngx_http_dsem_pool_init(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_pool_permit(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
     ngx_str_t *server);
+static void ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
+    ngx_http_dsem_pool_peer_t *peer);
 static ngx_int_t ngx_http_dsem_pool_get(ngx_peer_connection_t *pc,
     void *data);
+static ngx_http_upstream_rr_peer_t *ngx_http_dsem_pool_find(
+    ngx_http_dsem_pool_peer_t *peer, ngx_http_upstream_rr_peers_t **peersp);
 static void ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
 #if (NGX_HTTP_SSL)
@@ -61,7 +65,7 @@ static uint64_t ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
     ngx_http_dsem_servers_t *servers);
 
 
-/* once per upstream, when its servers are known */
+/* once per upstream, when all is read */
 
 ngx_int_t
 ngx_http_dsem_pool_init_upstream(ngx_conf_t *cf,
@@ -91,12 +95,11 @@ static ngx_int_t
 ngx_http_dsem_pool_init(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_int_t                  rc;
-    ngx_str_t                  server;
-    ngx_http_upstream_t       *u;
-    ngx_http_dsem_pool_peer_t      *peer;
-    ngx_http_dsem_claim_t     *claim;
-    ngx_http_dsem_srv_conf_t  *dscf;
+    ngx_int_t                   rc;
+    ngx_str_t                   server;
+    ngx_http_dsem_claim_t      *claim;
+    ngx_http_dsem_srv_conf_t   *dscf;
+    ngx_http_dsem_pool_peer_t  *peer;
 
     dscf = ngx_http_conf_upstream_srv_conf(us, ngx_http_dsem_module);
 
@@ -116,11 +119,9 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    u = r->upstream;
-
     /* first in the data of each balancer of nginx */
 
-    peer->rrp = u->peer.data;
+    peer->rrp = r->upstream->peer.data;
     peer->peers = us->peer.data;
     peer->conf = dscf;
     peer->claim = claim;
@@ -133,6 +134,16 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
+    ngx_http_dsem_pool_wrap(r->upstream, peer);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
+    ngx_http_dsem_pool_peer_t *peer)
+{
     /*
      * the answer of the only try is passed on; nginx adds one for a cached
      * connection that was closed
@@ -158,8 +169,6 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
         peer->notify = u->peer.notify;
         u->peer.notify = ngx_http_dsem_pool_notify;
     }
-
-    return NGX_OK;
 }
 
 
@@ -245,6 +254,8 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
     ngx_http_upstream_rr_peer_t   *chosen;
     ngx_http_upstream_rr_peers_t  *peers;
 
+    peers = NULL;
+
     /* of the last try: the permit is still that of its server */
 
     again = !peer->tried || pc->cached;
@@ -253,31 +264,13 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
     pc->cached = 0;
     pc->connection = NULL;
 
-    for (peers = peer->peers;
-         again && peer->server.len && peers;
-         peers = peers->next)
-    {
-        ngx_http_upstream_rr_peers_wlock(peers);
+    chosen = (again && peer->server.len)
+             ? ngx_http_dsem_pool_find(peer, &peers) : NULL;
 
-        for (chosen = peers->peer; chosen; chosen = chosen->next) {
-
-            if (chosen->name.len == peer->server.len
-                && ngx_memcmp(chosen->name.data, peer->server.data,
-                              peer->server.len)
-                   == 0)
-            {
-                goto found;
-            }
-        }
-
-        ngx_http_upstream_rr_peers_unlock(peers);
+    if (chosen == NULL) {
+        pc->name = peer->peers->name;
+        return NGX_BUSY;
     }
-
-    pc->name = peer->peers->name;
-
-    return NGX_BUSY;
-
-found:
 
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, pc->log, 0,
                    "dsem get peer \"%V\"", &chosen->name);
@@ -311,6 +304,38 @@ found:
     }
 
     return NGX_OK;
+}
+
+
+/* the server of the permit, whose peers are locked then; or NULL */
+
+static ngx_http_upstream_rr_peer_t *
+ngx_http_dsem_pool_find(ngx_http_dsem_pool_peer_t *peer,
+    ngx_http_upstream_rr_peers_t **peersp)
+{
+    ngx_http_upstream_rr_peer_t   *found;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    for (peers = peer->peers; peers; peers = peers->next) {
+
+        ngx_http_upstream_rr_peers_wlock(peers);
+
+        for (found = peers->peer; found; found = found->next) {
+
+            if (found->name.len == peer->server.len
+                && ngx_memcmp(found->name.data, peer->server.data,
+                              peer->server.len)
+                   == 0)
+            {
+                *peersp = peers;
+                return found;
+            }
+        }
+
+        ngx_http_upstream_rr_peers_unlock(peers);
+    }
+
+    return NULL;
 }
 
 

@@ -49,6 +49,8 @@ static ngx_int_t ngx_http_dsem_declare_send(
     ngx_http_dsem_declare_t *declare, ngx_queue_t **q);
 static ngx_int_t ngx_http_dsem_declare_servers(
     ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
+static void ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_handler(void *data,
@@ -170,14 +172,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
         declare->tickets[i] = ticket->number;
 
-        ngx_http_dsem_resp_number(command, ticket->number);
-        ngx_http_dsem_resp_number(command, ticket->weight);
-        ngx_http_dsem_resp_number(command, ticket->place);
-        ngx_http_dsem_resp_number(command, ticket->epoch);
-
-        if (account->fair) {
-            ngx_http_dsem_declare_fair(ticket, command);
-        }
+        ngx_http_dsem_declare_ticket(account, ticket, command);
     }
 
     return ngx_http_dsem_redis_call(redis, ngx_http_dsem_declare_handler,
@@ -212,6 +207,21 @@ ngx_http_dsem_declare_servers(ngx_http_dsem_account_t *account,
     ngx_free(text);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command)
+{
+    ngx_http_dsem_resp_number(command, ticket->number);
+    ngx_http_dsem_resp_number(command, ticket->weight);
+    ngx_http_dsem_resp_number(command, ticket->place);
+    ngx_http_dsem_resp_number(command, ticket->epoch);
+
+    if (account->fair) {
+        ngx_http_dsem_declare_fair(ticket, command);
+    }
 }
 
 

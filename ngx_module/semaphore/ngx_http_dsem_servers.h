@@ -24,7 +24,7 @@
 
 typedef struct {
     ngx_str_t                  name;       /* as nginx prints the address */
-    ngx_str_t                  encoded;    /* the same in texts of Redis */
+    ngx_str_t                  encoded;    /* as texts of Redis have it */
     ngx_int_t                  limit;      /* permits at most */
 } ngx_http_dsem_pool_server_t;
 

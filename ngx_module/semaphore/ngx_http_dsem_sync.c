@@ -57,6 +57,8 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync,
+    int64_t *head);
 static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
     ngx_str_t *list, ngx_str_t *releases);
 static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
@@ -270,7 +272,33 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
         nargs += NGX_HTTP_DSEM_SYNC_POOL_ARGS;
     }
 
-    /* from now on the account has sent them */
+    ngx_http_dsem_sync_head(sync, head);
+
+    command = ngx_http_dsem_redis_begin_packed(redis,
+                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
+                      NGX_HTTP_DSEM_SYNC_HEAD, nargs
+                      + sync->ncancels + sync->nasks + sync->nchecks);
+
+    ngx_http_dsem_resp_string(command, &account->node.str);
+
+    if (texts) {
+        ngx_http_dsem_resp_string(command, &list);
+        ngx_http_dsem_resp_string(command, &releases);
+        ngx_free(texts);
+    }
+
+    return command;
+}
+
+
+/* the first numbers; from now on the account has sent them */
+
+static void
+ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
+{
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
 
     account->sent_keep = ngx_http_dsem_idle_allowed(account);
     sync->keep = account->sent_keep;
@@ -290,21 +318,6 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
     head[6] = sync->nchecks;
 
     sync->held = ngx_http_dsem_account_sum(account);
-
-    command = ngx_http_dsem_redis_begin_packed(redis,
-                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
-                      NGX_HTTP_DSEM_SYNC_HEAD, nargs
-                      + sync->ncancels + sync->nasks + sync->nchecks);
-
-    ngx_http_dsem_resp_string(command, &account->node.str);
-
-    if (texts) {
-        ngx_http_dsem_resp_string(command, &list);
-        ngx_http_dsem_resp_string(command, &releases);
-        ngx_free(texts);
-    }
-
-    return command;
 }
 
 

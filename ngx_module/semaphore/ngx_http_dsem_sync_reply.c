@@ -71,6 +71,10 @@ static void ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last, int64_t *held, int64_t *queued);
 static ngx_uint_t ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync,
     uint64_t number);
+static ngx_int_t ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync,
+    int64_t *value, int64_t *last);
+static ngx_int_t ngx_http_dsem_sync_place_absent(ngx_http_dsem_sync_t *sync,
+    int64_t *value, ngx_int_t *left);
 static ngx_int_t ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last);
 static ngx_uint_t ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync);
@@ -125,8 +129,6 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_uint_t nvalues)
 {
     int64_t                  *value, *last;
-    uint64_t                  number;
-    ngx_int_t                 server;
     ngx_http_dsem_account_t  *account;
 
     account = sync->account;
@@ -171,9 +173,23 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
         return NGX_ERROR;
     }
 
-    /* other tickets of this session that were granted, or dropped */
-
     value += sync->nchecks + ngx_http_dsem_sync_counted(sync);
+
+    return ngx_http_dsem_sync_read_others(sync, value, last);
+}
+
+
+/* other tickets of this session that were granted, or dropped */
+
+static ngx_int_t
+ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync, int64_t *value,
+    int64_t *last)
+{
+    uint64_t                  number;
+    ngx_int_t                 server;
+    ngx_http_dsem_account_t  *account;
+
+    account = sync->account;
 
     for ( /* void */ ; value < last; value++) {
 
@@ -439,11 +455,10 @@ static ngx_int_t
 ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last)
 {
-    int64_t                      *count, *pair;
-    ngx_int_t                     left[NGX_HTTP_DSEM_MAX_SERVERS], server;
-    ngx_uint_t                    i, n, k;
-    ngx_http_dsem_servers_t      *servers;
-    ngx_http_dsem_sync_ticket_t  *ticket;
+    int64_t                  *count, *pair;
+    ngx_int_t                 left[NGX_HTTP_DSEM_MAX_SERVERS], server;
+    ngx_uint_t                i, n;
+    ngx_http_dsem_servers_t  *servers;
 
     servers = sync->account->servers;
     count = value + sync->nchecks;
@@ -479,6 +494,25 @@ ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
             left[server]--;
         }
     }
+
+    return ngx_http_dsem_sync_place_absent(sync, value, left);
+}
+
+
+/*
+ * The granted tickets whose server no message named: what the counts have
+ * more.  NGX_DECLINED: these do not add up.
+ */
+
+static ngx_int_t
+ngx_http_dsem_sync_place_absent(ngx_http_dsem_sync_t *sync, int64_t *value,
+    ngx_int_t *left)
+{
+    ngx_uint_t                    i, k;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_sync_ticket_t  *ticket;
+
+    servers = sync->account->servers;
 
     for (i = 0; i < sync->nchecks; i++) {
         ticket = &sync->tickets[i];

@@ -108,7 +108,7 @@ typedef struct {
     unsigned                   notifying:1;  /* in the list of notices */
     unsigned                   canceling:1;  /* in account->cancels */
     unsigned                   late:1;     /* granted before its cancel, the
-                                              server is not known yet */
+                                              server has to be found */
 } ngx_http_dsem_ticket_t;
 
 

@@ -403,7 +403,8 @@ my @misplaced = (
                 $_],
            ["$_ in limit_except",
                 "server { location / { limit_except GET { $_ on; } } }", $_],
-           ["$_ in upstream", "upstream u { $_ on; }", $_] }
+           $_ eq 'dsem' ? ()
+               : ["$_ in upstream", "upstream u { $_ on; }", $_] }
         qw(dsem dsem_status dsem_log_level dsem_on_error dsem_dry_run
            dsem_release dsem_reuse dsem_wait_body
            dsem_retry_after dsem_hold_warn)),
