@@ -1,0 +1,170 @@
+#!/usr/bin/perl
+
+# "dsem" in an upstream: "nginx -t" refuses each mistake, or warns, with one
+# sentence that names the word at fault, and accepts what is right.
+
+use lib 't/lib';
+use Dsem::Test;
+
+my $server = 'server 10.0.0.1:80;';
+my $pass = 'proxy_pass http://g;';
+my $not = 'is not allowed in "dsem" directive of an upstream,';
+my $number = 'it must be "n/server" with a number in';
+my $name = '"dsem" directive in an upstream must have a name without '
+    . 'variables, and not "off"';
+my $affinity = 'the balancing method of upstream "g" chooses only for requests '
+    . 'without a permit, "dsem" gives the others the server with most free '
+    . 'permits: affinity is lost';
+my $loopback = 'of upstream "g" with "dsem" in %%TESTDIR%%/conf/nginx.conf:%LINE% '
+    . 'is taken for the same server at all nodes';
+
+# each: inside of the upstream, sentence, 1: refused; what else stands in http
+
+my @cases = (
+    ["$server dsem g limit=4/server;"],
+    ["least_conn; $server dsem g limit=4/server queue=9 timeout=3s priority=1 "
+        . 'fair=$arg_t share=2; keepalive 2;'],
+    ["$server dsem g limit=4/server weight=1;"],
+    ["$server server 10.0.0.2:80 backup; dsem g limit=4/server;"],
+    ["$server server 10.0.0.2:80 down max_conns=2; dsem g limit=4/server;"],
+    ["$server dsem g limit=4/server;", undef, 0,
+        "dsem_on_error local; server { location / { $pass } }"],
+    ["$server dsem g limit=4/server;", undef, 0,
+        "server { location / { dsem other limit=3; $pass } }"],
+    ["$server dsem g limit=4/server;", undef, 0,
+        "upstream h { $server dsem h limit=1/server; }"],
+
+    # the limit
+
+    ["$server dsem g;", '"dsem" directive must have "limit" parameter', 1],
+    (map { ["$server dsem g limit=$_;",
+            qq(invalid value "$_" of "limit" parameter in "dsem" directive, )
+                . $number, 1] }
+        '4', '4/servers', '/server', 'x/server', 'server', '4/server/server'),
+    ["$server dsem g limit=0/server;", 'invalid value "0/server" of "limit" '
+        . 'parameter in "dsem" directive, it must be between 1 and ', 1],
+    ["$server dsem g limit=-1/server;", 'invalid value "-1/server" of "limit" '
+        . 'parameter in "dsem" directive, it must be between 1 and ', 1],
+    ["$server dsem g limit=1000000001/server;", 'invalid value '
+        . '"1000000001/server" of "limit" parameter in "dsem" directive, '
+        . 'it must be between 1 and ', 1],
+    ["$server dsem g limit=\$arg_n/server;", 'invalid value "$arg_n/server" of '
+        . '"limit" parameter in "dsem" directive, it must be without variables',
+        1],
+    ["$server dsem g limit=max_conns;", qq("limit=max_conns" $not write )
+        . '"limit=n/server" with a number, a lower "max_conns" of a server '
+        . 'counts', 1],
+    ["$server dsem g limit=auto;", qq("limit=auto" $not write "limit=n/server" )
+        . 'with a number', 1],
+
+    # other words
+
+    (map { ["$server dsem g limit=2/server $_;", qq("$_" $not a request takes )
+            . 'one permit of its server', 1] }
+        'weight=2', 'weight=$arg_w', 'weight=0'),
+    (map { ["$server dsem g limit=2/server $_=1;",
+            qq("$_=1" $not it is for "limit=auto"), 1] } qw(min max)),
+    ["$server dsem g limit=2/server quota=1;",
+        'invalid parameter "quota=1" in "dsem" directive', 1],
+
+    # the name
+
+    (map { ["$server dsem $_ limit=2/server;", $name, 1] }
+        'off', '$host', 'a$host', '""'),
+    ["$server dsem off;", $name, 1],
+    ["$server dsem g limit=1/server; dsem h limit=1/server;",
+        '"dsem" directive is duplicate', 1],
+    ["$server dsem g limit=1/server;", 'semaphore "g" is used in '
+        . '%%TESTDIR%%/conf/nginx.conf:%LINE%, that of an upstream must have '
+        . 'a name of its own', 1, "upstream h { $server dsem g limit=1/server; }"],
+    ["$server dsem g limit=1/server;", 'semaphore "g" is used in '
+        . '%%TESTDIR%%/conf/nginx.conf:%LINE%, that of an upstream must have '
+        . 'a name of its own', 1, 'dsem g limit=1;'],
+    ["$server dsem g limit=1/server;", 'semaphore "g" is that of an upstream '
+        . 'in %%TESTDIR%%/conf/nginx.conf:%LINE%, no other line may have its '
+        . 'name', 1, '', "server { location / { dsem g limit=3; $pass } }"],
+
+    # its place
+
+    ["$server dsem g limit=1/server; least_conn;", '"dsem" must follow the '
+        . 'balancing method of upstream "g" in '
+        . '%%TESTDIR%%/conf/nginx.conf:%LINE%', 1],
+
+    # its servers
+
+    [(join ' ', map({ "server 10.0.0.$_:80;" } 1 .. 64),
+        'dsem g limit=1/server;')],
+    [(join ' ', map({ "server 10.0.0.$_:80;" } 1 .. 65),
+        'dsem g limit=1/server;'),
+        'upstream "g" with "dsem" has 65 servers in '
+        . '%%TESTDIR%%/conf/nginx.conf:%LINE%, at most 64 may have permits', 1],
+
+    # warnings
+
+    (map { ["$_; $server dsem g limit=1/server;", $affinity] }
+        'hash $uri', 'hash $uri consistent', 'ip_hash', 'random',
+        'random two least_conn'),
+    ['server 10.0.0.1:80 max_fails=0; server 10.0.0.2:80 max_fails=0; '
+        . 'dsem g limit=1/server;', 'server 10.0.0.1:80 of upstream "g" has '
+        . '"max_fails=0" in %%TESTDIR%%/conf/nginx.conf:%LINE%, if it fails at '
+        . 'once it is always the freest one and gets most requests'],
+    ['server 127.0.0.1:81; server 127.0.0.1:82; dsem g limit=1/server;',
+        "server 127.0.0.1:81 $loopback"],
+    ["$server server unix:/tmp/g.sock; dsem g limit=1/server;",
+        "server unix:/tmp/g.sock $loopback"],
+    ["$server server [::1]:80; dsem g limit=1/server;",
+        "server [::1]:80 $loopback"],
+);
+
+my $t = Dsem::Test->new;
+
+# since 1.29.7 "keepalive" wraps when all is read, in any order
+
+my ($minor, $patch) = qx(PATH=\$PATH:/usr/sbin \
+    '@{[ $ENV{DSEM_NGINX} // 'nginx' ]}' -v 2>&1) =~ m{/1\.(\d+)\.(\d+)}
+    or die 'nginx -v: no version';
+my $keepalive = $minor < 29 || ($minor == 29 && $patch < 7);
+
+push @cases, ["$server keepalive 2; dsem g limit=1/server;",
+    $keepalive ? ('"dsem" directive must be before "keepalive"', 1) : ()];
+
+for (@cases) {
+    my ($in, $sentence, $refused, $before, $after) = @$_;
+    $_ //= '' for $before, $after;
+
+    my ($status, $errors) = $t->test_conf(<<"EOF_CONF");
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    $before
+    upstream g { $in }
+    $after
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { $pass }
+    }
+}
+EOF_CONF
+
+    is $status ? 1 : 0, $refused ? 1 : 0,
+        ($refused ? 'refused: ' : 'accepted: ') . "$before $in $after";
+
+    # nginx says by itself that there are two methods
+
+    my @said = grep { /\[(?:emerg|warn)\]/ && !/method redefined/ }
+        split /\n/, $errors;
+
+    if (!defined $sentence) {
+        is_deeply \@said, [], 'nothing is said';
+        next;
+    }
+
+    $sentence = $sentence =~ s/%%TESTDIR%%/$t->dir/er;
+    $sentence = join '\d+', map { quotemeta } split /%LINE%/, $sentence;
+    is scalar(@said), 1, 'one sentence' or diag $errors;
+    like $said[0] // '', qr/\[(?:emerg|warn)\] (?:\d+#\d+: )?$sentence/,
+        'it names the word';
+}
+
+$t->done;
