@@ -198,6 +198,7 @@ ngx_http_dsem_host_find(ngx_http_dsem_peer_t *peer)
     ngx_resolver_t  *resolver;
 
     resolver = NULL;
+    timeout = 0;
 
     if (!host->tried && host->server->resolve && peer->settings->resolver) {
         resolver = peer->settings->resolver(&timeout);
