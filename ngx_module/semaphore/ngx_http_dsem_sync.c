@@ -100,7 +100,9 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
     sync->check = 1;
     sync->unchecked = account->ntickets - n;
 
-    if (account->servers) {
+    /* NULL: no ticket may lack its server */
+
+    if (sync->sums) {
         account->servers->check = sync;
 
         for (i = 0; i < account->servers->n; i++) {
