@@ -30,6 +30,8 @@
 static void ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
+static ngx_uint_t ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_server(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
@@ -160,7 +162,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         if (claim->ask.pool) {
             claim->ask.reuse = 0;
 
-            if (ngx_http_dsem_acquire_unusable(ctx, claim)) {
+            if (!claim->again && ngx_http_dsem_acquire_unusable(ctx, claim)) {
                 continue;
             }
         }
@@ -223,12 +225,52 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
 }
 
 
+/*
+ * A server may fail between the grant and its arrival, or another worker of
+ * the node has seen it fail: the request asks again, and waits for any other
+ * one for as long as it would have.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
+{
+    ngx_msec_int_t           waited;
+    ngx_http_dsem_ticket_t  *ticket;
+
+    ticket = claim->ticket;
+
+    if (ctx->conf->dry_run || ngx_http_dsem_semaphore_usable(ticket)) {
+        return 0;
+    }
+
+    claim->again = 1;
+    claim->ticket = NULL;
+
+    if (claim->waits) {
+        waited = (ngx_msec_int_t) (ngx_current_msec - claim->waits);
+        claim->timeout = ngx_max(claim->timeout - waited, 1);
+    }
+
+    ngx_http_dsem_semaphore_release(ticket);
+
+    return 1;
+}
+
+
 /* the verdict of one semaphore */
 
 static void
 ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
+    if (answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
+        && claim->ask.pool
+        && ngx_http_dsem_acquire_again(ctx, claim))
+    {
+        return;
+    }
+
     ngx_http_dsem_acquire_note(ctx, claim, answer);
     ngx_http_dsem_result_verdict(claim, answer);
 

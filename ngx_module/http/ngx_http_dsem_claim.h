@@ -24,6 +24,7 @@ typedef struct {
                                               of "limit=auto" only */
     unsigned                   counted:1;  /* it has its result */
     unsigned                   unusable:1; /* of a pool: no server is */
+    unsigned                   again:1;    /* its server had failed */
     unsigned                   busy:1;     /* the permit of a pool is at its
                                               server */
 } ngx_http_dsem_claim_t;

@@ -383,6 +383,27 @@ ngx_http_dsem_semaphore_server(ngx_http_dsem_ticket_t *ticket)
 }
 
 
+/* a grant of a pool may be late: its server has failed meanwhile */
+
+ngx_uint_t
+ngx_http_dsem_semaphore_usable(ngx_http_dsem_ticket_t *ticket)
+{
+    uint64_t                  list;
+    ngx_http_dsem_account_t  *account;
+
+    account = ticket->account;
+
+    if (account->servers == NULL || ticket->server == NGX_HTTP_DSEM_NO_SERVER)
+    {
+        return 1;
+    }
+
+    list = ngx_http_dsem_servers_usable(&account->node.str, account->servers);
+
+    return (list >> ticket->server) & 1;
+}
+
+
 /* the servers of a pool that can be used may have changed */
 
 void

@@ -31,6 +31,7 @@ void ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
 void ngx_http_dsem_semaphore_sample(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_sample_e result, ngx_msec_t time);
 ngx_str_t *ngx_http_dsem_semaphore_server(ngx_http_dsem_ticket_t *ticket);
+ngx_uint_t ngx_http_dsem_semaphore_usable(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_semaphore_servers(ngx_str_t *name, uint32_t hash);
 ngx_msec_t ngx_http_dsem_semaphore_hold_time(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket);
