@@ -169,6 +169,9 @@ sub next_request {
     $header{ lc $1 } = $2 while $fields =~ /^([^:\r\n]+):[ \t]*([^\r\n]*)/mg;
     my %arg = $uri =~ /[?&](\w+)=([^&]*)/g;
 
+    # counted nowhere, as if it had not come
+    return finish($conn, 1)
+        if $conn->{oracle}{refused}{ $header{'x-node'} // '' };
     $conn->{head} = $method eq 'HEAD';
     $conn->{header} = \%header;
     $conn->{arg} = \%arg;
@@ -348,6 +351,16 @@ sub do_reset {
     $self->{count} = {};
     $self->{peak} = { %{ $self->{now} //= {} } };
     $self->{log} = [];
+    return 1;
+}
+
+# The connections of this node's requests are reset: those that run, and each
+# that comes, until it is allowed again.
+sub do_refuse {
+    my ($self, $node, $on) = @_;
+    $self->{refused}{$node} = $on;
+    finish($_, 1) for grep { $on && $_->{running}
+        && $_->{running}{node} eq $node } values %{ $self->{conn} };
     return 1;
 }
 

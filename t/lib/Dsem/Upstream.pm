@@ -83,6 +83,10 @@ sub release_all { $_[0]->_ask('release', 1e9) }
 sub release { $_[0]->_ask('release', $_[1] // 1) }
 sub release_nonce { $_[0]->_ask('release_nonce', $_[1]) }
 
+# As if it were firewalled for the requests with this value of X-Node: their
+# connections are reset. With 0: no more.
+sub refuse { $_[0]->_ask('refuse', $_[1], $_[2] // 1) }
+
 # Mean measured service time of the answered requests, in seconds.
 sub mean {
     my ($self) = @_;
