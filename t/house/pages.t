@@ -52,7 +52,7 @@ my %directive = map { $_->[0] => {
     context => join(', ',
         map { $flag{$_} } $_->[1] =~ /NGX_HTTP_(\w+?)_CONF/g),
     entry => $_->[2],
-} } directives();
+} } grep { $_->[1] !~ /NGX_HTTP_UPS_CONF/ } directives();
 my @others = $page{'docs/directives.md'} =~ /^## (dsem\w*)$/mg;
 my %section = map { $_ => entry($_) } 'dsem', @others;
 
@@ -74,6 +74,16 @@ is($section{$_}{context}, $directive{$_}{context}, "$_: context")
 
 is_deeply([sort $section{dsem}{syntax} =~ /(\w+)=/g],
     [sort { $a cmp $b } params('params')], 'dsem: parameters');
+# in an upstream some that have a meaning only in locations are refused
+my %not_there = map { $_ => 1 } qw(weight min max);
+my $there = entry('dsem in an upstream');
+is_deeply([sort $there->{syntax} =~ /(\w+)=/g],
+    [sort grep { !$not_there{$_} } params('pool_params')],
+    'dsem in an upstream: parameters');
+is($there->{context}, join(', ', map { $_->[1] =~ /NGX_HTTP_UPS_CONF/
+    ? 'upstream' : () } directives()), 'dsem in an upstream: context');
+like(section('All others'), qr/^\| \[dsem\]\(.*?\) \| – \| upstream \| /m,
+    'dsem in an upstream: row of the table');
 is_deeply([sort $section{dsem_status}{syntax} =~ /(\w+)=/g],
     [sort { $a cmp $b } params('reasons')], 'dsem_status: reasons');
 
