@@ -1,0 +1,80 @@
+#!/usr/bin/perl
+
+# Redis hangs, or is gone, while permits of a pool are out: "reject" refuses,
+# "pass" lets the balancing method choose, and no server has more than its
+# permits by Redis then or after it.
+
+use lib 't/lib';
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my @up = map { $t->upstream } 1, 2;
+my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
+
+my @nodes = $t->fleet(2, <<"EOF_CONF");
+worker_processes 1;
+dsem_redis_timeout 500ms;
+upstream strict {
+    $servers
+    dsem strict limit=1/server queue=10 timeout=60s;
+}
+upstream lax {
+    $servers
+    dsem lax limit=1/server queue=10 timeout=60s;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /strict {
+        dsem_on_error reject;
+        proxy_set_header X-Sem strict;
+        proxy_pass http://strict;
+    }
+    location /lax {
+        dsem_on_error pass;
+        proxy_set_header X-Sem lax;
+        proxy_pass http://lax;
+    }
+}
+EOF_CONF
+
+sub now_at { return join ' ', map { $_->now($_[0]) } @up }
+
+sub all_refused {
+    my ($name) = @_;
+    eventually {
+        !grep { $_->get('/strict?t=1')->status != 503 } @nodes
+    } "$name: refused at each node";
+}
+
+for my $outage (qw(frozen killed)) {
+    my @held = map { $_->begin('/strict?hang=1') } @nodes;
+    eventually { now_at('strict') eq '1 1' } "$outage: each server has one";
+    my $waits = $nodes[0]->begin('/strict');
+    eventually { $t->state->waiting('strict') == 1 } 'a request waits';
+
+    $outage eq 'frozen' ? $redis->freeze : $redis->kill;
+    is $waits->wait->status, 503, "$outage: the waiting request is refused";
+    all_refused($outage);
+    is now_at('strict'), '1 1', 'what runs goes on';
+    for my $node (@nodes) {
+        my $passed = $node->get('/lax?t=1');
+        is join(' ', @{ $node->logged($passed) }{qw(status dsem_status)}),
+            '200 DEGRADED', 'passed without a permit';
+    }
+    $outage eq 'frozen' ? $redis->thaw : $redis->start;
+
+    # permits of requests that have run all the time are counted again
+    eventually {
+        $t->state->held('strict') == 2
+    } "$outage: both are counted again";
+    $waits = $nodes[1]->begin('/strict');
+    eventually { $t->state->waiting('strict') == 1 } 'a request waits again';
+    $up[1]->release(1);
+    is $waits->wait->status, 200, 'and is served';
+    $_->release_all for @up;
+    is $_->wait->status, 200, 'request ended' for @held;
+}
+is $_->peak('strict'), 1, 'limit of a server reached, not exceeded' for @up;
+
+$t->done;
