@@ -31,7 +31,7 @@ static void ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static ngx_uint_t ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_claim_t *claim);
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_server(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
@@ -233,14 +233,17 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
 
 static ngx_uint_t
 ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
-    ngx_http_dsem_claim_t *claim)
+    ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
     ngx_msec_int_t           waited;
     ngx_http_dsem_ticket_t  *ticket;
 
     ticket = claim->ticket;
 
-    if (ctx->conf->dry_run || ngx_http_dsem_semaphore_usable(ticket)) {
+    if (answer->verdict != NGX_HTTP_DSEM_VERDICT_GRANTED
+        || ctx->conf->dry_run
+        || ngx_http_dsem_semaphore_usable(ticket))
+    {
         return 0;
     }
 
@@ -264,10 +267,7 @@ static void
 ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer)
 {
-    if (answer->verdict == NGX_HTTP_DSEM_VERDICT_GRANTED
-        && claim->ask.pool
-        && ngx_http_dsem_acquire_again(ctx, claim))
-    {
+    if (claim->ask.pool && ngx_http_dsem_acquire_again(ctx, claim, answer)) {
         return;
     }
 
