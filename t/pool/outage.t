@@ -47,7 +47,10 @@ sub all_refused {
     } "$name: refused at each node";
 }
 
+my $outages = 0;
+
 for my $outage (qw(frozen killed)) {
+    $outages++;
     my @held = map { $_->begin('/strict?hang=1') } @nodes;
     eventually { now_at('strict') eq '1 1' } "$outage: each server has one";
     my $waits = $nodes[0]->begin('/strict');
@@ -66,8 +69,11 @@ for my $outage (qw(frozen killed)) {
 
     # permits of requests that have run all the time are counted again
     eventually {
+        !grep { $_->grep_log(qr/available again/) < $outages } @nodes
+    } "$outage: available again";
+    eventually {
         $t->state->held('strict') == 2
-    } "$outage: both are counted again";
+    } 'both are counted again';
     $waits = $nodes[1]->begin('/strict');
     eventually { $t->state->waiting('strict') == 1 } 'a request waits again';
     $up[1]->release(1);
