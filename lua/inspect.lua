@@ -55,8 +55,9 @@
 local SEMAPHORES, ACCOUNTS = 32, 512
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
--- bytes of a session and of an account: longer fields are not ours
-local LONGEST = 320
+-- bytes of a session and of an account: longer fields are not ours, unless an
+-- account has up to 64 servers of up to 200 bytes
+local LONGEST, LONGEST_OF_POOL = 320, 16384
 
 local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
@@ -152,8 +153,9 @@ local function list_accounts(key)
     local sessions, accounts, count = {}, {}, 0
     for i = 1, #fields, 2 do
         local session, account = fields[i], fields[i + 1]
-        if #session <= LONGEST and #account <= LONGEST
-            and string.find(session, ':', 1, true)
+        if #session <= LONGEST and string.find(session, ':', 1, true)
+            and (#account <= LONGEST or #account <= LONGEST_OF_POOL
+                and string.find(account, ' @', 1, true))
         then
             if count == most then return sessions, accounts, false end
             count = count + 1
