@@ -205,7 +205,7 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    if (r != r->main || r->post_action) {
+    if (r->post_action || r != r->main) {
 
         if (!warned) {
             warned = 1;
