@@ -10,6 +10,7 @@ plan skip_all => 'sanitizers have a memory of their own'
     if $ENV{DSEM_TIME_FACTOR};
 
 my $N = 1000;
+my $BEFORE = 200;
 
 my $t = Dsem::Test->new;
 $t->redis;
@@ -42,16 +43,17 @@ http {
 EOF_CONF
 
 # A worker of its own for each, so that no memory is used twice: bytes for
-# each of N requests, once as many wait as $waiting says. They come by fifties:
-# what one command for a thousand needs, for a moment, is not the subject.
+# each of N requests, once as many wait as $waiting says. Those of before fill
+# what the start has left free. They come by fifties: what one command for a
+# thousand needs, for a moment, is not the subject.
 sub bytes {
     my ($name, $waiting) = @_;
     my $node = $t->node($name, $conf);
     my $first = $node->begin("/$name?hang=1");
     eventually { $up->now == 1 } "$name: one request served";
-    my $before = $node->private;
-    my @requests;
-    while (@requests < $N) {
+    my ($before, @requests);
+    while (@requests < $N + $BEFORE) {
+        $before = $node->private if @requests == $BEFORE;
         push @requests, map { $node->begin("/$name") } 1 .. 50;
         wait_for { $waiting->($node) == @requests } 15, "$name: requests queued";
     }

@@ -308,7 +308,7 @@ message_ticket(ngx_http_dsem_account_t *account, ngx_int_t weight,
     }
 
     if (letter == 'h') {
-        ngx_http_dsem_account_hold(account, weight);
+        ngx_http_dsem_account_hold(account, weight, NGX_HTTP_DSEM_NO_SERVER);
         ngx_http_dsem_ticket_admit(ticket, 10, 10);
     }
 
