@@ -286,8 +286,7 @@ local function take_out(sem, view, account, ticket)
     sem.scores[member] = false
     account_add(sem, account, 0, -1)
     if ticket.key then
-        fair_refund(sem, ticket, fair_place(score),
-            view.capacity or view.limit)
+        fair_refund(sem, ticket, fair_place(score), view.capacity)
     end
 end
 
@@ -330,7 +329,7 @@ local function acquire(call, sem, view, account, ask, first)
         and sem.held + ask.weight <= view.limit
     -- its credit may bring it before a heavy one at the head
     if ask.key and not (free and ask.class < first) then
-        fair_settle(sem, ask, view.capacity or view.limit)
+        fair_settle(sem, ask, view.capacity)
     end
     if free and comes_first(sem, view, ask, first) then
         account_add(sem, account, ask.weight, 0)
@@ -347,8 +346,7 @@ local function acquire(call, sem, view, account, ask, first)
     local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
     if ask.key then
-        fair_charge(sem, ask, place - ask.class * CLASS,
-            view.capacity or view.limit)
+        fair_charge(sem, ask, place - ask.class * CLASS, view.capacity)
     end
     queue_add(sem, ask.member, place)
     if is_pool then pools.queued(call, sem, view, place) end
@@ -384,7 +382,7 @@ local function execute(call, sem, view, account)
     for _, ask in ipairs(call.acquires) do
         -- not while some tickets are not declared: those would pass the others
         if ask[1] == 0 and not view.recovering then
-            fair_owe(sem, ask, view.capacity or view.limit)
+            fair_owe(sem, ask, view.capacity)
         end
     end
     local first, status = serve(sem, view)
@@ -494,8 +492,7 @@ local function sync(call)
     publish_notes(call, view)
     local keep = waiting == 0 and not view.paused and not view.recovering
         and (view.over or sem.held - view.limit) <= 0
-    return STATUS.ok, sem.held, view.capacity or view.limit, sem.waiting,
-        view.recovery,
+    return STATUS.ok, sem.held, view.capacity, sem.waiting, view.recovery,
         account.held, account.waiting, keep and 1 or 0, view.more and 1 or 0,
         unpack(results)
 end

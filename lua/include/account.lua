@@ -3,8 +3,8 @@
 -- "epoch held waiting", then " reuse" if not 0, then " parked chunks": tickets
 -- of this epoch that are parked, and fields with lists of parked tickets; then,
 -- if tickets were dropped from a full queue, " !<epoch> <ticket> ...": those
--- that the session has not been told yet. That of a pool ends with its servers,
--- see pool.lua.
+-- that no reply to the session has named yet. That of a pool ends with its
+-- servers, see pool.lua.
 
 -- Whether permits of an account may be idle, kept by the worker for its next
 -- request. The head of the semaphore has the numbers of the other two states.

@@ -23,10 +23,11 @@ local function order_parse(text)
 end
 
 -- Applies the order to what a command knows of a semaphore: view.limit is the
--- limit without orders, if it is known.
+-- limit without orders, if it is known. view.capacity is the limit of all
+-- permits together: a pool raises it, see pool.lua.
 local function order_apply(view, text)
     local limit, paused = order_parse(text)
     view.limit = limit or view.limit
-    view.paused = paused
+    view.capacity, view.paused = view.limit, paused
     view.malformed = text and paused == nil and text
 end

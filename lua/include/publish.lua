@@ -17,7 +17,7 @@ local function publish_changes(call, sem, view, recalled)
         if session ~= sem.session then
             publish(view, session, string.format('grant %s %d %d %d %s',
                 call.name, sem.accounts[session].epoch, sem.held,
-                view.capacity or view.limit, table.concat(tickets, ' ')))
+                view.capacity, table.concat(tickets, ' ')))
         end
     end
     for session in pairs(view.dropped) do

@@ -98,8 +98,7 @@ end
 local function semaphore_slack(sem, account, view)
     local others = sem.reuse[REUSE.active] + sem.reuse[REUSE.recalled]
         - (account.reuse > 0 and 1 or 0)
-    return others > 0 and math.min(sem.held - account.held,
-        view.capacity or view.limit) or 0
+    return others > 0 and math.min(sem.held - account.held, view.capacity) or 0
 end
 
 -- The account is void: its session or epoch has ended. Returns false when

@@ -136,8 +136,8 @@ local function serve(sem, view)
         return FIRST_UNKNOWN
     end
     local behind = sem.pool and pools.behind(sem, view)
-    local from, size = 0, math.min(math.max((view.capacity or view.limit)
-        - sem.held, 1), view.steps) + 1
+    local from = 0
+    local size = math.min(math.max(view.capacity - sem.held, 1), view.steps) + 1
     while view.steps > 0 do
         local page, status = serve_page(sem, view, from, size, behind)
         if not page then return nil, status end
