@@ -106,13 +106,19 @@ ngx_http_dsem_init(ngx_conf_t *cf)
     }
 
     if (ngx_http_dsem_conf_zone(cf, dmcf) != NGX_OK
-        || ngx_http_dsem_body_init(cf, dmcf) != NGX_OK
-        || ngx_http_dsem_upstream_targets(cf, dmcf) != NGX_OK)
+        || ngx_http_dsem_body_init(cf, dmcf) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
     ngx_http_dsem_body_warn(cf, dmcf);
+
+    if (ngx_http_dsem_upstream_targets(cf, dmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* its memory goes when the configuration is read */
+    dmcf->locations = NULL;
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
 

@@ -34,8 +34,7 @@ static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_dsem_hold_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
-static ngx_int_t ngx_http_dsem_conf_asking(ngx_conf_t *cf,
-    ngx_http_dsem_loc_conf_t *conf);
+static ngx_int_t ngx_http_dsem_conf_location(ngx_conf_t *cf);
 static ngx_int_t ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
@@ -330,9 +329,8 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
      *     dmcf->hold = NULL;
      *     dmcf->holding = 0;
      *     dmcf->readers = NULL;
-     *     dmcf->asking = NULL;
      *     dmcf->pools = NULL;
-     *     dmcf->passing = NULL;
+     *     dmcf->locations = NULL;
      *     dmcf->longest = 0;
      *     dmcf->longest_name = { 0, NULL };
      */
@@ -567,8 +565,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
     if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK
-        || ngx_http_dsem_conf_asking(cf, conf) != NGX_OK
-        || ngx_http_dsem_upstream_passing(cf) != NGX_OK)
+        || ngx_http_dsem_conf_location(cf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -785,52 +782,25 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 }
 
 
-/*
- * Whether the body is read here is known when all modules have merged.
- * NGX_ERROR: no memory.
- */
+/* what modules make of a location is known when all of them have merged */
 
 static ngx_int_t
-ngx_http_dsem_conf_asking(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf)
+ngx_http_dsem_conf_location(ngx_conf_t *cf)
 {
-    ngx_uint_t                   i, asks, first;
-    ngx_http_dsem_limit_t       *limit;
     ngx_http_core_loc_conf_t   **clcf;
     ngx_http_dsem_main_conf_t   *dmcf;
 
-    if (conf->limits == NULL) {
-        return NGX_OK;
-    }
-
-    asks = 0;
-    first = (conf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_FIRST);
-    limit = conf->limits->elts;
-
-    for (i = 0; i < conf->limits->nelts; i++) {
-        if (limit[i].body
-            || (first && (limit[i].name.lengths
-                          || limit[i].nvalues
-                          || limit[i].fair)))
-        {
-            asks = 1;
-        }
-    }
-
-    if (!asks) {
-        return NGX_OK;
-    }
-
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (dmcf->asking == NULL) {
-        dmcf->asking = ngx_array_create(cf->temp_pool, 4,
-                                    sizeof(ngx_http_core_loc_conf_t *));
-        if (dmcf->asking == NULL) {
+    if (dmcf->locations == NULL) {
+        dmcf->locations = ngx_array_create(cf->temp_pool, 16,
+                                           sizeof(ngx_http_core_loc_conf_t *));
+        if (dmcf->locations == NULL) {
             return NGX_ERROR;
         }
     }
 
-    clcf = ngx_array_push(dmcf->asking);
+    clcf = ngx_array_push(dmcf->locations);
     if (clcf == NULL) {
         return NGX_ERROR;
     }

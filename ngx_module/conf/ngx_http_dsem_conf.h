@@ -205,11 +205,8 @@ typedef struct {
     ngx_http_upstream_init_pt  init_upstream;   /* of pools, see http/ */
     ngx_array_t               *pools;       /* ngx_http_dsem_srv_conf_t *;
                                                NULL: no upstream is one */
-    ngx_array_t               *passing;     /* all locations, while all is
-                                               read, if there are pools;
-                                               ngx_http_core_loc_conf_t * */
-    ngx_array_t               *asking;      /* locations whose values may need
-                                               the body, while all is read;
+    ngx_array_t               *locations;   /* of all levels, while all is
+                                               read;
                                                ngx_http_core_loc_conf_t * */
     ngx_uint_t                 bodies[NGX_HTTP_DSEM_NBODIES];
                                             /* indices of the variables;
@@ -252,9 +249,11 @@ ngx_int_t ngx_http_dsem_upstream_servers(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
-ngx_int_t ngx_http_dsem_upstream_passing(ngx_conf_t *cf);
 ngx_int_t ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+ngx_command_t *ngx_http_dsem_upstream_command(ngx_module_t *module,
+    ngx_str_t *suffix,
+    char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf));
 
 /* conf_redis */
 char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

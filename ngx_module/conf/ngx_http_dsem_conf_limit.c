@@ -54,19 +54,24 @@ static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
 #define NGX_HTTP_DSEM_LONG_TIMEOUT  300000
 
 
+/* the rows of both tables after limit and weight */
+#define ngx_http_dsem_params_after_weight                                     \
+    ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,              \
+                         NGX_HTTP_DSEM_MAX_PRIORITY, 1),                      \
+    ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),     \
+    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),              \
+    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),             \
+    ngx_http_dsem_text("fair"),                                               \
+    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),               \
+    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),               \
+    ngx_http_dsem_null_param
+
+
 /* by ngx_http_dsem_param_e */
 static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
     ngx_http_dsem_number_or_auto("limit", 0, NGX_HTTP_DSEM_MAX_LIMIT, 1),
     ngx_http_dsem_number("weight", 1, NGX_HTTP_DSEM_MAX_LIMIT, 1),
-    ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
-                         NGX_HTTP_DSEM_MAX_PRIORITY, 1),
-    ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
-    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),
-    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),
-    ngx_http_dsem_text("fair"),
-    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
-    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
-    ngx_http_dsem_null_param
+    ngx_http_dsem_params_after_weight
 };
 
 
@@ -75,15 +80,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_pool_params[] = {
     { ngx_string("limit"), ngx_http_dsem_limit_per_server, 1,
       NGX_HTTP_DSEM_MAX_LIMIT, 0, "\"n/server\" with a number", "" },
     ngx_http_dsem_number("weight", 1, 1, 0),
-    ngx_http_dsem_number("priority", NGX_HTTP_DSEM_MIN_PRIORITY,
-                         NGX_HTTP_DSEM_MAX_PRIORITY, 1),
-    ngx_http_dsem_number_or_auto("queue", 0, NGX_HTTP_DSEM_MAX_QUEUE, 1),
-    ngx_http_dsem_time("timeout", 1, NGX_HTTP_DSEM_MAX_TIME, 1),
-    ngx_http_dsem_number("share", 1, NGX_HTTP_DSEM_MAX_SHARE, 1),
-    ngx_http_dsem_text("fair"),
-    ngx_http_dsem_number("min", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
-    ngx_http_dsem_number("max", 1, NGX_HTTP_DSEM_AUTO_MOST, 0),
-    ngx_http_dsem_null_param
+    ngx_http_dsem_params_after_weight
 };
 
 

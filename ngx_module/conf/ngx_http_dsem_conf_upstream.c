@@ -8,7 +8,8 @@
  * which is handed down.
  *
  * Called by: nginx, through the table of directives in conf; http/pool, when
- * nginx has the servers of an upstream; conf, when all is read.
+ * nginx has the servers of an upstream; conf and module, when all is read;
+ * http/body, which finds directives of other modules, too.
  */
 
 
@@ -169,9 +170,7 @@ ngx_http_dsem_upstream_pool(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
     if (dmcf->pools == NULL) {
         dmcf->pools = ngx_array_create(cf->pool, 2,
                                        sizeof(ngx_http_dsem_srv_conf_t *));
-        dmcf->passing = ngx_array_create(cf->temp_pool, 4,
-                                         sizeof(ngx_http_core_loc_conf_t *));
-        if (dmcf->pools == NULL || dmcf->passing == NULL) {
+        if (dmcf->pools == NULL) {
             return NGX_ERROR;
         }
     }
@@ -396,34 +395,6 @@ ngx_http_dsem_upstream_check(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
 
 /*
- * Notes the location of this level, if there are pools: all upstreams are
- * read before any level is merged.
- */
-
-ngx_int_t
-ngx_http_dsem_upstream_passing(ngx_conf_t *cf)
-{
-    ngx_http_core_loc_conf_t  **clcf;
-    ngx_http_dsem_main_conf_t  *dmcf;
-
-    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
-
-    if (dmcf->passing == NULL) {
-        return NGX_OK;
-    }
-
-    clcf = ngx_array_push(dmcf->passing);
-    if (clcf == NULL) {
-        return NGX_ERROR;
-    }
-
-    *clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    return NGX_OK;
-}
-
-
-/*
  * The pools that locations pass to: their line is taken last, after those of
  * the location, which "dsem off" does not end.  Every module with "..._pass"
  * has "..._next_upstream_tries" in the same part of its configuration, which
@@ -439,14 +410,14 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
     ngx_module_t              **modules;
     ngx_http_core_loc_conf_t  **clcf;
 
-    if (dmcf->passing == NULL) {
+    if (dmcf->pools == NULL || dmcf->locations == NULL) {
         return NGX_OK;
     }
 
     modules = cf->cycle->modules;
-    clcf = dmcf->passing->elts;
+    clcf = dmcf->locations->elts;
 
-    for (i = 0; i < dmcf->passing->nelts; i++) {
+    for (i = 0; i < dmcf->locations->nelts; i++) {
 
         if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
             continue;
@@ -464,9 +435,6 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
         }
     }
 
-    /* its memory goes when the configuration is read */
-    dmcf->passing = NULL;
-
     return NGX_OK;
 }
 
@@ -482,20 +450,9 @@ ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
 
     static ngx_str_t  suffix = ngx_string("_next_upstream_tries");
 
-    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
-
-        if (cmd->name.len > suffix.len
-            && ngx_memcmp(cmd->name.data + cmd->name.len - suffix.len,
-                          suffix.data, suffix.len)
-               == 0
-            && cmd->set == ngx_conf_set_num_slot
-            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
-        {
-            break;
-        }
-    }
-
-    if (cmd == NULL || cmd->name.len == 0) {
+    cmd = ngx_http_dsem_upstream_command(module, &suffix,
+                                         ngx_conf_set_num_slot);
+    if (cmd == NULL) {
         return NGX_OK;
     }
 
@@ -519,6 +476,34 @@ ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
 
     return ngx_http_dsem_upstream_add(cf,
                             loc_conf[ngx_http_dsem_module.ctx_index], dscf);
+}
+
+
+/*
+ * The directive of locations whose name ends so, of any module: what it sets is
+ * found by its offset.  NULL: the module has none.
+ */
+
+ngx_command_t *
+ngx_http_dsem_upstream_command(ngx_module_t *module, ngx_str_t *suffix,
+    char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf))
+{
+    ngx_command_t  *cmd;
+
+    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
+
+        if (cmd->name.len > suffix->len
+            && ngx_memcmp(cmd->name.data + cmd->name.len - suffix->len,
+                          suffix->data, suffix->len)
+               == 0
+            && cmd->set == set
+            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
+        {
+            return cmd;
+        }
+    }
+
+    return NULL;
 }
 
 

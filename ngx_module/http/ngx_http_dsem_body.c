@@ -32,7 +32,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_body_add_reader(ngx_conf_t *cf,
     ngx_array_t *readers, ngx_module_t *module);
-static ngx_command_t *ngx_http_dsem_body_flag(ngx_module_t *module);
 static ngx_command_t *ngx_http_dsem_body_pass(ngx_module_t *module,
     ngx_command_t *flag);
 static ngx_int_t ngx_http_dsem_body_handler_of(ngx_conf_t *cf,
@@ -41,6 +40,7 @@ static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
     ngx_module_t *module);
 static ngx_http_dsem_reader_t *ngx_http_dsem_body_reader(
     ngx_http_dsem_main_conf_t *dmcf, ngx_http_handler_pt handler);
+static ngx_uint_t ngx_http_dsem_body_values(ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_uint_t ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_dsem_reader_t *reader,
     void **loc_conf);
@@ -87,7 +87,8 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
     ngx_http_handler_pt      handler;
     ngx_http_dsem_reader_t  *reader;
 
-    flag = ngx_http_dsem_body_flag(module);
+    flag = ngx_http_dsem_upstream_command(module, &ngx_http_dsem_body_suffix,
+                                          ngx_conf_set_flag_slot);
     if (flag == NULL) {
         return NGX_OK;
     }
@@ -116,33 +117,6 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
     reader->name = flag->name;
 
     return NGX_OK;
-}
-
-
-/* the directive "..._request_buffering", or NULL */
-
-static ngx_command_t *
-ngx_http_dsem_body_flag(ngx_module_t *module)
-{
-    ngx_str_t      *suffix;
-    ngx_command_t  *cmd;
-
-    suffix = &ngx_http_dsem_body_suffix;
-
-    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
-
-        if (cmd->name.len > suffix->len
-            && ngx_memcmp(cmd->name.data + cmd->name.len - suffix->len,
-                          suffix->data, suffix->len)
-               == 0
-            && cmd->set == ngx_conf_set_flag_slot
-            && cmd->conf == NGX_HTTP_LOC_CONF_OFFSET)
-        {
-            return cmd;
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -251,19 +225,23 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     ngx_http_dsem_loc_conf_t   *dlcf;
     ngx_http_core_loc_conf_t  **clcf;
 
-    if (dmcf->asking == NULL) {
+    if (dmcf->locations == NULL) {
         return;
     }
 
-    clcf = dmcf->asking->elts;
+    clcf = dmcf->locations->elts;
 
-    for (i = 0; i < dmcf->asking->nelts; i++) {
+    for (i = 0; i < dmcf->locations->nelts; i++) {
 
         if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
             continue;
         }
 
         dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
+
+        if (!ngx_http_dsem_body_values(dlcf)) {
+            continue;
+        }
 
         if (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF) {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
@@ -288,9 +266,35 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
                            "\"%V off\" it is not read first",
                            &clcf[i]->name, &reader->name);
     }
+}
 
-    /* its memory goes when the configuration is read */
-    dmcf->asking = NULL;
+
+/* a value may need the body */
+
+static ngx_uint_t
+ngx_http_dsem_body_values(ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ngx_uint_t              i, first;
+    ngx_http_dsem_limit_t  *limit;
+
+    if (dlcf->limits == NULL) {
+        return 0;
+    }
+
+    first = (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_FIRST);
+    limit = dlcf->limits->elts;
+
+    for (i = 0; i < dlcf->limits->nelts; i++) {
+        if (limit[i].body
+            || (first && (limit[i].name.lengths
+                          || limit[i].nvalues
+                          || limit[i].fair)))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

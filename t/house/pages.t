@@ -307,6 +307,9 @@ sub directives {
 sub params {
     my ($table) = @_;
     my ($list) = $source =~ /ngx_http_dsem_$table\[\] = \{(.*?)^\};/ms;
+    # rows that several tables have are a macro
+    $list =~ s{^ +(ngx_http_dsem_\w+)$}
+        {($source =~ /^#define $1 +\\\n((?:.*\\\n)*.*)/m)[0]}gme;
     return $list =~ /\("(\w+)"/g;
 }
 
