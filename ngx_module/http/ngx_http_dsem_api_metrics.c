@@ -561,10 +561,8 @@ ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
         ngx_http_dsem_api_put(text, "\n");
     }
 
-    ngx_http_dsem_prometheus_name(metrics, metric, "_sum", row);
-    ngx_http_dsem_api_put(text, "} ");
-    ngx_http_dsem_api_seconds(text, histogram->sum);
-    ngx_http_dsem_api_put(text, "\n");
+    ngx_http_dsem_prometheus_seconds(metrics, metric, "_sum", row,
+                                     histogram->sum);
 
     ngx_http_dsem_prometheus_name(metrics, metric, "_count", row);
     ngx_http_dsem_api_put(text, "} ");
@@ -588,10 +586,8 @@ static void
 ngx_http_dsem_metric_oldest(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_prometheus_name(metrics, metric, "", row);
-    ngx_http_dsem_api_put(metrics->text, "} ");
-    ngx_http_dsem_api_seconds(metrics->text, row->local->oldest_hold);
-    ngx_http_dsem_api_put(metrics->text, "\n");
+    ngx_http_dsem_prometheus_seconds(metrics, metric, "", row,
+                                     row->local->oldest_hold);
 }
 
 
@@ -721,9 +717,8 @@ ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
         return;
     }
 
-    ngx_http_dsem_prometheus_name(metrics, metric, " ", NULL);
-    ngx_http_dsem_api_seconds(metrics->text, metrics->figures->age);
-    ngx_http_dsem_api_put(metrics->text, "\n");
+    ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL,
+                                     metrics->figures->age);
 }
 
 
@@ -741,7 +736,6 @@ static void
 ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_prometheus_name(metrics, metric, " ", NULL);
-    ngx_http_dsem_api_seconds(metrics->text, metrics->figures->redis.since);
-    ngx_http_dsem_api_put(metrics->text, "\n");
+    ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL,
+                                     metrics->figures->redis.since);
 }

@@ -142,3 +142,22 @@ ngx_http_dsem_prometheus_sample(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_api_number(metrics->text, n);
     ngx_http_dsem_api_put(metrics->text, "\n");
 }
+
+
+/* a time, which is written in seconds; part: of a name with several series */
+
+void
+ngx_http_dsem_prometheus_seconds(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, const char *part,
+    ngx_http_dsem_api_row_t *row, uint64_t msec)
+{
+    ngx_http_dsem_prometheus_name(metrics, metric, part, row);
+
+    if (row) {
+        ngx_http_dsem_api_put(metrics->text, "}");
+    }
+
+    ngx_http_dsem_api_put(metrics->text, " ");
+    ngx_http_dsem_api_seconds(metrics->text, msec);
+    ngx_http_dsem_api_put(metrics->text, "\n");
+}

@@ -30,6 +30,11 @@ typedef struct {
 } ngx_http_dsem_claim_t;
 
 
+#define ngx_http_dsem_claim_granted(claim)                                    \
+    ((claim)->ticket                                                          \
+     && (claim)->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_GRANTED)
+
+
 /* a value that is not valid; text may come from a client */
 typedef struct {
     ngx_http_dsem_value_t     *value;

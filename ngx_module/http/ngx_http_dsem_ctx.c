@@ -186,8 +186,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
     for (i = 0; i < n; i++) {
         held = &ctx->claims[i];
 
-        if (held->ticket == NULL
-            || held->ticket->answer.verdict != NGX_HTTP_DSEM_VERDICT_GRANTED
+        if (!ngx_http_dsem_claim_granted(held)
             || !ngx_http_dsem_claim_same(held, &claims[i])
             || held->ask.weight < claims[i].ask.weight)
         {
@@ -264,9 +263,7 @@ ngx_http_dsem_ctx_holds(ngx_http_dsem_ctx_t *ctx)
     for (i = 0; i < ctx->nclaims; i++) {
         claim = &ctx->claims[i];
 
-        if (claim->ticket
-            && claim->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_GRANTED)
-        {
+        if (ngx_http_dsem_claim_granted(claim)) {
             return claim;
         }
     }

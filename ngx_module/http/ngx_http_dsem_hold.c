@@ -45,6 +45,7 @@ typedef struct {
     ngx_queue_t           queue;
     ngx_event_t           look;     /* for the end of the worker */
     ngx_msec_t            period;   /* 0: the worker waits for its holders */
+    ngx_msec_t            lead;     /* ms from a look to "ends" */
     ngx_msec_t            ends;     /* by ngx_current_msec: if it is to exit,
                                        it ends them then */
 } ngx_http_dsem_holds_t;
@@ -510,6 +511,7 @@ ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding)
 
     holds->period = ngx_min((ccf->shutdown_timeout + 3) / 4,
                             NGX_HTTP_DSEM_HOLD_LOOK);
+    holds->lead = ccf->shutdown_timeout - 2 * holds->period;
 
     holds->look.handler = ngx_http_dsem_hold_look_handler;
     holds->look.data = holds;
@@ -525,16 +527,11 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
 {
     ngx_http_dsem_holds_t *holds = ev->data;
 
-    ngx_core_conf_t       *ccf;
     ngx_connection_t      *c;
     ngx_http_dsem_hold_t  *h;
 
     if (!ngx_exiting) {
-        ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                               ngx_core_module);
-
-        holds->ends = ngx_current_msec + ccf->shutdown_timeout
-                      - 2 * holds->period;
+        holds->ends = ngx_current_msec + holds->lead;
 
         ngx_add_timer(ev, holds->period);
         return;

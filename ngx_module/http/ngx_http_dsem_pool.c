@@ -198,9 +198,7 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         }
     }
 
-    if (*claim && (*claim)->ticket && !(*claim)->busy
-        && (*claim)->ticket->answer.verdict == NGX_HTTP_DSEM_VERDICT_GRANTED)
-    {
+    if (*claim && !(*claim)->busy && ngx_http_dsem_claim_granted(*claim)) {
         *server = ctx->server;
         return NGX_OK;
     }

@@ -282,8 +282,7 @@ static void
 ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
 {
     ngx_uint_t             i, current;
-    ngx_addr_t            *addr;
-    ngx_sockaddr_t         last;
+    ngx_http_dsem_addr_t   last;
     ngx_http_dsem_host_t  *host;
 
     host = ctx->data;
@@ -294,7 +293,8 @@ ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
     }
 
     current = 0;
-    last = host->addrs[host->current].sockaddr;
+    last = host->addrs[host->current];
+    last.addr.sockaddr = &last.sockaddr.sockaddr;
     host->naddrs = 0;
 
     for (i = 0; i < ctx->naddrs; i++) {
@@ -305,12 +305,7 @@ ngx_http_dsem_host_resolve_handler(ngx_resolver_ctx_t *ctx)
     /* the address that was to be tried next still is, if it is among them */
 
     for (i = 0; i < host->naddrs; i++) {
-        addr = &host->addrs[i].addr;
-
-        if (ngx_cmp_sockaddr(addr->sockaddr, addr->socklen, &last.sockaddr,
-                             addr->socklen, 1)
-            == NGX_OK)
-        {
+        if (ngx_http_dsem_addr_equal(&host->addrs[i].addr, &last.addr)) {
             current = i;
         }
     }

@@ -201,7 +201,7 @@ ngx_http_dsem_declare_servers(ngx_http_dsem_account_t *account,
                   text);
     ngx_http_dsem_resp_bytes(command, text, last - text);
 
-    last = ngx_http_dsem_servers_sums(servers, text);
+    last = ngx_http_dsem_servers_counts(servers, 1, text);
     ngx_http_dsem_resp_bytes(command, text, last - text);
 
     ngx_free(text);

@@ -281,43 +281,22 @@ ngx_http_dsem_servers_text(ngx_http_dsem_pool_server_t *server,
 }
 
 
-/* "<server>=<permits> ..." of the permits that are to be given back */
+/* "<server>=<permits> ..." of what is to be given back, and of what is held */
 
 u_char *
-ngx_http_dsem_servers_releases(ngx_http_dsem_servers_t *servers, u_char *p)
+ngx_http_dsem_servers_counts(ngx_http_dsem_servers_t *servers, ngx_uint_t held,
+    u_char *p)
 {
-    u_char      *start;
-    ngx_int_t    permits;
-    ngx_uint_t   i;
+    u_char                       *start;
+    ngx_int_t                     permits;
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_row_t  *row;
 
     start = p;
 
     for (i = 0; i < servers->n; i++) {
-        permits = servers->rows[i].pending_release;
-
-        if (permits) {
-            p = ngx_http_dsem_servers_text(&servers->servers[i], permits,
-                                           p == start, p);
-        }
-    }
-
-    return p;
-}
-
-
-/* "<server>=<permits> ..." of all that Redis is to count */
-
-u_char *
-ngx_http_dsem_servers_sums(ngx_http_dsem_servers_t *servers, u_char *p)
-{
-    u_char      *start;
-    ngx_int_t    permits;
-    ngx_uint_t   i;
-
-    start = p;
-
-    for (i = 0; i < servers->n; i++) {
-        permits = servers->rows[i].held + servers->rows[i].pending_release;
+        row = &servers->rows[i];
+        permits = row->pending_release + (held ? row->held : 0);
 
         if (permits) {
             p = ngx_http_dsem_servers_text(&servers->servers[i], permits,

@@ -81,10 +81,8 @@ ngx_uint_t ngx_http_dsem_servers_count(uint64_t list);
 size_t ngx_http_dsem_servers_size(ngx_http_dsem_servers_t *servers);
 u_char *ngx_http_dsem_servers_list(ngx_http_dsem_servers_t *servers,
     uint64_t list, u_char *p);
-u_char *ngx_http_dsem_servers_releases(ngx_http_dsem_servers_t *servers,
-    u_char *p);
-u_char *ngx_http_dsem_servers_sums(ngx_http_dsem_servers_t *servers,
-    u_char *p);
+u_char *ngx_http_dsem_servers_counts(ngx_http_dsem_servers_t *servers,
+    ngx_uint_t held, u_char *p);
 
 
 #endif /* _NGX_HTTP_DSEM_SERVERS_H_INCLUDED_ */

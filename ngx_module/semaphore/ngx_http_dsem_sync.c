@@ -355,7 +355,7 @@ ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
     releases->data = p;
 
     if (ngx_http_dsem_account_releasable(account)) {
-        p = ngx_http_dsem_servers_releases(servers, p);
+        p = ngx_http_dsem_servers_counts(servers, 0, p);
     }
 
     releases->len = p - releases->data;

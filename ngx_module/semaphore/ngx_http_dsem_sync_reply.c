@@ -567,6 +567,11 @@ ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account, uint64_t number,
     ngx_uint_t             i;
     ngx_http_dsem_sync_t  *sync;
 
+    if (!ngx_http_dsem_session_ready(account->session)) {
+        /* the check was freed with its call */
+        return;
+    }
+
     sync = account->servers->check;
 
     for (i = 0; sync && i < sync->nchecks; i++) {

@@ -607,6 +607,7 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
 static void
 ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
 {
+    ngx_uint_t                oldest;
     ngx_http_dsem_account_t  *account;
 
     account = ticket->account;
@@ -624,8 +625,13 @@ ngx_http_dsem_ticket_unlink(ngx_http_dsem_ticket_t *ticket)
         break;
 
     case NGX_HTTP_DSEM_TICKET_HELD:
+        oldest = (ngx_queue_head(&account->holders) == &ticket->queue);
         ngx_queue_remove(&ticket->queue);
-        ngx_http_dsem_ticket_oldest(account);
+
+        if (oldest) {
+            ngx_http_dsem_ticket_oldest(account);
+        }
+
         return;
 
     default: /* NGX_HTTP_DSEM_TICKET_ENDED */

@@ -2,7 +2,7 @@
 
 # "worker_shutdown_timeout" ends while a worker that is to exit stands still.
 # When it goes on its holders are told all the same, before nginx closes their
-# connections. A request that would get its permit only then gets none: its
+# connections. A request that has not begun to hold by then does not: its
 # program would begin for nothing.
 
 use lib 't/lib';
