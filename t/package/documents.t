@@ -13,7 +13,6 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 
 use Cwd qw(abs_path);
-use File::Basename qw(dirname);
 use File::Copy qw(copy);
 use File::Path qw(make_path remove_tree);
 
@@ -49,13 +48,6 @@ remove_tree($dir);
 
 done_testing();
 
-sub slurp {
-    my ($path) = @_;
-    open my $fh, '<', $path or die "$path: $!";
-    local $/;
-    return <$fh>;
-}
-
 sub words { return split ' ', slurp($_[0]) }
 
 sub place {
@@ -68,19 +60,12 @@ sub place {
 
 # Links that lead nowhere; those to parts of a page, too.
 sub dead {
-    my $dead = 0;
-    for my $path (split /\n/, qx(find $dir/$doc -name '*.md')) {
-        my $text = slurp($path) =~ s/^(?:```.*?^```$| {4,}.*?$)//msgr;
-        for ($text =~ /\]\(([^)\s]+)\)/g) {
-            my ($file, $anchor) = /^([^#]*)#?(.*)/;
-            next if $file =~ /^https?:/;
-            my $target = $file eq '' ? $path : dirname($path) . "/$file";
-            my $there = -e $target && ($anchor eq ''
-                || grep { $_ eq $anchor } anchors(slurp($target)));
-            next if $there;
-            note("$path: $_");
-            $dead++;
-        }
-    }
-    return $dead;
+    my %text = map { $_ => slurp($_) } split /\n/, qx(find $dir/$doc -name '*.md');
+    my @dead = astray(sub {
+        my ($target, $anchor) = @_;
+        return -e $target && ($anchor eq ''
+            || grep { $_ eq $anchor } anchors(slurp($target)));
+    }, %text);
+    note($_) for @dead;
+    return scalar @dead;
 }

@@ -16,14 +16,15 @@ plan skip_all => '"make test T=t/package" installs the packages of npm'
     unless -d "$modules/node_modules/kubernetes-models";
 
 my $t = Dsem::Test->new;
+my $monitoring = Dsem::Monitoring->new($t);
 my $folder = 'packaging/kubernetes';
 my %of;
 
 # valid, each kind
 
 my $rules = qx($folder/rules);
-my @files = (sort(glob "$folder/*.yaml"), written('rules.yaml', $rules));
-my $wrong = written('wrong.yaml',
+my @files = (sort(glob "$folder/*.yaml"), $monitoring->write('rules.yaml', $rules));
+my $wrong = $monitoring->write('wrong.yaml',
     page("$folder/nginx.yaml") =~ s/replicas: 3/replicas: "3"/r);
 my $said = decode_json(
     qx(node t/package/validate.mjs $modules kubernetes @files $wrong));
@@ -94,16 +95,15 @@ like($conf, qr/location = \Q$monitor->{endpoints}[0]{path}\E \{\s+dsem_api;/,
 # rules and query
 
 SKIP: {
-    skip 'Prometheus is not there', 2 unless Dsem::Monitoring::there();
-    my $monitoring = Dsem::Monitoring->new($t);
-    is($monitoring->promtool('check rules', written('rules.yml',
+    skip 'Prometheus is not there, make test installs it', 4 unless Dsem::Monitoring::there();
+    is($monitoring->promtool('check rules', $monitoring->write('rules.yml',
         Cpanel::JSON::XS->new->encode($of{PrometheusRule}[0]{spec}))), '',
         'rules valid');
     my $query = $of{ScaledObject}[0]{spec}{triggers}[0]{metadata}{query};
     my ($job, $semaphore) = $query =~ /job="(.*?)",\s+semaphore="(.*?)"/;
     is($job, $metrics->{metadata}{name}, 'query: job');
     like($conf, qr/^ +dsem \Q$semaphore\E limit=/m, 'query: semaphore');
-    is($monitoring->promtool('check rules', written('query.yml',
+    is($monitoring->promtool('check rules', $monitoring->write('query.yml',
         Cpanel::JSON::XS->new->encode({ groups => [{ name => 'q', rules =>
             [{ record => 'q', expr => $query }] }] }))), '', 'query valid');
 }
@@ -114,15 +114,6 @@ is($groups =~ s/^  //mgr, $source, 'the rules of monitoring/, all of them');
 done_testing;
 
 ###############################################################################
-
-sub written {
-    my ($name, $text) = @_;
-    my $path = $t->dir . "/$name";
-    open my $fh, '>', $path or die "$path: $!";
-    print $fh $text;
-    close $fh or die "$path: $!";
-    return $path;
-}
 
 # By nginx -t: names of services are none of this machine.
 sub tested {

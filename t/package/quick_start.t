@@ -17,9 +17,9 @@ use File::Path qw(make_path remove_tree);
 use Time::HiRes qw(time);
 
 use Dsem::Pages;
+use Dsem::Roots;
 
 my $root = abs_path("$FindBin::Bin/../..");
-my $directory = ($ENV{MATRIX} || '/var/tmp/dsem-matrix') . '/package';
 
 my $text = section('Quick start');
 my @blocks = map { s/^    //mgr } $text =~ /^((?: {4}.*\n)+)/mg;
@@ -32,8 +32,7 @@ is(scalar @shown, 6, 'six answers shown');
 like($logged, qr/^dsem rejected: /, 'a sentence of the log shown');
 
 SKIP: {
-    my $reason = !$ENV{DSEM_LONG} ? 'LONG=1 walks through it'
-        : $< ? 'needs root' : '';
+    my $reason = unfit('walks through it');
     skip $reason, 1 if $reason;
     walked($_) for qw(bookworm trixie);
 }
@@ -45,15 +44,14 @@ done_testing();
 sub walked {
     my ($suite) = @_;
     my $dir = "$root/build/t/package/quick_start";
-    my $new = "$directory/$suite-walk";
+    my $name = "$suite-walk";
     remove_tree($dir);
     make_path($dir);
     # build/ may have those of other versions
     my ($sources) = said('make', '-s', '-C', $root, 'dist')
         =~ m{(build/dsem-\S+\.tar\.gz)};
-    said("$root/t/matrix/debian", $suite, "$directory/$suite");
-    said('rm', '-rf', $new);
-    said('cp', '-a', "$directory/$suite", $new);
+    said("$root/t/matrix/debian", $suite, roots() . "/$suite");
+    my $new = fresh($suite, $name);
     write_to("$dir/before", before($sources));
     write_to("$dir/typed", join '', map {
         ($typed[$_] =~ /^for/ ? "sleep 3   # to type it\n" : '')
@@ -68,11 +66,11 @@ EOF_AFTER
 
     my $begin = time;
     $ENV{NETWORK} = 1;
-    said("$root/t/matrix/in-root", $new, "$root/build", 'sh', "$dir/before");
+    inside($name, 'sh', "$dir/before");
     delete $ENV{NETWORK};
     note(sprintf '%s: %.0f s to download packages', $suite, time - $begin);
     $begin = time;
-    my $said = said("$root/t/matrix/in-root", $new, "$root/build", 'sh', '-c',
+    my $said = inside($name, 'sh', '-c',
         "chown -R ann /home/ann && chmod 644 $dir/typed && "
         . "su ann -c 'cd /home/ann/dsem-* && bash $dir/typed' 2>&1 < /dev/null");
     my @printed = grep { /^::: / } split /^(?=::: \d+$)/m, $said;
@@ -119,14 +117,4 @@ sub write_to {
     open my $fh, $how // '>', $path or die "$path: $!";
     print $fh $what;
     close $fh or die "$path: $!";
-}
-
-# The output of a command, which must succeed.
-sub said {
-    my (@command) = @_;
-    open my $fh, '-|', 'sh', '-c', 'exec "$@" 2>&1', 'sh', @command
-        or die "@command: $!";
-    my $said = do { local $/; <$fh> } // '';
-    close $fh or BAIL_OUT("@command: $said");
-    return $said;
 }

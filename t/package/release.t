@@ -11,11 +11,14 @@ use strict;
 use Test::More;
 
 use FindBin;
+use lib "$FindBin::Bin/../lib";
 
 use Cpanel::JSON::XS qw(decode_json);
 use Cwd qw(abs_path);
 use Digest::SHA;
 use File::Path qw(make_path remove_tree);
+
+use Dsem::Pages;
 
 my $root = abs_path("$FindBin::Bin/../..");
 my $dir = "$root/build/t/package/release";
@@ -75,13 +78,6 @@ remove_tree($dir) if Test::More->builder->is_passing;
 done_testing();
 
 ###############################################################################
-
-sub slurp {
-    my ($path) = @_;
-    open my $fh, '<', $path or die "$path: $!";
-    local $/;
-    return <$fh>;
-}
 
 sub released {
     my ($tree, $to, $how) = @_;

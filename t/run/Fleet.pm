@@ -48,7 +48,7 @@ sub new {
 
 sub ports {
     my ($self) = @_;
-    return ($self->port_of('a'), $self->port_of('b'), $self->free_port);
+    return (map({ $self->port_of($_) } $self->names), $self->free_port);
 }
 
 sub start {
@@ -80,21 +80,28 @@ sub start_node {
 # Not a daemon: it stays in the process group that the harness watches.
 sub conf {
     my ($self, $name) = @_;
+    my $text = $self->relocated($name, user => $> == 0 ? 'root' : undef,
+        worker_processes => WORKERS . '; daemon off');
+    $text = Fleet::Conf::add_location($text, @$_)
+        for ['/unlimited/', 'dsem off;', 'proxy_pass http://backend;'],
+        Fleet::Second::locations();
+    return $text;
+}
+
+# The configuration with the paths and addresses of this node.
+sub relocated {
+    my ($self, $name, %more) = @_;
     my $dir = "$self->{dir}/$name";
     my $text = Fleet::Conf::relocate($self->{text},
         load_module => Dsem::Node::Conf::module(),
-        user => $> == 0 ? 'root' : undef,
-        worker_processes => WORKERS . '; daemon off',
         pid => "$dir/nginx.pid",
         error_log => "$dir/error.log notice",
         access_log => "$dir/access.log fleet",
         listen => '127.0.0.1:' . $self->port_of($name),
         server => $self->{backend}->address,
         dsem_redis => 'unix:' . $self->{redis}->unix,
+        %more,
     );
-    $text = Fleet::Conf::add_location($text, @$_)
-        for ['/unlimited/', 'dsem off;', 'proxy_pass http://backend;'],
-        Fleet::Second::locations();
     return Fleet::Conf::add_to_http($text, "dsem_node $name;",
         map { "${_}_temp_path $dir/temp/$_;" }
             qw(client_body proxy fastcgi uwsgi scgi));
@@ -119,7 +126,7 @@ sub free_port { $_[0]{port} + 10 }
 
 sub port_of {
     my ($self, $name) = @_;
-    return $self->{port} + ($name eq 'a' ? 0 : 1);
+    return $self->{port} + ord($name) - ord 'a';
 }
 
 sub url {

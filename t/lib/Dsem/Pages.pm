@@ -8,8 +8,12 @@ package Dsem::Pages;
 #   section('TLS')              text of the one section with this title, without
 #                               the title, up to the next one of its level
 #   anchors($text)              of its headings, as GitHub names them
+#   slurp($path)                text of any file
+#   straight($path)             the path without ".."
+#   astray($there, %text)       links outside of code, as "path: link", for which
+#                               $there->($target, $anchor) is false; path => text
 #
-# Called by: tests, Dsem::Redis, Dsem::Recipe.
+# Called by: tests, Dsem::Redis, Dsem::Recipe, docs/site/build.
 
 use strict;
 use warnings;
@@ -20,16 +24,18 @@ use Carp qw(croak);
 use File::Basename qw(dirname);
 use File::Find ();
 
-our @EXPORT = qw(page pages documents section anchors);
+our @EXPORT = qw(page pages documents section anchors slurp straight astray);
 
 my $ROOT = dirname(__FILE__) . '/../../..';
 
-sub page {
+sub slurp {
     my ($path) = @_;
-    open my $fh, '<', "$ROOT/$path" or croak "$path: $!";
+    open my $fh, '<', $path or croak "$path: $!";
     local $/;
-    return <$fh>;
+    return scalar(<$fh>) // '';
 }
+
+sub page { return slurp("$ROOT/$_[0]") }
 
 sub pages {
     return map { my $path = s{^\Q$ROOT\E/}{}r; $path => page($path) }
@@ -69,6 +75,29 @@ sub anchors {
         my $n = $n{$anchor}++;
         $n ? "$anchor-$n" : $anchor;
     } $text =~ /^#+ (.*)/mg;
+}
+
+sub straight {
+    my ($path) = @_;
+    1 while $path =~ s{(?:^|(?<=/))(?!\.\./)[^/]+/\.\./}{};
+    return $path;
+}
+
+# Links to other servers are none of these.
+sub astray {
+    my ($there, %text) = @_;
+    my @astray;
+    for my $path (sort keys %text) {
+        my $folder = $path =~ m{^(.*/)} ? $1 : '';
+        my $prose = $text{$path} =~ s/^(?:```.*?^```$| {4,}.*?$)//msgr;
+        for my $link ($prose =~ /\]\(([^)\s]+)\)/g) {
+            next if $link =~ m{^https?:};
+            my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)/;
+            my $target = $file eq '' ? $path : straight($folder . $file);
+            push @astray, "$path: $link" if !$there->($target, $anchor);
+        }
+    }
+    return @astray;
 }
 
 1;

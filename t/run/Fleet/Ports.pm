@@ -22,7 +22,7 @@ sub unusable {
     return $other[0] unless @busy;
     return (@busy > 1 ? 'ports ' . join(', ', @busy) . ' are'
         : "port $busy[0] is") . ' in use, nothing was started; '
-        . "\"make $target PORT=9000\" takes other ones\n";
+        . "\"make $target PORT=9000\" takes other ones";
 }
 
 # The error of listening on the port; false when there is none.

@@ -13,8 +13,6 @@ package Fleet::Scene;
 use strict;
 use warnings;
 
-use List::Util qw(sum0);
-
 use Dsem::Client;
 use Dsem::Load;
 use Dsem::Wait qw(now);

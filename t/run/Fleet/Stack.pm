@@ -14,10 +14,7 @@ use parent 'Fleet';
 use File::Path qw(make_path);
 
 use Dsem::Client;
-use Dsem::Node;
 use Dsem::Process;
-use Dsem::Upstream;
-use Dsem::Redis;
 use Dsem::Wait qw(wait_for);
 
 use Fleet::Conf;
@@ -36,15 +33,9 @@ sub new {
 
 sub names { qw(a b c) }
 
-sub port_of {
-    my ($self, $name) = @_;
-    return $self->{port} + ord($name) - ord 'a';
-}
-
 sub ports {
     my ($self) = @_;
-    return (map({ $self->port_of($_) } $self->names), $self->free_port,
-        map { $self->{port} + $_ } PROMETHEUS, GRAFANA);
+    return ($self->SUPER::ports, map { $self->{port} + $_ } PROMETHEUS, GRAFANA);
 }
 
 sub start {
@@ -71,20 +62,8 @@ sub restart_redis {
 
 sub conf {
     my ($self, $name) = @_;
-    my $dir = "$self->{dir}/$name";
-    my $text = Fleet::Conf::relocate($self->{text},
-        load_module => Dsem::Node::Conf::module(),
-        pid => "$dir/nginx.pid",
-        error_log => "$dir/error.log notice",
-        access_log => "$dir/access.log fleet",
-        listen => '127.0.0.1:' . $self->port_of($name),
-        server => $self->{backend}->address,
-        dsem_redis => 'unix:' . $self->{redis}->unix,
-    );
     return join "\n", 'daemon off;', $> == 0 ? 'user root;' : (),
-        Fleet::Conf::add_to_http($text, "dsem_node $name;",
-        map { "${_}_temp_path $dir/temp/$_;" }
-            qw(client_body proxy fastcgi uwsgi scgi));
+        $self->relocated($name);
 }
 
 ###########################################################################

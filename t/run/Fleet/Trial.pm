@@ -1,7 +1,8 @@
 package Fleet::Trial;
 
-# make run and make demo, as their tests start them: without a terminal or on one, on ports of
-# its own, short, on this machine or on one that seems to be busy.
+# make run and make demo, as their tests start them: without a terminal or on
+# one, on ports of its own, short, on this machine or on one that seems to be
+# busy.
 #
 # Called by: t/house/run.t, t/house/run_ended.t, t/house/demo.t.
 
@@ -11,7 +12,6 @@ use warnings;
 use Exporter qw(import);
 use IO::Pty;
 use IO::Select;
-use IO::Socket::INET;
 use POSIX ();
 
 use Dsem::Test ();
@@ -19,6 +19,8 @@ use Dsem::Metronome;
 use Dsem::Wait qw(now);
 
 use Fleet::Judge;
+use Fleet::Ports;
+use Fleet::Stack;
 
 our @EXPORT_OK = qw(command free_ports without_terminal on_terminal left
     busy_metronome quiet);
@@ -35,11 +37,8 @@ sub free_ports {
     my (@ports, %taken);
     while (@ports < $n) {
         my $port = Dsem::Test->free_port;
-        my @its = map { $port + $_ } 0, 1, 2, 10, 11, 12;
-        next if @its != grep {
-            !$taken{$_} && IO::Socket::INET->new(LocalAddr => '127.0.0.1',
-                Listen => 1, LocalPort => $_, ReuseAddr => 1)
-        } @its;
+        my @its = Fleet::Stack->new(port => $port)->ports;
+        next if grep { $taken{$_} || Fleet::Ports::fault($_) } @its;
         push @ports, $port;
         @taken{@its} = (1) x @its;
     }

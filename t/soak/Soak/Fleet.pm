@@ -19,7 +19,6 @@ use Time::HiRes ();
 use Dsem::Clock;
 use Dsem::Cluster;
 use Dsem::Control;
-use Dsem::Metronome;
 use Dsem::Process;
 use Dsem::State;
 use Dsem::Teardown;
@@ -105,12 +104,10 @@ sub start {
 # It shows the checker when the machine stood still.
 sub start_metronome {
     my ($self) = @_;
-    $self->{metronome} = $ENV{DSEM_METRONOME};
-    return if $self->{metronome};
-    my ($path, $parent) = ("$self->{dir}/metronome", $$);
+    $self->{metronome} = $ENV{DSEM_METRONOME} and return;
     $self->{metronome} = 'metronome';
-    Dsem::Process->spawn(name => 'metronome', log => "$path.log",
-        code => sub { Dsem::Metronome::run($path, $parent) });
+    local $ENV{DSEM_METRONOME};
+    Dsem::Test::start_metronome("$self->{dir}/metronome");
 }
 
 sub start_single {
