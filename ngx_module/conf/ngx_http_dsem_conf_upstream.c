@@ -511,9 +511,9 @@ static ngx_int_t
 ngx_http_dsem_upstream_add(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf,
     ngx_http_dsem_srv_conf_t *dscf)
 {
-    ngx_uint_t              i, n;
+    ngx_uint_t              n;
     ngx_array_t            *limits;
-    ngx_http_dsem_limit_t  *limit, *own;
+    ngx_http_dsem_limit_t  *limit;
 
     n = dlcf->limits ? dlcf->limits->nelts : 0;
 
@@ -522,15 +522,17 @@ ngx_http_dsem_upstream_add(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf,
         return NGX_ERROR;
     }
 
-    own = dlcf->limits ? dlcf->limits->elts : NULL;
-
-    for (i = 0; i < n; i++) {
-        limit = ngx_array_push(limits);
-        *limit = own[i];
+    limit = ngx_array_push_n(limits, n + 1);
+    if (limit == NULL) {
+        return NGX_ERROR;
     }
 
-    limit = ngx_array_push(limits);
-    *limit = *dscf->limit;
+    if (n) {
+        ngx_memcpy(limit, dlcf->limits->elts,
+                   n * sizeof(ngx_http_dsem_limit_t));
+    }
+
+    limit[n] = *dscf->limit;
 
     /* other levels go on with the list that they inherit */
     dlcf->limits = limits;
