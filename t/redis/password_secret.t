@@ -92,9 +92,9 @@ sub dumped {
 
 # the oracle must be able to find something
 
-my $probe = $t->node('probe', $conf, PADDING => "# $secret",
+my $probe = $t->node('probe', $conf, PADDING => "log_format probe $secret;",
     PASSWORD => "password_file=$file");
-is $probe->get('/')->status, 200, 'a password in a comment as well';
+is $probe->get('/')->status, 200, 'a password in another directive as well';
 is_deeply in_core($probe), ['master', 'worker'], 'seen in a core';
 $probe->stop;
 
