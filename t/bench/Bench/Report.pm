@@ -24,7 +24,7 @@ sub quiet {
         printf '%-22s', $subject->title;
         my %m = $quiet->medians($subject);
         my ($ratio) = against_limit_conn($quiet, $subject->key, 'rate');
-        printf "%8s%7s%7.2f%7.2f%8.1f%7.1f%7.3f%7.3f\n", grouped($m{rate}),
+        printf "%8s%7s %6.2f %6.2f %7.1f%7.1f %6.3f %6.3f\n", grouped($m{rate}),
             number('%.2f', $ratio), @m{qw(p50 p99 front redis sent inner)};
     }
     print <<'EOF_LEGEND';
