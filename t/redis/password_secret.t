@@ -48,12 +48,18 @@ EOF_CONF
 sub in_core {
     my ($node) = @_;
     return [ map { $_ == $node->pid ? 'master' : 'worker' }
-        grep { has_secret($_) } $node->pid, $node->workers ];
+        grep { has_secret($node, $_) } $node->pid, $node->workers ];
 }
 
-# Of what can be read a core has all but what is marked with MADV_DONTDUMP.
+# Of what can be read a core has all but what is marked with MADV_DONTDUMP. The
+# process is stopped: memory that it frees may be unmapped at once.
 sub has_secret {
-    my ($pid) = @_;
+    my ($node, $pid) = @_;
+    $node->freeze($pid);
+    wait_for {
+        open my $stat, '<', "/proc/$pid/stat" or die "state of $pid: $!";
+        <$stat> =~ /\) T /;
+    } 10, 'process stopped';
     open my $memory, '<:raw', "/proc/$pid/mem" or die "memory of $pid: $!";
     my ($found, $heap);
     for (dumped($pid)) {
@@ -67,6 +73,7 @@ sub has_secret {
         $heap ||= $name eq '[heap]';
         $found ||= index($bytes, $secret) >= 0;
     }
+    $node->thaw($pid);
     die "no heap of $pid" unless $heap;
     return $found;
 }
