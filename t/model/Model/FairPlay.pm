@@ -11,7 +11,8 @@ package Model::FairPlay;
 #
 # Figures: the permit time of each key, in parts of the limit, over any window.
 #
-# Called by: t/bench/Bench/FairPlays.pm, t/lua/fair_flood.t, fair_burst.t.
+# Called by: Model/FairWalk.pm, t/bench/Bench/FairPlays.pm, t/lua/fair_flood.t,
+# fair_burst.t.
 
 use warnings;
 use strict;
@@ -23,8 +24,8 @@ use Model::Client;
 use constant {
     SEMAPHORE => 'play', SLOT => 100,   # ms of one figure
     MEASURED => 10, MEAN => 8,          # as in ngx_http_dsem_fair.c
-    PERMITS => 1e3,                     # us of a ms
-    BEHIND => 4, PREPAID => 64,         # holds, see overdue()
+    PERMITS => 1e3,                     # us of a ms, of one share
+    BEHIND => 4, PREPAID => 64,
 };
 
 # scripts: a Dsem::Scripts; limit, queue, workers, timeout (ms), seed, fair
@@ -154,17 +155,19 @@ sub request {
     my $worker = $arg{worker} // $self->{worker}[ rand @{ $self->{worker} } ];
     my $name = value($arg{key});
     my $key = $worker->{keys}{$name} //= { measured => 0, mean => 0,
-        balance => 0, in_use => 0, since => 0, expected => 0, waiting => 0 };
+        balance => 0, in_use => 0, since => 0, expected => 0, waiting => 0,
+        rate => PERMITS / ($arg{share} // 1) };
     my $ticket = {
         number => ++$self->{number}, name => $name, key => $key,
         ms => value($arg{ms}), then => $arg{then}, worker => $worker,
         group => $arg{group} // $name, asked => $self->{now},
     };
     my $mean = $key->{mean} || $worker->{mean};
-    $key->{cost} = $ticket->{cost} = max(1000, int $mean * PERMITS);
+    $key->{cost} = $ticket->{cost} = int(max(1, $mean) * $key->{rate});
     $worker->{tickets}{ $ticket->{number} } = $ticket;
     $key->{waiting}++;
     push @{ $worker->{asks} }, $ticket;
+    push @{ $self->{came} }, [ $self->{now}, $name, $ticket->{ms} ];
     $self->seen($ticket, 'sent');
     $self->flush($worker) if !$arg{later};
     $self->at($self->{now} + $self->{timeout}, sub {
@@ -227,7 +230,8 @@ sub release {
     $key->{in_use}--;
     $key->{since} -= $ticket->{began};
     $key->{expected} -= $ticket->{cost};
-    my $over = ($self->clock - $ticket->{began}) * PERMITS - $ticket->{cost};
+    my $over = ($self->clock - $ticket->{began}) * $key->{rate}
+        - $ticket->{cost};
     $over = max($over, 0) if !$ticket->{queued};
     $key->{balance} = max($key->{balance} + $over, -PREPAID * $key->{cost});
     $self->measure($worker, $key, $time);
@@ -278,7 +282,7 @@ sub contend {
 # us that its running requests have used beyond their costs
 sub over {
     my ($self, $key) = @_;
-    return ($key->{in_use} * $self->clock - $key->{since}) * PERMITS
+    return ($key->{in_use} * $self->clock - $key->{since}) * $key->{rate}
         - $key->{expected};
 }
 
@@ -294,7 +298,7 @@ sub watch {
     my ($self, $worker) = @_;
     return if !$self->{waiting};
     my $next;
-    for my $name (keys %{ $worker->{keys} }) {
+    for my $name (sort keys %{ $worker->{keys} }) {
         my $key = $worker->{keys}{$name};
         my $over = $self->over($key);
         if (max($over, 0) >= bound($key)) {
@@ -305,7 +309,8 @@ sub watch {
         delete $worker->{keys}{$name} if !$key->{in_use} && !$key->{waiting}
             && $key->{measured} < 2;
         next if !$key->{in_use};
-        my $ms = max(4, (bound($key) - $over) / PERMITS / $key->{in_use} + 1);
+        my $ms = max(4, (bound($key) - $over) / $key->{rate} / $key->{in_use}
+            + 1);
         $next = $ms if !defined $next || $ms < $next;
     }
     $self->flush($worker) if @{ $worker->{charges} // [] };
