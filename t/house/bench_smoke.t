@@ -1,7 +1,9 @@
 #!/usr/bin/perl
 
 # The benchmarks run: every subject is measured, every scenario has its
-# table, and the cap holds meanwhile. What they measure is no matter here.
+# table, and the cap holds meanwhile. What they measure is no matter here: in
+# a tenth of a second a busy machine may serve no request of a subject, nor
+# reach a limit.
 
 use warnings;
 use strict;
@@ -36,16 +38,17 @@ for my $title ('plain proxy_pass', 'limit_conn', 'limit_conn, again',
 }
 like $quiet, qr/^dsem, reuse, with [1-9]\d*,?\d* GET \/semaphores/m,
     'API polled';
-like $said, qr/^throughput, API polled \/ not .*\d\.\d{3}  \(/m,
+my $figure = qr/\d\.\d{3}  \(|not measured$/;
+like $said, qr/^throughput, API polled \/ not .*(?:$figure)/m,
     'cost of polling';
 for (@contended) {
     my ($limit) = /^: limit (\d+)/;
     for my $title ('dsem, reuse', 'dsem, no reuse') {
-        my ($peak) = /^$title +(\d+) +\d/m;
-        is $peak, $limit, "limit $limit reached and kept: $title";
+        my ($peak) = /^$title +(\d+|-) +[-\d]/m;
+        cmp_ok $peak =~ s/-/0/r, '<=', $limit, "limit $limit kept: $title";
     }
 }
-like $said, qr/^goodput, limit 100 .*\d\.\d{3}  \(/m, 'targets compared';
+like $said, qr/^goodput, limit 100 .*(?:$figure)/m, 'targets compared';
 # on a busy machine a figure may be wider than its column
 is scalar(grep { length > 80 && !/\d\.\d/ } split /\n/, $said), 0,
     '80 columns' or diag $said;
