@@ -111,12 +111,6 @@ FUZZ_DIRS = t/fuzz ngx_module $(wildcard ngx_module/*/) $(FUZZERS) \
     $(addprefix $(FUZZERS)/nginx/,src/core src/event src/event/modules \
     src/os/unix src/http src/http/modules src/http/v2 objs)
 
-APT_PRIVATE = -qq -o APT::Sandbox::User=root \
-    -o Dir::Etc::SourceList=/dev/null \
-    -o Dir::Etc::SourceParts=$(CURDIR)/$(ASAN)/apt/sources \
-    -o Dir::State::Lists=$(CURDIR)/$(ASAN)/apt/lists \
-    -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
-
 COVERAGE = build/coverage
 COVERAGE_FLAGS = -O0 -g -fPIC --coverage
 # two tests compile parts of the module themselves
@@ -395,35 +389,10 @@ test-page-needs: $(BROWSER_MODULES)
 test: test-files test-needs module $(if $(NPM),$(BROWSER_MODULES))
 	@DSEM_LONG=$(LONG) DSEM_ACL=$(ACL) $(PROVE) $(T)
 
-# the source packages are known to apt in this directory only
-$(ASAN)/apt/updated:
-	@rm -rf $(ASAN)
-	@mkdir -p $(ASAN)/apt/sources $(ASAN)/apt/lists/partial
-	@for file in $(wildcard /etc/apt/sources.list \
-	    /etc/apt/sources.list.d/*); do \
-	    to=$(ASAN)/apt/sources/$$(basename $$file); \
-	    case $$file in \
-	    *.list) sed -n 's/^deb\([[:blank:]]\)/deb-src\1/p' $$file ;; \
-	    *.sources) sed 's/^Types:.*/Types: deb-src/' $$file ;; \
-	    esac 2>/dev/null > $$to; \
-	    [ -s $$to ] || rm $$to; \
-	done
-	@apt-get $(APT_PRIVATE) update
-	@touch $@
-
-# a mirror may lack the newest version, or all but the sources without Debian's
-# patches
-$(ASAN)/nginx/configure $(ASAN)/hiredis/Makefile: | $(ASAN)/apt/updated
-	@cd $(ASAN) && package=$(notdir $(@D)) && for only in '' --tar-only; do \
-	    for version in $$(apt-cache $(APT_PRIVATE) madison $$package \
-	        | cut -d '|' -f 2 | sort -rV); do \
-	        apt-get $(APT_PRIVATE) source $$only $$package=$$version \
-	            && break 2; \
-	    done; \
-	done > $$package.log 2>&1; \
-	[ -d $$package-*/ ] || tar -xf $${package}_*.orig.tar.*; \
-	[ -d $$package-*/ ] || { cat $$package.log; exit 1; }; \
-	ln -s $$package-*/ $$package
+$(ASAN)/nginx/configure $(ASAN)/hiredis/Makefile:
+	@mkdir -p $(ASAN)
+	@t/package/source $(ASAN) $(notdir $(@D)) > $(@D).log 2>&1 \
+	    || { cat $(@D).log; exit 1; }
 
 $(ASAN)/hiredis/libhiredis.a: build/settings $(ASAN)/hiredis/Makefile
 	@$(MAKE) -s -C $(@D) clean

@@ -65,7 +65,7 @@ is_deeply([grep { !-e } $spec =~ m{dsem-%\{dsem_version\}/([\w./]+)}g], [],
 is_deeply([grep { !-e } $apkbuild =~ m{dsem-\$_dsem/([\w./]+)}g], [],
     'APKBUILD: files of the sources');
 ok(-x, "$_ can be run") for 'packaging/hiredis', "$modules/prebuild",
-    map { "t/package/$_" } qw(compat musl packages rpm);
+    map { "t/package/$_" } qw(compat musl packages rpm source);
 is_deeply([sort map { s{^\Q$modules\E/}{}r } glob "$modules/*"],
     [qw(build-deps prebuild source)], 'files of the builder');
 
