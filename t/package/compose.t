@@ -11,6 +11,7 @@ use IO::Socket::INET;
 use Dsem::Monitoring;
 use Dsem::Pages;
 use Dsem::Test;
+use Fleet::Conf;
 use Fleet::Scene;
 
 # its Redis has no users
@@ -46,11 +47,12 @@ my @names = $conf =~ /\b(?:dsem_redis|server) (\w+):/g;
 is_deeply([grep { !$service{$_} } @names], [], 'nginx.conf: services');
 is(scalar @names, 2, 'nginx.conf: Redis and the backend');
 my ($redis, $backend) = map { '127.0.0.1:' . $t->free_port } 1, 2;
-my $fit = $conf =~ s/^load_module .*/%%GLOBALS%%/mr
-    =~ s/^(?:pid|error_log) .*\n//mgr =~ s{/dev/stdout}{%%DIR%%/access.log}r
-    =~ s/listen 8080/listen 127.0.0.1:%%PORT%%/r
-    =~ s/^http \{/http {\nproxy_temp_path %%DIR%%\/temp\/proxy;/mr
-    =~ s/\bredis:6379/$redis/r =~ s/\bbackend:8080/$backend/r;
+my $fit = "%%GLOBALS%%\n" . Fleet::Conf::add_to_http(
+    Fleet::Conf::relocate($conf, dsem_redis => $redis, server => $backend,
+        listen => '127.0.0.1:%%PORT%%',
+        access_log => '%%DIR%%/access.log fleet',
+        map { $_ => undef } qw(load_module pid error_log)),
+    'proxy_temp_path %%DIR%%/temp/proxy;');
 my ($status, $said) = $t->test_conf($fit);
 is($status, 0, 'nginx.conf: valid') or diag $said;
 is_deeply([sort $conf =~ m{^ +location /(\w+)/ \{\n +dsem \1 }mg],

@@ -11,7 +11,7 @@ package Dsem::Monitoring;
 #   seconds, in which the test goes on, then five come in a second;
 #   query($path): the "data" of its API.
 #
-# Called by: t/monitoring/*.t.
+# Called by: t/monitoring/*.t, t/package/*.t; Fleet::Stack has the server only.
 
 use strict;
 use warnings;
@@ -19,6 +19,7 @@ use warnings;
 use Carp qw(croak);
 use Cpanel::JSON::XS qw(decode_json);
 
+use Dsem::Client;
 use Dsem::Process;
 use Dsem::Wait qw(wait_for);
 
@@ -117,27 +118,35 @@ scrape_configs:
     static_configs:
       - targets: [$list]
 EOF
-    $self->{process} = Dsem::Process->spawn(name => 'prometheus',
-        log => "$dir/prometheus.log", argv => ['prometheus',
-            "--config.file=$conf", "--storage.tsdb.path=$dir/prometheus",
-            "--web.listen-address=127.0.0.1:$port",
-            # else the first scrape may come after ten seconds
-            '--scrape.discovery-reload-interval=100ms']);
-    $self->{url} = "http://127.0.0.1:$port";
+    # else the first scrape may come after ten seconds
+    $self->{url} = prometheus($dir, $port, $conf,
+        '--scrape.discovery-reload-interval=100ms');
     return $self;
 }
 
-sub _ready {
-    my ($self) = @_;
+# Prometheus with this configuration; its log and data are in the directory.
+# Returns its address.
+sub prometheus {
+    my ($dir, $port, $conf, @more) = @_;
+    Dsem::Process->spawn(name => 'prometheus', log => "$dir/prometheus.log",
+        argv => ['prometheus', "--config.file=$conf",
+            "--storage.tsdb.path=$dir/prometheus",
+            "--web.listen-address=127.0.0.1:$port", @more]);
+    return "http://127.0.0.1:$port";
+}
+
+# Waits for the Prometheus at this address.
+sub ready {
+    my ($url) = @_;
     return wait_for {
-        my $ready = eval { $self->{t}->client->get("$self->{url}/-/ready") };
+        my $ready = eval { Dsem::Client->new->get("$url/-/ready") };
         $ready && $ready->status == 200;
     } 30, 'Prometheus to start';
 }
 
 sub query {
     my ($self, $path) = @_;
-    $self->{ready} //= $self->_ready;
+    $self->{ready} //= ready($self->{url});
     my $answer = $self->{t}->client->get("$self->{url}/api/v1/$path");
     return decode_json($answer->body)->{data};
 }

@@ -13,9 +13,8 @@ use parent 'Fleet';
 
 use File::Path qw(make_path);
 
-use Dsem::Client;
+use Dsem::Monitoring;
 use Dsem::Process;
-use Dsem::Wait qw(wait_for);
 
 use Fleet::Conf;
 
@@ -74,21 +73,12 @@ sub grafana { _grafana() && 'http://127.0.0.1:' . ($_[0]{port} + GRAFANA) }
 
 sub start_prometheus {
     my ($self) = @_;
-    my $dir = "$self->{dir}/prometheus";
-    make_path($dir);
     my $text = _read('packaging/demo/prometheus.yml')
         =~ s{/etc/prometheus/}{$ROOT/monitoring/}r
         =~ s{"([abc]):8080"}{'"127.0.0.1:' . $self->port_of($1) . '"'}ger;
-    Dsem::Process->spawn(name => 'prometheus', log => "$dir/log",
-        argv => ['prometheus', '--storage.tsdb.path=' . "$dir/data",
-            '--config.file=' . _write("$dir/prometheus.yml", $text),
-            '--web.listen-address=127.0.0.1:'
-                . ($self->{port} + PROMETHEUS)]);
-    my $url = $self->prometheus . '/-/ready';
-    wait_for {
-        my $ready = eval { Dsem::Client->new->get($url) };
-        $ready && $ready->status == 200;
-    } 30, "Prometheus to start, see $dir/log";
+    my $dir = $self->{dir};
+    Dsem::Monitoring::ready(Dsem::Monitoring::prometheus($dir,
+        $self->{port} + PROMETHEUS, _write("$dir/prometheus.yml", $text)));
 }
 
 # Where packages of Grafana have it.
