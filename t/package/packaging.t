@@ -9,6 +9,7 @@ use strict;
 
 use Test::More;
 
+use File::Temp qw(tempdir);
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
@@ -110,6 +111,18 @@ like($readme, qr/^## \Q$_\E/m, "README.md: section $_")
     for 'nginx.org', 'RPM', 'Alpine', "nginx's image", 'docker-nginx',
         'OpenResty', 'Angie', 'Debian: an ITP', 'Proposals';
 like($makefile, qr/^\t\@echo 'make packages /m, 'make help names packages');
+
+# the address to be filled in: by the command that README.md shows, all of them
+
+my ($command) = $readme =~ /^    (grep -rl (?:.*\\\n)*.*)$/m;
+my $copy = tempdir(CLEANUP => 1);
+is(system('cp', '-r', 'packaging', 'debian', $copy), 0, 'copied');
+is(system("cd $copy && $command"), 0, 'the address is set');
+is(qx(grep -rn -e '[/\@]dsem[.]example' -e '<address>' $copy), '', 'in all places');
+is(qx(grep -c 'https://forge[.]example/dsem' $copy/packaging/apk/APKBUILD), "1\n",
+    'APKBUILD has it');
+is_deeply([grep { page($_) =~ /dsem\.example/ } 'README.md', 'Makefile',
+    glob 'docs/*.md'], [], 'and no other file');
 
 # the commands for the forks are those of the matrix
 
