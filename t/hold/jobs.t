@@ -1,9 +1,11 @@
 #!/usr/bin/perl
 
-# Jobs on three nodes share five permits, while random ones are killed or stopped
-# for a while. Never more than five run at once, and all have their turn.
+# Jobs on three nodes share five permits, while random ones are killed, cut off
+# from nginx, or stopped for a while. Never more than five run at once, and all
+# have their turn.
 
 use lib 't/lib';
+use Dsem::Pages;
 use Dsem::Test;
 
 my $LIMIT = 5;
@@ -32,7 +34,8 @@ for my $n (1 .. $JOBS) {
     my $pid = fork // die "fork: $!";
     if (!$pid) {
         open STDERR, '>>', $t->dir . '/stderr' or die;
-        exec "$Dsem::Test::ROOT/bin/dsem-run",
+        mkdir $ENV{TMPDIR} = $t->dir . "/job$n" or die;
+        exec "$Dsem::Test::ROOT/bin/dsem-run", '--lost=kill',
             $fleet[$n % 3]->url('/jobs'), '--', 'sh', '-c',
             $job, $log or die;
     }
@@ -55,22 +58,32 @@ sub reap {
     return !%running;
 }
 
-my ($killed, $stopped) = (0, 0);
+# the process that keeps the connection of a job, if it has not ended
+sub curl {
+    my ($pid) = @_;
+    my ($path) = glob $t->dir . "/job$running{$pid}/*/curl" or return;
+    open my $in, '<', $path or return;
+    return readline($in) + 0;
+}
+
+# each of them at least once
+my @HOW = qw(stopped killed stopped cut);
+my $done = 0;
 wait_for {
     reap();
     my %began = began();
     my @now = grep { $began{$_} } keys %running;
-    if (@now && rand() < 0.3) {
+    if (@now && (rand() < 0.3 || $done < @HOW)) {
         my $pid = $now[rand @now];
-        if (rand() < 0.5) {
-            # stopped first: its end is written before its permit is free
-            $killed += kill STOP => $pid;
-            print $out "end $pid\n";
-            kill KILL => $pid;
-        } else {
-            $stopped += kill STOP => $pid;
+        my $how = $HOW[$done++ % @HOW];
+        kill STOP => $pid;
+        if ($how eq 'stopped') {
             select undef, undef, undef, 0.05;
             kill CONT => $pid;
+        } else {
+            # its end is written before its permit is free
+            print $out "end $pid\n";
+            kill KILL => $how eq 'cut' ? curl($pid) // () : $pid;
         }
     }
     reap();
@@ -89,7 +102,10 @@ for (lines()) {
 is $peak, $LIMIT, 'limit reached, never exceeded';
 is $now, 0, 'all have ended';
 is scalar(grep { /^begin/ } lines()), $JOBS, 'each had its turn';
-cmp_ok $killed, '>', 0, 'some were killed';
-cmp_ok $stopped, '>', 0, 'some were stopped';
+cmp_ok $done, '>=', @HOW, 'some were killed, cut off and stopped';
+my $lost = grep { /the permit is lost/ } split /\n/,
+    slurp($t->dir . '/stderr');
+cmp_ok $lost, '>', 0, 'those cut off were ended';
+note "$done of them, $lost cut off";
 
 $t->done;
