@@ -49,8 +49,9 @@ sub patch {
 is $node->get('/')->status, 204, 'node ready';
 is patch('{"limit": 3}'), 200, 'order set';
 
-# the session of the worker is unknown to Redis
+# the session of the worker is unknown to Redis, until its next heartbeat
 
+$redis->beats(1);
 $state->forget($state->sessions);
 is patch('{"limit": 2}'), 503, 'session unknown';
 is unanswered(), 1, 'logged';

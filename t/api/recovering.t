@@ -40,7 +40,7 @@ is metric('dsem_redis_recovering'), 0, 'metric';
 my $running = $silent->begin('/?hang=1');
 wait_for { $up->now == 1 } 15, 'request of the other node';
 # both know the size of the fleet from a heartbeat
-$redis->beats(2, 'both nodes');
+$redis->all_beat(2);
 $silent->freeze;
 $redis->cmd('FLUSHALL');
 

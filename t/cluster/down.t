@@ -42,10 +42,15 @@ wait_for { $up->now == 2 } 15, 'all permits out';
 my $owner = $cluster->owner;
 my ($lost, $other) = grep { $_ != $owner } $cluster->nodes;
 my @slots = map { split /-/ } (split ' ', Dsem::Cluster::myself($lost))[8];
-# the one that has them first: it would tell the others
-$_->cmd(qw(CLUSTER DELSLOTSRANGE), @slots) for $lost, $owner, $other;
-eventually { $node->grep_log(qr/unavailable \(.*CLUSTERDOWN/) == $SHARDS }
-    'unavailable, cause logged', 15;
+# the one that has them first: it would tell the others, and may have done so
+# in a message that they have yet to read
+eventually {
+    for ($lost, $owner, $other) {
+        $_->cmd(qw(CLUSTER DELSLOTSRANGE), @slots)
+            if $_->cmd(qw(CLUSTER INFO)) =~ /slots_assigned:16384\b/;
+    }
+    $node->grep_log(qr/unavailable \(.*CLUSTERDOWN/) == $SHARDS;
+} 'unavailable, cause logged', 15;
 
 sub connections {
     return sum0 map { $_->cmd('INFO', 'stats')

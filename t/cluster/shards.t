@@ -49,8 +49,10 @@ sub counts { join ' ', map { $state{$_}->session_count } @NAMES }
 
 # and all in the first shard
 eventually { counts() eq '2 2 0 2' } 'registered for literal limits';
-is $state{c}->lowest_limit('c'), 3, 'limit in the shard of its name';
-is $state{a}->lowest_limit('a'), 4, 'that of another name, too';
+# stated when Redis has replied to the hello
+eventually { $state{c}->lowest_limit('c') == 3 }
+    'limit in the shard of its name';
+eventually { $state{a}->lowest_limit('a') == 4 } 'that of another name, too';
 is_deeply [ grep { /^limit:/ } $state{c}->limit_fields ], ['limit:c'],
     'no other limit there';
 is $fleet[0]->get('/literal?t=1')->status, 200, 'names of two shards';

@@ -65,7 +65,9 @@ is $up->peak, $client->{limit} + 2, 'never more';
 is ask('192.0.2.1', '/files/nginx.conf')->wait->status, 503, 'file limited';
 my $binary = ask('192.0.2.1', '/binary');
 is $binary->wait->status, 503, 'bytes as a name';
-is((map { $_->{dsem_name} } grep { $_->{request_uri} eq '/binary' }
-    map { $_->access_log } @fleet)[0], '%C0%00%02%01', 'percent-encoded');
+my $line = wait_for {
+    (grep { $_->{request_uri} eq '/binary' } map { $_->access_log } @fleet)[0]
+} 15, 'its line in a log';
+is $line->{dsem_name}, '%C0%00%02%01', 'percent-encoded';
 
 $t->done;

@@ -46,6 +46,7 @@ wait_for { $node->grep_log(qr/dsem timeout, dry run/) == $queue } 15,
 $up->release_all;
 is(scalar(grep { $_->wait->status == 200 } @requests), 2 * $places,
     'all requests served');
+wait_for { logged() == @requests } 15, 'all lines of the log';
 is_deeply(counted(), {
     PASSED => $limit, TIMEOUT_DRY_RUN => $queue, REJECTED_DRY_RUN => $places,
 }, 'verdicts in error log');
@@ -66,12 +67,16 @@ push @requests, map { $node->begin('/search/?hang=1') } 1 .. $places;
 wait_for { counted()->{REJECTED} } 15, 'first request rejected';
 eventually { $up->release_all; !grep { !$_->done } @requests } 'all answered';
 is($up->peak, $limit, 'limit never exceeded');
+# those of before, and one more
+wait_for { logged() == 2 * $places + 1 + @requests } 15, 'their lines';
 is(scalar(grep { $_->status == 503 } @requests), counted()->{REJECTED},
     'some requests rejected');
 
 done_testing();
 
 sub log_text { Fleet::Conf::read_text("$logs/dsem.log") }
+
+sub logged { scalar(() = log_text() =~ /\n/g) }
 
 # what the command of the recipe finds
 sub counted {
