@@ -4,6 +4,7 @@
 # permits left, and room in the queue; and where both wait, they go first.
 
 use lib qw(t/lib t/run);
+use Dsem::Clock;
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;
@@ -15,10 +16,11 @@ my $free = Fleet::Conf::semaphore($recipe, '$free');
 my $all = Fleet::Conf::semaphore($recipe, 'search');
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 $t->redis;
 my $up = $t->upstream;
 
-my @fleet = $t->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
+my @fleet = $clock->fleet(2, <<'EOF_CONF' =~ s/%%RECIPE%%/$recipe/r);
 %%GLOBALS%%
 events { }
 http {
@@ -49,6 +51,9 @@ eventually { $up->now == 3 + @paid && waiting('free') == 0 }
     'many clients left';
 push @paid, map { paid("next $_") } 1 .. $all->{limit} - 3 - @paid;
 eventually { $up->now == $all->{limit} } 'limit reached';
+wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
 my @later;
 for my $ask ((\&free) x 3, (\&paid) x 3) {
     push @later, $ask->('later ' . @later);
@@ -59,6 +64,7 @@ for my $n (1 .. @later) {
     $up->release(1);
     wait_for { $up->started == $started + 1 } 15, "$n more requests started";
 }
+$clock->go;
 is_deeply([($up->order)[-6 .. -1]], [map { "later $_" } 3, 4, 5, 0, 1, 2],
     'paid first, then others');
 
