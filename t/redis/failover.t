@@ -41,10 +41,9 @@ sub failover {
         REDIS => $to{$_}->address) } qw(first late);
     $up->reset;
     $_->get('/waits?t=1') for values %node;
-    wait_for {
-        Dsem::State->new($replica)->session_count == 2
-            && !Dsem::State->new($replica)->exists('api')
-    } 20, 'replication';
+    # the permits are back, and the replica knows it
+    wait_for { !Dsem::State->new($master)->exists('api') } 20, 'no permit out';
+    $replica->follows($master);
 
     $link->freeze;
     my @long = map { $node{late}->begin('/waits?hang=1') } 1 .. $LIMIT;
@@ -72,6 +71,8 @@ sub failover {
         "$how: late node declares";
     eventually { of($replica, 'held') + of($replica, 'waiting')
         == 2 * $LIMIT } "$how: all permits counted", $LEASE + 5;
+    # a permit is counted before its request is at the backend
+    wait_for { $up->now >= $LIMIT + $granted } 15, 'those with a permit';
     my $peak = $up->peak;
     wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
     is_deeply [ map { $_->status } @asked, @long ], [ (200) x (2 * $LIMIT) ],

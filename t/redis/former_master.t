@@ -43,8 +43,9 @@ sub named_again {
     $up->reset;
     $_->get('/waits?t=1') for values %node;
     my ($before, $after) = map { Dsem::State->new($_) } $former, $replica;
-    wait_for { $after->session_count == 2 && !$after->exists('api') } 20,
-        'replication';
+    # the permits are back, and the replica knows it
+    wait_for { !$before->exists('api') } 20, 'no permit out';
+    $replica->follows($former);
 
     $replica->cmd(qw(REPLICAOF NO ONE));
     $before->cmd('HDEL', $before->key, 'term') if $how eq 'lost';
@@ -73,6 +74,8 @@ sub named_again {
     eventually { !$before->recovering
         && $before->figure('api', 'held') + $before->figure('api', 'waiting')
             == 2 * $LIMIT } "$how: all permits counted";
+    # a permit is counted before its request is at the backend
+    wait_for { $up->now >= $LIMIT + $granted } 15, 'those with a permit';
     my $peak = $up->peak;
     wait_for { $up->release_all; $_->done } 15, 'the end' for @asked, @long;
     is_deeply [ map { $_->status } @asked, @long ], [ (200) x (2 * $LIMIT) ],

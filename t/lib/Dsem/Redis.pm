@@ -132,6 +132,7 @@ sub kill {
 
 sub _end {
     my ($self, $signal) = @_;
+    $self->written;
     delete $self->{client};
     $self->thaw if $self->{frozen} && $signal ne 'KILL';
     $self->{frozen} = 0;
@@ -139,6 +140,34 @@ sub _end {
     $self->{process}->wait_exit(10) or croak "$self->{name} does not stop";
     unlink $self->unix;
     return $self;
+}
+
+# Returns when all that the test has seen here is on its way to the workers, too:
+# Redis writes the replies and messages of one turn before it reads the next
+# command. The test may get its own reply earlier.
+sub written {
+    my ($self) = @_;
+    eval { $self->{client}->cmd('PING') }
+        if $self->{client} && $self->running && !$self->{frozen};
+    return $self;
+}
+
+# Returns when this replica has all that the other server has now.
+sub follows {
+    my ($self, $master) = @_;
+    my $offset = $master->offset;
+    return wait_for { $self->offset >= $offset } 20,
+        "$self->{name} to follow";
+}
+
+# of the replication; 0: of a replica without a link
+sub offset {
+    my ($self) = @_;
+    my $info = $self->cmd('INFO', 'replication');
+    return 0 if $info =~ /^master_link_status:(?!up)/m;
+    my ($offset) = $info =~ /^slave_repl_offset:(\d+)/m;
+    ($offset) = $info =~ /^master_repl_offset:(\d+)/m unless defined $offset;
+    return $offset;
 }
 
 # Loses all data and connections.
@@ -190,7 +219,7 @@ sub all_beat {
     my @state = map { Dsem::State->new($_) } $self, @others;
     wait_for { !grep { $_->session_count != $n } @state } 15, "$n sessions";
     my @before = map { $_->lease_ends } @state;
-    return wait_for {
+    wait_for {
         for my $i (0 .. $#state) {
             my ($before, $ends) = ($before[$i], $state[$i]->lease_ends);
             return 0 if grep { ($ends->{$_} // 0) <= $before->{$_} }
@@ -198,6 +227,8 @@ sub all_beat {
         }
         1;
     } 15, 'a heartbeat of each session';
+    $_->written for $self, @others;
+    return 1;
 }
 
 # Nothing is granted yet, because a lost state is being declared again.
