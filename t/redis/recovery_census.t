@@ -48,14 +48,13 @@ sub recovered {
 
 sub full {
     my ($lane) = @_;
-    my ($up, $state, $fleet) = @$lane{qw(up state fleet)};
+    my ($up, $fleet) = @$lane{qw(up fleet)};
     $up->reset;
     $lane->{long} = [ map { $_->begin('/loaded?hang=1') } @$fleet ];
     wait_for { $up->now == 2 } 15, 'long requests';
     $lane->{load} = $t->load_start(clients => 20, seconds => 3600,
         urls => [ map { $_->url('/loaded') } @$fleet ]);
     wait_for { $up->peak == $LIMIT && $up->served > 20 } 15, 'load';
-    wait_for { $state->session_count == 4 } 15, 'all sessions';
     $lane->{redis}->kill;
     $lane->{killed} = now;
 }
@@ -75,7 +74,7 @@ sub resumes {
     my $granted = took($back);
 
     $up->reset;
-    wait_for { $up->served > 50 } 15, 'service';
+    wait_for { $up->served > 50 && $up->peak >= $LIMIT } 15, 'service';
     is $up->peak, $LIMIT, "$how: limit reached, never exceeded";
     is_deeply [ keys %{ $lane->{load}->stop->wait->{statuses} } ], [200],
         "$how: every request served";
@@ -87,6 +86,8 @@ sub resumes {
 }
 
 my ($twice, $longer) = map { lane($_) } qw(twice longer);
+# each has seen the others: else the census would not wait for all of them
+$longer->{redis}->all_beat(4, $twice->{redis});
 full($_) for $longer, $twice;
 my @time = resumes($twice, 'restart 1', 0.1);
 full($twice);

@@ -69,6 +69,8 @@ sub survives {
     $_->clear_logs for @fleet;
 }
 
+# each has seen the others: else the census would not wait for all of them
+$redis->all_beat(3);
 survives('restart', sub { $redis->empty });
 survives('emptied', sub { $redis->cmd('FLUSHALL') });
 survives('emptied and cut', sub {

@@ -31,6 +31,8 @@ server {
 }
 EOF_CONF
 
+# each has seen the others: else the census would not wait for all of them
+$redis->all_beat(4);
 my $load = $t->load_start(clients => 20, seconds => 3600,
     urls => [ map { $_->url('/killed'), $_->url('/rejected') } @fleet ]);
 wait_for { $up->peak == $LIMIT && $up->served > 20 } 15, 'load';

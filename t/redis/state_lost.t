@@ -40,8 +40,9 @@ sub lane {
 # half of the permits with requests that outlive the loss, the rest in use
 sub full {
     my ($lane) = @_;
-    my ($up, $state, $fleet) = @$lane{qw(up state fleet)};
-    wait_for { $state->session_count == 3 } 15, 'all sessions';
+    my ($up, $redis, $fleet) = @$lane{qw(up redis fleet)};
+    # each has seen the others: else the census would not wait for all of them
+    $redis->all_beat(3);
     $lane->{long} = [ map { $_->begin('/emptied?hang=1') } @$fleet ];
     wait_for { $up->now == 2 } 15, 'long requests';
     $lane->{load} = $t->load_start(clients => 8, seconds => 3600,

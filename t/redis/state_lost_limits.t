@@ -25,6 +25,8 @@ EOF_CONF
 my $high = $t->node('high', $conf);
 my $low = $t->node('low', $conf =~ s/limit=15/limit=6/r);
 wait_for { lowest() == 6 } 15, 'both nodes registered';
+# each has seen the other: else the census would not wait for it
+$redis->all_beat(2);
 my $load = $t->load_start(urls => [ map { $_->url('/lost') } $high, $low ],
     clients => 40, seconds => 3600);
 wait_for { $up->peak == 6 } 15, 'load at the lower limit';
