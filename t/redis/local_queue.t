@@ -123,6 +123,8 @@ is $heavy->wait->status, 200, 'heavy request served by redis';
 # requests queued in the outage are like all others afterwards
 
 is said($other, $other->get('/closed')), '503 REJECTED', 'queue closed anyway';
+# until the first node is back, Redis counts what it had
+wait_for { $t->state->counts('api') eq '0 0' } 15, 'both nodes back';
 is said($other, $other->get('/queued?t=1')), '200 PASSED', 'served as before';
 
 $t->done;

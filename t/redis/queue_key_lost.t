@@ -5,19 +5,19 @@
 # are served in the old order.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
-my $LEASE = 1;
 my $WAITING = 8;
 
-my $t = Dsem::Test->new(lease => $LEASE);
+my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
-my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+my ($one, $two) = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_on_error reject;
-dsem_lease 1s;
 server {
     listen 127.0.0.1:%%PORT%%;
     location /waits {
@@ -49,8 +49,12 @@ eventually { !$redis->recovering } 'recovery over';
 $redis->all_beat(2);
 is of('held'), 1, 'one permit out';
 is $up->started, 1, 'no waiting request at backend';
+wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+# a worker serves its own next request while a reply is late: none ever is
+$clock->stop;
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $long, @line;
+$clock->go;
 is_deeply [ $up->order ], [ 'first', map { "line $_" } 1 .. $WAITING ],
     'old order kept';
 is $up->peak, 1, 'one at a time';

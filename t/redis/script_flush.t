@@ -22,7 +22,8 @@ EOF_CONF
 
 my $SECONDS = $ENV{DSEM_LONG} ? 20 : 1.2;
 # four workers, two connections each
-wait_for { $t->state->subscribed == 4 } 15, 'connections';
+wait_for { $t->state->subscribed == 4 && $t->state->session_count == 4 } 15,
+    'connections';
 my $connected = $redis->cmd('INFO', 'stats') =~ /connections_received:(\d+)/
     && $1;
 

@@ -75,20 +75,20 @@ is scalar(overage()), 0, 'no overage without a second grant';
 $t->state->delete_semaphore('lost');
 my @more = map { $_->begin('/lost?hang=1') } ($one, $two) x 4;
 eventually { of('lost', 'held') > $LIMIT } 'overage counted', 5 * $LEASE;
-cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
-cmp_ok $up->peak('lost'), '>', $LIMIT, 'limit really exceeded';
+eventually { $up->peak('lost') > $LIMIT } 'limit really exceeded';
 eventually { of('lost', 'held') == $up->now('lost') } 'whole overage counted';
+cmp_ok $up->peak('lost'), '<=', 2 * $LIMIT, 'overage bounded';
 eventually { overage() } 'overage logged';
 eventually { overage_counted() == overage_logged() }
     'overage in the counters';
 $up->release_nonce($other->nonce);
 is $up->now('other'), 0, 'other: request ended';
 is $other->wait->status, 200, 'other: request served';
-for my $request (@long, @more) {
-    last if $up->now('lost') == $LIMIT;
-    $up->release_nonce($request->nonce);
-}
-wait_for { of('lost', 'held') == $LIMIT } 15, 'the excess to end';
+# where a reply of Redis is late, the permit serves the worker's next request
+wait_for {
+    $up->release(1) while $up->now('lost') > $LIMIT;
+    of('lost', 'held') == $LIMIT;
+} 15, 'the excess to end';
 is $up->now('lost'), $LIMIT, 'no grant above limit';
 wait_for { $up->release_all; !grep { !$_->done } @long, @more } 15, 'the end';
 is $_->wait->status, 200, 'all requests served' for @long, @more;
