@@ -37,7 +37,7 @@ eventually { $high->grep_log(qr/unavailable \(/) } 'redis unavailable';
 my $gone = now;
 # with a heartbeat, from the last reply before it was gone
 wait_for { now > $gone + 1.3 } 15, 'the lease to end';
-wait_for { $up->now <= 6 } 15, 'earlier requests to end';
+wait_for { $up->now <= 3 } 15, 'earlier requests to end';
 $up->reset;
 wait_for { $up->served > 20 } 30, 'the load to go on';
 is $up->peak, 3, 'half of the lower limit';

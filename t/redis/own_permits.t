@@ -107,7 +107,8 @@ wait_for {
 } 15, 'the fence';
 is said($fenced, $fenced->get('/reject')), '500 ERROR',
     'reject: no own permit after the fence';
-cmp_ok(($ended // now) - $lost, '>', $LEASE / 2,
+# a heartbeat may have been late; Redis was unavailable long before
+cmp_ok(($ended // now) - $lost, '>', $LEASE / 3,
     'own permits until the fence');
 # nor are those that come free now
 my @last = map { @$_ } @near{qw(pass local)};

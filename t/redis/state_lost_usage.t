@@ -20,7 +20,7 @@ server {
         proxy_pass http://%%UPSTREAM%%;
     }
     location /soon {
-        dsem api limit=5 queue=10 timeout=500ms;
+        dsem api limit=5 queue=10 timeout=1s;
         proxy_pass http://%%UPSTREAM%%;
     }
 }
