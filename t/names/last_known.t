@@ -73,7 +73,8 @@ for (
     for my $time ('first', 'second') {
         my ($took, $slowest) = lost();
         cmp_ok $took, '<', 1.8, "$how, $time time: connected in time";
-        cmp_ok $slowest, '<', 0.5, "$how, $time time: other requests served";
+        # a question that blocks the worker would take five seconds
+        cmp_ok $slowest, '<', 1.5, "$how, $time time: other requests served";
         note sprintf '%s: connected in %.3f s, requests in %.3f s', $how,
             $took, $slowest;
         is $node->get('/limited?t=1')->header('X-Status'), 'PASSED',

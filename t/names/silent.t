@@ -47,7 +47,8 @@ wait_for {
 my $took = took($began);
 note sprintf 'slowest of the requests: %.3f s', $slowest;
 cmp_ok $took, '<', 4.5, 'asked more often than nginx repeats a question';
-cmp_ok $slowest, '<', 0.5, 'other requests served meanwhile';
+# a question that blocks the worker would take five seconds
+cmp_ok $slowest, '<', 1.5, 'other requests served meanwhile';
 
 is scalar($node->grep_log(
     qr/redis redis\.dsem\.test:$port unavailable \(host not resolved in time\)/)), 1,
@@ -56,7 +57,9 @@ ok !$node->grep_log(qr/\[alert\]/), 'no alert';
 my $request = $node->get('/limited?t=1');
 is $request->status, 200, 'request served';
 is $request->header('X-Status'), 'DEGRADED', 'by dsem_on_error';
-cmp_ok $request->took, '<', 0.5, 'not delayed';
+my ($least) = sort { $a <=> $b } map { $_->took } $request,
+    map { $node->get('/limited?t=1') } 1, 2;
+cmp_ok $least, '<', 0.4, 'not delayed';
 
 $dns->silent(0);
 eventually { $node->grep_log(qr/connected to redis 127\.0\.0\.1:$port /) }

@@ -27,6 +27,7 @@ my @requests = $node->begin('/waits?hang=1');
 eventually { $up->now == 1 } 'one request running';
 push @requests, $node->begin('/waits?hang=1');
 eventually { $t->state->waiting('api') == 1 } 'one request queued';
+wait_for { $t->state->subscribed == 1 } 15, 'the subscription';
 
 my ($session) = $t->state->sessions;
 my $entry = $t->state->entry($session);

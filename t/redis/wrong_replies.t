@@ -229,6 +229,9 @@ my $SYNC = '^\*15\r\n';
 my $HELLO = '^\*12\r\n\$\d+\r\n\S+\r\n(?::\d+\r\n){3}:\d{6,}\r\n';
 my $SCRIPT = '^\*\d+\r\n\$(?!7\r\nmessage)';
 
+# where the scripts take longer than the timeout, Redis is unavailable at first
+wait_for { $_->grep_log(qr/connected to redis/) } 15, 'sessions open'
+    for $honest, map { $_->{node} } @lied;
 my $holder = $honest->begin('/lied?hang=1');
 eventually { $up->now == 1 } 'permit out';
 is $_->{node}->get('/lied')->status, 503, 'refused by redis' for @lied;
