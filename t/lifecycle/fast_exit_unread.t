@@ -31,8 +31,10 @@ http {
 EOF_CONF
 
 # idle permits, which the worker releases at exit
-is $_->wait->status, 200, 'served'
-    for map { $node->begin('/?of=idle&t=1') } 1 .. 2;
+my @served = map { $node->begin('/?of=idle&hang=1') } 1 .. 2;
+wait_for { $up->now == 2 } 15, 'two at one time';
+$up->release_all;
+is $_->wait->status, 200, 'served' for @served;
 my $running = $node->begin('/?of=idle&hang=1');
 wait_for { $up->now == 1 } 15, 'one running';
 cmp_ok $t->state->held('idle'), '>', 1, 'idle permits';

@@ -56,7 +56,7 @@ note join ', ', map { "$_ $status{$_}" } sort keys %status;
 
 eventually { !$t->state->exists('api') } 'nothing held, none waiting';
 eventually { $t->state->session_count == 4 } 'only live sessions';
-is scalar(map { $_->grep_log(qr/of a dead worker/) } @fleet),
-    $KILLS, 'one removal per killed worker';
+eventually { $KILLS == map { $_->grep_log(qr/of a dead worker/) } @fleet }
+    'one removal per killed worker';
 
 $t->done;

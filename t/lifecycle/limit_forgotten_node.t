@@ -13,13 +13,17 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 worker_processes 2;
 add_header X-Limit $dsem_limit always;
-location /forgotten {
-    dsem api limit=20 queue=200 timeout=30s;
-    proxy_pass http://%%UPSTREAM%%;
-}
-location /alone {
-    dsem alone limit=7 queue=200 timeout=30s;
-    proxy_pass http://%%UPSTREAM%%;
+server {
+    # both workers have requests, and learn each change
+    listen 127.0.0.1:%%PORT%% reuseport;
+    location /forgotten {
+        dsem api limit=20 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /alone {
+        dsem alone limit=7 queue=200 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
 EOF_CONF
 
@@ -35,6 +39,7 @@ is peak('/forgotten', $forgotten, $other), 10, 'the same with both';
 is $forgotten->get('/forgotten')->header('X-Limit'), 10, 'limit reported';
 is peak('/alone', $forgotten), 7, 'a name that the other does not have';
 
+wait_for { warnings($forgotten) } 15, 'the message';
 my @said = warnings($forgotten);
 is scalar(@said), 1, 'one warning for two workers' or diag @said;
 like $said[0], qr/ limit of "api" is 10 in force \(node other asks for it\), this node asks for 20/,
@@ -48,6 +53,7 @@ is scalar(warnings($forgotten)), 1, 'no other warning';
 
 # the nodes agree, and differ again
 $other->reload($conf);
+wait_for { lowest() == 20 } 15, 'the lower limit withdrawn';
 is peak('/forgotten', $forgotten), 20, 'agreement: the limit of both';
 $other->reload($cut);
 wait_for { lowest() == 10 } 15, 'the lower limit again';

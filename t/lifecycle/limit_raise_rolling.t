@@ -24,6 +24,7 @@ EOF_CONF
 
 my @nodes = $t->fleet(3, $conf);
 my @long = map { $_->begin('/long?hang=1', 'X-Sem' => 'other') } @nodes;
+wait_for { $up->now('other') == @nodes } 15, 'long requests';
 my $load = $t->load_start(request => sub {
     my ($i) = @_;
     return ($nodes[ $i % @nodes ]->url('/raised'), 'X-Sem' => 'api');

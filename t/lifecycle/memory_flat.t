@@ -66,7 +66,7 @@ sub kb { return $node->resident / 1024 }
 sub files { return scalar(my @fds = glob "/proc/$worker/fd/*") }
 
 # without a request, with both connections to Redis
-wait_for { $t->state->subscribed == 1 };
+wait_for { $t->state->subscribed == 1 && $t->state->session_count == 1 };
 my $files = files();
 
 my (%statuses, @kb);

@@ -49,13 +49,15 @@ my $behind = $lives->begin('/tickets?t=1');
 eventually { waiting('tickets') == 4 } 'live requests behind';
 is $lives->get('/asked?t=1')->status, 503, 'no free permit';
 
-my $killed = now;
+# a heartbeat may come until the end
+my $kills = now;
 $dies->kill;
+my $killed = now;
 wait_for { $_->done } 15, 'the end of the connections' for @lost;
 
 # a permit is released after two missed heartbeats
 
-wait_for { now >= $killed + 2 * $HEARTBEAT } 15, 'two heartbeats';
+wait_for { now >= $killed + 2 * $HEARTBEAT + 0.05 } 15, 'two heartbeats';
 my $released = now;
 $up->release_nonce($holder->nonce);
 is $holder->wait->status, 200, 'holder served';
@@ -66,7 +68,7 @@ cmp_ok took($killed), '<', $LEASE - $HEARTBEAT, 'served before lease expiry';
 
 eventually { $lives->get('/asked?t=1')->status == 200 }
     'dead permits returned';
-my $freed = now - $killed;
+my $freed = now - $kills;
 cmp_ok $freed, '>', $LEASE - $HEARTBEAT - 0.1, 'not before lease expiry';
 cmp_ok took($killed), '<', $LEASE + $HEARTBEAT + 1.5, 'right after lease expiry';
 note sprintf 'tickets %.3f s, permits %.2f s', $held_up, $freed;
@@ -76,7 +78,7 @@ is $up->peak('tickets'), 1, 'tickets: limit reached, never exceeded';
 is scalar(grep { $_->{node} eq 'n1' && $_->{sem} eq 'tickets' } $up->log), 0,
     'no dead request at backend';
 eventually { $t->state->session_count == 2 } 'only live sessions';
-is scalar($lives->grep_log(qr/lease of [12] sessions expired/)) > 0, 1,
+eventually { $lives->grep_log(qr/lease of [12] sessions expired/) }
     'expiry logged';
 
 # the node comes back

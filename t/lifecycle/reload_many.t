@@ -89,12 +89,18 @@ sub bytes_in_redis {
     return $sum;
 }
 
+# it waits for the next signal, and has closed what it had of old workers
+sub sleeps {
+    open my $stat, '<', "/proc/$master/stat" or die "stat: $!";
+    return <$stat> =~ /\) S /;
+}
+
 # each worker with its connections, no other session, no channel of an old one,
 # no idle permit
 sub settled {
     return !$node->draining && $t->state->session_count == 2
         && $t->state->subscribed == 2
-        && !$t->state->names;
+        && !$t->state->names && sleeps();
 }
 
 sub measure {

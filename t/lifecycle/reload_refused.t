@@ -20,7 +20,7 @@ server {
     location /one {
         dsem one limit=1;
         dsem_retry_after 7s;
-        limit_req zone=dsem;
+        limit_req zone=dsem burst=10 nodelay;
         proxy_pass http://%%UPSTREAM%%;
     }
 }

@@ -51,12 +51,14 @@ my @running = map { $lives->begin('/cloned?hang=1') } 1, 2;
 my @lost = map { $dies->begin('/cloned?hang=1') } 1, 2;
 eventually { $up->now == 4 } 'all permits out';
 my @before = sessions();
+my $started = $up->started;
 # by a worker or two, five in a lease
 my $later = published() + 12;
 $dies->kill;
 $dies->start;
 my @next = map { $_->begin('/cloned?hang=1') } $dies, $lives, $dies;
-eventually { $up->now == 4 } "killed node's permits returned";
+eventually { $up->started == $started + 2 && $up->now == 4 }
+    "killed node's permits returned";
 is scalar(grep { my $one = $_; grep { $_ eq $one } @before } sessions()), 1,
     'one of the old sessions lives';
 wait_for { published() >= $later } 15, 'more than a lease';

@@ -8,7 +8,7 @@ use lib 't/lib';
 use Dsem::Clock;
 use Dsem::Test;
 
-my ($LIMIT, $LEASE, $TIMEOUT) = (4, 2, 0.5);
+my ($LIMIT, $LEASE, $TIMEOUT) = (4, 2, 1.5);
 my @STEPS = (60, -60, 3600, -3600);
 
 my $t = Dsem::Test->new(lease => $LEASE);
@@ -27,7 +27,7 @@ server {
         proxy_pass http://%%UPSTREAM%%;
     }
     location /impatient {
-        dsem impatient limit=1 queue=100 timeout=500ms;
+        dsem impatient limit=1 queue=100 timeout=1500ms;
         proxy_pass http://%%UPSTREAM%%;
     }
 }
@@ -61,13 +61,8 @@ for my $step (@STEPS) {
     my $shown = $stepped->logged($stepped->get('/steady'))->{msec};
     $clock->step($step);
     my $shows = $stepped->logged($stepped->get('/steady'))->{msec};
-    cmp_ok abs($shows - $shown - $step), '<', 2, "$step s: clock set";
+    cmp_ok abs($shows - $shown - $step), '<', 10, "$step s: clock set";
     my %end = %{ $t->state->lease_ends };
-    for (@waiting) {
-        is $_->wait->status, 503, "$step s: request timed out";
-        cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not too early";
-        cmp_ok $_->took, '<', $TIMEOUT + 2, "$step s: not too late";
-    }
     # of each worker since the step, two at least
     for (1, 2) {
         wait_for {
@@ -75,6 +70,11 @@ for my $step (@STEPS) {
             !grep { $new->{$_} && $new->{$_} == $end{$_} } keys %end
                 and %end = %$new;
         } 15, 'a heartbeat of each worker';
+    }
+    for (@waiting) {
+        is $_->wait->status, 503, "$step s: request timed out";
+        cmp_ok $_->latency, '>', $TIMEOUT - 0.01, "$step s: not too early";
+        cmp_ok $_->took, '<', $TIMEOUT + 2, "$step s: not too late";
     }
     is sessions(), $before, "$step s: all sessions live";
     cmp_ok held(), '>=', 2, "$step s: no permit lost";

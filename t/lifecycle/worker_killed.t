@@ -57,7 +57,7 @@ is $next->wait->status, 200, 'dead permits returned';
 my $freed = took($killed);
 # a lease is 10 s
 cmp_ok $freed, '<', 5, 'returned at once';
-is scalar($dies->grep_log(qr/removed session $dead of a dead worker/)), 1,
+eventually { $dies->grep_log(qr/removed session $dead of a dead worker/) == 1 }
     'session removed by successor';
 
 my $released = now;
