@@ -24,7 +24,7 @@ server {
         proxy_pass http://%%UPSTREAM%%;
     }
     location /late {
-        dsem api limit=2 queue=100 timeout=500ms;
+        dsem api limit=2 queue=100 timeout=1500ms;
         proxy_pass http://%%UPSTREAM%%;
     }
     location /waits {
@@ -61,7 +61,7 @@ sub races {
     is scalar(grep { $served{$_} } @{ $got{503} }), 0,
         "$name: no rejected request at backend";
     is $up->peak, 2, "$name: limit reached, never exceeded";
-    eventually { state() eq '0 0' } "$name: all permits returned", 2;
+    eventually { state() eq '0 0' } "$name: all permits returned", 4;
     note sprintf '%s: %d served, %d refused', $name,
         map { scalar @{ $got{$_} } } 200, 503;
 }
