@@ -4,23 +4,29 @@
 # whatever its key has had. Inside each class keys take turns.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
-# a worker serves its own requests while a reply takes four times as long as
-# usual
-my $proxy = $t->proxy($redis->address);
-$proxy->delay(0.02, 's2c');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+my @fleet = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
-location / {
-    dsem api limit=1 queue=50 timeout=20s priority=$arg_p fair=$arg_k;
-    proxy_pass http://%%UPSTREAM%%;
+dsem_lease 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=50 timeout=20s priority=$arg_p fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
 EOF_CONF
+
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+$clock->stop;
 
 my $holder = $fleet[0]->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
@@ -49,5 +55,6 @@ my @middle = @order[4 .. 9];
 is scalar(grep { $_ eq 'light0' } @middle[0 .. 3]), 2,
     'turns in the middle class' or note "@middle";
 is $up->peak, 1, 'limit reached, never exceeded';
+$clock->go;
 
 $t->done;

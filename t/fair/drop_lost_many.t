@@ -26,7 +26,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location / {
-            dsem api limit=1 queue=300 timeout=20s fair=$arg_k;
+            dsem api limit=1 queue=300 timeout=60s fair=$arg_k;
             proxy_pass http://%%UPSTREAM%%;
         }
     }

@@ -5,27 +5,29 @@
 # the other.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
-# a worker serves its own requests while a reply takes four times as long as
-# usual
-my $proxy = $t->proxy($redis->address);
-$proxy->delay(0.05, 's2c');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my @fleet = $t->fleet(4, <<'EOF_CONF', REDIS => $proxy->address);
+my @fleet = $clock->fleet(4, <<'EOF_CONF');
 worker_processes 1;
-location / {
-    dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
-    proxy_pass http://%%UPSTREAM%%;
+dsem_lease 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
 EOF_CONF
 
-# each worker knows how long a reply takes; the holder's has no ticket that it
-# could serve while the reply to a release is late
-$redis->beats(2 * @fleet, 'heartbeats');
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 4 } 15, 'all to be told of grants';
+$clock->stop;
 
 my $holder = $fleet[3]->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
@@ -55,5 +57,6 @@ for my $n (1 .. 6) {
     cmp_ok abs($count{early} - $count{late}), '<=', 2, "turns after $n";
 }
 is $up->peak, 1, 'limit reached, never exceeded';
+$clock->go;
 
 $t->done;

@@ -5,14 +5,16 @@
 # another limit than the one of the configuration is in force.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 30s;
 server {
@@ -29,13 +31,15 @@ $t->state->order('api', '1 0');
 my $holder = $node->begin('/?k=holder&hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
 
+# it asks no more while a reply is late: none is
+$clock->stop;
 $proxy->freeze('s2c');
-# all at once: it asks no more while a reply is late
 $node->freeze;
 my @leave = map { $node->begin("/?k=leave&t=2&n=$_") } 1 .. 8;
 $node->thaw;
 wait_for { $t->state->waiting('api') == 8 } 15, 'a key waiting';
 my ($epoch) = $t->state->declared;
+$clock->go;
 $proxy->reset;
 $proxy->thaw;
 wait_for { ($t->state->declared)[0] > $epoch } 15, 'another epoch';

@@ -5,6 +5,7 @@
 # one of another key.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 1;
@@ -12,9 +13,10 @@ my $LEASE = 1;
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
@@ -43,6 +45,8 @@ $proxy->refuse;
 $proxy->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+# no request is a slow one
+$clock->stop;
 
 push @heavy, map { $node->begin("/?k=heavy&t=2&n=$_") } 3 .. 6;
 
@@ -66,5 +70,6 @@ is_deeply [grep { !$is{$_} && $_ ne $holder->nonce } $up->order],
     [map { $_->nonce } @heavy[0 .. 3]], 'order inside the key';
 is $up->peak, 1, 'limit reached, never exceeded';
 
+$clock->go;
 $proxy->refuse(0);
 $t->done;

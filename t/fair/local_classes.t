@@ -5,6 +5,7 @@
 # one, and a full queue rejects a request of the worst class, whatever its key.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 1;
@@ -12,9 +13,10 @@ my $LEASE = 1;
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
@@ -38,6 +40,8 @@ $proxy->refuse;
 $proxy->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+# no request is a slow one
+$clock->stop;
 
 # A rejection says that all before it have been read.
 my (@all, %is);
@@ -70,5 +74,6 @@ is $order[5], 'a0', 'in its turn after many of another class'
     or note "@order";
 is $up->peak, 1, 'limit reached, never exceeded';
 
+$clock->go;
 $proxy->refuse(0);
 $t->done;

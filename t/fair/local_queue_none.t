@@ -5,6 +5,7 @@
 # another location, whatever their keys.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 1;
@@ -12,9 +13,10 @@ my $LEASE = 1;
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
@@ -42,6 +44,8 @@ $proxy->refuse;
 $proxy->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+# no request is a slow one
+$clock->stop;
 
 my @heavy = map { $node->begin("/?k=heavy&t=2&n=$_") } 1 .. 4;
 
@@ -60,5 +64,6 @@ is $_->wait->status, 200, 'request served' for $holder, $light,
     @heavy[0 .. 2];
 is $up->peak, 1, 'limit reached, never exceeded';
 
+$clock->go;
 $proxy->refuse(0);
 $t->done;

@@ -5,6 +5,7 @@
 # that are placed behind it later.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 1;
@@ -12,9 +13,10 @@ my $LEASE = 1;
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
@@ -42,6 +44,8 @@ $proxy->refuse;
 $proxy->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+# no request is a slow one
+$clock->stop;
 
 my %is = (heavy => '/?k=heavy', plain => '/plain?', light => '/?k=light');
 my @all;
@@ -63,5 +67,6 @@ is scalar(grep { $_ eq 'heavy' } @before), 3, 'behind those that waited'
 is scalar(grep { $_ eq 'light' } @before), 1, 'another key has its turn'
     or note "@order";
 
+$clock->go;
 $proxy->refuse(0);
 $t->done;

@@ -4,21 +4,23 @@
 # places, and requests that come later are placed as if nothing had happened.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
-# a worker serves its own requests while a reply takes four times as long as
-# usual
-my $proxy = $t->proxy($redis->address);
-$proxy->delay(0.02, 's2c');
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+my @fleet = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
-location / {
-    dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
-    proxy_pass http://%%UPSTREAM%%;
+dsem_lease 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
 EOF_CONF
 
@@ -48,8 +50,12 @@ is_deeply [sort { $a <=> $b } values %{ $t->state->places('api') }],
     [sort { $a <=> $b } values %$places], 'places kept';
 
 ask('light') for 1 .. 2;
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 2 } 15, 'all to be told of grants';
+$clock->stop;
 $up->release_all;
 is $_->wait->status, 200, 'request served' for $holder, @all;
+$clock->go;
 
 my @order = map { $is{$_} // () } $up->order;
 cmp_ok scalar(grep { $_ eq 'light' } @order[0 .. 4]), '==', 2,

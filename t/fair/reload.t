@@ -4,11 +4,13 @@
 # of them keep their places, requests of old workers too, and each is served.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
@@ -18,7 +20,7 @@ location / {
 }
 EOF_CONF
 
-my $node = $t->node('a', $conf);
+my $node = $clock->node('a', $conf);
 my (@all, %is);
 my $holder = $node->begin('/?hang=1');
 wait_for { $up->now == 1 } 15, 'the holder';
@@ -42,8 +44,12 @@ $node->reload($conf);
 ask("last$_", 'x') for 1 .. 2;
 is scalar($node->draining), 3, 'three old workers with requests';
 
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 4 } 15, 'all to be told of grants';
+$clock->stop;
 $up->release_all;
 is $_->wait(30)->status, 200, 'request served' for $holder, @all;
+$clock->go;
 my @order = map { $is{$_} // () } $up->order;
 note "@order";
 is_deeply [@order[0 .. 2]], [qw(plain1 plain2 plain3)], 'without a key: first';

@@ -60,7 +60,7 @@ my @trouble = (
     sub { $fleet[1]->kill_worker },
     sub { $redis->cmd('DEL', 'dsem:{0}:f:api') },
 );
-while (now < $end) {
+while (now < $end || $up->served < 200) {
     $trouble[$n++ % @trouble]->();
     my $next = now + 0.25;
     wait_for { now >= $next } 2, 'a while';

@@ -16,6 +16,8 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 dsem_on_error reject;
+# those that wait stay, however long it takes to find the new master
+dsem_redis_connect_timeout 20s;
 server {
     listen 127.0.0.1:%%PORT%%;
     location /jobs {

@@ -4,18 +4,28 @@
 # served.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $N = 6;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
-my @fleet = $t->fleet(3, <<'EOF_CONF');
-location /jobs {
-    dsem jobs limit=1 queue=100 timeout=100s;
-    dsem_hold;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
+my @fleet = $clock->fleet(3, <<'EOF_CONF');
+dsem_lease 10m;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /jobs {
+        dsem jobs limit=1 queue=100 timeout=100s;
+        dsem_hold;
+    }
 }
 EOF_CONF
+
+# a worker serves its own next request while a reply is late: none ever is
+wait_for { $t->state->subscribed == 3 } 15, 'all to be told of grants';
+$clock->stop;
 
 my $holder = $fleet[0]->hold('/jobs');
 
@@ -34,5 +44,6 @@ waitpid $_, 0 for @pids;
 open my $fh, '<', $log or die "$log: $!";
 chomp(my @order = readline $fh);
 is_deeply \@order, [ 1 .. $N ], 'served in the order in which they came';
+$clock->go;
 
 $t->done;

@@ -18,7 +18,7 @@ server {
     }
     location /short {
         dsem short limit=1 queue=10;
-        dsem_hold interval=100ms max=300ms;
+        dsem_hold interval=100ms max=1s;
     }
     location /page { return 200 "page"; }
 }
