@@ -18,7 +18,7 @@ add_header X-Wait $dsem_wait_time always;
 server {
     listen 127.0.0.1:%%PORT%%;
     location /seen {
-        dsem "a name" limit=3 weight=2 queue=2 timeout=300ms;
+        dsem "a name" limit=3 weight=2 queue=2 timeout=1s;
         proxy_pass http://%%UPSTREAM%%;
     }
     location /patient {
@@ -71,9 +71,9 @@ is(join(',', map { $left->{$_} } qw(status dsem_status dsem_name
     dsem_queue_position dsem_limit dsem_in_use)),
     '499,ABORTED,a%20name,2,3,2', 'client left: log');
 like($left->{dsem_wait_time}, qr/^\d+\.\d{3}$/, 'client left: its wait');
-told($node->begin('/seen'), 'timeout', 'TIMEOUT,a%20name,2,3,2', 0.299);
+told($node->begin('/seen'), 'timeout', 'TIMEOUT,a%20name,2,3,2', 0.999);
 $up->release_all;
-told($queued, 'queued', 'QUEUED,a%20name,1,3,2', 0.299);
+told($queued, 'queued', 'QUEUED,a%20name,1,3,2', 0.999);
 told($passed, 'passed', 'PASSED,a%20name,,3,2', 0, $arrived + 0.5);
 
 told($node->get('/number?limit=x'), 'bad number', 'ERROR,number,,,', 0);
