@@ -100,8 +100,9 @@ sub slot { $redis->cmd(qw(CLUSTER SETSLOT), $slot, @_) }
 answered('clusterdown', 'CLUSTERDOWN', 1,
     sub { $redis->cmd(qw(CLUSTER DELSLOTS), $slot) },
     sub { $redis->cmd(qw(CLUSTER ADDSLOTS), $slot);
-        wait_for { $redis->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/ } 15,
-            'a cluster' });
+        # the other one as well: it would reply CLUSTERDOWN instead of MOVED
+        wait_for { 2 == grep { $_->cmd(qw(CLUSTER INFO)) =~ /cluster_state:ok/ }
+            $redis, $other } 15, 'a cluster' });
 answered('moved', 'MOVED .*mode=cluster', 1,
     sub { $proxy->retarget($other->address); $proxy->cut },
     sub { $proxy->retarget($redis->address); $proxy->cut });
