@@ -65,6 +65,8 @@ server {
 }
 EOF_CONF
 
+wait_for { status('/dsem/health') == 200 } 15, 'connected';
+
 # methods
 
 for my $path ('', qw(semaphores metrics health)) {
