@@ -242,6 +242,7 @@ sub move {
 # as one Redis
 
 sub running { scalar grep { $_->running } $_[0]->nodes }
+sub written { $_->written for $_[0]->nodes }
 sub client { $_[0]->owner->client }
 
 # Of all masters.
