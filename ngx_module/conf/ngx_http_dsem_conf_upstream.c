@@ -59,6 +59,14 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_dsem_main_conf_t     *dmcf;
     ngx_http_upstream_srv_conf_t  *uscf;
 
+#if (NGX_HTTP_DSEM_NO_POOLS)
+
+    /* its peers are not those of nginx */
+
+    return "in an upstream is not supported with Angie";
+
+#endif
+
     if (dscf->limit) {
         return "is duplicate";
     }

@@ -289,7 +289,7 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
     pc->sockaddr = chosen->sockaddr;
     pc->socklen = chosen->socklen;
     pc->name = &chosen->name;
-#if (NGX_HTTP_UPSTREAM_SID)
+#if (NGX_HTTP_UPSTREAM_SID && !NGX_HTTP_DSEM_NO_POOLS)
     pc->sid = &chosen->sid;
 #endif
 
