@@ -59,14 +59,6 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_dsem_main_conf_t     *dmcf;
     ngx_http_upstream_srv_conf_t  *uscf;
 
-#if (NGX_HTTP_DSEM_NO_POOLS)
-
-    /* its peers are not those of nginx */
-
-    return "in an upstream is not supported with Angie";
-
-#endif
-
     if (dscf->limit) {
         return "is duplicate";
     }
@@ -119,9 +111,10 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 /*
- * Whether a directive before this one wraps the balancer: "keepalive", up to
- * 1.29.6, has a conf that begins with its number of connections, and "sticky"
- * one that begins with what it wraps.
+ * Why the balancer cannot be wrapped; NULL: it can.  A directive before this
+ * one may have wrapped it: "keepalive", up to 1.29.6, has a conf that begins
+ * with its number of connections, and "sticky" one that begins with what it
+ * wraps.
  */
 
 static char *
@@ -131,6 +124,10 @@ ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf)
     ngx_uint_t             i;
     ngx_module_t         **modules;
     ngx_http_conf_ctx_t   *ctx;
+
+#if (NGX_HTTP_DSEM_NO_POOLS)
+    return "in an upstream is not supported with Angie";
+#endif
 
     ctx = cf->ctx;
     modules = cf->cycle->modules;
