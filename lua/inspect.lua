@@ -34,6 +34,9 @@
 --   asks <limit> <node>
 --     for each live configuration with another literal limit than the lowest, 8
 --     at most
+--   server <server> <held> <limit>
+--     of a pool, for each server that has permits out, or is in a list that an
+--     account has: permits held, the highest limit of these lists, "-": none
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
@@ -53,6 +56,8 @@
 -- semaphores, and accounts of them that are read by one call: a script blocks
 -- all other commands
 local SEMAPHORES, ACCOUNTS = 32, 512
+-- lists of a pool, and servers in lists of all pools
+local LISTS, SERVERS = 32, 1024
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
 -- bytes of a session and of an account: longer fields are not ours, unless an
@@ -63,6 +68,7 @@ local reply = text_begin()
 local most, watch = integer(4, 1, 1024), integer(5, 0, LONGEST_WATCH)
 local names = (#KEYS - 3) / 2
 local fields_left = ACCOUNTS + OTHERS_EACH * names
+local servers_left = SERVERS
 if names < 0 or names > SEMAPHORES or names % 1 ~= 0 then
     error('DSEM keys are not those of 0 to 32 semaphores', 0)
 end
@@ -219,6 +225,38 @@ local function words(number)
     return number and string.format('%.0f', number) or '-'
 end
 
+-- Adds the lines of the servers of a pool. Returns whether these are all.
+local function server_lines(key, head)
+    local lists, held = string.match(head, ' /%d+;%S-;(%S-);(.*)$')
+    if not lists then return true end
+    local fields, servers, limits, permits = {}, {}, {}, {}
+    for id in string.gmatch(lists, '(%x+)=[1-9]') do
+        if #fields < LISTS then fields[#fields + 1] = 'list:' .. id end
+    end
+    local texts = fields[1] and redis.call('HMGET', key, unpack(fields)) or {}
+    texts[#fields + 1] = held
+    for i = 1, #fields + 1 do
+        local of = i > #fields and permits or limits
+        -- R14: encoded name
+        for server, n in string.gmatch(texts[i] or '', '([%w._:%%~-]+)=(%d+)')
+        do
+            servers_left = servers_left - 1
+            if servers_left < 0 or #server > 200 or #n > 10 then
+                return false
+            end
+            if not limits[server] and not permits[server] then
+                servers[#servers + 1] = server
+            end
+            of[server] = math.max(of[server] or 0, tonumber(n))
+        end
+    end
+    for _, server in ipairs(servers) do
+        reply[#reply + 1] = string.format('server %s %.0f %s', server,
+            permits[server] or 0, words(limits[server]))
+    end
+    return true
+end
+
 -- Adds the lines of one semaphore.
 local function semaphore_lines(shard, key, auto, name, order, limits)
     local head = redis.pcall('HGET', key, '.')
@@ -238,14 +276,15 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
         live_held, live_waiting, all = account_lines(shard, key, name)
         if all then held, waiting = live_held, live_waiting end
     end
-    reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
-        name, held or 0, waiting or 0, words(view.limit), words(configured),
-        words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
-        .. (found and auto_lines(auto, shard.clock) or '')
     for _, config in ipairs(limits_others(shard.key, limits)) do
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)
     end
+    if held then all = server_lines(key, head) and all end
+    reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
+        name, held or 0, waiting or 0, words(view.limit), words(configured),
+        words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)
+        .. (found and auto_lines(auto, shard.clock) or '')
 end
 
 local fields = { '.', 'watched' }

@@ -281,6 +281,34 @@ ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
 }
 
 
+/* a pool has a server; its name is copied.  NGX_ERROR: no memory */
+
+ngx_int_t
+ngx_http_dsem_fleet_server(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_survey_server_t *server)
+{
+    ngx_http_dsem_survey_server_t  *s;
+
+    if (semaphore->servers.elts == NULL
+        && ngx_array_init(&semaphore->servers, fleet->pool, 8,
+                          sizeof(ngx_http_dsem_survey_server_t)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    s = ngx_array_push(&semaphore->servers);
+    if (s == NULL) {
+        return NGX_ERROR;
+    }
+
+    *s = *server;
+    s->name.data = ngx_pstrdup(fleet->pool, &server->name);
+
+    return s->name.data ? NGX_OK : NGX_ERROR;
+}
+
+
 /* the limit of a semaphore is found; NGX_ERROR: no memory */
 
 ngx_int_t

@@ -32,6 +32,14 @@ typedef struct {
 } ngx_http_dsem_disagreement_t;
 
 
+/* one server of a pool */
+typedef struct {
+    ngx_str_t         name;         /* encoded */
+    ngx_int_t         held;
+    ngx_int_t         limit;        /* that sessions state; -1: none does */
+} ngx_http_dsem_survey_server_t;
+
+
 /* one change of a limit that is found */
 typedef struct {
     ngx_int_t         age;          /* ms */
@@ -62,6 +70,8 @@ typedef struct {
     ngx_int_t         waiting;
     ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
     ngx_array_t       disagreements;
+    ngx_array_t       servers;      /* ngx_http_dsem_survey_server_t; none:
+                                       no pool, or one at rest */
     ngx_http_dsem_found_t  *found;  /* NULL: not "auto", or unknown */
     uint64_t          read;         /* monotonic ms, when it was complete */
     unsigned          order:1;      /* there is an order */
@@ -120,6 +130,9 @@ ngx_int_t ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
 ngx_int_t ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
     ngx_str_t *node);
+ngx_int_t ngx_http_dsem_fleet_server(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore,
+    ngx_http_dsem_survey_server_t *server);
 ngx_int_t ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore,
     ngx_http_dsem_found_t *found);

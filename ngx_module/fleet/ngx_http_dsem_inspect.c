@@ -27,6 +27,8 @@ static ngx_int_t ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
+static ngx_int_t ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_history(
@@ -80,6 +82,9 @@ ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
 
         } else if (semaphore && ngx_http_dsem_text_is(&word, "asks")) {
             rc = ngx_http_dsem_inspect_asks(fleet, semaphore, &line);
+
+        } else if (semaphore && ngx_http_dsem_text_is(&word, "server")) {
+            rc = ngx_http_dsem_inspect_server(fleet, semaphore, &line);
 
         } else if (semaphore && ngx_http_dsem_text_is(&word, "auto")) {
             rc = ngx_http_dsem_inspect_auto(fleet, semaphore, &line);
@@ -220,6 +225,28 @@ ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
     }
 
     return ngx_http_dsem_fleet_disagree(fleet, semaphore, limit, &node);
+}
+
+
+/* "<server> <held> <limit>", the limit may be "-" */
+
+static ngx_int_t
+ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
+{
+    ngx_http_dsem_survey_server_t  server;
+
+    server.name = ngx_http_dsem_text_word(line);
+
+    if (!ngx_http_dsem_fleet_is_name(&server.name)
+        || ngx_http_dsem_inspect_numbers(line, &server.held, 1) != NGX_OK
+        || ngx_http_dsem_inspect_limit(line, &server.limit) != NGX_OK
+        || line->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_fleet_server(fleet, semaphore, &server);
 }
 
 

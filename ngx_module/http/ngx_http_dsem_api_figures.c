@@ -133,7 +133,9 @@ ngx_http_dsem_api_literal(ngx_http_dsem_api_figures_t *figures,
 ngx_int_t
 ngx_http_dsem_api_figures_read(ngx_http_dsem_api_figures_t *figures)
 {
-    ngx_int_t  rc;
+    ngx_int_t                 rc;
+    ngx_uint_t                i;
+    ngx_http_dsem_api_row_t  *row;
 
     rc = ngx_http_dsem_counters_read(&figures->reader);
 
@@ -143,7 +145,24 @@ ngx_http_dsem_api_figures_read(ngx_http_dsem_api_figures_t *figures)
 
     ngx_http_dsem_api_figures_state(figures);
 
-    return ngx_http_dsem_api_figures_join(figures);
+    if (ngx_http_dsem_api_figures_join(figures) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    row = figures->rows.elts;
+
+    for (i = 0; i < figures->rows.nelts; i++) {
+
+        if (row[i].fleet
+            && ngx_http_dsem_api_pool(figures->reader.pool, row[i].fleet,
+                                      &row[i].pool)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -198,9 +217,10 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
     row->name = *name;
     row->local = (rc == NGX_OK) ? local : &ngx_http_dsem_api_nothing;
     row->fleet = fleet;
+    row->pool = NULL;
     row->literal = literal;
 
-    return NGX_OK;
+    return fleet ? ngx_http_dsem_api_pool(pool, fleet, &row->pool) : NGX_OK;
 }
 
 
@@ -269,6 +289,7 @@ ngx_http_dsem_api_figures_join(ngx_http_dsem_api_figures_t *figures)
         row->name = *name;
         row->local = &ngx_http_dsem_api_nothing;
         row->fleet = NULL;
+        row->pool = NULL;
         row->literal = NULL;
 
         if (i < n && ngx_http_dsem_api_same(&local[i]->name, name)) {

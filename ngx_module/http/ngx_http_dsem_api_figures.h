@@ -11,6 +11,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_limits.h"
 #include "ngx_http_dsem_survey.h"
@@ -20,6 +21,7 @@ typedef struct {
     ngx_str_t                           name;
     ngx_http_dsem_figures_t            *local;  /* zeros: not counted here */
     ngx_http_dsem_survey_semaphore_t   *fleet;  /* NULL: not known */
+    ngx_http_dsem_api_pool_t           *pool;   /* NULL: it is none */
     ngx_http_dsem_limits_pair_t        *literal;    /* in this configuration;
                                                        NULL: it has variables */
 } ngx_http_dsem_api_row_t;

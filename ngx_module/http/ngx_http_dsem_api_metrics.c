@@ -88,6 +88,10 @@ static void ngx_http_dsem_metric_oldest(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_limit(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
+static void ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
@@ -179,12 +183,12 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_limit_permits", "gauge",
       "Limit in force in the fleet.",
-      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_metric_limit,
       ngx_http_dsem_fleet(limit) },
 
     { "dsem_configured_limit_permits", "gauge",
       "Limit of the configuration, without orders.",
-      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_metric_limit,
       ngx_http_dsem_fleet(configured) },
 
     { "dsem_auto_limit", "gauge",
@@ -206,6 +210,18 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
       "Permits that the fleet holds.",
       ngx_http_dsem_metric_held,
       ngx_http_dsem_fleet(held) },
+
+    { "dsem_fleet_server_permits", "gauge",
+      "Permits that the fleet holds of a server of a pool.",
+      ngx_http_dsem_metric_server,
+      NGX_HTTP_DSEM_METRIC_FLEET,
+      offsetof(ngx_http_dsem_api_server_t, in_use) },
+
+    { "dsem_fleet_server_limit_permits", "gauge",
+      "Limit in force of a server of a pool that the fleet can use.",
+      ngx_http_dsem_metric_server,
+      NGX_HTTP_DSEM_METRIC_FLEET,
+      offsetof(ngx_http_dsem_api_server_t, limit) },
 
     { "dsem_fleet_waiting_requests", "gauge",
       "Requests of the fleet that wait.",
@@ -439,6 +455,7 @@ ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_list_t *list, off_t size)
         ngx_str_set(&other.name, "~other");
         other.local = &list->figures.reader.other;
         other.fleet = NULL;
+        other.pool = NULL;
 
         metric->write(&list->metrics, metric, &other);
     }
@@ -615,6 +632,61 @@ ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
 
     if (*n >= 0) {
         ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
+    }
+}
+
+
+/* of a pool the sum over its servers */
+
+static void
+ngx_http_dsem_metric_limit(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_int_t  n;
+
+    if (row->pool == NULL) {
+        ngx_http_dsem_metric_fleet(metrics, metric, row);
+        return;
+    }
+
+    n = (metric->offset == offsetof(ngx_http_dsem_survey_semaphore_t, limit))
+        ? row->pool->limit : row->pool->configured;
+
+    if (n >= 0) {
+        ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, n);
+    }
+}
+
+
+/* none where it is unknown; the limit of a server that is not usable is 0 */
+
+static void
+ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
+    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
+{
+    ngx_int_t                    n;
+    ngx_uint_t                   i;
+    ngx_http_dsem_api_server_t  *server;
+
+    if (row->pool == NULL) {
+        return;
+    }
+
+    server = row->pool->servers.elts;
+
+    for (i = 0; i < row->pool->servers.nelts; i++) {
+        n = *(ngx_int_t *) ((u_char *) &server[i] + metric->offset);
+
+        if (server[i].usable == 0
+            && metric->offset == offsetof(ngx_http_dsem_api_server_t, limit))
+        {
+            n = 0;
+        }
+
+        if (n >= 0) {
+            ngx_http_dsem_prometheus_server(metrics, metric, row,
+                                            &server[i].name, n);
+        }
     }
 }
 

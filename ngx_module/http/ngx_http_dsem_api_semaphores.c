@@ -53,7 +53,9 @@ static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet);
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
+static void ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
 static ngx_int_t ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
@@ -417,7 +419,8 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_json_open(text, key, "{");
     ngx_http_dsem_json_string(text, "name", &row->name);
 
-    ngx_http_dsem_api_row_fleet(text, fleet);
+    ngx_http_dsem_api_row_fleet(text, fleet, row->pool);
+    ngx_http_dsem_api_row_servers(text, fleet, row->pool);
 
     if (ngx_http_dsem_api_row_nodes(r, text, fleet) != NGX_OK) {
         return NGX_ERROR;
@@ -447,12 +450,14 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
 
 static void
 ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet)
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
 {
     ngx_int_t  idle;
 
-    ngx_http_dsem_json_known(text, "limit", fleet->limit);
-    ngx_http_dsem_json_known(text, "configured", fleet->configured);
+    ngx_http_dsem_json_known(text, "limit",
+                             pool ? pool->limit : fleet->limit);
+    ngx_http_dsem_json_known(text, "configured",
+                             pool ? pool->configured : fleet->configured);
 
     if (fleet->order) {
         ngx_http_dsem_json_open(text, "order", "{");
@@ -471,6 +476,50 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_json_known(text, "in_use", fleet->held - idle);
     ngx_http_dsem_json_known(text, "idle", (fleet->held < 0) ? -1 : idle);
     ngx_http_dsem_json_known(text, "waiting", fleet->waiting);
+}
+
+
+/* of a pool; limits of the semaphore are those of one server */
+
+static void
+ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
+{
+    ngx_uint_t                   i;
+    ngx_http_dsem_api_server_t  *server;
+
+    if (pool == NULL) {
+        ngx_http_dsem_json_literal(text, "per_server", "null");
+        ngx_http_dsem_json_literal(text, "servers", "null");
+        return;
+    }
+
+    ngx_http_dsem_json_open(text, "per_server", "{");
+    ngx_http_dsem_json_known(text, "limit", fleet->limit);
+    ngx_http_dsem_json_known(text, "configured", fleet->configured);
+    ngx_http_dsem_json_close(text, "}");
+
+    ngx_http_dsem_json_open(text, "servers", "[");
+
+    server = pool->servers.elts;
+
+    for (i = 0; i < pool->servers.nelts; i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "server", &server[i].name);
+        ngx_http_dsem_json_number(text, "in_use", server[i].in_use);
+        ngx_http_dsem_json_known(text, "limit", server[i].limit);
+
+        if (server[i].usable == -1) {
+            ngx_http_dsem_json_literal(text, "usable", "null");
+
+        } else {
+            ngx_http_dsem_json_flag(text, "usable", server[i].usable);
+        }
+
+        ngx_http_dsem_json_close(text, "}");
+    }
+
+    ngx_http_dsem_json_close(text, "]");
 }
 
 

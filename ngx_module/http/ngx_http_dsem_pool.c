@@ -9,7 +9,7 @@
  * from the cache, and to the same server: the permit is for no other.
  *
  * Called by: nginx, through the upstream that conf has prepared; semaphore,
- * through a handler (which servers can be used now); acquire.
+ * through a handler (which servers can be used now); acquire; api_pool.
  */
 
 
@@ -390,26 +390,53 @@ ngx_http_dsem_pool_notify(ngx_peer_connection_t *pc, void *data,
 
 /*
  * The servers that this worker can use now: primary ones, or backups if there
- * are none.  Of the configuration in force: a single process may have read it
- * anew.
+ * are none.
  */
 
 uint64_t
 ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers)
 {
-    uint64_t                        list;
-    ngx_uint_t                      i;
-    ngx_http_dsem_limit_t          *limit;
-    ngx_http_dsem_main_conf_t      *dmcf;
-    ngx_http_dsem_srv_conf_t      **dscf;
-    ngx_http_upstream_rr_peers_t   *peers;
+    uint64_t                       list;
+    ngx_http_dsem_srv_conf_t      *dscf;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    dscf = ngx_http_dsem_pool_conf(semaphore);
+
+    if (dscf == NULL) {
+        return 0;
+    }
+
+    list = 0;
+    peers = dscf->upstream->peer.data;
+
+    while (list == 0 && peers) {
+        list = ngx_http_dsem_pool_list(peers, servers);
+        peers = peers->next;
+    }
+
+    return list;
+}
+
+
+/*
+ * The pool with this name.  Of the configuration in force: a single process may
+ * have read it anew.  NULL: there is none.
+ */
+
+ngx_http_dsem_srv_conf_t *
+ngx_http_dsem_pool_conf(ngx_str_t *semaphore)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_limit_t      *limit;
+    ngx_http_dsem_main_conf_t  *dmcf;
+    ngx_http_dsem_srv_conf_t  **dscf;
 
     dmcf = ngx_http_cycle_get_module_main_conf(ngx_cycle,
                                                ngx_http_dsem_module);
 
     if (dmcf == NULL || dmcf->pools == NULL) {
-        return 0;
+        return NULL;
     }
 
     dscf = dmcf->pools->elts;
@@ -417,26 +444,16 @@ ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     for (i = 0; i < dmcf->pools->nelts; i++) {
         limit = dscf[i]->limit;
 
-        if (limit->encoded.len != semaphore->len
-            || ngx_memcmp(limit->encoded.data, semaphore->data,
+        if (limit->encoded.len == semaphore->len
+            && ngx_memcmp(limit->encoded.data, semaphore->data,
                           semaphore->len)
-               != 0)
+               == 0)
         {
-            continue;
+            return dscf[i];
         }
-
-        list = 0;
-        peers = dscf[i]->upstream->peer.data;
-
-        while (list == 0 && peers) {
-            list = ngx_http_dsem_pool_list(peers, servers);
-            peers = peers->next;
-        }
-
-        return list;
     }
 
-    return 0;
+    return NULL;
 }
 
 

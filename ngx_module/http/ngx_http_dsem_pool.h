@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_servers.h"
 
 
@@ -18,6 +19,7 @@ ngx_int_t ngx_http_dsem_pool_init_upstream(ngx_conf_t *cf,
     ngx_http_upstream_srv_conf_t *us);
 uint64_t ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers);
+ngx_http_dsem_srv_conf_t *ngx_http_dsem_pool_conf(ngx_str_t *semaphore);
 
 
 #endif /* _NGX_HTTP_DSEM_POOL_H_INCLUDED_ */

@@ -89,6 +89,12 @@ is results($one, list => 'aa', limit => 2, freed => '%5B::1%5D:80=1'),
 is results($one, list => 'aa', limit => 2, check => [ 6 ]), 'ok 0 1 2 2',
     'a check has the permits by server';
 
+# for a display: permits out, and the limit that sessions state
+my $of = $one->inspect([ 'p' ])->{semaphores}[0];
+is_deeply [ @$of{qw/held limit partial servers/} ], [ 5, 2, 0, {
+    '%5B::1%5D:80' => '1 1', $long => '2 2', '10.0.0.1:80' => '2 2' } ],
+    'inspect has the servers' or diag explain $of;
+
 # a plain command leaves it alone
 is $one->sync('p', limit => 9, ask => [ [ 7, 1, 0, 0 ] ])->{status}, 'broken',
     'not as a plain semaphore';
@@ -156,5 +162,21 @@ pool($_, list => sprintf('d%02x a=1 c=%d', $_->{seal_first},
 is scalar(() = head() =~ /=1[,;]/g) <= 33, 1, 'lists are bounded';
 my $fields = $redis->cmd('HKEYS', ($scripts->keys_of('sync', 'p'))[1]);
 is scalar(grep { /^list:/ } @$fields), 32, '32 fields';
+
+# a display reads servers of some, and what is malformed of none
+my $name = ($scripts->keys_of('sync', 'p'))[1];
+my ($shown) = @{ $one->inspect([ 'p' ])->{semaphores} };
+is join(' ', sort keys %{ $shown->{servers} }), 'a b c', 'each server once';
+my $text = head();
+for my $bad ("c=1 a\nshard=2", 'c=1 ' . 'a' x 201 . '=1', 'c=99999999999',
+    join ' ', map { "s$_=1" } 1 .. 2000)
+{
+    $redis->cmd('HSET', $name, '.', $text =~ s/;[^;]*$/;$bad/r);
+    my $of = $one->inspect([ 'p' ])->{semaphores}[0];
+    ok !grep({ !/^[\w.:%~-]{1,200}$/ } keys %{ $of->{servers} // {} })
+        && $of->{held} == $shown->{held}, 'a malformed head is read in part';
+}
+is $one->inspect([ 'p' ])->{semaphores}[0]{partial}, 1, 'and called partial';
+$redis->cmd('HSET', $name, '.', $text);
 
 $scripts->done;

@@ -371,6 +371,8 @@ sub inspect {
                 while @word;
         } elsif ($kind eq 'asks') {
             push @{ $of->{asks} }, \@word;
+        } elsif ($kind eq 'server') {
+            $of->{servers}{ $word[0] } = "@word[1, 2]";
         } else {
             die "inspect: line '$kind @word'\n";
         }

@@ -1,0 +1,289 @@
+
+/*
+ * The servers of a pool, for the API: what Redis has of each, and what this
+ * node has in its configuration.
+ *
+ * Sessions state the servers that they can use, and Redis keeps that while they
+ * have permits or requests that wait.  Of a pool at rest a node that has it
+ * knows the servers by itself; a node that has not takes the name for that of
+ * a plain semaphore.  A server that no session can use adds nothing to the
+ * limit of the pool.
+ *
+ * Called by: api_figures.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_dsem_api_pool.h"
+#include "ngx_http_dsem_pool.h"
+
+
+static ngx_int_t ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
+    ngx_http_dsem_api_pool_t *result,
+    ngx_http_dsem_survey_semaphore_t *fleet);
+static ngx_int_t ngx_http_dsem_api_pool_local(
+    ngx_http_dsem_api_pool_t *result,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_srv_conf_t *dscf);
+static ngx_http_dsem_api_server_t *ngx_http_dsem_api_pool_add(
+    ngx_http_dsem_api_pool_t *result, ngx_str_t *encoded);
+static void ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
+    ngx_http_dsem_survey_semaphore_t *fleet);
+static ngx_int_t ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two);
+static void ngx_http_dsem_api_pool_decode(ngx_str_t *name);
+static int ngx_libc_cdecl ngx_http_dsem_api_pool_cmp(const void *one,
+    const void *two);
+
+
+/*
+ * result: NULL if neither Redis nor this node has a pool of this name.
+ * NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_api_pool(ngx_pool_t *pool,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result)
+{
+    ngx_uint_t                 n;
+    ngx_http_dsem_srv_conf_t  *dscf;
+
+    *result = NULL;
+
+    dscf = ngx_http_dsem_pool_conf(&fleet->name);
+    n = fleet->servers.nelts + (dscf ? dscf->pool.n : 0);
+
+    if (n == 0) {
+        return NGX_OK;
+    }
+
+    *result = ngx_pcalloc(pool, sizeof(ngx_http_dsem_api_pool_t));
+
+    if (*result == NULL
+        || ngx_array_init(&(*result)->servers, pool, n,
+                          sizeof(ngx_http_dsem_api_server_t))
+           != NGX_OK
+        || ngx_http_dsem_api_pool_fleet(pool, *result, fleet) != NGX_OK
+        || (dscf
+            && ngx_http_dsem_api_pool_local(*result, fleet, dscf) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_api_pool_limits(*result, fleet);
+
+    ngx_qsort((*result)->servers.elts, (*result)->servers.nelts,
+              sizeof(ngx_http_dsem_api_server_t), ngx_http_dsem_api_pool_cmp);
+
+    return NGX_OK;
+}
+
+
+/* "configured" is what sessions state, for now */
+
+static ngx_int_t
+ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
+    ngx_http_dsem_api_pool_t *result, ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_uint_t                      i, stated;
+    ngx_http_dsem_api_server_t     *server;
+    ngx_http_dsem_survey_server_t  *read;
+
+    stated = 0;
+    read = fleet->servers.elts;
+
+    for (i = 0; i < fleet->servers.nelts; i++) {
+        stated |= (read[i].limit != -1);
+    }
+
+    for (i = 0; i < fleet->servers.nelts; i++) {
+
+        server = ngx_http_dsem_api_pool_add(result, &read[i].name);
+        if (server == NULL) {
+            return NGX_ERROR;
+        }
+
+        server->name.data = ngx_pstrdup(pool, &read[i].name);
+        if (server->name.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_dsem_api_pool_decode(&server->name);
+
+        server->in_use = read[i].held;
+        server->configured = read[i].limit;
+        server->usable = stated ? read[i].limit != -1 : -1;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_srv_conf_t *dscf)
+{
+    uint64_t                      list;
+    ngx_uint_t                    i, k, n;
+    ngx_http_dsem_servers_t       servers;
+    ngx_http_dsem_api_server_t   *server;
+    ngx_http_dsem_pool_server_t  *own;
+
+    ngx_memzero(&servers, sizeof(ngx_http_dsem_servers_t));
+
+    servers.n = dscf->pool.n;
+    servers.servers = dscf->pool.servers;
+
+    list = ngx_http_dsem_pool_usable(&fleet->name, &servers);
+    n = fleet->servers.nelts;
+
+    for (i = 0; i < servers.n; i++) {
+        own = &servers.servers[i];
+        server = result->servers.elts;
+
+        for (k = 0; k < n; k++) {
+
+            if (server[k].encoded.len == own->encoded.len
+                && ngx_memcmp(server[k].encoded.data, own->encoded.data,
+                              own->encoded.len)
+                   == 0)
+            {
+                break;
+            }
+        }
+
+        server = (k < n) ? &server[k]
+                         : ngx_http_dsem_api_pool_add(result, &own->encoded);
+        if (server == NULL) {
+            return NGX_ERROR;
+        }
+
+        server->name = own->name;
+
+        if (server->configured == -1) {
+            server->configured = own->limit;
+        }
+
+        /* of a pool that is in use sessions have stated it */
+
+        if (server->usable == -1) {
+            server->usable = n ? 0 : (list >> i) & 1;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+/* its figures are to be set; NULL: no memory */
+
+static ngx_http_dsem_api_server_t *
+ngx_http_dsem_api_pool_add(ngx_http_dsem_api_pool_t *result,
+    ngx_str_t *encoded)
+{
+    ngx_http_dsem_api_server_t  *server;
+
+    server = ngx_array_push(&result->servers);
+    if (server == NULL) {
+        return NULL;
+    }
+
+    server->name = *encoded;
+    server->encoded = *encoded;
+    server->in_use = 0;
+    server->configured = -1;
+    server->usable = -1;
+
+    return server;
+}
+
+
+/* that of the semaphore is n, of each server */
+
+static void
+ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
+    ngx_http_dsem_survey_semaphore_t *fleet)
+{
+    ngx_int_t                    stated;
+    ngx_uint_t                   i;
+    ngx_http_dsem_api_server_t  *server;
+
+    server = result->servers.elts;
+
+    for (i = 0; i < result->servers.nelts; i++) {
+        stated = server[i].configured;
+
+        server[i].limit = ngx_http_dsem_api_pool_lower(stated, fleet->limit);
+        server[i].configured = ngx_http_dsem_api_pool_lower(stated,
+                                                         fleet->configured);
+
+        if (server[i].usable == 0) {
+            continue;
+        }
+
+        result->limit = (result->limit == -1 || server[i].limit == -1)
+                        ? -1 : result->limit + server[i].limit;
+        result->configured = (result->configured == -1
+                              || server[i].configured == -1)
+                             ? -1 : result->configured + server[i].configured;
+    }
+}
+
+
+/* each may be -1, unknown */
+
+static ngx_int_t
+ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two)
+{
+    if (one == -1 || two == -1) {
+        return ngx_max(one, two);
+    }
+
+    return ngx_min(one, two);
+}
+
+
+/*
+ * In place.  Other bytes than those of addresses stay as they are: the text is
+ * from Redis.
+ */
+
+static void
+ngx_http_dsem_api_pool_decode(ngx_str_t *name)
+{
+    u_char     *p, *s, *last;
+    ngx_int_t   ch;
+
+    p = name->data;
+    last = name->data + name->len;
+
+    for (s = name->data; s < last; s++) {
+
+        if (*s == '%' && last - s > 2) {
+            ch = ngx_hextoi(s + 1, 2);
+
+            if (ch == '/' || ch == '[' || ch == ']') {
+                *p++ = (u_char) ch;
+                s += 2;
+                continue;
+            }
+        }
+
+        *p++ = *s;
+    }
+
+    name->len = p - name->data;
+}
+
+
+static int ngx_libc_cdecl
+ngx_http_dsem_api_pool_cmp(const void *one, const void *two)
+{
+    ngx_http_dsem_api_server_t  *first, *second;
+
+    first = (ngx_http_dsem_api_server_t *) one;
+    second = (ngx_http_dsem_api_server_t *) two;
+
+    return (int) ngx_memn2cmp(first->name.data, second->name.data,
+                              first->name.len, second->name.len);
+}

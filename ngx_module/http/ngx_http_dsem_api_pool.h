@@ -1,0 +1,39 @@
+
+/*
+ * The servers of a pool, for the API.
+ */
+
+
+#ifndef _NGX_HTTP_DSEM_API_POOL_H_INCLUDED_
+#define _NGX_HTTP_DSEM_API_POOL_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_dsem_fleet.h"
+
+
+/* limits are of one server; -1: unknown */
+typedef struct {
+    ngx_str_t     name;         /* as nginx prints the address */
+    ngx_str_t     encoded;
+    ngx_int_t     in_use;
+    ngx_int_t     limit;        /* in force */
+    ngx_int_t     configured;   /* without an order */
+    ngx_int_t     usable;       /* 1, 0; -1: unknown */
+} ngx_http_dsem_api_server_t;
+
+
+/* limits are the sums of those servers that are usable; -1: unknown */
+typedef struct {
+    ngx_array_t   servers;      /* ngx_http_dsem_api_server_t, by name */
+    ngx_int_t     limit;
+    ngx_int_t     configured;
+} ngx_http_dsem_api_pool_t;
+
+
+ngx_int_t ngx_http_dsem_api_pool(ngx_pool_t *pool,
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result);
+
+
+#endif /* _NGX_HTTP_DSEM_API_POOL_H_INCLUDED_ */

@@ -1,0 +1,101 @@
+#!/usr/bin/perl
+
+# The page has a bar for each server of a pool, below its row, and sets the
+# limit of each server.
+
+use lib 't/lib';
+use Dsem::Browser qw(browser_missing);
+use Dsem::Test;
+
+plan skip_all => browser_missing() if browser_missing();
+
+my $t = Dsem::Test->new;
+my $browser = Dsem::Browser->new($t);
+$t->redis;
+my @up = sort { $a->address cmp $b->address } map { $t->upstream } 1 .. 3;
+my $servers = join ' ', map {
+    'server ' . $_->address . ' fail_timeout=3600;'
+} @up;
+
+my $node = $t->node('n1', <<"EOF_CONF");
+worker_processes 1;
+upstream gpus {
+    zone gpus 64k;
+    $servers
+    dsem gpus limit=4/server queue=100 timeout=60s;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_set_header X-Node n1;
+        proxy_pass http://gpus;
+    }
+    location /plain {
+        dsem plain limit=2;
+        empty_gif;
+    }
+    location /dsem/ {
+        dsem_api write=on;
+    }
+}
+EOF_CONF
+
+is $node->get('/plain')->status, 200, 'a plain semaphore';
+my @held = map { $node->begin('/?hang=1') } 1 .. 9;
+wait_for { $t->state->held('gpus') == 9 } 15, 'nine permits are out';
+
+$browser->open($node->url('/dsem/'));
+$browser->evaluate('settings.poll = 250');
+eventually { $browser->count('tr.row') == 2 } 'two rows';
+$browser->click('tr.row button >> text=plain');
+eventually { $browser->text('.details') =~ /In force: 2,/ } 'no pool';
+is $browser->evaluate('details.pool.hidden'), 1, 'has no servers';
+$browser->click('tr.row button >> text=gpus');
+my $each = join '\s+', map { quotemeta($_->address) . '\s+3 of 4' } @up;
+eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
+    'each server has its figures'
+    or diag $browser->text('.details .servers');
+$browser->screenshot('servers-used');
+is $browser->evaluate('table.rows.get("gpus").cells.limit.big.textContent'),
+    '12', 'the limit of the row is that of all';
+
+# a limit is for each server
+
+is $browser->evaluate('details.control.input.value'), '4', 'the limit of each';
+$browser->fill('.control input', 2);
+$browser->press('Enter');
+eventually { $browser->text('.control ~ .said') eq 'Limit 2 is in force.' }
+    'set';
+$each =~ s/of 4/of 2/g;
+eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
+    'each server has it';
+eventually {
+    $browser->evaluate('table.rows.get("gpus").cells.limit.big.textContent')
+        eq '6'
+} 'the limit of all is lower';
+like $browser->text('.details'),
+    qr/Each server\. In force: 2, configured: 4, ordered: 2\./, 'said';
+$browser->click('.details button >> text=Back to configured (4)');
+eventually { $browser->text('.details') =~ /no ordered limit/ } 'taken back';
+
+# one that has failed
+
+$_->release_all for @up;
+is $_->wait->status, 200, 'request ended' for @held;
+$up[0]->refuse('n1');
+wait_for { $node->get('/')->status == 502 } 15, 'a try fails';
+my $first = quotemeta $up[0]->address;
+eventually {
+    $browser->text('.details .servers') =~ /$first\s+not usable\s+0 of 4/
+} 'marked' or diag $browser->text('.details .servers');
+
+$browser->screenshot('servers-1400');
+is_deeply [$browser->findings], [], 'nothing serious';
+$browser->size(1280, 1100);
+$browser->screenshot('servers-1280');
+$browser->size(390, 2200);
+$browser->screenshot('servers-390');
+is_deeply [$browser->findings], [], 'nothing serious, phone';
+is_deeply [$browser->problems], [], 'no error of a script';
+
+$t->done;

@@ -1,0 +1,141 @@
+#!/usr/bin/perl
+
+# The API and the metrics of a pool: its limit is the sum over the servers that
+# can be used, as what is in use is, and each server has figures of its own, at
+# every node, also one without the pool. An order is for each server.
+
+use lib 't/lib';
+use Cpanel::JSON::XS qw(decode_json);
+use Dsem::Test;
+
+my @LIMITS = (2, 2, 1);
+my ($YES, $NO) = (Cpanel::JSON::XS::true, Cpanel::JSON::XS::false);
+
+my $t = Dsem::Test->new;
+$t->redis;
+# in the order of the names
+my @up = sort { $a->address cmp $b->address } map { $t->upstream } @LIMITS;
+my @addresses = map { $_->address } @up;
+my $servers = join ' ', map {
+    "server $addresses[$_] max_conns=$LIMITS[$_] fail_timeout=3600;"
+} 0 .. $#up;
+
+my $api = 'location /dsem/ { dsem_api write=on; }';
+my $node = $t->node('a', <<"EOF_CONF");
+worker_processes 1;
+upstream gpus {
+    zone gpus 64k;
+    $servers
+    dsem gpus limit=2/server queue=10 timeout=60s;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Node a;
+    proxy_set_header X-Sem \$dsem_server;
+    location / {
+        proxy_pass http://gpus;
+    }
+    $api
+}
+EOF_CONF
+my $other = $t->node('b', <<"EOF_CONF");
+worker_processes 1;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem plain limit=2;
+        empty_gif;
+    }
+    $api
+}
+EOF_CONF
+
+# Waits for what a node shows of the pool: permits in use, limit, configured
+# limit; those of one server; then of each server what is in use, its limit, and
+# whether it can be used.
+sub shows {
+    my ($of, $name, $figures, $each, @servers) = @_;
+    my @seen;
+    eventually {
+        my $all = decode_json($of->get('/dsem/semaphores')->body);
+        my ($pool) = grep { $_->{name} eq 'gpus' } @{ $all->{semaphores} };
+        @seen = (words($pool, qw/in_use limit configured/),
+            words($pool->{per_server}, qw/limit configured/),
+            map { words($_, qw/server in_use limit usable/) }
+                @{ $pool->{servers} // [] });
+        "@seen" eq join ' ', $figures, $each,
+            map { "$addresses[$_] $servers[$_]" } 0 .. $#servers;
+    } $name or diag explain \@seen;
+}
+
+sub words {
+    my ($of, @keys) = @_;
+    return join ' ', map { $of->{$_} // 'null' } @keys;
+}
+
+# samples of a node that have these words
+sub samples {
+    my ($of, $words) = @_;
+    return { $of->get('/dsem/metrics')->body
+        =~ /^(dsem_\w*$words)\{semaphore="gpus"[^}]*\} (\d+)$/mg };
+}
+
+shows($node, 'at rest', '0 5 5', '2 2', "0 2 $YES", "0 2 $YES", "0 1 $YES");
+
+my @held = map { $node->begin('/?hang=1') } 1 .. 4;
+my @now;
+
+# Waits until this many requests are at the servers.
+sub running {
+    my ($n) = @_;
+    wait_for {
+        @now = map { $_->now } @up;
+        $now[0] + $now[1] + $now[2] == $n;
+    } 30, "$n at the servers";
+}
+
+running(4);
+is "@now[0, 1, 2]" =~ /^[12] [12] 1$/, 1, 'by the largest free part';
+for ($node, $other) {
+    shows($_, $_->name . ': in use', '4 5 5', '2 2',
+        map { "$now[$_] $LIMITS[$_] $YES" } 0 .. 2);
+    is_deeply samples($_, 'limit_permits'), { dsem_limit_permits => 5,
+        dsem_configured_limit_permits => 5,
+        dsem_fleet_server_limit_permits => 1 }, 'limits in the metrics';
+    my %of = $_->get('/dsem/metrics')->body =~
+        /^dsem_fleet_server_permits\{semaphore="gpus",server="(.*?)"\} (\d+)$/mg;
+    is_deeply \%of, { map { ($addresses[$_] => $now[$_]) } 0 .. 2 },
+        'permits of each server in the metrics';
+}
+
+# an order is for each server
+
+my $patched = $other->get('/dsem/semaphores/gpus', -method => 'PATCH',
+    -body => '{"limit":1}', 'Content-Type' => 'application/json');
+is $patched->status, 200, 'ordered';
+is decode_json($patched->body)->{limit}, 1, 'the answer has that of a server';
+shows($_, $_->name . ': ordered', '4 3 5', '1 2',
+    map { "$now[$_] 1 $YES" } 0 .. 2) for $node, $other;
+$other->get('/dsem/semaphores/gpus', -method => 'PATCH',
+    -body => '{"limit":null}', 'Content-Type' => 'application/json');
+$_->release_all for @up;
+is $_->wait->status, 200, 'request ended' for @held;
+
+# a server that has failed
+
+$up[0]->refuse('a');
+wait_for { $node->get('/')->status == 502 } 15, 'a try fails';
+shows($node, 'one has failed', '0 3 3', '2 2', "0 2 $NO", "0 2 $YES",
+    "0 1 $YES");
+my $last = $node->begin('/?hang=1');
+running(1);
+shows($node, 'and is not used', '1 3 3', '2 2', "0 2 $NO",
+    "$now[1] 2 $YES", "$now[2] 1 $YES");
+$_->release_all for @up;
+is $last->wait->status, 200, 'request ended';
+
+my $plain = decode_json($other->get('/dsem/semaphores/plain')->body);
+is_deeply [ @{ $plain->{semaphore} }{qw/limit per_server servers/} ],
+    [ 2, undef, undef ], 'a semaphore that is no pool has none';
+
+$t->done;
