@@ -31,6 +31,8 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/shard_write.lua"
+-- @include "include/entries.lua"
 -- @include "include/leases.lua"
 -- @include "include/tick.lua"
 -- @include "include/registry.lua"

@@ -21,7 +21,9 @@
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
+-- @include "include/integers.lua"
 -- @include "include/shard.lua"
+-- @include "include/entries.lua"
 -- @include "include/limits.lua"
 -- @include "include/limits_withdraw.lua"
 

@@ -40,9 +40,15 @@
 -- @include "include/queue.lua"
 -- @include "include/expiry.lua"
 -- @include "include/semaphore.lua"
+-- @include "include/semaphore_ended.lua"
+-- @include "include/view_lose.lua"
+-- @include "include/publish.lua"
+
+local fairs = false
+if KEYS[4] then
 -- @include "include/fair_trim.lua"
 -- @include "include/fair.lua"
--- @include "include/publish.lua"
+end
 
 local session = session_name(1)
 local epoch, number = integer(2, 1), integer(3)
@@ -70,7 +76,7 @@ local function declared_ticket(n)
     }
     if KEYS[4] and ARGV[i + 4] ~= '-' then
         local cost, key = string.match(ARGV[i + 4] or '', '^(%d+) (%S+)$')
-        fair_argument(i + 4, ticket, cost, key)
+        fairs.argument(i + 4, ticket, cost, key)
     end
     return ticket
 end
@@ -134,11 +140,11 @@ local function fair_declare(sem, view, account, all, capacity)
         end
     end
     if #keyed == 0 then return true end
-    if not fair_load(sem, view, KEYS[4], keyed) then return false end
+    if not fairs.load(sem, view, KEYS[4], keyed) then return false end
     local alone = view.recovering
         or sem.waiting == (account and account.waiting or 0)
     for _, ticket in ipairs(keyed) do
-        fair_restore(sem, ticket, capacity, alone)
+        fairs.restore(sem, ticket, capacity, alone)
     end
     return true
 end
@@ -203,7 +209,7 @@ local function declare(all)
     account_add(sem, account, 0, waiting)
     sem.limit = sem.limit or limit
     if sem.fair then
-        fair_write(sem)
+        fairs.write(sem)
     elseif KEYS[4] and sem.waiting == 0 and sem.fair_text ~= '' then
         -- the tickets of its older epochs were the last ones
         redis.call('UNLINK', KEYS[4])

@@ -16,6 +16,8 @@
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
 -- @include "include/shard.lua"
+-- @include "include/shard_write.lua"
+-- @include "include/entries.lua"
 -- @include "include/leases.lua"
 -- @include "include/registry.lua"
 -- @include "include/census.lua"

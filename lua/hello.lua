@@ -57,6 +57,8 @@
 -- @include "include/arguments.lua"
 -- @include "include/clock.lua"
 -- @include "include/shard.lua"
+-- @include "include/shard_write.lua"
+-- @include "include/entries.lua"
 -- @include "include/leases.lua"
 -- @include "include/tick.lua"
 -- @include "include/entry_field.lua"

@@ -221,6 +221,42 @@ local function account_lines(shard, key, name)
     return all_held, all_waiting, all
 end
 
+-- Configurations shown that ask for another limit than the lowest, at most.
+local OTHERS = 8
+
+-- Live configurations with another limit than the lowest, from the field of a
+-- name, or false: the limit, and a node that has it.
+local function limits_others(key, text)
+    local list, fields = {}, {}
+    local from = string.find(text or '', ';', 1, true)
+    local lowest = from and limits_lowest(text)
+    while from and #list < OTHERS do
+        local limit, last = string.match(text, '^(%d+)[=%d-]*()',
+            from + 1)
+        local stop = string.find(text, ';', from + 1, true)
+        while last and #list < OTHERS do
+            local id
+            id, last = string.match(text, '^ (%x+)()', last)
+            if id and tonumber(limit) ~= lowest then
+                list[#list + 1] = { limit = tonumber(limit) }
+                fields[#list] = 'config:' .. id
+            end
+        end
+        from = stop
+    end
+    if #list == 0 then return list end
+    local configs, live = redis.call('HMGET', key, unpack(fields)), {}
+    for i, config in ipairs(list) do
+        local sessions, node =
+            string.match(configs[i] or '', '^(%d+) .* ([%w._-]+) %x+$')
+        if node and #node <= 255 and sessions ~= '0' then
+            config.node = node
+            live[#live + 1] = config
+        end
+    end
+    return live
+end
+
 local function words(number)
     return number and string.format('%.0f', number) or '-'
 end

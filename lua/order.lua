@@ -37,6 +37,8 @@
 -- @include "include/pool_rules.lua"
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
+-- @include "include/semaphore_ended.lua"
+-- @include "include/view_lose.lua"
 -- @include "include/serve.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"

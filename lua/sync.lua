@@ -111,29 +111,29 @@ if usual_weight then
     if reply then return reply end
 end
 
--- @include "include/contended.lua"
-
--- each function that is defined costs the call: those of one path are defined
--- where it is taken
-if usual_weight and call_acquires <= 1 and not KEYS[4] then
--- @include "include/contended_plain.lua"
-    local reply = contended_sync()
-    if reply then return reply end
-end
-
+-- each function that is defined costs the call, and more where it uses others:
+-- those of one path are defined where it is taken
 -- @include "include/fair_trim.lua"
 
-if usual_weight and call_acquires <= 1 and KEYS[4] then
+if usual_weight and call_acquires <= 1 then
+-- @include "include/contended.lua"
+    local reply
+    if not KEYS[4] then
+-- @include "include/contended_plain.lua"
+        reply = contended_sync()
+    else
 -- @include "include/contended_fair.lua"
-    local reply = keyed_sync(semaphore_values, shard_ended, shard_clock,
-        call_epoch, call_acquires, call_flags, call_released, usual_weight,
-        usual_limit, ask_ticket, ask_weight, ask_class, ask_queue_limit,
-        ask_cost, ask_key)
+        reply = keyed_sync(semaphore_values, shard_ended, shard_clock,
+            call_epoch, call_acquires, call_flags, call_released, usual_weight,
+            usual_limit, ask_ticket, ask_weight, ask_class, ask_queue_limit,
+            ask_cost, ask_key)
+    end
     if reply then return reply end
 end
 
 -- @include "include/status.lua"
--- @include "include/arguments.lua"
+-- @include "include/argument_names.lua"
+-- @include "include/integers.lua"
 
 local HEAD = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$'
 local figures = integers(2, HEAD)
@@ -152,14 +152,34 @@ end
 
 -- @include "include/queue.lua"
 -- @include "include/semaphore.lua"
--- @include "include/fair.lua"
--- @include "include/fair_drop.lua"
--- @include "include/serve.lua"
--- @include "include/dead.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"
 -- @include "include/order.lua"
--- @include "include/publish.lua"
+
+local fairs = false
+if KEYS[4] then
+-- @include "include/fair.lua"
+-- @include "include/fair_drop.lua"
+
+-- Reads the tags of the tickets that are cancelled, acquired, or rejected by a
+-- check.
+function fairs.look_up(call, sem, view)
+    local tickets = { unpack(call.acquires) }
+    for _, list in ipairs({ call.cancels, call.checks }) do
+        for _, ticket in ipairs(list) do
+            local place = ticket.key and sem.scores[ticket.member]
+            if place
+                and (list == call.cancels or ticket.weight > view.limit)
+            then
+                ticket.class = queue_class(fairs.place(place))
+                tickets[#tickets + 1] = ticket
+            end
+        end
+    end
+    return fairs.load(sem, view, KEYS[4], tickets) and STATUS.ok
+        or STATUS.broken
+end
+end
 
 -- cancels, acquires and checks together
 local TICKETS = 1000
@@ -186,7 +206,7 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
             if not key then limit, key = nil, limit end
         end
         local ticket = integers(i, pattern, values)
-        if key then fair_argument(i, ticket, cost, key, limit) end
+        if key then fairs.argument(i, ticket, cost, key, limit) end
         ticket.weight, ticket.class = ticket[2], ticket[3] or 0
         if ticket[1] < 1 and not (ticket[4] and key) or ticket.weight < 1
             or ticket.class < -8 or ticket.class > 7
@@ -204,80 +224,6 @@ local function read_tickets(call, first, count, pattern, fair_pattern)
     return list
 end
 
--- The arguments as a table; an error names what is wrong.
-local function read_arguments()
-    local n, first = figures, is_pool and 6 or 4
-    local call = {
-        session = session_name(1), epoch = n[1], number = n[2], gen = n[3],
-        limit = n[4], flags = n[5] % 16, released = n[6], name = ARGV[3]
-    }
-    -- tickets of more could not all be written by one command
-    if call.epoch < 1 or n[5] > 31 or n[7] + n[8] + n[9] > TICKETS then
-        error('DSEM argument 2 is not in range', 0)
-    end
-    if is_pool then call.list, call.stated, call.freed = pools.begin(n[6]) end
-    call.cancels = read_tickets(call, first, n[7], TICKET, FAIR_TICKET)
-    call.acquires = read_tickets(call, first + n[7], n[8], ACQUIRE,
-        FAIR_ACQUIRE)
-    call.checks = read_tickets(call, first + n[7] + n[8], n[9], TICKET,
-        FAIR_TICKET)
-    return call
-end
-
--- The limit in force: the operator's order, else the lowest of all live
--- configurations, else that of the last acquire. sem.limit is the limit
--- without orders.
-local function limit_in_force(call, sem, view)
-    -- R16: limit in force
-    local lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
-    if lowest then
-        sem.limit = lowest
-    elseif not sem.limit or #call.acquires > 0 and call.flags % 2 == 1 then
-        sem.limit = call.limit
-    end
-    view.lowest, view.limit = lowest, sem.limit
-    order_apply(view, shard_values[3])
-    if is_pool then pools.limits(call, sem, view) end
-end
-
--- Looks the cancelled and checked tickets up. Returns a status: without its
--- marker, a queue that others wait in was lost.
-local function look_up(call, sem, view)
-    local members = { MARKER }
-    for _, list in ipairs({ call.cancels, call.checks }) do
-        for _, ticket in ipairs(list) do
-            members[#members + 1] = ticket.member
-        end
-    end
-    if #members == 1 then return STATUS.ok end
-    local scores = queue_scores(sem, members)
-    if not scores then return STATUS.broken end
-    if not scores[1] and sem.waiting > 0 and not view.recovering then
-        return STATUS.resync
-    end
-    for i, member in ipairs(members) do sem.scores[member] = scores[i] end
-    return STATUS.ok
-end
-
--- Reads the tags of the tickets that are cancelled, acquired, or rejected by a
--- check.
-local function look_up_fair(call, sem, view)
-    local tickets = { unpack(call.acquires) }
-    for _, list in ipairs({ call.cancels, call.checks }) do
-        for _, ticket in ipairs(list) do
-            local place = ticket.key and sem.scores[ticket.member]
-            if place
-                and (list == call.cancels or ticket.weight > view.limit)
-            then
-                ticket.class = queue_class(fair_place(place))
-                tickets[#tickets + 1] = ticket
-            end
-        end
-    end
-    return fair_load(sem, view, KEYS[4], tickets) and STATUS.ok
-        or STATUS.broken
-end
-
 -- Takes a ticket out of the queue that the account counts.
 local function take_out(sem, view, account, ticket)
     local member, score = ticket.member, sem.scores[ticket.member]
@@ -286,7 +232,7 @@ local function take_out(sem, view, account, ticket)
     sem.scores[member] = false
     account_add(sem, account, 0, -1)
     if ticket.key then
-        fair_refund(sem, ticket, fair_place(score), view.capacity)
+        fairs.refund(sem, ticket, fairs.place(score), view.capacity)
     end
 end
 
@@ -294,19 +240,9 @@ end
 -- class, but never before those of its key.
 local function next_place(sem, ask)
     if ask.key then
-        return ask.class * CLASS + fair_tag(sem, ask.class, ask.key)
+        return ask.class * CLASS + fairs.tag(sem, ask.class, ask.key)
     end
     return queue_next_place(sem, ask.class)
-end
-
--- Whether a ticket would be the first one that waits. Of equal places any may
--- be that: it is the one that has its permits. first: the class of the first
--- ticket that waits.
--- R7: queue order
-local function comes_first(sem, view, ask, first)
-    return ask.class < first
-        or ask.key and ask.class == first and view.first_place
-        and next_place(sem, ask) <= view.first_place
 end
 
 -- Verdict, place and position of one acquire. first: class of the first ticket
@@ -320,7 +256,7 @@ local function acquire(call, sem, view, account, ask, first)
         local number = pools.acquire(call, sem, view, account,
             first == FIRST_NONE)
         if number and ask.key and sem.waiting > sem.parked then
-            fair_pass(sem, ask, view.capacity)
+            fairs.pass(sem, ask, view.capacity)
         end
         if number then return VERDICT.granted, number, 0 end
     end
@@ -329,24 +265,29 @@ local function acquire(call, sem, view, account, ask, first)
         and sem.held + ask.weight <= view.limit
     -- its credit may bring it before a heavy one at the head
     if ask.key and not (free and ask.class < first) then
-        fair_settle(sem, ask, view.capacity)
+        fairs.settle(sem, ask, view.capacity)
     end
-    if free and comes_first(sem, view, ask, first) then
+    -- of equal places any may be the first one: it is the one that has its
+    -- permits
+    -- R7: queue order
+    if free and (ask.class < first or ask.key and ask.class == first
+        and view.first_place and next_place(sem, ask) <= view.first_place)
+    then
         account_add(sem, account, ask.weight, 0)
-        if ask.class == first then fair_pass(sem, ask, view.limit) end
+        if ask.class == first then fairs.pass(sem, ask, view.limit) end
         return VERDICT.granted, 0, 0
     end
     -- R2: full queue
     local most = ask[4] + semaphore_slack(sem, account, view)
     if sem.waiting >= most and not (ask.key
-        and fair_make_room(call, sem, view, next_place(sem, ask), most))
+        and fairs.make_room(call, sem, view, next_place(sem, ask), most))
     then
         return VERDICT.rejected, 0, 0
     end
     local place = next_place(sem, ask)
     local position = place > sem.tail and sem.waiting - sem.parked + 1 or nil
     if ask.key then
-        fair_charge(sem, ask, place - ask.class * CLASS, view.capacity)
+        fairs.charge(sem, ask, place - ask.class * CLASS, view.capacity)
     end
     queue_add(sem, ask.member, place)
     if is_pool then pools.queued(call, sem, view, place) end
@@ -355,39 +296,134 @@ local function acquire(call, sem, view, account, ask, first)
     return VERDICT.queued, place, position
 end
 
--- The state of a ticket that the session counts as waiting.
-local function check(call, sem, view, account, ticket)
-    if call.dropped[ticket.number] then return 2 end
-    if not sem.scores[ticket.member] then return 0 end
-    if ticket.weight <= view.limit then
-        call.extra = (call.extra or 0) + ticket.weight - 1
-        return 1
-    end
-    take_out(sem, view, account, ticket)
-    return 2
+-- the arguments; an error names what is wrong
+local call = {
+    session = session_name(1), epoch = figures[1], number = figures[2],
+    gen = figures[3], limit = figures[4], flags = figures[5] % 16,
+    released = figures[6], name = ARGV[3]
+}
+-- tickets of more could not all be written by one command
+if call.epoch < 1 or figures[5] > 31
+    or figures[7] + figures[8] + figures[9] > TICKETS
+then
+    error('DSEM argument 2 is not in range', 0)
+end
+if is_pool then
+    call.list, call.stated, call.freed = pools.begin(call.released)
+end
+local index = is_pool and 6 or 4
+call.cancels = read_tickets(call, index, figures[7], TICKET, FAIR_TICKET)
+index = index + figures[7]
+call.acquires = read_tickets(call, index, figures[8], ACQUIRE, FAIR_ACQUIRE)
+index = index + figures[8]
+call.checks = read_tickets(call, index, figures[9], TICKET, FAIR_TICKET)
+
+-- the reply of a call that is not executed
+local failed = { call.session, call.epoch, call.number, STATUS.resync }
+
+local view = view_new(KEYS[1], call.session, shard_values[1], shard_values[2])
+if not view or view.entry.epoch ~= call.epoch or view.gen ~= call.gen then
+    return failed
+end
+local sem = semaphore_new(KEYS[2], KEYS[3], call.session, semaphore_values,
+    view, is_pool)
+if not sem then
+    failed[4] = STATUS.broken
+    return failed
+end
+-- accounts of sessions that have ended since, and then dead tickets
+local sweeps = sem.seen ~= view.ended
+if sweeps then
+-- @include "include/semaphore_ended.lua"
+    semaphore_drop_ended(sem, view)
+end
+local account = sem.accounts[call.session]
+if not account or account.epoch < call.epoch then
+    account = account_begin(sem, call.session, call.epoch)
+end
+if call.released > account.held then return failed end
+if is_pool then
+    failed[4] = pools.take(call, sem, view, account)
+    if failed[4] ~= STATUS.ok then return failed end
 end
 
--- Cancels, acquires and checks, in memory, with the queue served before the
--- acquires. Returns a status and a list of the results.
-local function execute(call, sem, view, account)
-    local results = {}
+-- The limit in force: the operator's order, else the lowest of all live
+-- configurations, else that of the last acquire. sem.limit is the limit
+-- without orders.
+-- R16: limit in force
+view.lowest = call.flags % 8 >= 4 and limits_lowest(shard_values[4])
+if view.lowest then
+    sem.limit = view.lowest
+elseif not sem.limit or #call.acquires > 0 and call.flags % 2 == 1 then
+    sem.limit = call.limit
+end
+view.limit = sem.limit
+order_apply(view, shard_values[3])
+if is_pool then pools.limits(call, sem, view) end
+
+-- the tickets that are cancelled or checked: their places; without its marker
+-- a queue that others wait in was lost
+local status = STATUS.ok
+if #call.cancels + #call.checks > 0 then
+    local members = { MARKER }
+    for _, list in ipairs({ call.cancels, call.checks }) do
+        for _, ticket in ipairs(list) do
+            members[#members + 1] = ticket.member
+        end
+    end
+    local scores = queue_scores(sem, members)
+    if not scores then
+        status = STATUS.broken
+    elseif not scores[1] and sem.waiting > 0 and not view.recovering then
+        status = STATUS.resync
+    else
+        for i, member in ipairs(members) do sem.scores[member] = scores[i] end
+    end
+end
+if KEYS[4] and status == STATUS.ok then
+    status = fairs.look_up(call, sem, view)
+end
+
+-- in memory: what the session was not told, what it gives back, and what it
+-- does not want any more
+local results = {}
+if status == STATUS.ok then
+    call.dropped = account_dropped(sem, account, call.epoch)
+    if account.chunks > 0 or account.parked > 0 then
+-- @include "include/queue_restore.lua"
+        queue_restore(sem, view, account)
+    end
+    if not is_pool then account_add(sem, account, -call.released, 0) end
     for _, ticket in ipairs(call.cancels) do
         local there = sem.scores[ticket.member]
         if there then take_out(sem, view, account, ticket) end
         results[#results + 1] = (there or call.dropped[ticket.number]) and 1
             or 0
     end
+end
 
-    if call.sweeps or #call.cancels > 0 then dead_sweep(sem, view) end
+-- the queue is served before the acquires; first: the class of the first ticket
+-- that waits
+local first = FIRST_NONE
+if status == STATUS.ok and (sem.had_queue or sem.waiting ~= sem.parked) then
+-- @include "include/serve.lua"
+    if sweeps or #call.cancels > 0 then
+-- @include "include/dead.lua"
+        dead_sweep(sem, view)
+    end
     for _, ask in ipairs(call.acquires) do
         -- not while some tickets are not declared: those would pass the others
         if ask[1] == 0 and not view.recovering then
-            fair_owe(sem, ask, view.capacity)
+            fairs.owe(sem, ask, view.capacity)
         end
     end
-    local first, status = serve(sem, view)
-    if not first then return status end
-    if sem.fair then fair_served(sem, view.served) end
+    first, status = serve(sem, view)
+    status = status or STATUS.ok
+    if sem.fair and first then fairs.served(sem, view.served) end
+end
+
+-- the rest of the call in memory, then the queue
+if status == STATUS.ok then
     for _, ask in ipairs(call.acquires) do
         ask.verdict, ask.place, ask.position =
             acquire(call, sem, view, account, ask, first)
@@ -403,8 +439,20 @@ local function execute(call, sem, view, account)
         results[#results + 1] = ask.place
         results[#results + 1] = ask.position or 0
     end
+    -- tickets that the session counts as waiting
     for _, ticket in ipairs(call.checks) do
-        results[#results + 1] = check(call, sem, view, account, ticket)
+        local state = 1
+        if call.dropped[ticket.number] then
+            state = 2
+        elseif not sem.scores[ticket.member] then
+            state = 0
+        elseif ticket.weight > view.limit then
+            take_out(sem, view, account, ticket)
+            state = 2
+        else
+            call.extra = (call.extra or 0) + ticket.weight - 1
+        end
+        results[#results + 1] = state
     end
     if is_pool and #call.checks > 0 then
         pools.counts(call, sem, account, results)
@@ -415,87 +463,57 @@ local function execute(call, sem, view, account)
     for number in pairs(call.dropped) do
         results[#results + 1] = -number
     end
-    return call.status or STATUS.ok, results
+    status = call.status or queue_write(sem, view)
 end
 
--- Positions of tickets of a better class than others, once they are queued.
-local function complete_positions(call, sem, results)
-    for n, ask in ipairs(call.acquires) do
-        if not ask.position then
-            -- none: dropped by a later one
-            results[#call.cancels + 3 * n] = redis.call('ZRANK', sem.queue,
-                ask.member) or 0
-        end
+if status ~= STATUS.ok then
+    if status == STATUS.resync then
+-- @include "include/view_lose.lua"
+        view_lose(view)
     end
+    failed[4] = status
+    return failed
 end
 
--- An order is in force, or another node asks for a lower limit.
-local function publish_limit(call, view)
-    if call.flags < 8 or not view.lowest or view.limit == call.limit then
-        return
+-- positions of tickets of a better class than others, now that they are queued
+for n, ask in ipairs(call.acquires) do
+    if not ask.position then
+        -- none: dropped by a later one
+        results[#call.cancels + 3 * n] = redis.call('ZRANK', sem.queue,
+            ask.member) or 0
     end
-    local node
-    if view.limit == view.lowest then
-        node = limits_node(view.key, shard_values[4], call.session)
-        if not node then return end
-    end
-    publish(view, call.session, string.format('limit %s %d %d%s', call.name,
-        call.epoch, view.limit, node and ' ' .. node or ''))
 end
+if sem.fair then fairs.write(sem) end
+-- an account without permits has no idle ones
+account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
+    and REUSE.active or REUSE.none)
+local waiting = sem.waiting - sem.parked
+local recalled = recall(sem, view, waiting + (call.extra or 0),
+    #call.checks > 0)
+semaphore_write(sem, view)
 
--- Checks the call against the state, and executes it. Returns the status, and
--- then the rest of the reply.
-local function sync(call)
-    local view = view_new(KEYS[1], call.session, shard_values[1],
-        shard_values[2])
-    if not view or view.entry.epoch ~= call.epoch or view.gen ~= call.gen then
-        return STATUS.resync
-    end
-    local sem = semaphore_new(KEYS[2], KEYS[3], call.session,
-        semaphore_values, view, is_pool)
-    if not sem then return STATUS.broken end
-    call.sweeps = sem.seen ~= view.ended
-    semaphore_drop_ended(sem, view)
-    local account = sem.accounts[call.session]
-    if not account or account.epoch < call.epoch then
-        account = account_begin(sem, call.session, call.epoch)
-    end
-    if call.released > account.held then return STATUS.resync end
-    local status, results = STATUS.ok, nil
-    if is_pool then status = pools.take(call, sem, view, account) end
-    if status ~= STATUS.ok then return status end
-    limit_in_force(call, sem, view)
-    status = look_up(call, sem, view)
-    if status == STATUS.ok and KEYS[4] then
-        status = look_up_fair(call, sem, view)
-    end
-    if status == STATUS.ok then
-        call.dropped = account_dropped(sem, account, call.epoch)
-        queue_restore(sem, view, account)
-        if not is_pool then account_add(sem, account, -call.released, 0) end
-        status, results = execute(call, sem, view, account)
-    end
-    if status == STATUS.ok then status = queue_write(sem, view) end
-    if status == STATUS.resync then view_lose(view) end
-    if status ~= STATUS.ok then return status end
-    complete_positions(call, sem, results)
-    if sem.fair then fair_write(sem) end
-    -- an account without permits has no idle ones
-    account_set_reuse(sem, account, call.flags % 4 >= 2 and account.held > 0
-        and REUSE.active or REUSE.none)
-    local waiting = sem.waiting - sem.parked
-    local recalled = recall(sem, view, waiting + (call.extra or 0),
-        #call.checks > 0)
-    semaphore_write(sem, view)
+-- an order is in force, or another node asks for a lower limit
+local lower = call.flags >= 8 and view.lowest and view.limit ~= call.limit
+if lower or next(view.granted) or next(view.dropped) or recalled[1]
+    or view.reclaimed > 0 or view.malformed
+then
+-- @include "include/publish.lua"
     publish_changes(call, sem, view, recalled)
-    publish_limit(call, view)
+    local node = ''
+    if lower and view.limit == view.lowest then
+-- @include "include/limits_node.lua"
+        node = limits_node(view.key, shard_values[4], call.session)
+        node = node and ' ' .. node
+    end
+    if lower and node then
+        publish(view, call.session, string.format('limit %s %d %d%s',
+            call.name, call.epoch, view.limit, node))
+    end
     publish_notes(call, view)
-    local keep = waiting == 0 and not view.paused and not view.recovering
-        and (view.over or sem.held - view.limit) <= 0
-    return STATUS.ok, sem.held, view.capacity, sem.waiting, view.recovery,
-        account.held, account.waiting, keep and 1 or 0, view.more and 1 or 0,
-        unpack(results)
 end
 
-local call = read_arguments()
-return { call.session, call.epoch, call.number, sync(call) }
+local keep = waiting == 0 and not view.paused and not view.recovering
+    and (view.over or sem.held - view.limit) <= 0
+return { call.session, call.epoch, call.number, STATUS.ok, sem.held,
+    view.capacity, sem.waiting, view.recovery, account.held, account.waiting,
+    keep and 1 or 0, view.more and 1 or 0, unpack(results) }

@@ -14,10 +14,6 @@ local REUSE = {
     recalled = 2    -- asked to return idle permits, no sync since then
 }
 
--- Dropped tickets of one account that its session has not been told yet, at
--- most.
-local MOST_UNTOLD = 32
-
 -- The name of a session, which no other field of a semaphore looks like.
 local SESSION = '^[%w._-]+:%d+:%x+$'
 
@@ -95,18 +91,6 @@ local function account_park(sem, account, parked)
     if parked < -account.parked then parked = -account.parked end
     account.parked = account.parked + parked
     sem.parked = sem.parked + parked
-end
-
--- Notes a dropped ticket, for the next sync of its session. Returns false if
--- the session has not been told of too many already.
-local function account_drop(sem, account, number)
-    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
-    if tonumber(epoch) ~= account.epoch then list = '' end
-    local _, count = string.gsub(list, ' ', '')
-    if count >= MOST_UNTOLD then return false end
-    if not account.dropped then sem.untold = sem.untold + 1 end
-    account.dropped = string.format(' !%.0f%s %s', account.epoch, list, number)
-    return true
 end
 
 -- The dropped tickets that the session has not been told: a table by number,

@@ -1,5 +1,8 @@
 -- Checks of ARGV, made before the first write: Redis does not roll a script
--- back, so a later error would leave half of its changes.
+-- back, so a later error would leave half of its changes. Lists of integers are
+-- read by integers.lua.
+
+-- @include "include/argument_names.lua"
 
 -- The decimal integer in ARGV[i], from min (default 0) to max (default 2^53,
 -- the largest integer that Lua represents exactly). An error names the index.
@@ -12,29 +15,6 @@ local function integer(i, min, max)
     return n
 end
 
--- The integers that a pattern captures in ARGV[i], or in a part of it.
-local function integers(i, pattern, part)
-    local list = { string.match(part or ARGV[i] or '', pattern) }
-    for n, text in ipairs(list) do
-        list[n] = tonumber(text)
-        if list[n] > 2^53 then list = {} break end
-    end
-    if #list == 0 then
-        error('DSEM argument ' .. i .. ' is not a list of integers in range', 0)
-    end
-    return list
-end
-
--- The session name in ARGV[i]. The colon distinguishes the accounts of a
--- semaphore from its other fields; a blank ends the name in a queue member.
-local function session_name(i)
-    local name = ARGV[i]
-    if not name or not string.find(name, '^[%w._-]+:%d+:%x+$') then
-        error('DSEM argument ' .. i .. ' is not a session', 0)
-    end
-    return name
-end
-
 -- The id of a configuration in ARGV[i], or "-".
 local function configuration_id(i)
     local id = ARGV[i]
@@ -42,12 +22,6 @@ local function configuration_id(i)
         error('DSEM argument ' .. i .. ' is not a configuration', 0)
     end
     return id
-end
-
--- Whether this may be the encoded name of a semaphore.
--- R14: encoded name
-local function is_encoded(text)
-    return #text <= 200 and string.find(text, '^[%w._:%%~-]+$')
 end
 
 -- The encoded name of a semaphore in ARGV[i].

@@ -15,7 +15,7 @@ local function dead_drop(sem, view, ticket, name, alive)
     local class, key = string.match(name, '^(%S+) (.+)$')
     if key and not alive[name] then
         class = tonumber(class)
-        fair_return(sem, class, key, ticket.place - class * CLASS)
+        fairs.dropped(sem, class, key, ticket.place - class * CLASS)
     end
 end
 

@@ -350,3 +350,13 @@ local function fair_write(sem)
     end
     sem.fair_text = table.concat(text)
 end
+
+-- What scripts call. A command without keys has none of it, as each function
+-- that is defined costs the call.
+fairs = {
+    argument = fair_argument, place = fair_place, load = fair_load,
+    tag = fair_tag, settle = fair_settle, charge = fair_charge,
+    pass = fair_pass, owe = fair_owe, restore = fair_restore,
+    served = fair_served, refund = fair_refund, dropped = fair_return,
+    write = fair_write
+}

@@ -4,6 +4,10 @@
 -- the account keeps the numbers so long. Where a session has too many of them
 -- nothing is dropped.
 
+-- Dropped tickets of one account that its session has not been told yet, at
+-- most.
+local MOST_UNTOLD = 32
+
 -- The last ticket in the order that is not parked; nil: there is none, with a
 -- status if the queue is broken or lost.
 local function fair_last(sem)
@@ -27,6 +31,18 @@ local function fair_flush(sem, view)
     sem.removed, sem.moved, sem.added = {}, {}, {}
     sem.had_queue = true
     return status
+end
+
+-- Notes a dropped ticket, for the next sync of its session. Returns false if
+-- the session has not been told of too many already.
+local function account_drop(sem, account, number)
+    local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
+    if tonumber(epoch) ~= account.epoch then list = '' end
+    local _, count = string.gsub(list, ' ', '')
+    if count >= MOST_UNTOLD then return false end
+    if not account.dropped then sem.untold = sem.untold + 1 end
+    account.dropped = string.format(' !%.0f%s %s', account.epoch, list, number)
+    return true
 end
 
 -- Drops a ticket. Returns false if its session has too many to be told of.
@@ -74,3 +90,5 @@ local function fair_make_room(call, sem, view, place, most)
     end
     return sem.waiting < most or sem.waiting < before
 end
+
+fairs.make_room = fair_make_room

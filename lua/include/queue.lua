@@ -18,6 +18,10 @@ local CLASS, PARKED = 10000000000000, 1000000000000000
 -- Tickets in one list.
 local LIST_LENGTH = 100
 
+-- The class of the first ticket that waits, where it is unknown, and where none
+-- waits.
+local FIRST_UNKNOWN, FIRST_NONE = -100, 100
+
 -- A command on the queue; nil: its key has the wrong type. Any other error
 -- concerns more than this semaphore, and ends the script.
 local function queue_call(...)
@@ -56,20 +60,6 @@ local function queue_add(sem, member, place)
     sem.tail = math.max(sem.tail, place)
 end
 
--- Parks a ticket, when the queue is written; text: "epoch ticket weight".
-local function queue_park(sem, session, account, epoch, text, place)
-    sem.moved[#sem.moved + 1] = string.format('%.0f', place + PARKED)
-    sem.moved[#sem.moved + 1] = session .. ' ' .. text
-    sem.scores[session .. ' ' .. text] = place + PARKED
-    if epoch == account.epoch then account_park(sem, account, 1) end
-    local list = sem.lists[session]
-    if not list then
-        list = {}
-        sem.lists[session] = list
-    end
-    list[#list + 1] = text
-end
-
 -- Stores the lists of the tickets that this call has parked.
 local function queue_list(sem, session, account)
     local list = sem.lists[session]
@@ -93,34 +83,6 @@ local function queue_unlist(sem, view, session, account)
     sem.gone[#sem.gone + 1] = field
     view.steps = view.steps - 1 - #members
     return members
-end
-
--- Brings parked tickets of the session back to their places, at once: the walk
--- that follows has to see them. Those of older epochs are void.
-local function queue_restore(sem, view, account)
-    while account.chunks > 0 and view.steps > 0 do
-        local members = queue_unlist(sem, view, sem.session, account)
-        local scores = #members > 0 and queue_scores(sem, members) or {}
-        local back, current = {}, sem.session .. ' ' .. account.epoch .. ' '
-        for i, member in ipairs(members) do
-            local parked = scores[i] and scores[i] > PARKED / 2
-            if parked and string.sub(member, 1, #current) == current then
-                back[#back + 1] = string.format('%.0f', scores[i] - PARKED)
-                back[#back + 1] = member
-                sem.scores[member] = scores[i] - PARKED
-                account_park(sem, account, -1)
-            elseif parked then
-                sem.removed[#sem.removed + 1] = member
-            end
-        end
-        if #back > 0 then redis.call('ZADD', sem.queue, unpack(back)) end
-    end
-    if account.chunks > 0 then
-        view.more = true
-    else
-        -- those that were not found went with a queue that was lost
-        account_park(sem, account, -account.parked)
-    end
 end
 
 -- Writes the queue. Returns a status: broken if its key has the wrong type,

@@ -8,8 +8,39 @@
 -- others by the next call; the field "recall" has the cursor.
 local RECALL_ACCOUNTS = 24
 
--- Reads accounts that may have idle permits. Returns whether these are all.
-local function recall_accounts(sem)
+-- Returns the sessions to notify. waiting: the weight that waits, as far as
+-- this call knows it; again: also those that were recalled before, of the
+-- accounts that this call looks at.
+local function recall(sem, view, waiting, again)
+    local wanted, own = math.huge, sem.accounts[sem.session]
+    if not view.paused then
+        wanted = math.max(view.over or sem.held - view.limit, 0)
+            + (sem.waiting > sem.parked and waiting or 0)
+    end
+    -- of this session; others may have idle permits if more are active
+    local mine = own and own.reuse == REUSE.active and 1 or 0
+    again = again and sem.reuse[REUSE.recalled] > 0
+    if wanted <= 0 or not (again or sem.reuse[REUSE.active] > mine) then
+        return {}
+    end
+
+    -- The sessions with this reuse, the largest holder first.
+    local function holders_of(reuse)
+        local holders = {}
+        for session, account in pairs(sem.accounts) do
+            if account and account.reuse == reuse and session ~= sem.session
+            then
+                holders[#holders + 1] = session
+            end
+        end
+        table.sort(holders, function(a, b)
+            local x, y = sem.accounts[a].held, sem.accounts[b].held
+            return x > y or x == y and a < b
+        end)
+        return holders
+    end
+
+    -- the accounts that may have idle permits, or some of them
     local fields
     local all = redis.call('HLEN', sem.key) <= 2 * RECALL_ACCOUNTS
     if all then
@@ -27,58 +58,17 @@ local function recall_accounts(sem)
             sem.accounts[fields[i]] = account_parse(fields[i + 1])
         end
     end
-    return all
-end
 
--- The sessions with this reuse, the largest holder first.
-local function recall_holders(sem, reuse)
-    local holders = {}
-    for session, account in pairs(sem.accounts) do
-        if account and account.reuse == reuse and session ~= sem.session
-        then
-            holders[#holders + 1] = session
-        end
-    end
-    table.sort(holders, function(a, b)
-        local x, y = sem.accounts[a].held, sem.accounts[b].held
-        return x > y or x == y and a < b
-    end)
-    return holders
-end
-
--- Whether other sessions may have idle permits that were not recalled.
-local function recall_possible(sem)
-    local own = sem.accounts[sem.session]
-    return sem.reuse[REUSE.active]
-        > (own and own.reuse == REUSE.active and 1 or 0)
-end
-
--- The weight that is wanted back. waiting: the weight that waits, as far as
--- this call knows it.
-local function recall_wanted(sem, view, waiting)
-    if view.paused then return math.huge end
-    return math.max(view.over or sem.held - view.limit, 0)
-        + (sem.waiting > sem.parked and waiting or 0)
-end
-
--- Returns the sessions to notify. again: also those that were recalled before,
--- of the accounts that this call looks at.
-local function recall(sem, view, waiting, again)
-    local notified, wanted = {}, recall_wanted(sem, view, waiting)
-    again = again and sem.reuse[REUSE.recalled] > 0
-    if wanted <= 0 or not (again or recall_possible(sem)) then
-        return notified
-    end
-    local all, active = recall_accounts(sem), sem.reuse[REUSE.active]
-    if again then notified = recall_holders(sem, REUSE.recalled) end
-    for _, session in ipairs(recall_holders(sem, REUSE.active)) do
+    local active = sem.reuse[REUSE.active]
+    local notified = again and holders_of(REUSE.recalled) or {}
+    for _, session in ipairs(holders_of(REUSE.active)) do
         if wanted <= 0 then return notified end
         local account = sem.accounts[session]
         wanted = wanted - account.held
         account_set_reuse(sem, account, REUSE.recalled)
         notified[#notified + 1] = session
     end
-    if not all and recall_possible(sem)
+    if not all and sem.reuse[REUSE.active] > mine
         and (view.paused or sem.reuse[REUSE.active] == active)
     then
         view.more = true

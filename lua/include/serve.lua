@@ -1,10 +1,6 @@
 -- Grants free permits to the tickets at the head of the queue, in order. A
 -- lighter ticket never overtakes a heavier one before it.
 
--- The class of the first ticket that waits, where it is unknown, and where none
--- waits.
-local FIRST_UNKNOWN, FIRST_NONE = -100, 100
-
 -- Members and scores of the queue as tickets in order, with all that is known
 -- of their sessions.
 local function serve_tickets(sem, view, raw)
@@ -64,6 +60,20 @@ local function serve_decide(sem, view, ticket)
     if sem.pool then return pools.decide(sem, view, ticket, account) end
     -- R1: room for a permit
     return sem.held + ticket.weight > view.limit and 'stop' or 'grant'
+end
+
+-- Parks a ticket, when the queue is written; text: "epoch ticket weight".
+local function queue_park(sem, session, account, epoch, text, place)
+    sem.moved[#sem.moved + 1] = string.format('%.0f', place + PARKED)
+    sem.moved[#sem.moved + 1] = session .. ' ' .. text
+    sem.scores[session .. ' ' .. text] = place + PARKED
+    if epoch == account.epoch then account_park(sem, account, 1) end
+    local list = sem.lists[session]
+    if not list then
+        list = {}
+        sem.lists[session] = list
+    end
+    list[#list + 1] = text
 end
 
 -- Does it. The queue itself is written later.

@@ -35,26 +35,6 @@ local function shard_parse(key, text)
     }
 end
 
--- Stores the head and the log of the ended, if they have changed.
-local function shard_write(shard)
-    local text = string.format(
-        '%d %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', LAYOUT, shard.gen,
-        shard.clock, shard.wall, shard.recover_until, shard.ended,
-        shard.sessions, shard.first_bar, shard.last_bar, shard.lease)
-    if text == shard.text then return end
-    shard.text = text
-    local set, gone = { 'HSET', shard.key, '.', text }, { 'HDEL', shard.key }
-    local first = shard.ended - #shard.logged
-    for i, session in ipairs(shard.logged) do
-        set[#set + 1] = string.format('ended:%.0f', first + i)
-        set[#set + 1] = session
-        gone[#gone + 1] = string.format('ended:%.0f', first + i - LOGGED)
-    end
-    shard.logged = {}
-    redis.call(unpack(set))
-    if #gone > 2 then redis.call(unpack(gone)) end
-end
-
 -- An entry, parsed; nil and the end of the bar if the session is barred; nil
 -- if it is unknown.
 local function entry_parse(text)
@@ -70,12 +50,6 @@ local function entry_parse(text)
     }
 end
 
-local function entry_write(key, session, entry)
-    redis.call('HSET', key, session, string.format('%.0f %.0f %.0f %.0f %s %s',
-        entry.epoch, entry.declared, entry.lease, entry.ends, entry.seal,
-        entry.configuration))
-end
-
 -- Sends a message to a session. pcall: a lost message only delays, or is sent
 -- again. Returns whether the user may publish.
 local function entry_publish(key, session, entry, text)
@@ -83,21 +57,6 @@ local function entry_publish(key, session, entry, text)
     local sent = redis.pcall('PUBLISH', key .. ':c:' .. session,
         entry.seal .. ' ' .. text)
     return type(sent) == 'number'
-end
-
--- The same to several sessions.
-local function publish_all(key, sessions, text)
-    if #sessions == 0 then return end
-    local entries = redis.call('HMGET', key, unpack(sessions))
-    for i, session in ipairs(sessions) do
-        local entry = entry_parse(entries[i])
-        if entry then entry_publish(key, session, entry, text) end
-    end
-end
-
--- Sends a message to the first sessions of the ZSET, at most to this number.
-local function publish_fleet(key, sessions, most, text)
-    publish_all(key, redis.call('ZRANGE', sessions, 0, most - 1), text)
 end
 
 -- The heartbeat interval of a lease, both in ms.
