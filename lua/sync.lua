@@ -151,6 +151,8 @@ if is_pool then
 end
 
 -- @include "include/queue.lua"
+-- @include "include/first.lua"
+-- @include "include/ended.lua"
 -- @include "include/semaphore.lua"
 -- @include "include/recall.lua"
 -- @include "include/limits_lowest.lua"
@@ -384,8 +386,8 @@ if KEYS[4] and status == STATUS.ok then
     status = fairs.look_up(call, sem, view)
 end
 
--- in memory: what the session was not told, what it gives back, and what it
--- does not want any more
+-- in memory: dropped tickets that no reply has named, what the session gives
+-- back, and what it does not want any more
 local results = {}
 if status == STATUS.ok then
     call.dropped = account_dropped(sem, account, call.epoch)

@@ -4,7 +4,7 @@
 -- the account keeps the numbers so long. Where a session has too many of them
 -- nothing is dropped.
 
--- Dropped tickets of one account that its session has not been told yet, at
+-- Dropped tickets of one account that no reply to its session has named yet, at
 -- most.
 local MOST_UNTOLD = 32
 
@@ -34,7 +34,7 @@ local function fair_flush(sem, view)
 end
 
 -- Notes a dropped ticket, for the next sync of its session. Returns false if
--- the session has not been told of too many already.
+-- the account has as many as it may.
 local function account_drop(sem, account, number)
     local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
     if tonumber(epoch) ~= account.epoch then list = '' end

@@ -18,10 +18,6 @@ local CLASS, PARKED = 10000000000000, 1000000000000000
 -- Tickets in one list.
 local LIST_LENGTH = 100
 
--- The class of the first ticket that waits, where it is unknown, and where none
--- waits.
-local FIRST_UNKNOWN, FIRST_NONE = -100, 100
-
 -- A command on the queue; nil: its key has the wrong type. Any other error
 -- concerns more than this semaphore, and ends the script.
 local function queue_call(...)

@@ -1,5 +1,7 @@
 -- The accounts of sessions and epochs that have ended, in one semaphore.
 
+-- @include "include/ended.lua"
+
 -- The account is void: its session or epoch has ended. Returns false when
 -- tickets that it has parked are left for another call.
 local function semaphore_void(sem, view, session, account)

@@ -1,6 +1,8 @@
 -- Grants free permits to the tickets at the head of the queue, in order. A
 -- lighter ticket never overtakes a heavier one before it.
 
+-- @include "include/first.lua"
+
 -- Members and scores of the queue as tickets in order, with all that is known
 -- of their sessions.
 local function serve_tickets(sem, view, raw)

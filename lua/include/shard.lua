@@ -16,9 +16,6 @@
 -- fourth number in all layouts.
 local LAYOUT = 3
 
--- The last so many endings of sessions are in the fields "ended:<n>".
-local LOGGED = 512
-
 -- The head, parsed; nil: there is none, or it has another layout. Commands
 -- change the table, shard_write() stores it.
 local function shard_parse(key, text)

@@ -1,3 +1,5 @@
+-- @include "include/ended.lua"
+
 -- Stores the head and the log of the ended, if they have changed.
 local function shard_write(shard)
     local text = string.format(
