@@ -1,6 +1,6 @@
--- The other path that many calls of sync take, see quiet.lua: tickets wait in
--- order, no permit may be idle, at most one permit is free, for a session at
--- the head that is alive, and at most one ticket joins the queue. This is for
+-- The other path that many calls of sync take, see quiet.lua and lua/README.md:
+-- tickets wait, no permit may be idle, at most one permit is free, for a live
+-- session at the head, and at most one ticket joins the queue. This is for
 -- tickets with keys and without.
 --
 -- Commands are given text: Redis formats each number with 17 digits, which

@@ -1,15 +1,12 @@
 -- The quiet path: nothing waits, all that is acquired is free, and nothing else
--- has to be looked at. Most calls end here, before anything else of sync is
--- even defined. Whatever the path does not understand is left as it is, for
--- the rest of sync. It does not write before it is certain to succeed; its
--- rules are those of the rest.
---
--- It needs changes without cancels and checks, of a known session and
--- generation, and a state without order, recovery, newly ended sessions and
--- parked tickets.
+-- has to be read. Most calls end here, before anything else of sync is even
+-- defined. Whatever the path does not expect it leaves to the rest of sync, and
+-- does not write before it is certain to succeed; its rules are those of the
+-- rest. lua/README.md has the conditions of all short paths as a table.
 --
 -- All that a function needs are its parameters: variables shared by functions
--- would cost each call more. Values are strings as read, unless told otherwise.
+-- would cost each call more. Values are strings as read, where no number is
+-- named.
 
 -- If the session is known and the shard understood: " <ended> ", and the
 -- clock. values: head, and entry of the session.

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # The head of each script is a contract: it names every KEYS and ARGV that the
-# script uses, without gaps, and the reply. Assembled scripts pass luacheck.
+# script uses, without gaps, and the reply. lua/README.md lists the fields of the
+# tables that scripts share. Assembled scripts pass luacheck.
 
 use warnings;
 use strict;
@@ -45,6 +46,27 @@ for my $script (@scripts) {
     is scalar(my @keys = $scripts->keys_of($script, 'x')),
         scalar(() = $head =~ /KEYS\[\d\] /g), "$script: as many keys";
 }
+
+# fields of the tables of the general path: those that the scripts use, those
+# that are listed
+
+my $lua = "$FindBin::Bin/../../lua";
+my $name = qr/\b((?:call|view|sem|account|ticket|ask)\.[a-z_]+)/;
+my %used;
+for my $path (glob "$lua/*.lua $lua/include/*.lua") {
+    open my $file, '<', $path or die "$path: $!";
+    while (<$file>) {
+        s/--.*//;
+        $used{$_} = 1 for /$name/g;
+    }
+}
+open my $file, '<', "$lua/README.md" or die "README.md: $!";
+my ($tables) = do { local $/; <$file> }
+    =~ /^## Tables of the general path\n(.*?)^## /ms;
+my %listed = map { $_ => 1 } $tables =~ /`$name`/g;
+is_deeply [ grep { !$listed{$_} } sort keys %used ], [], 'fields listed';
+is_deeply [ grep { !$used{$_} } sort keys %listed ], [],
+    'no field listed that is not used';
 
 SKIP: {
     my $luacheck = 'luacheck --std lua51 --globals redis KEYS ARGV'
