@@ -255,7 +255,7 @@ local function acquire(call, sem, view, account, ask, first)
     if view.recovering then return VERDICT.recovering, 0, 0 end
     if ask.weight > view.limit then return VERDICT.rejected, 0, 0 end
     if is_pool then
-        local number = pools.acquire(call, sem, view, account,
+        local number = pools.acquire(call, sem, view, account, ask,
             first == FIRST_NONE)
         if number and ask.key and sem.waiting > sem.parked then
             fairs.pass(sem, ask, view.capacity)

@@ -56,8 +56,9 @@ function pools.servers(numbers)
     return table.concat(list)
 end
 
--- What the head has of a pool, parsed; nil: it is new. full: lists without a
--- free server, skipped: those of the tickets up to the cursor.
+-- What the head has of a pool, parsed. full: lists without a free server,
+-- skipped: those of the tickets up to the cursor; rests: it has no head, as no
+-- permit was out.
 function pools.parse(text)
     local turn, cursor, lists, held = string.match(text or '',
         '^(%d+);(%S-);(%S-);(.*)$')
@@ -65,9 +66,10 @@ function pools.parse(text)
     local skipped = {}
     for id in string.gmatch(ids or '', '[^,]+') do skipped[id] = true end
     return {
-        turn = tonumber(turn) or 0, cursor = tonumber(place),
-        skipped = skipped, lists = pool_numbers(lists),
-        stored = pool_numbers(lists), held = pool_numbers(held), full = {},
+        turn = tonumber(turn) or 0, rests = not turn,
+        cursor = tonumber(place), skipped = skipped,
+        lists = pool_numbers(lists), stored = pool_numbers(lists),
+        held = pool_numbers(held), full = {},
         known = { ['list:' .. pools.no_server] = { limits = {}, names = {} },
             ['list:' .. pools.unlisted] = false }
     }

@@ -38,8 +38,17 @@ end
 -- The number of the server at which a ticket gets a permit; nil: it does not.
 -- walked: all tickets that wait cannot use the servers that are free.
 -- R7: queue order
-function pools.acquire(call, sem, view, account, walked)
+function pools.acquire(call, sem, view, account, ask, walked)
     if view.paused or not walked then return nil end
+    local pool = sem.pool
+    if pool.rests then
+        -- the head, which has the turn, went with the last permit; by the
+        -- golden ratio servers have equal parts, whatever tickets a worker
+        -- numbers in between
+        local part = ask[1] * (math.sqrt(5) - 1) / 2 % 1
+        pool.turn = math.floor(part * #pool_list(sem, call.list).names)
+        pool.rests = false
+    end
     local server, number = pool_choose(sem, view, call.list)
     if server then pools.grant(sem, account, server, number) end
     return number

@@ -75,9 +75,25 @@ is results($one, list => 'aa', ask => [ 1 ]), 'unlisted', 'unknown id';
 is_deeply [ $scripts->all_keys ], [ grep { !/:s:/ } $scripts->all_keys ],
     'unlisted: nothing written';
 
+# where no permit is out there is no head, and yet servers have their turns, also
+# of a worker that numbers other tickets in between
+for my $step (1 .. 4) {
+    my @at = map {
+        my $got = results($two, list => 'ee a=1 b=1 c=1 d=1',
+            ask => [ $step * $_ ]);
+        my ($number) = $got =~ /^ok 1 (\d) 0$/;
+        pool($two, list => 'ee', freed => chr(96 + $number) . '=1');
+        $number;
+    } 1 .. 40;
+    is head(), '', 'no permit is out';
+    my @served = map { my $n = $_; scalar grep { $_ == $n } @at } 1 .. 4;
+    is scalar(grep { $_ < 8 || $_ > 12 } @served), 0,
+        "each server has its part, tickets in steps of $step" or diag "@served";
+}
+
 # the largest free part, of equal ones in turn
 is results($one, list => $all, limit => 2, ask => [ 1 .. 6 ]),
-    'ok 1 1 0 1 2 0 1 3 0 1 2 0 1 3 0 2 ' . (head() =~ /^5 1 2 (\d+)/)[0]
+    'ok 1 2 0 1 3 0 1 1 0 1 2 0 1 3 0 2 ' . (head() =~ /^5 1 2 (\d+)/)[0]
     . ' 1', 'granted by the largest free part, the sixth queued';
 like head(), qr{ /\d+;;aa=1;}, 'one list';
 is results($one, list => 'aa', limit => 2, freed => '10.0.0.1:80=3'), 'resync',
