@@ -188,7 +188,7 @@ ngx_http_dsem_init_module(ngx_cycle_t *cycle)
                       NGX_HTTP_DSEM_VERSION);
     }
 
-    ngx_http_dsem_conf_check_queues(cycle);
+    ngx_http_dsem_conf_validate_queues(cycle);
 
     return NGX_OK;
 }

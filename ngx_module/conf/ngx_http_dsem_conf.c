@@ -240,7 +240,7 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_redis"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_1MORE,
-      ngx_http_dsem_redis,
+      ngx_http_dsem_conf_redis,
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
@@ -296,7 +296,7 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_api"),
       NGX_HTTP_LOC_CONF|NGX_HTTP_LIF_CONF|NGX_CONF_ANY,
-      ngx_http_dsem_api,
+      ngx_http_dsem_conf_api,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -396,7 +396,7 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
     }
 
     if (dmcf->redis == NULL
-        && ngx_http_dsem_redis_default(cf, dmcf) != NGX_OK)
+        && ngx_http_dsem_conf_redis_default(cf, dmcf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -443,7 +443,7 @@ ngx_http_dsem_conf_zone(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
  */
 
 void
-ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle)
+ngx_http_dsem_conf_validate_queues(ngx_cycle_t *cycle)
 {
     ngx_int_t                   connections;
     ngx_core_conf_t            *ccf;
@@ -536,7 +536,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_ptr_value(conf->limits, inherited, NULL);
 
-    if (ngx_http_dsem_api_merge(cf, prev, conf, own) != NGX_OK) {
+    if (ngx_http_dsem_conf_api_merge(cf, prev, conf, own) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -744,8 +744,8 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_answers_merge(cf, prev->hold, &conf->hold, dmcf->hold,
-                                   "dsem_hold"))
+    if (ngx_http_dsem_conf_api_answers(cf, prev->hold, &conf->hold, dmcf->hold,
+                                       "dsem_hold"))
     {
         conf->hold_max = prev->hold_max;
         conf->hold_interval = prev->hold_interval;

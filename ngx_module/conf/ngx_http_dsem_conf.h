@@ -235,7 +235,7 @@ char *ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child);
 
 ngx_int_t ngx_http_dsem_conf_zone(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
-void ngx_http_dsem_conf_check_queues(ngx_cycle_t *cycle);
+void ngx_http_dsem_conf_validate_queues(ngx_cycle_t *cycle);
 
 /* conf_limit */
 char *ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
@@ -256,14 +256,14 @@ ngx_command_t *ngx_http_dsem_upstream_command(ngx_module_t *module,
     char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf));
 
 /* conf_redis */
-char *ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_http_dsem_redis_default(ngx_conf_t *cf,
+char *ngx_http_dsem_conf_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_dsem_conf_redis_default(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
 /* conf_secret */
-ngx_int_t ngx_http_dsem_conf_login(ngx_conf_t *cf,
+ngx_int_t ngx_http_dsem_conf_secret_login(ngx_conf_t *cf,
     ngx_http_dsem_login_t *login, ngx_str_t *names, ngx_str_t *value);
-void ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all);
+void ngx_http_dsem_conf_secret_wipe(ngx_conf_t *cf, ngx_uint_t all);
 
 /* conf_tls */
 ngx_int_t ngx_http_dsem_conf_tls(ngx_conf_t *cf,
@@ -275,12 +275,13 @@ ngx_int_t ngx_http_dsem_conf_names(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 
 /* conf_api */
-char *ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-ngx_int_t ngx_http_dsem_api_merge(ngx_conf_t *cf,
+char *ngx_http_dsem_conf_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_dsem_conf_api_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf,
     ngx_uint_t own);
-ngx_uint_t ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
-    ngx_flag_t *here, ngx_http_handler_pt handler, const char *name);
+ngx_uint_t ngx_http_dsem_conf_api_answers(ngx_conf_t *cf,
+    ngx_flag_t above, ngx_flag_t *here, ngx_http_handler_pt handler,
+    const char *name);
 
 /* conf_check */
 ngx_http_dsem_check_t *ngx_http_dsem_check_create(ngx_conf_t *cf);

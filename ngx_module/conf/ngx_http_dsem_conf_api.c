@@ -22,21 +22,21 @@
 #include "ngx_http_dsem_module.h"
 
 
-static ngx_int_t ngx_http_dsem_api_parse_full(ngx_str_t *text,
+static ngx_int_t ngx_http_dsem_conf_api_full(ngx_str_t *text,
     ngx_int_t *number);
-static ngx_int_t ngx_http_dsem_api_location(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_core_loc_conf_t *clcf);
-static ngx_int_t ngx_http_dsem_api_writable(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_api_writable(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *conf, ngx_http_core_loc_conf_t *clcf);
-static ngx_uint_t ngx_http_dsem_api_restricted(ngx_conf_t *cf);
-static ngx_uint_t ngx_http_dsem_api_private(ngx_conf_t *cf,
+static ngx_uint_t ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf);
+static ngx_uint_t ngx_http_dsem_conf_api_private(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf);
-static ngx_uint_t ngx_http_dsem_api_loopback(struct sockaddr *sa);
+static ngx_uint_t ngx_http_dsem_conf_api_loopback(struct sockaddr *sa);
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_api_params[] = {
     ngx_http_dsem_flag("write"),
-    ngx_http_dsem_words("metrics", ngx_http_dsem_api_parse_full, "\"full\""),
+    ngx_http_dsem_words("metrics", ngx_http_dsem_conf_api_full, "\"full\""),
     ngx_http_dsem_null_param
 };
 
@@ -51,7 +51,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_api_params[] = {
  */
 
 char *
-ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_conf_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_loc_conf_t *dlcf = conf;
 
@@ -72,7 +72,7 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_api_location(cf, cmd, clcf) != NGX_OK) {
+    if (ngx_http_dsem_conf_api_location(cf, cmd, clcf) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -93,7 +93,7 @@ ngx_http_dsem_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_full(ngx_str_t *text, ngx_int_t *number)
+ngx_http_dsem_conf_api_full(ngx_str_t *text, ngx_int_t *number)
 {
     *number = 1;
 
@@ -105,7 +105,7 @@ ngx_http_dsem_api_parse_full(ngx_str_t *text, ngx_int_t *number)
 /* the name of the location is cut off what is asked for */
 
 static ngx_int_t
-ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_http_dsem_conf_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_core_loc_conf_t *clcf)
 {
     ngx_uint_t  regex;
@@ -138,7 +138,7 @@ ngx_http_dsem_api_location(ngx_conf_t *cf, ngx_command_t *cmd,
  */
 
 ngx_int_t
-ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+ngx_http_dsem_conf_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf, ngx_uint_t own)
 {
     ngx_http_core_loc_conf_t   *clcf;
@@ -151,8 +151,8 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 
     conf->exact = clcf->noname ? prev->exact : clcf->exact_match;
 
-    if (ngx_http_dsem_answers_merge(cf, prev->api, &conf->api, dmcf->api,
-                                   "dsem_api"))
+    if (ngx_http_dsem_conf_api_answers(cf, prev->api, &conf->api, dmcf->api,
+                                       "dsem_api"))
     {
         conf->write = prev->write;
         conf->full = prev->full;
@@ -175,7 +175,8 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
                            &clcf->name);
     }
 
-    return conf->write ? ngx_http_dsem_api_writable(cf, conf, clcf) : NGX_OK;
+    return conf->write ? ngx_http_dsem_conf_api_writable(cf, conf, clcf)
+                       : NGX_OK;
 }
 
 
@@ -191,7 +192,7 @@ ngx_http_dsem_api_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
  */
 
 ngx_uint_t
-ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
+ngx_http_dsem_conf_api_answers(ngx_conf_t *cf, ngx_flag_t above,
     ngx_flag_t *here, ngx_http_handler_pt handler, const char *name)
 {
     ngx_uint_t                 inherited;
@@ -231,7 +232,7 @@ ngx_http_dsem_answers_merge(ngx_conf_t *cf, ngx_flag_t above,
 /* a level in which changes are made: by which clients, under which names */
 
 static ngx_int_t
-ngx_http_dsem_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
+ngx_http_dsem_conf_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
     ngx_http_core_loc_conf_t *clcf)
 {
     size_t                     size;
@@ -241,8 +242,8 @@ ngx_http_dsem_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
     cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
 
     if ((~clcf->limit_except & (NGX_HTTP_PATCH|NGX_HTTP_DELETE))
-        && !ngx_http_dsem_api_restricted(cf)
-        && !ngx_http_dsem_api_private(cf, cscf))
+        && !ngx_http_dsem_conf_api_restricted(cf)
+        && !ngx_http_dsem_conf_api_private(cf, cscf))
     {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"write=on\" in location \"%V\" lets every client "
@@ -277,7 +278,7 @@ ngx_http_dsem_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
  */
 
 static ngx_uint_t
-ngx_http_dsem_api_restricted(ngx_conf_t *cf)
+ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf)
 {
     void        **loc_conf;
     ngx_uint_t    i, n;
@@ -309,7 +310,7 @@ ngx_http_dsem_api_restricted(ngx_conf_t *cf)
 /* the server listens on addresses of this machine only */
 
 static ngx_uint_t
-ngx_http_dsem_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
+ngx_http_dsem_conf_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 {
     ngx_uint_t                   i, k, n;
     ngx_http_conf_port_t        *port;
@@ -328,7 +329,7 @@ ngx_http_dsem_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 
             for (n = 0; n < addr[k].servers.nelts; n++) {
                 if (server[n] == cscf
-                    && !ngx_http_dsem_api_loopback(addr[k].opt.sockaddr))
+                    && !ngx_http_dsem_conf_api_loopback(addr[k].opt.sockaddr))
                 {
                     return 0;
                 }
@@ -341,7 +342,7 @@ ngx_http_dsem_api_private(ngx_conf_t *cf, ngx_http_core_srv_conf_t *cscf)
 
 
 static ngx_uint_t
-ngx_http_dsem_api_loopback(struct sockaddr *sa)
+ngx_http_dsem_conf_api_loopback(struct sockaddr *sa)
 {
     switch (sa->sa_family) {
 

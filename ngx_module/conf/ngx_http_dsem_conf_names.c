@@ -30,11 +30,11 @@
 #endif
 
 
-static ngx_int_t ngx_http_dsem_conf_resolver(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_names_resolver(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
-static ngx_int_t ngx_http_dsem_conf_resolve(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_names_resolve(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
-static ngx_int_t ngx_http_dsem_conf_name(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_names_host(ngx_conf_t *cf,
     ngx_http_dsem_server_t *server, ngx_uint_t later);
 
 
@@ -53,7 +53,7 @@ ngx_http_dsem_conf_names(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     file.line = dmcf->redis_line;
 
     cf->conf_file = &file;
-    rc = ngx_http_dsem_conf_resolve(cf, dmcf);
+    rc = ngx_http_dsem_conf_names_resolve(cf, dmcf);
     cf->conf_file = level;
 
     return rc;
@@ -63,13 +63,14 @@ ngx_http_dsem_conf_names(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 /* NGX_ERROR: no memory, or a message has been logged */
 
 static ngx_int_t
-ngx_http_dsem_conf_resolve(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+ngx_http_dsem_conf_names_resolve(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf)
 {
     ngx_uint_t                       i, later;
     ngx_http_dsem_server_t          *server;
     ngx_http_dsem_redis_settings_t  *settings;
 
-    if (ngx_http_dsem_conf_resolver(cf, dmcf) != NGX_OK) {
+    if (ngx_http_dsem_conf_names_resolver(cf, dmcf) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -83,7 +84,8 @@ ngx_http_dsem_conf_resolve(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
         server = &settings->servers[i];
 
         if (server->naddrs == 0
-            && ngx_http_dsem_conf_name(cf, server, later && server->resolve)
+            && ngx_http_dsem_conf_names_host(cf, server,
+                                             later && server->resolve)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -97,7 +99,8 @@ ngx_http_dsem_conf_resolve(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 /* that of the http level, where the directive is */
 
 static ngx_int_t
-ngx_http_dsem_conf_resolver(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+ngx_http_dsem_conf_names_resolver(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf)
 {
     ngx_pool_cleanup_t        *cln;
     ngx_http_core_loc_conf_t  *clcf;
@@ -136,7 +139,7 @@ ngx_http_dsem_conf_resolver(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 /* "later": nginx's resolver is asked later, maybe with success */
 
 static ngx_int_t
-ngx_http_dsem_conf_name(ngx_conf_t *cf, ngx_http_dsem_server_t *server,
+ngx_http_dsem_conf_names_host(ngx_conf_t *cf, ngx_http_dsem_server_t *server,
     ngx_uint_t later)
 {
     ngx_url_t   u;

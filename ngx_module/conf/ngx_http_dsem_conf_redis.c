@@ -50,20 +50,20 @@ typedef struct {
 } ngx_http_dsem_redis_conf_t;
 
 
-static ngx_int_t ngx_http_dsem_redis_read(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_read(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_word(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_word(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_str_t *word);
-static ngx_int_t ngx_http_dsem_redis_parse_mode(ngx_str_t *text,
+static ngx_int_t ngx_http_dsem_conf_redis_mode(ngx_str_t *text,
     ngx_int_t *number);
-static ngx_int_t ngx_http_dsem_redis_login(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_login(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf, ngx_http_dsem_login_t *login,
     ngx_uint_t first);
-static ngx_int_t ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_mode_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_servers(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_servers(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf);
-static ngx_int_t ngx_http_dsem_redis_server(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *address,
     ngx_http_dsem_server_t *server);
 
@@ -78,7 +78,7 @@ static ngx_str_t  ngx_http_dsem_redis_modes[] = {
 
 
 static ngx_http_dsem_param_t  ngx_http_dsem_redis_params[] = {
-    ngx_http_dsem_words("mode", ngx_http_dsem_redis_parse_mode,
+    ngx_http_dsem_words("mode", ngx_http_dsem_conf_redis_mode,
                         "\"single\", \"sentinel\" or \"cluster\""),
     ngx_http_dsem_text("master"),
     ngx_http_dsem_number("db", 0, 16383, 0),
@@ -100,7 +100,7 @@ static ngx_http_dsem_param_t  ngx_http_dsem_redis_params[] = {
 /* NGX_CONF_ERROR: a message has been logged */
 
 char *
-ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_conf_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_main_conf_t *dmcf = conf;
 
@@ -108,7 +108,7 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_dsem_redis_conf_t   rcf;
 
     if (dmcf->redis) {
-        ngx_http_dsem_conf_wipe(cf, 1);
+        ngx_http_dsem_conf_secret_wipe(cf, 1);
         return "is duplicate";
     }
 
@@ -125,9 +125,9 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    rc = ngx_http_dsem_redis_read(cf, &rcf);
+    rc = ngx_http_dsem_conf_redis_read(cf, &rcf);
 
-    ngx_http_dsem_conf_wipe(cf, rc != NGX_OK);
+    ngx_http_dsem_conf_secret_wipe(cf, rc != NGX_OK);
 
     if (rc != NGX_OK) {
         return NGX_CONF_ERROR;
@@ -142,7 +142,7 @@ ngx_http_dsem_redis(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static ngx_int_t
-ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
+ngx_http_dsem_conf_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 {
     ngx_int_t                        rc;
     ngx_str_t                       *word;
@@ -158,7 +158,7 @@ ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
                                       &word[i]);
 
         if (rc == NGX_DECLINED) {
-            rc = ngx_http_dsem_redis_word(cf, conf, &word[i]);
+            rc = ngx_http_dsem_conf_redis_word(cf, conf, &word[i]);
         }
 
         if (rc != NGX_OK) {
@@ -172,12 +172,12 @@ ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
     settings->master = conf->args[NGX_HTTP_DSEM_REDIS_MASTER].text;
     settings->login.db = conf->args[NGX_HTTP_DSEM_REDIS_DB].number;
 
-    if (ngx_http_dsem_redis_mode_rules(cf, conf) != NGX_OK
-        || ngx_http_dsem_redis_servers(cf, conf) != NGX_OK
-        || ngx_http_dsem_redis_login(cf, conf, &settings->login,
-                                     NGX_HTTP_DSEM_REDIS_USER) != NGX_OK
-        || ngx_http_dsem_redis_login(cf, conf, &settings->sentinel_login,
-                                     NGX_HTTP_DSEM_REDIS_SENTINEL_USER)
+    if (ngx_http_dsem_conf_redis_mode_rules(cf, conf) != NGX_OK
+        || ngx_http_dsem_conf_redis_servers(cf, conf) != NGX_OK
+        || ngx_http_dsem_conf_redis_login(cf, conf, &settings->login,
+                                          NGX_HTTP_DSEM_REDIS_USER) != NGX_OK
+        || ngx_http_dsem_conf_redis_login(cf, conf, &settings->sentinel_login,
+                                          NGX_HTTP_DSEM_REDIS_SENTINEL_USER)
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -192,7 +192,8 @@ ngx_http_dsem_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 /* without the directive; NGX_ERROR: no memory */
 
 ngx_int_t
-ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
+ngx_http_dsem_conf_redis_default(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf)
 {
     static ngx_str_t  address = ngx_string("127.0.0.1:6379");
 
@@ -214,8 +215,8 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
                            "%V of this machine", &address);
     }
 
-    return ngx_http_dsem_redis_server(cf, dmcf->redis, &address,
-                                      dmcf->redis->servers);
+    return ngx_http_dsem_conf_redis_server(cf, dmcf->redis, &address,
+                                           dmcf->redis->servers);
 }
 
 
@@ -225,7 +226,7 @@ ngx_http_dsem_redis_default(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
  */
 
 static ngx_int_t
-ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
+ngx_http_dsem_conf_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     ngx_str_t *word)
 {
     u_char      *p, *last;
@@ -284,7 +285,7 @@ ngx_http_dsem_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
 
 
 static ngx_int_t
-ngx_http_dsem_redis_parse_mode(ngx_str_t *text, ngx_int_t *number)
+ngx_http_dsem_conf_redis_mode(ngx_str_t *text, ngx_int_t *number)
 {
     ngx_int_t  i;
 
@@ -305,7 +306,7 @@ ngx_http_dsem_redis_parse_mode(ngx_str_t *text, ngx_int_t *number)
 /* user, password and password_file begin at "first" */
 
 static ngx_int_t
-ngx_http_dsem_redis_login(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
+ngx_http_dsem_conf_redis_login(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
     ngx_http_dsem_login_t *login, ngx_uint_t first)
 {
     ngx_str_t   names[3], values[3];
@@ -316,14 +317,14 @@ ngx_http_dsem_redis_login(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
         values[i] = conf->args[first + i].text;
     }
 
-    return ngx_http_dsem_conf_login(cf, login, names, values);
+    return ngx_http_dsem_conf_secret_login(cf, login, names, values);
 }
 
 
 /* what goes with which mode */
 
 static ngx_int_t
-ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
+ngx_http_dsem_conf_redis_mode_rules(ngx_conf_t *cf,
     ngx_http_dsem_redis_conf_t *conf)
 {
     const char            *wrong;
@@ -378,7 +379,8 @@ ngx_http_dsem_redis_mode_rules(ngx_conf_t *cf,
 
 
 static ngx_int_t
-ngx_http_dsem_redis_servers(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
+ngx_http_dsem_conf_redis_servers(ngx_conf_t *cf,
+    ngx_http_dsem_redis_conf_t *conf)
 {
     ngx_str_t                       *address;
     ngx_uint_t                       i;
@@ -397,8 +399,8 @@ ngx_http_dsem_redis_servers(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
     address = conf->addresses.elts;
 
     for (i = 0; i < settings->nservers; i++) {
-        if (ngx_http_dsem_redis_server(cf, settings, &address[i],
-                                       &settings->servers[i])
+        if (ngx_http_dsem_conf_redis_server(cf, settings, &address[i],
+                                            &settings->servers[i])
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -412,7 +414,7 @@ ngx_http_dsem_redis_servers(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
 /* a name is resolved later: whether there is a resolver is not known yet */
 
 static ngx_int_t
-ngx_http_dsem_redis_server(ngx_conf_t *cf,
+ngx_http_dsem_conf_redis_server(ngx_conf_t *cf,
     ngx_http_dsem_redis_settings_t *settings, ngx_str_t *address,
     ngx_http_dsem_server_t *server)
 {

@@ -24,13 +24,14 @@
 #define NGX_HTTP_DSEM_AUTH_SIZE      (2 * NGX_HTTP_DSEM_MAX_SECRET + 256)
 
 
-static ngx_int_t ngx_http_dsem_conf_password_file(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_secret_file(ngx_conf_t *cf,
     ngx_str_t *path, ngx_str_t *password);
-static void ngx_http_dsem_conf_auth(ngx_http_dsem_secret_t *auth,
+static void ngx_http_dsem_conf_secret_auth(ngx_http_dsem_secret_t *auth,
     ngx_str_t *user, ngx_str_t *password);
-static void ngx_http_dsem_conf_auth_cleanup(void *data);
-static void ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word);
-static u_char *ngx_http_dsem_conf_spelled(u_char *p, u_char *last,
+static void ngx_http_dsem_conf_secret_auth_cleanup(void *data);
+static void ngx_http_dsem_conf_secret_wipe_dump(ngx_buf_t *dump,
+    ngx_str_t *word);
+static u_char *ngx_http_dsem_conf_secret_spelled(u_char *p, u_char *last,
     ngx_str_t *word);
 
 
@@ -41,7 +42,7 @@ static u_char *ngx_http_dsem_conf_spelled(u_char *p, u_char *last,
  */
 
 ngx_int_t
-ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
+ngx_http_dsem_conf_secret_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
     ngx_str_t *names, ngx_str_t *value)
 {
     ngx_int_t            rc;
@@ -78,12 +79,12 @@ ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
         return NGX_ERROR;
     }
 
-    cln->handler = ngx_http_dsem_conf_auth_cleanup;
+    cln->handler = ngx_http_dsem_conf_secret_auth_cleanup;
     cln->data = &login->auth;
 
     if (value[2].data) {
         password.data = login->auth.data + NGX_HTTP_DSEM_AUTH_SIZE;
-        rc = ngx_http_dsem_conf_password_file(cf, &value[2], &password);
+        rc = ngx_http_dsem_conf_secret_file(cf, &value[2], &password);
 
         if (rc != NGX_OK) {
             return NGX_ERROR;
@@ -99,7 +100,7 @@ ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_conf_auth(&login->auth, &value[0], &password);
+    ngx_http_dsem_conf_secret_auth(&login->auth, &value[0], &password);
 
     return NGX_OK;
 }
@@ -111,7 +112,7 @@ ngx_http_dsem_conf_login(ngx_conf_t *cf, ngx_http_dsem_login_t *login,
  */
 
 static ngx_int_t
-ngx_http_dsem_conf_password_file(ngx_conf_t *cf, ngx_str_t *path,
+ngx_http_dsem_conf_secret_file(ngx_conf_t *cf, ngx_str_t *path,
     ngx_str_t *password)
 {
     u_char   *end;
@@ -171,7 +172,7 @@ ngx_http_dsem_conf_password_file(ngx_conf_t *cf, ngx_str_t *path,
 /* the command is composed once: no connection has to copy the password */
 
 static void
-ngx_http_dsem_conf_auth(ngx_http_dsem_secret_t *auth, ngx_str_t *user,
+ngx_http_dsem_conf_secret_auth(ngx_http_dsem_secret_t *auth, ngx_str_t *user,
     ngx_str_t *password)
 {
     ngx_http_dsem_resp_t  command;
@@ -197,7 +198,7 @@ ngx_http_dsem_conf_auth(ngx_http_dsem_secret_t *auth, ngx_str_t *user,
 
 
 static void
-ngx_http_dsem_conf_auth_cleanup(void *data)
+ngx_http_dsem_conf_secret_auth_cleanup(void *data)
 {
     ngx_http_dsem_secret_free(data);
 }
@@ -211,7 +212,7 @@ ngx_http_dsem_conf_auth_cleanup(void *data)
  */
 
 void
-ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
+ngx_http_dsem_conf_secret_wipe(ngx_conf_t *cf, ngx_uint_t all)
 {
     ngx_buf_t        *b;
     ngx_str_t        *word;
@@ -228,7 +229,7 @@ ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
             || ngx_strncmp(word[i].data, "sentinel_password=", 18) == 0)
         {
             if (file->file.fd != NGX_INVALID_FILE && file->dump) {
-                ngx_http_dsem_conf_wipe_dump(file->dump, &word[i]);
+                ngx_http_dsem_conf_secret_wipe_dump(file->dump, &word[i]);
             }
 
             ngx_explicit_memzero(word[i].data, word[i].len);
@@ -247,12 +248,12 @@ ngx_http_dsem_conf_wipe(ngx_conf_t *cf, ngx_uint_t all)
 /* the copy for "nginx -T", which a build with debugging always has */
 
 static void
-ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
+ngx_http_dsem_conf_secret_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
 {
     u_char  *p, *last;
 
     for (p = dump->start; p < dump->last; p++) {
-        last = ngx_http_dsem_conf_spelled(p, dump->last, word);
+        last = ngx_http_dsem_conf_secret_spelled(p, dump->last, word);
 
         /* an empty word is everywhere */
 
@@ -267,7 +268,7 @@ ngx_http_dsem_conf_wipe_dump(ngx_buf_t *dump, ngx_str_t *word)
 /* the end of the word if the text begins with it, as it is spelled; or NULL */
 
 static u_char *
-ngx_http_dsem_conf_spelled(u_char *p, u_char *last, ngx_str_t *word)
+ngx_http_dsem_conf_secret_spelled(u_char *p, u_char *last, ngx_str_t *word)
 {
     u_char  ch, *q;
     size_t  i;

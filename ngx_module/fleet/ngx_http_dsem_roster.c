@@ -590,8 +590,8 @@ ngx_http_dsem_roster_counted(ngx_array_t *found, ngx_pool_t *pool)
 
     /* one more: where there are too many, the survey is partial */
 
-    if (ngx_http_dsem_counters_names(pool, NGX_HTTP_DSEM_ROSTER_MAX_NAMES + 1,
-                                     &names)
+    if (ngx_http_dsem_figures_names(pool, NGX_HTTP_DSEM_ROSTER_MAX_NAMES + 1,
+                                    &names)
         != NGX_OK)
     {
         return NGX_ERROR;

@@ -82,7 +82,7 @@ static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
       NULL, ngx_string("GET, HEAD") },
 
     { ngx_string("semaphores/"), ngx_http_dsem_api_semaphore, 1,
-      NGX_HTTP_PATCH, ngx_http_dsem_api_patch,
+      NGX_HTTP_PATCH, ngx_http_dsem_api_change_patch,
       ngx_http_dsem_api_read_semaphore, ngx_string("GET, HEAD, PATCH") },
 
     { ngx_string("metrics"), ngx_http_dsem_api_metrics, 1,
@@ -94,7 +94,7 @@ static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
       NULL, ngx_string("GET, HEAD") },
 
     { ngx_string("sessions/"), NULL, 0,
-      NGX_HTTP_DELETE, ngx_http_dsem_api_delete,
+      NGX_HTTP_DELETE, ngx_http_dsem_api_change_delete,
       ngx_http_dsem_api_read_session, ngx_string("DELETE") }
 };
 

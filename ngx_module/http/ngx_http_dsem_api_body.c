@@ -28,19 +28,19 @@ typedef struct {
 } ngx_http_dsem_api_reader_t;
 
 
-static ngx_int_t ngx_http_dsem_api_parse_member(
+static ngx_int_t ngx_http_dsem_api_body_member(
     ngx_http_dsem_api_reader_t *reader);
-static ngx_int_t ngx_http_dsem_api_parse_name(
+static ngx_int_t ngx_http_dsem_api_body_name(
     ngx_http_dsem_api_reader_t *reader, ngx_str_t *name);
-static ngx_int_t ngx_http_dsem_api_parse_value(
+static ngx_int_t ngx_http_dsem_api_body_value(
     ngx_http_dsem_api_reader_t *reader, ngx_http_dsem_api_member_t *member);
-static ngx_int_t ngx_http_dsem_api_parse_number(
+static ngx_int_t ngx_http_dsem_api_body_number(
     ngx_http_dsem_api_reader_t *reader, ngx_http_dsem_api_member_t *member);
-static ngx_uint_t ngx_http_dsem_api_parse_word(
+static ngx_uint_t ngx_http_dsem_api_body_word(
     ngx_http_dsem_api_reader_t *reader, const char *word);
-static u_char ngx_http_dsem_api_parse_next(
+static u_char ngx_http_dsem_api_body_next(
     ngx_http_dsem_api_reader_t *reader);
-static ngx_int_t ngx_http_dsem_api_parse_error(
+static ngx_int_t ngx_http_dsem_api_body_error(
     ngx_http_dsem_api_reader_t *reader, const char *fmt, ...);
 
 
@@ -56,7 +56,7 @@ static ngx_int_t ngx_http_dsem_api_parse_error(
  */
 
 ngx_int_t
-ngx_http_dsem_api_parse(u_char *p, u_char *last,
+ngx_http_dsem_api_body_parse(u_char *p, u_char *last,
     ngx_http_dsem_api_member_t *members, ngx_str_t *error)
 {
     u_char                       ch;
@@ -72,42 +72,42 @@ ngx_http_dsem_api_parse(u_char *p, u_char *last,
         members->value = 0;
     }
 
-    if (ngx_http_dsem_api_parse_next(&reader) != '{') {
-        return ngx_http_dsem_api_parse_error(&reader,
-                                             "the body must be one JSON "
-                                             "object");
+    if (ngx_http_dsem_api_body_next(&reader) != '{') {
+        return ngx_http_dsem_api_body_error(&reader,
+                                            "the body must be one JSON "
+                                            "object");
     }
 
     reader.pos++;
 
-    if (ngx_http_dsem_api_parse_next(&reader) == '}') {
+    if (ngx_http_dsem_api_body_next(&reader) == '}') {
         reader.pos++;
 
     } else {
 
         do {
-            if (ngx_http_dsem_api_parse_member(&reader) != NGX_OK) {
+            if (ngx_http_dsem_api_body_member(&reader) != NGX_OK) {
                 return NGX_ERROR;
             }
 
-            ch = ngx_http_dsem_api_parse_next(&reader);
+            ch = ngx_http_dsem_api_body_next(&reader);
             reader.pos += (ch != '\0');
 
         } while (ch == ',');
 
         if (ch != '}') {
-            return ngx_http_dsem_api_parse_error(&reader,
-                                                 "the body is no valid JSON: "
-                                                 "\",\" or \"}\" is missing");
+            return ngx_http_dsem_api_body_error(&reader,
+                                                "the body is no valid JSON: "
+                                                "\",\" or \"}\" is missing");
         }
     }
 
-    (void) ngx_http_dsem_api_parse_next(&reader);
+    (void) ngx_http_dsem_api_body_next(&reader);
 
     if (reader.pos != reader.last) {
-        return ngx_http_dsem_api_parse_error(&reader,
-                                             "the body must end with its "
-                                             "JSON object");
+        return ngx_http_dsem_api_body_error(&reader,
+                                            "the body must end with its "
+                                            "JSON object");
     }
 
     return NGX_OK;
@@ -115,12 +115,12 @@ ngx_http_dsem_api_parse(u_char *p, u_char *last,
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_member(ngx_http_dsem_api_reader_t *reader)
+ngx_http_dsem_api_body_member(ngx_http_dsem_api_reader_t *reader)
 {
     ngx_str_t                    name;
     ngx_http_dsem_api_member_t  *member;
 
-    if (ngx_http_dsem_api_parse_name(reader, &name) != NGX_OK) {
+    if (ngx_http_dsem_api_body_name(reader, &name) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -135,36 +135,36 @@ ngx_http_dsem_api_parse_member(ngx_http_dsem_api_reader_t *reader)
     if (member->name.len == 0) {
         name.len = ngx_min(name.len, 64);
 
-        return ngx_http_dsem_api_parse_error(reader, "unknown member \"%V\"",
-                                             &name);
+        return ngx_http_dsem_api_body_error(reader, "unknown member \"%V\"",
+                                            &name);
     }
 
     if (member->kind) {
-        return ngx_http_dsem_api_parse_error(reader, "duplicate member "
-                                             "\"%V\"", &member->name);
+        return ngx_http_dsem_api_body_error(reader, "duplicate member "
+                                            "\"%V\"", &member->name);
     }
 
-    if (ngx_http_dsem_api_parse_next(reader) != ':') {
-        return ngx_http_dsem_api_parse_error(reader, "the body is no valid "
-                                             "JSON: \":\" is missing");
+    if (ngx_http_dsem_api_body_next(reader) != ':') {
+        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
+                                            "JSON: \":\" is missing");
     }
 
     reader->pos++;
 
-    return ngx_http_dsem_api_parse_value(reader, member);
+    return ngx_http_dsem_api_body_value(reader, member);
 }
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_name(ngx_http_dsem_api_reader_t *reader,
+ngx_http_dsem_api_body_name(ngx_http_dsem_api_reader_t *reader,
     ngx_str_t *name)
 {
     u_char  *p;
 
-    if (ngx_http_dsem_api_parse_next(reader) != '"') {
-        return ngx_http_dsem_api_parse_error(reader, "the body is no valid "
-                                             "JSON: the name of a member is "
-                                             "missing");
+    if (ngx_http_dsem_api_body_next(reader) != '"') {
+        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
+                                            "JSON: the name of a member is "
+                                            "missing");
     }
 
     p = ++reader->pos;
@@ -172,17 +172,17 @@ ngx_http_dsem_api_parse_name(ngx_http_dsem_api_reader_t *reader,
     while (p < reader->last && *p != '"') {
 
         if (*p == '\\' || *p < 0x20) {
-            return ngx_http_dsem_api_parse_error(reader, "the name of a "
-                                                 "member has an escape or a "
-                                                 "control character");
+            return ngx_http_dsem_api_body_error(reader, "the name of a "
+                                                "member has an escape or a "
+                                                "control character");
         }
 
         p++;
     }
 
     if (p == reader->last) {
-        return ngx_http_dsem_api_parse_error(reader, "the body is no valid "
-                                             "JSON: a string does not end");
+        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
+                                            "JSON: a string does not end");
     }
 
     name->data = reader->pos;
@@ -195,20 +195,20 @@ ngx_http_dsem_api_parse_name(ngx_http_dsem_api_reader_t *reader,
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_value(ngx_http_dsem_api_reader_t *reader,
+ngx_http_dsem_api_body_value(ngx_http_dsem_api_reader_t *reader,
     ngx_http_dsem_api_member_t *member)
 {
     u_char  ch;
 
-    ch = ngx_http_dsem_api_parse_next(reader);
+    ch = ngx_http_dsem_api_body_next(reader);
 
     if ((member->kinds & NGX_HTTP_DSEM_API_NUMBER) && ch >= '0' && ch <= '9')
     {
-        return ngx_http_dsem_api_parse_number(reader, member);
+        return ngx_http_dsem_api_body_number(reader, member);
     }
 
     if ((member->kinds & NGX_HTTP_DSEM_API_NULL)
-        && ngx_http_dsem_api_parse_word(reader, "null"))
+        && ngx_http_dsem_api_body_word(reader, "null"))
     {
         member->kind = NGX_HTTP_DSEM_API_NULL;
         return NGX_OK;
@@ -216,21 +216,21 @@ ngx_http_dsem_api_parse_value(ngx_http_dsem_api_reader_t *reader,
 
     if (member->kinds & NGX_HTTP_DSEM_API_FLAG) {
 
-        member->value = ngx_http_dsem_api_parse_word(reader, "true");
+        member->value = ngx_http_dsem_api_body_word(reader, "true");
 
-        if (member->value || ngx_http_dsem_api_parse_word(reader, "false")) {
+        if (member->value || ngx_http_dsem_api_body_word(reader, "false")) {
             member->kind = NGX_HTTP_DSEM_API_FLAG;
             return NGX_OK;
         }
     }
 
-    return ngx_http_dsem_api_parse_error(reader, "\"%V\" must be %s",
-                                         &member->name, member->must);
+    return ngx_http_dsem_api_body_error(reader, "\"%V\" must be %s",
+                                        &member->name, member->must);
 }
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_number(ngx_http_dsem_api_reader_t *reader,
+ngx_http_dsem_api_body_number(ngx_http_dsem_api_reader_t *reader,
     ngx_http_dsem_api_member_t *member)
 {
     u_char  *p;
@@ -259,15 +259,15 @@ ngx_http_dsem_api_parse_number(ngx_http_dsem_api_reader_t *reader,
         }
     }
 
-    return ngx_http_dsem_api_parse_error(reader, "\"%V\" must be %s",
-                                         &member->name, member->must);
+    return ngx_http_dsem_api_body_error(reader, "\"%V\" must be %s",
+                                        &member->name, member->must);
 }
 
 
 /* whether it is this word that comes next; then it is skipped */
 
 static ngx_uint_t
-ngx_http_dsem_api_parse_word(ngx_http_dsem_api_reader_t *reader,
+ngx_http_dsem_api_body_word(ngx_http_dsem_api_reader_t *reader,
     const char *word)
 {
     size_t  len;
@@ -289,7 +289,7 @@ ngx_http_dsem_api_parse_word(ngx_http_dsem_api_reader_t *reader,
 /* the next byte that is no blank; 0: the end, or a byte of zero */
 
 static u_char
-ngx_http_dsem_api_parse_next(ngx_http_dsem_api_reader_t *reader)
+ngx_http_dsem_api_body_next(ngx_http_dsem_api_reader_t *reader)
 {
     while (reader->pos < reader->last
            && (*reader->pos == ' ' || *reader->pos == '\t'
@@ -303,7 +303,7 @@ ngx_http_dsem_api_parse_next(ngx_http_dsem_api_reader_t *reader)
 
 
 static ngx_int_t
-ngx_http_dsem_api_parse_error(ngx_http_dsem_api_reader_t *reader,
+ngx_http_dsem_api_body_error(ngx_http_dsem_api_reader_t *reader,
     const char *fmt, ...)
 {
     u_char     *p;

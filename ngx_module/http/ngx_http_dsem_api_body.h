@@ -37,7 +37,7 @@ typedef struct {
 } ngx_http_dsem_api_member_t;
 
 
-ngx_int_t ngx_http_dsem_api_parse(u_char *p, u_char *last,
+ngx_int_t ngx_http_dsem_api_body_parse(u_char *p, u_char *last,
     ngx_http_dsem_api_member_t *members, ngx_str_t *error);
 
 ngx_int_t ngx_http_dsem_api_body(ngx_http_request_t *r, ngx_str_t *body);

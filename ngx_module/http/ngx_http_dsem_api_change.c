@@ -44,7 +44,7 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
     ngx_str_t *name, ngx_uint_t session);
-static ngx_int_t ngx_http_dsem_api_user(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_api_change_user(ngx_http_request_t *r,
     ngx_str_t *user);
 static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
 static ngx_http_dsem_api_change_t *ngx_http_dsem_api_change_find(
@@ -62,7 +62,7 @@ static ngx_int_t ngx_http_dsem_api_change_answer_order(
 static ngx_int_t ngx_http_dsem_api_change_answer_session(
     ngx_http_dsem_api_change_t *change);
 static void ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change);
-static char *ngx_http_dsem_api_limit_text(u_char *buf, ngx_int_t limit);
+static char *ngx_http_dsem_api_change_limit_text(u_char *buf, ngx_int_t limit);
 static void ngx_http_dsem_api_change_cleanup(void *data);
 
 
@@ -86,14 +86,14 @@ static ngx_http_dsem_api_member_t  ngx_http_dsem_api_session_members[] = {
 
 
 ngx_int_t
-ngx_http_dsem_api_patch(ngx_http_request_t *r, ngx_str_t *name)
+ngx_http_dsem_api_change_patch(ngx_http_request_t *r, ngx_str_t *name)
 {
     return ngx_http_dsem_api_change(r, name, 0);
 }
 
 
 ngx_int_t
-ngx_http_dsem_api_delete(ngx_http_request_t *r, ngx_str_t *session)
+ngx_http_dsem_api_change_delete(ngx_http_request_t *r, ngx_str_t *session)
 {
     return ngx_http_dsem_api_change(r, session, 1);
 }
@@ -127,7 +127,7 @@ ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
     change->order.handler = ngx_http_dsem_api_change_done;
     change->order.data = change;
 
-    if (ngx_http_dsem_api_user(r, &change->user) != NGX_OK) {
+    if (ngx_http_dsem_api_change_user(r, &change->user) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -152,7 +152,7 @@ ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
 /* nothing that a client sends can forge a line of the log */
 
 static ngx_int_t
-ngx_http_dsem_api_user(ngx_http_request_t *r, ngx_str_t *user)
+ngx_http_dsem_api_change_user(ngx_http_request_t *r, ngx_str_t *user)
 {
     if (ngx_http_auth_basic_user(r) != NGX_OK
         || r->headers_in.user.len == 0)
@@ -236,8 +236,8 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 
         members = ngx_http_dsem_api_session_members;
 
-        if (ngx_http_dsem_api_parse(body->data, body->data + body->len,
-                                    members, error)
+        if (ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
+                                         members, error)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -250,8 +250,8 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 
     members = ngx_http_dsem_api_order_members;
 
-    if (ngx_http_dsem_api_parse(body->data, body->data + body->len, members,
-                                error)
+    if (ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
+                                     members, error)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -485,17 +485,18 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
                   "dsem: order for semaphore \"%V\": limit %s -> %s, paused "
                   "%s -> %s, by %V (user \"%V\"), limit in force %s",
                   &order->name,
-                  ngx_http_dsem_api_limit_text(was, order->was_ordered),
-                  ngx_http_dsem_api_limit_text(is, order->ordered),
+                  ngx_http_dsem_api_change_limit_text(was, order->was_ordered),
+                  ngx_http_dsem_api_change_limit_text(is, order->ordered),
                   order->was_paused ? "yes" : "no",
                   order->is_paused ? "yes" : "no",
                   &change->request->connection->addr_text, &change->user,
-                  ngx_http_dsem_api_limit_text(in_force, order->in_force));
+                  ngx_http_dsem_api_change_limit_text(in_force,
+                                                      order->in_force));
 }
 
 
 static char *
-ngx_http_dsem_api_limit_text(u_char *buf, ngx_int_t limit)
+ngx_http_dsem_api_change_limit_text(u_char *buf, ngx_int_t limit)
 {
     if (limit < 0) {
         return "none";

@@ -15,8 +15,9 @@
 
 /* the results are those of a content handler; name: encoded */
 
-ngx_int_t ngx_http_dsem_api_patch(ngx_http_request_t *r, ngx_str_t *name);
-ngx_int_t ngx_http_dsem_api_delete(ngx_http_request_t *r,
+ngx_int_t ngx_http_dsem_api_change_patch(ngx_http_request_t *r,
+    ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_change_delete(ngx_http_request_t *r,
     ngx_str_t *session);
 
 

@@ -33,7 +33,7 @@ static ngx_str_t *ngx_http_dsem_api_figures_lower(ngx_str_t *one,
     ngx_str_t *two);
 static ngx_uint_t ngx_http_dsem_api_figures_known(
     ngx_http_dsem_survey_semaphore_t *fleet);
-static int ngx_libc_cdecl ngx_http_dsem_api_nodes_cmp(const void *one,
+static int ngx_libc_cdecl ngx_http_dsem_api_figures_nodes_cmp(const void *one,
     const void *two);
 
 
@@ -77,7 +77,7 @@ ngx_http_dsem_api_figures_begin(ngx_pool_t *pool, ngx_array_t *literals,
     reader->spare = NGX_HTTP_DSEM_API_MAX_ROWS
                     - ngx_min(n, NGX_HTTP_DSEM_API_MAX_ROWS);
 
-    return ngx_http_dsem_counters_read_begin(reader, pool);
+    return ngx_http_dsem_figures_begin(reader, pool);
 }
 
 
@@ -88,14 +88,14 @@ ngx_http_dsem_api_figures_wants(void *data, ngx_str_t *name)
 
     return (figures->survey
             && ngx_http_dsem_fleet_find(figures->survey, name))
-           || ngx_http_dsem_api_literal(figures, name);
+           || ngx_http_dsem_api_figures_literal(figures, name);
 }
 
 
 /* a name that is literal in the configuration; or NULL */
 
 ngx_http_dsem_limits_pair_t *
-ngx_http_dsem_api_literal(ngx_http_dsem_api_figures_t *figures,
+ngx_http_dsem_api_figures_literal(ngx_http_dsem_api_figures_t *figures,
     ngx_str_t *name)
 {
     ngx_int_t                     rc;
@@ -137,7 +137,7 @@ ngx_http_dsem_api_figures_read(ngx_http_dsem_api_figures_t *figures)
     ngx_uint_t                i;
     ngx_http_dsem_api_row_t  *row;
 
-    rc = ngx_http_dsem_counters_read(&figures->reader);
+    rc = ngx_http_dsem_figures_read(&figures->reader);
 
     if (rc != NGX_OK) {
         return rc;
@@ -199,14 +199,14 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
 
     ngx_http_dsem_api_figures_state(figures);
 
-    rc = ngx_http_dsem_counters_read_one(name, local);
+    rc = ngx_http_dsem_figures_read_one(name, local);
     fleet = ngx_http_dsem_survey_find(name);
 
     if (fleet && !ngx_http_dsem_api_figures_known(fleet)) {
         fleet = NULL;
     }
 
-    literal = ngx_http_dsem_api_literal(figures, name);
+    literal = ngx_http_dsem_api_figures_literal(figures, name);
 
     if (rc != NGX_OK && fleet == NULL && literal == NULL) {
         return NGX_DECLINED;
@@ -292,15 +292,15 @@ ngx_http_dsem_api_figures_join(ngx_http_dsem_api_figures_t *figures)
         row->pool = NULL;
         row->literal = NULL;
 
-        if (i < n && ngx_http_dsem_api_same(&local[i]->name, name)) {
+        if (i < n && ngx_http_dsem_api_figures_same(&local[i]->name, name)) {
             row->local = local[i++];
         }
 
-        if (j < m && ngx_http_dsem_api_same(&fleet[j].name, name)) {
+        if (j < m && ngx_http_dsem_api_figures_same(&fleet[j].name, name)) {
             row->fleet = &fleet[j++];
         }
 
-        if (k < l && ngx_http_dsem_api_same(&pair[k].name, name)) {
+        if (k < l && ngx_http_dsem_api_figures_same(&pair[k].name, name)) {
             row->literal = &pair[k++];
         }
     }
@@ -324,7 +324,7 @@ ngx_http_dsem_api_figures_lower(ngx_str_t *one, ngx_str_t *two)
 
 
 ngx_uint_t
-ngx_http_dsem_api_same(ngx_str_t *one, ngx_str_t *two)
+ngx_http_dsem_api_figures_same(ngx_str_t *one, ngx_str_t *two)
 {
     return one->len == two->len
            && ngx_memcmp(one->data, two->data, one->len) == 0;
@@ -348,7 +348,7 @@ ngx_http_dsem_api_figures_known(ngx_http_dsem_survey_semaphore_t *fleet)
 /* what workers have told, of what is held */
 
 ngx_int_t
-ngx_http_dsem_api_idle(ngx_http_dsem_survey_semaphore_t *fleet)
+ngx_http_dsem_api_figures_idle(ngx_http_dsem_survey_semaphore_t *fleet)
 {
     ngx_int_t                idle;
     ngx_uint_t               i;
@@ -375,7 +375,7 @@ ngx_http_dsem_api_idle(ngx_http_dsem_survey_semaphore_t *fleet)
  */
 
 ngx_int_t
-ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,
+ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool, ngx_array_t *holders,
     ngx_array_t *nodes)
 {
     ngx_uint_t                 i;
@@ -401,7 +401,7 @@ ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,
     }
 
     ngx_qsort(sorted, holders->nelts, sizeof(ngx_http_dsem_holder_t *),
-              ngx_http_dsem_api_nodes_cmp);
+              ngx_http_dsem_api_figures_nodes_cmp);
 
     node = NULL;
 
@@ -433,7 +433,7 @@ ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,
 
 
 static int ngx_libc_cdecl
-ngx_http_dsem_api_nodes_cmp(const void *one, const void *two)
+ngx_http_dsem_api_figures_nodes_cmp(const void *one, const void *two)
 {
     ngx_http_dsem_holder_t  *first, *second;
 

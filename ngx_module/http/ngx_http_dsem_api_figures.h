@@ -60,14 +60,15 @@ ngx_int_t ngx_http_dsem_api_figures_read(
 ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool,
     ngx_array_t *literals, ngx_str_t *name,
     ngx_http_dsem_api_figures_t *figures);
-ngx_http_dsem_limits_pair_t *ngx_http_dsem_api_literal(
+ngx_http_dsem_limits_pair_t *ngx_http_dsem_api_figures_literal(
     ngx_http_dsem_api_figures_t *figures, ngx_str_t *name);
 
-ngx_uint_t ngx_http_dsem_api_same(ngx_str_t *one, ngx_str_t *two);
+ngx_uint_t ngx_http_dsem_api_figures_same(ngx_str_t *one, ngx_str_t *two);
 
-ngx_int_t ngx_http_dsem_api_idle(ngx_http_dsem_survey_semaphore_t *fleet);
-ngx_int_t ngx_http_dsem_api_nodes(ngx_pool_t *pool, ngx_array_t *holders,
-    ngx_array_t *nodes);
+ngx_int_t ngx_http_dsem_api_figures_idle(
+    ngx_http_dsem_survey_semaphore_t *fleet);
+ngx_int_t ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool,
+    ngx_array_t *holders, ngx_array_t *nodes);
 
 
 #endif /* _NGX_HTTP_DSEM_API_FIGURES_H_INCLUDED_ */

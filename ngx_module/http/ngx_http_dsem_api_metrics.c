@@ -738,7 +738,7 @@ ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
 {
     ngx_int_t  idle;
 
-    idle = ngx_http_dsem_api_idle(row->fleet);
+    idle = ngx_http_dsem_api_figures_idle(row->fleet);
 
     ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "in_use",
                                     row->fleet->held - idle);

@@ -21,14 +21,14 @@
 #include "ngx_http_dsem_module.h"
 
 
-static ngx_uint_t ngx_http_dsem_api_same_origin(ngx_http_request_t *r);
-static ngx_uint_t ngx_http_dsem_api_own_host(ngx_http_request_t *r,
+static ngx_uint_t ngx_http_dsem_api_origin_same(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_dsem_api_origin_own_host(ngx_http_request_t *r,
     ngx_array_t *names);
-static ngx_uint_t ngx_http_dsem_api_named(ngx_http_request_t *r,
+static ngx_uint_t ngx_http_dsem_api_origin_named(ngx_http_request_t *r,
     ngx_http_server_name_t *name, ngx_str_t *host);
-static ngx_uint_t ngx_http_dsem_api_own_origin(ngx_str_t *origin,
+static ngx_uint_t ngx_http_dsem_api_origin_own(ngx_str_t *origin,
     ngx_str_t *host);
-static ngx_uint_t ngx_http_dsem_api_is_json(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_dsem_api_origin_json(ngx_http_request_t *r);
 
 
 /*
@@ -51,13 +51,13 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
                                        "dsem_api has no write=on here");
     }
 
-    if (r != r->main || !ngx_http_dsem_api_same_origin(r)) {
+    if (r != r->main || !ngx_http_dsem_api_origin_same(r)) {
         return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
                                        "a page of another site cannot change "
                                        "anything");
     }
 
-    if (!ngx_http_dsem_api_own_host(r, dlcf->names)) {
+    if (!ngx_http_dsem_api_origin_own_host(r, dlcf->names)) {
         return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
                                        "Host is no server_name of this server, "
                                        "localhost or an address");
@@ -81,7 +81,7 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
     }
 
     if ((needed || r->headers_in.content_length_n > 0)
-        && !ngx_http_dsem_api_is_json(r))
+        && !ngx_http_dsem_api_origin_json(r))
     {
         return ngx_http_dsem_api_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                        "Content-Type must be "
@@ -95,7 +95,7 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
 /* browsers say where a request comes from; other clients say nothing */
 
 static ngx_uint_t
-ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
+ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
 {
     ngx_str_t   *value, host;
     ngx_uint_t   i;
@@ -133,7 +133,7 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
             return 1;
         }
 
-        if (!ngx_http_dsem_api_own_origin(value, &host)) {
+        if (!ngx_http_dsem_api_origin_own(value, &host)) {
             return 0;
         }
     }
@@ -143,7 +143,7 @@ ngx_http_dsem_api_same_origin(ngx_http_request_t *r)
 /* origin: "<scheme>://<host>[:<port>]", or "null" */
 
 static ngx_uint_t
-ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
+ngx_http_dsem_api_origin_own(ngx_str_t *origin, ngx_str_t *host)
 {
     size_t   len;
     u_char  *p;
@@ -166,7 +166,7 @@ ngx_http_dsem_api_own_origin(ngx_str_t *origin, ngx_str_t *host)
 /* a browser always sends the name that its address bar has */
 
 static ngx_uint_t
-ngx_http_dsem_api_own_host(ngx_http_request_t *r, ngx_array_t *names)
+ngx_http_dsem_api_origin_own_host(ngx_http_request_t *r, ngx_array_t *names)
 {
     ngx_str_t               *host;
     ngx_uint_t               i;
@@ -186,7 +186,7 @@ ngx_http_dsem_api_own_host(ngx_http_request_t *r, ngx_array_t *names)
     name = names->elts;
 
     for (i = 0; i < names->nelts; i++) {
-        if (ngx_http_dsem_api_named(r, &name[i], host)) {
+        if (ngx_http_dsem_api_origin_named(r, &name[i], host)) {
             return 1;
         }
     }
@@ -198,8 +198,8 @@ ngx_http_dsem_api_own_host(ngx_http_request_t *r, ngx_array_t *names)
 /* name: as in "server_name": "a.b", "*.b", ".b", "a.*" or "~regex" */
 
 static ngx_uint_t
-ngx_http_dsem_api_named(ngx_http_request_t *r, ngx_http_server_name_t *name,
-    ngx_str_t *host)
+ngx_http_dsem_api_origin_named(ngx_http_request_t *r,
+    ngx_http_server_name_t *name, ngx_str_t *host)
 {
     size_t   len;
     u_char  *p;
@@ -243,7 +243,7 @@ ngx_http_dsem_api_named(ngx_http_request_t *r, ngx_http_server_name_t *name,
 /* parameters may follow */
 
 static ngx_uint_t
-ngx_http_dsem_api_is_json(ngx_http_request_t *r)
+ngx_http_dsem_api_origin_json(ngx_http_request_t *r)
 {
     size_t      len;
     ngx_str_t  *type;

@@ -330,7 +330,8 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
 
     if (survey) {
 
-        if (ngx_http_dsem_api_nodes(r->pool, &survey->sessions, &holders)
+        if (ngx_http_dsem_api_figures_nodes(r->pool, &survey->sessions,
+                                            &holders)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -357,7 +358,7 @@ ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_t *survey, ngx_array_t *holders)
 {
     uint64_t                      now;
-    ngx_uint_t                    i, k, n;
+    ngx_uint_t                    i, k, n, holding;
     ngx_http_dsem_api_node_t     *holder;
     ngx_http_dsem_survey_node_t  *node;
 
@@ -379,14 +380,15 @@ ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
             k++;
         }
 
+        holding = (k < holders->nelts
+                   && ngx_http_dsem_api_figures_same(&holder[k].node,
+                                                     &node[i].node));
+
         ngx_http_dsem_json_open(text, NULL, "{");
         ngx_http_dsem_json_string(text, "node", &node[i].node);
         ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
         ngx_http_dsem_json_number(text, "holding",
-                                  (k < holders->nelts
-                                   && ngx_http_dsem_api_same(&holder[k].node,
-                                                             &node[i].node))
-                                  ? holder[k].sessions : 0);
+                                  holding ? holder[k].sessions : 0);
         ngx_http_dsem_json_seconds(text, "heartbeat",
                                    now - ngx_min(node[i].heard, now));
         ngx_http_dsem_json_close(text, "}");
@@ -471,7 +473,7 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
 
     ngx_http_dsem_api_auto(text, fleet->found);
 
-    idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_idle(fleet);
+    idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_figures_idle(fleet);
 
     ngx_http_dsem_json_known(text, "in_use", fleet->held - idle);
     ngx_http_dsem_json_known(text, "idle", (fleet->held < 0) ? -1 : idle);
@@ -531,7 +533,9 @@ ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
     ngx_array_t                nodes;
     ngx_http_dsem_api_node_t  *node;
 
-    if (ngx_http_dsem_api_nodes(r->pool, &fleet->holders, &nodes) != NGX_OK) {
+    if (ngx_http_dsem_api_figures_nodes(r->pool, &fleet->holders, &nodes)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 

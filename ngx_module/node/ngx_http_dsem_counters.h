@@ -138,20 +138,20 @@ extern const ngx_msec_t
  * for readers: wants, data and spare are set.  NGX_AGAIN: there is more, to be
  * read in another turn of the event loop; NGX_ERROR: no memory
  */
-ngx_int_t ngx_http_dsem_counters_read_begin(
+ngx_int_t ngx_http_dsem_figures_begin(
     ngx_http_dsem_counters_reader_t *reader, ngx_pool_t *pool);
-ngx_int_t ngx_http_dsem_counters_read(
+ngx_int_t ngx_http_dsem_figures_read(
     ngx_http_dsem_counters_reader_t *reader);
 
 /*
  * some names, of ngx_http_dsem_counters_name_t: those that are busy, and as
  * many others; a name may come twice.  NGX_ERROR: no memory
  */
-ngx_int_t ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+ngx_int_t ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names);
 
 /* the figures of one; NGX_DECLINED: the name has no row */
-ngx_int_t ngx_http_dsem_counters_read_one(ngx_str_t *name,
+ngx_int_t ngx_http_dsem_figures_read_one(ngx_str_t *name,
     ngx_http_dsem_figures_t *figures);
 
 

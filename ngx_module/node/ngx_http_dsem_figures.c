@@ -70,7 +70,7 @@ static void ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
 /* the reader has its wishes; NGX_ERROR: no memory */
 
 ngx_int_t
-ngx_http_dsem_counters_read_begin(ngx_http_dsem_counters_reader_t *reader,
+ngx_http_dsem_figures_begin(ngx_http_dsem_counters_reader_t *reader,
     ngx_pool_t *pool)
 {
     ngx_http_dsem_row_t    copy;
@@ -112,7 +112,7 @@ ngx_http_dsem_counters_read_begin(ngx_http_dsem_counters_reader_t *reader,
  */
 
 ngx_int_t
-ngx_http_dsem_counters_read(ngx_http_dsem_counters_reader_t *reader)
+ngx_http_dsem_figures_read(ngx_http_dsem_counters_reader_t *reader)
 {
     ngx_uint_t                i, last;
     ngx_http_dsem_cell_t     *cell;
@@ -295,7 +295,7 @@ ngx_http_dsem_figures_of(ngx_http_dsem_counters_reader_t *reader,
 /* see the header for what it returns */
 
 ngx_int_t
-ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names)
 {
     ngx_uint_t              i, n;
@@ -638,7 +638,7 @@ ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
 /* the figures of one name; NGX_DECLINED: it has no row */
 
 ngx_int_t
-ngx_http_dsem_counters_read_one(ngx_str_t *name,
+ngx_http_dsem_figures_read_one(ngx_str_t *name,
     ngx_http_dsem_figures_t *figures)
 {
     uint32_t               hash;

@@ -275,7 +275,7 @@ ngx_http_dsem_adapter_cleanup(void *data)
     adapter->ac = NULL;
 
     if (adapter->ssl) {
-        ngx_http_dsem_tls_close(adapter->ssl);
+        ngx_http_dsem_tls_conn_close(adapter->ssl);
         adapter->ssl = NULL;
     }
 
@@ -300,7 +300,7 @@ ngx_http_dsem_adapter_set_cause(ngx_http_dsem_adapter_t *adapter,
         ngx_http_dsem_adapter_reason(adapter, "unexpected reply");
 
     } else if (adapter->ssl
-               && ngx_http_dsem_tls_failure(adapter->ssl, text) == NGX_OK)
+               && ngx_http_dsem_tls_conn_failure(adapter->ssl, text) == NGX_OK)
     {
 
         /* alerts too: a server may refuse the client after the handshake */
@@ -407,13 +407,13 @@ ngx_http_dsem_adapter_call(ngx_http_dsem_adapter_t *adapter,
     tls = (adapter->ssl != NULL);
 
     if (tls) {
-        ngx_http_dsem_tls_clear();
+        ngx_http_dsem_tls_conn_clear();
     }
 
     handle(adapter->ac);
 
     if (tls) {
-        ngx_http_dsem_tls_clear();
+        ngx_http_dsem_tls_conn_clear();
     }
 }
 

@@ -224,8 +224,8 @@ ngx_http_dsem_connection_secure(ngx_http_dsem_connection_t *conn)
 
     adapter = &conn->adapter;
 
-    adapter->ssl = ngx_http_dsem_tls_start(conn->login->tls, adapter->ac,
-                                           &adapter->at.addr, reason);
+    adapter->ssl = ngx_http_dsem_tls_conn_start(conn->login->tls, adapter->ac,
+                                                &adapter->at.addr, reason);
 
     if (adapter->ssl == NULL) {
         ngx_http_dsem_connection_insecure(conn, reason, 0);
@@ -249,7 +249,7 @@ ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
 
     wev = conn->adapter.c->write;
 
-    rc = ngx_http_dsem_tls_handshake(conn->adapter.ssl, reason);
+    rc = ngx_http_dsem_tls_conn_handshake(conn->adapter.ssl, reason);
 
     if (rc == NGX_OK) {
         ngx_http_dsem_connection_connected(conn);
@@ -258,7 +258,7 @@ ngx_http_dsem_connection_handshake(ngx_http_dsem_connection_t *conn)
 
     if (rc == NGX_AGAIN) {
 
-        if (!ngx_http_dsem_tls_wants_write(conn->adapter.ssl)) {
+        if (!ngx_http_dsem_tls_conn_wants_write(conn->adapter.ssl)) {
 
             if (wev->active) {
                 (void) ngx_del_event(wev, NGX_WRITE_EVENT, 0);
@@ -380,7 +380,7 @@ ngx_http_dsem_connection_auth(ngx_http_dsem_connection_t *conn,
     rc = &conn->adapter.ac->c;
     len = sdslen(rc->obuf);
 
-    n = conn->adapter.ssl ? ngx_http_dsem_tls_write(conn->adapter.ac)
+    n = conn->adapter.ssl ? ngx_http_dsem_tls_conn_write(conn->adapter.ac)
                           : ngx_write_fd(rc->fd, rc->obuf, len);
 
     ngx_explicit_memzero(rc->obuf, len);

@@ -30,12 +30,12 @@
 #include <hiredis/hiredis_ssl.h>
 
 
-static ngx_int_t ngx_http_dsem_tls_name(ngx_http_dsem_tls_t *tls, SSL *ssl,
+static ngx_int_t ngx_http_dsem_tls_conn_name(ngx_http_dsem_tls_t *tls, SSL *ssl,
     ngx_addr_t *addr);
-static void ngx_http_dsem_tls_resume(ngx_http_dsem_tls_t *tls, SSL *ssl,
+static void ngx_http_dsem_tls_conn_resume(ngx_http_dsem_tls_t *tls, SSL *ssl,
     ngx_addr_t *addr);
-static ngx_int_t ngx_http_dsem_tls_refused(SSL *ssl, char *reason);
-static void ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason);
+static ngx_int_t ngx_http_dsem_tls_conn_refused(SSL *ssl, char *reason);
+static void ngx_http_dsem_tls_conn_invalid(SSL *ssl, long result, char *reason);
 
 
 /*
@@ -45,7 +45,7 @@ static void ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason);
  */
 
 ngx_http_dsem_tls_conn_t *
-ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
+ngx_http_dsem_tls_conn_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
     ngx_addr_t *addr, char *reason)
 {
     SSL                      *ssl;
@@ -57,14 +57,14 @@ ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
 
     if (ssl == NULL
         || SSL_set_app_data(ssl, addr) != 1
-        || ngx_http_dsem_tls_name(tls, ssl, addr) != NGX_OK)
+        || ngx_http_dsem_tls_conn_name(tls, ssl, addr) != NGX_OK)
     {
         ngx_http_dsem_tls_error(reason);
         SSL_free(ssl);
         return NULL;
     }
 
-    ngx_http_dsem_tls_resume(tls, ssl, addr);
+    ngx_http_dsem_tls_conn_resume(tls, ssl, addr);
 
     funcs = ac->c.funcs;
 
@@ -89,7 +89,8 @@ ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
 /* what the certificate must be for; an address is never sent as a name */
 
 static ngx_int_t
-ngx_http_dsem_tls_name(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
+ngx_http_dsem_tls_conn_name(ngx_http_dsem_tls_t *tls, SSL *ssl,
+    ngx_addr_t *addr)
 {
     char               text[NGX_SOCKADDR_STRLEN + 1], *name;
     size_t             len;
@@ -132,7 +133,8 @@ ngx_http_dsem_tls_name(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
  */
 
 static void
-ngx_http_dsem_tls_resume(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
+ngx_http_dsem_tls_conn_resume(ngx_http_dsem_tls_t *tls, SSL *ssl,
+    ngx_addr_t *addr)
 {
     SSL_SESSION  *session;
 
@@ -161,7 +163,7 @@ ngx_http_dsem_tls_resume(ngx_http_dsem_tls_t *tls, SSL *ssl, ngx_addr_t *addr)
  */
 
 ngx_int_t
-ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
+ngx_http_dsem_tls_conn_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
     int        n, error;
     ngx_int_t  rc;
@@ -188,7 +190,7 @@ ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
         /* not the same session once more */
         ngx_http_dsem_tls_forget(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
 
-        rc = ngx_http_dsem_tls_refused(ssl, reason);
+        rc = ngx_http_dsem_tls_conn_refused(ssl, reason);
 
     } else if (err) {
         ngx_http_dsem_tls_errno(reason, err);
@@ -206,7 +208,7 @@ ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 
 
 static ngx_int_t
-ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
+ngx_http_dsem_tls_conn_refused(SSL *ssl, char *reason)
 {
     long    result;
     u_long  e;
@@ -214,7 +216,7 @@ ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
     result = SSL_get_verify_result(ssl);
 
     if (SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE && result != X509_V_OK) {
-        ngx_http_dsem_tls_invalid(ssl, result, reason);
+        ngx_http_dsem_tls_conn_invalid(ssl, result, reason);
         return NGX_DECLINED;
     }
 
@@ -237,7 +239,7 @@ ngx_http_dsem_tls_refused(SSL *ssl, char *reason)
 /* with the name of the configuration; an address is in the log line anyway */
 
 static void
-ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason)
+ngx_http_dsem_tls_conn_invalid(SSL *ssl, long result, char *reason)
 {
     const char           *text;
     ngx_http_dsem_tls_t  *tls;
@@ -258,7 +260,7 @@ ngx_http_dsem_tls_invalid(SSL *ssl, long result, char *reason)
 
 
 ngx_uint_t
-ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl)
+ngx_http_dsem_tls_conn_wants_write(ngx_http_dsem_tls_conn_t *ssl)
 {
     return SSL_want_write(ssl);
 }
@@ -267,7 +269,7 @@ ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl)
 /* what hiredis has to write; the number of bytes that were written */
 
 ssize_t
-ngx_http_dsem_tls_write(redisAsyncContext *ac)
+ngx_http_dsem_tls_conn_write(redisAsyncContext *ac)
 {
     ERR_clear_error();
 
@@ -282,7 +284,7 @@ ngx_http_dsem_tls_write(redisAsyncContext *ac)
  */
 
 ngx_int_t
-ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
+ngx_http_dsem_tls_conn_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
     u_long  e;
     u_char  byte;
@@ -308,7 +310,7 @@ ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 /* before hiredis reads or writes, and after it */
 
 void
-ngx_http_dsem_tls_clear(void)
+ngx_http_dsem_tls_conn_clear(void)
 {
     ERR_clear_error();
 }
@@ -320,7 +322,7 @@ ngx_http_dsem_tls_clear(void)
  */
 
 void
-ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl)
+ngx_http_dsem_tls_conn_close(ngx_http_dsem_tls_conn_t *ssl)
 {
     SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN|SSL_RECEIVED_SHUTDOWN);
 }
@@ -330,7 +332,7 @@ ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl)
 
 
 ngx_http_dsem_tls_conn_t *
-ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
+ngx_http_dsem_tls_conn_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
     ngx_addr_t *addr, char *reason)
 {
     ngx_memcpy(reason, "no TLS", sizeof("no TLS"));
@@ -340,41 +342,41 @@ ngx_http_dsem_tls_start(ngx_http_dsem_tls_t *tls, redisAsyncContext *ac,
 
 
 ngx_int_t
-ngx_http_dsem_tls_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
+ngx_http_dsem_tls_conn_handshake(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
     return NGX_ERROR;
 }
 
 
 ngx_uint_t
-ngx_http_dsem_tls_wants_write(ngx_http_dsem_tls_conn_t *ssl)
+ngx_http_dsem_tls_conn_wants_write(ngx_http_dsem_tls_conn_t *ssl)
 {
     return 0;
 }
 
 
 ssize_t
-ngx_http_dsem_tls_write(redisAsyncContext *ac)
+ngx_http_dsem_tls_conn_write(redisAsyncContext *ac)
 {
     return NGX_ERROR;
 }
 
 
 ngx_int_t
-ngx_http_dsem_tls_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
+ngx_http_dsem_tls_conn_failure(ngx_http_dsem_tls_conn_t *ssl, char *reason)
 {
     return NGX_DECLINED;
 }
 
 
 void
-ngx_http_dsem_tls_clear(void)
+ngx_http_dsem_tls_conn_clear(void)
 {
 }
 
 
 void
-ngx_http_dsem_tls_close(ngx_http_dsem_tls_conn_t *ssl)
+ngx_http_dsem_tls_conn_close(ngx_http_dsem_tls_conn_t *ssl)
 {
 }
 

@@ -279,7 +279,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_ticket_t  *ticket;
 
     if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        ngx_http_dsem_sync_broken(declare->account);
+        ngx_http_dsem_sync_reply_broken(declare->account);
         return NGX_OK;
     }
 

@@ -272,7 +272,7 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
                 continue;
             }
 
-            ngx_http_dsem_sync_granted(ticket->account, number, server);
+            ngx_http_dsem_sync_reply_granted(ticket->account, number, server);
         }
 
         if (ngx_http_dsem_ticket_grant(ticket, server, in_use, limit)

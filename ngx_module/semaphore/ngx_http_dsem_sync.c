@@ -467,7 +467,7 @@ static ngx_int_t
 ngx_http_dsem_sync_send(ngx_http_dsem_sync_t *sync)
 {
     if (ngx_http_dsem_redis_call(sync->session->redis,
-                                 ngx_http_dsem_sync_handler, sync)
+                                 ngx_http_dsem_sync_reply_handler, sync)
         != NGX_OK)
     {
         return ngx_http_dsem_sync_failed(sync->session, sync);

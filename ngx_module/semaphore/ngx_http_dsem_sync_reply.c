@@ -55,37 +55,37 @@ typedef enum {
 } ngx_http_dsem_check_e;
 
 
-static ngx_int_t ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
-static void ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     int64_t *values);
-static void ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync,
+static void ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync,
     int64_t *value);
-static ngx_int_t ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_asks(ngx_http_dsem_sync_t *sync,
     int64_t *value);
-static ngx_int_t ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_ask(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_ticket_t *ticket, int64_t *value);
-static ngx_int_t ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync,
     int64_t *values, int64_t *value, int64_t *last);
-static void ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync,
+static void ngx_http_dsem_sync_reply_unchecked(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last, int64_t *held, int64_t *queued);
-static ngx_uint_t ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync,
+static ngx_uint_t ngx_http_dsem_sync_reply_checked(ngx_http_dsem_sync_t *sync,
     uint64_t number);
-static ngx_int_t ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_others(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last);
-static ngx_int_t ngx_http_dsem_sync_place_absent(ngx_http_dsem_sync_t *sync,
-    int64_t *value, ngx_int_t *left);
-static ngx_int_t ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync,
+static ngx_int_t ngx_http_dsem_sync_reply_place_absent(
+    ngx_http_dsem_sync_t *sync, int64_t *value, ngx_int_t *left);
+static ngx_int_t ngx_http_dsem_sync_reply_servers(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last);
-static ngx_uint_t ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync);
-static void ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account,
+static ngx_uint_t ngx_http_dsem_sync_reply_counted(ngx_http_dsem_sync_t *sync);
+static void ngx_http_dsem_sync_reply_reject(ngx_http_dsem_account_t *account,
     uint64_t number);
-static ngx_int_t ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account,
-    uint64_t number, ngx_int_t server);
+static ngx_int_t ngx_http_dsem_sync_reply_grant(
+    ngx_http_dsem_account_t *account, uint64_t number, ngx_int_t server);
 
 
 void
-ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
+ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_sync_t *sync = data;
 
@@ -107,10 +107,10 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
     rc = NGX_OK;
 
     if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        ngx_http_dsem_sync_broken(account);
+        ngx_http_dsem_sync_reply_broken(account);
 
     } else {
-        rc = ngx_http_dsem_sync_read(sync, reply->values, reply->nvalues);
+        rc = ngx_http_dsem_sync_reply_read(sync, reply->values, reply->nvalues);
     }
 
     ngx_free(sync);
@@ -125,7 +125,7 @@ ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply)
 /* NGX_ERROR: the session begins anew, the account may be gone */
 
 static ngx_int_t
-ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
+ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_uint_t nvalues)
 {
     int64_t                  *value, *last;
@@ -137,7 +137,7 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
                   + sync->ncancels
                   + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
                   + sync->nchecks
-                  + ngx_http_dsem_sync_counted(sync))
+                  + ngx_http_dsem_sync_reply_counted(sync))
     {
         ngx_http_dsem_redis_drop(sync->session->redis, "reply too short");
         return NGX_ERROR;
@@ -155,34 +155,34 @@ ngx_http_dsem_sync_read(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     account->known_keep = sync->keep;
 
-    ngx_http_dsem_sync_read_usage(account, values);
+    ngx_http_dsem_sync_reply_usage(account, values);
 
-    ngx_http_dsem_sync_read_cancels(sync, value);
+    ngx_http_dsem_sync_reply_cancels(sync, value);
     value += sync->ncancels;
 
-    if (ngx_http_dsem_sync_read_asks(sync, value) != NGX_OK) {
+    if (ngx_http_dsem_sync_reply_asks(sync, value) != NGX_OK) {
         return NGX_ERROR;
     }
 
     value += sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES;
 
     if (sync->check
-        && ngx_http_dsem_sync_read_checks(sync, values, value, last)
+        && ngx_http_dsem_sync_reply_checks(sync, values, value, last)
            != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    value += sync->nchecks + ngx_http_dsem_sync_counted(sync);
+    value += sync->nchecks + ngx_http_dsem_sync_reply_counted(sync);
 
-    return ngx_http_dsem_sync_read_others(sync, value, last);
+    return ngx_http_dsem_sync_reply_others(sync, value, last);
 }
 
 
 /* other tickets of this session that were granted, or dropped */
 
 static ngx_int_t
-ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync, int64_t *value,
+ngx_http_dsem_sync_reply_others(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last)
 {
     uint64_t                  number;
@@ -194,7 +194,7 @@ ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync, int64_t *value,
     for ( /* void */ ; value < last; value++) {
 
         if (*value < 0) {
-            ngx_http_dsem_sync_reject(account, 0 - (uint64_t) *value);
+            ngx_http_dsem_sync_reply_reject(account, 0 - (uint64_t) *value);
             continue;
         }
 
@@ -205,7 +205,7 @@ ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync, int64_t *value,
             server = ngx_http_dsem_servers_nth(sync->list, *++value);
         }
 
-        if (ngx_http_dsem_sync_grant(account, number, server) != NGX_OK) {
+        if (ngx_http_dsem_sync_reply_grant(account, number, server) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -217,7 +217,7 @@ ngx_http_dsem_sync_read_others(ngx_http_dsem_sync_t *sync, int64_t *value,
 /* values of a check of a pool that count permits by server */
 
 static ngx_uint_t
-ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync)
+ngx_http_dsem_sync_reply_counted(ngx_http_dsem_sync_t *sync)
 {
     return (sync->account->servers && sync->nchecks)
            ? ngx_http_dsem_servers_count(sync->list) : 0;
@@ -225,7 +225,7 @@ ngx_http_dsem_sync_counted(ngx_http_dsem_sync_t *sync)
 
 
 static void
-ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
+ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     int64_t *values)
 {
     ngx_msec_t                recovery;
@@ -279,7 +279,7 @@ ngx_http_dsem_sync_read_usage(ngx_http_dsem_account_t *account,
 
 
 static void
-ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
+ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
 {
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
@@ -303,7 +303,7 @@ ngx_http_dsem_sync_read_cancels(ngx_http_dsem_sync_t *sync, int64_t *value)
 
 
 static ngx_int_t
-ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
+ngx_http_dsem_sync_reply_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
 {
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
@@ -315,7 +315,7 @@ ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
         /* NULL: a message has been faster */
 
         if (ticket
-            && ngx_http_dsem_sync_read_ask(sync, ticket, value) != NGX_OK)
+            && ngx_http_dsem_sync_reply_ask(sync, ticket, value) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -330,9 +330,10 @@ ngx_http_dsem_sync_read_asks(ngx_http_dsem_sync_t *sync, int64_t *value)
 /* verdict, place and position of one ticket */
 
 static ngx_int_t
-ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
+ngx_http_dsem_sync_reply_ask(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_ticket_t *ticket, int64_t *value)
 {
+    ngx_int_t                 server;
     ngx_http_dsem_usage_t    *usage;
     ngx_http_dsem_account_t  *account;
 
@@ -342,11 +343,11 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
     switch (value[0]) {
 
     case NGX_HTTP_DSEM_ASK_GRANTED:
-        return ngx_http_dsem_sync_grant(account, ticket->number,
-                                        account->servers
-                                        ? ngx_http_dsem_servers_nth(sync->list,
-                                                                    value[1])
-                                        : NGX_HTTP_DSEM_NO_SERVER);
+        server = account->servers
+                 ? ngx_http_dsem_servers_nth(sync->list, value[1])
+                 : NGX_HTTP_DSEM_NO_SERVER;
+
+        return ngx_http_dsem_sync_reply_grant(account, ticket->number, server);
 
     case NGX_HTTP_DSEM_ASK_QUEUED:
         ngx_http_dsem_account_contended(account, 0);
@@ -381,10 +382,10 @@ ngx_http_dsem_sync_read_ask(ngx_http_dsem_sync_t *sync,
  */
 
 static ngx_int_t
-ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
+ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     int64_t *value, int64_t *last)
 {
-    int64_t     held, queued;
+    int64_t     held, queued, *rest;
     ngx_uint_t  i;
 
     held = sync->held;
@@ -400,15 +401,15 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     }
 
     if (sync->unchecked) {
-        ngx_http_dsem_sync_read_unchecked(sync, value + sync->nchecks
-                                          + ngx_http_dsem_sync_counted(sync),
-                                          last, &held, &queued);
+        rest = value + sync->nchecks + ngx_http_dsem_sync_reply_counted(sync);
+
+        ngx_http_dsem_sync_reply_unchecked(sync, rest, last, &held, &queued);
     }
 
     if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
         || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS]
-        || (ngx_http_dsem_sync_counted(sync)
-            && ngx_http_dsem_sync_read_servers(sync, value, last) != NGX_OK))
+        || (ngx_http_dsem_sync_reply_counted(sync)
+            && ngx_http_dsem_sync_reply_servers(sync, value, last) != NGX_OK))
     {
         if (sync->unchecked && !sync->account->differed) {
             /* a message about one of the others may be on its way */
@@ -426,16 +427,17 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     for (i = 0; i < sync->nchecks; i++) {
 
         if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT
-            && ngx_http_dsem_sync_grant(sync->account,
-                                        sync->tickets[i].number,
-                                        sync->tickets[i].server)
+            && ngx_http_dsem_sync_reply_grant(sync->account,
+                                              sync->tickets[i].number,
+                                              sync->tickets[i].server)
                != NGX_OK)
         {
             return NGX_ERROR;
         }
 
         if (value[i] == NGX_HTTP_DSEM_CHECK_REJECTED) {
-            ngx_http_dsem_sync_reject(sync->account, sync->tickets[i].number);
+            ngx_http_dsem_sync_reply_reject(sync->account,
+                                            sync->tickets[i].number);
         }
     }
 
@@ -452,7 +454,7 @@ ngx_http_dsem_sync_read_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
  */
 
 static ngx_int_t
-ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
+ngx_http_dsem_sync_reply_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last)
 {
     int64_t                  *count, *pair;
@@ -495,7 +497,7 @@ ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
         }
     }
 
-    return ngx_http_dsem_sync_place_absent(sync, value, left);
+    return ngx_http_dsem_sync_reply_place_absent(sync, value, left);
 }
 
 
@@ -505,8 +507,8 @@ ngx_http_dsem_sync_read_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
  */
 
 static ngx_int_t
-ngx_http_dsem_sync_place_absent(ngx_http_dsem_sync_t *sync, int64_t *value,
-    ngx_int_t *left)
+ngx_http_dsem_sync_reply_place_absent(ngx_http_dsem_sync_t *sync,
+    int64_t *value, ngx_int_t *left)
 {
     ngx_uint_t                    i, k;
     ngx_http_dsem_servers_t      *servers;
@@ -561,8 +563,8 @@ ngx_http_dsem_sync_place_absent(ngx_http_dsem_sync_t *sync, int64_t *value,
 /* a message has named the server of a ticket that may be in a check */
 
 void
-ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account, uint64_t number,
-    ngx_int_t server)
+ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
+    uint64_t number, ngx_int_t server)
 {
     ngx_uint_t             i;
     ngx_http_dsem_sync_t  *sync;
@@ -586,7 +588,7 @@ ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account, uint64_t number,
 /* of the other tickets those that this call has granted, or told as dropped */
 
 static void
-ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
+ngx_http_dsem_sync_reply_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last, int64_t *held, int64_t *queued)
 {
     uint64_t                 number;
@@ -602,7 +604,7 @@ ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
             value++;
         }
 
-        if (ngx_http_dsem_sync_checked(sync, number)) {
+        if (ngx_http_dsem_sync_reply_checked(sync, number)) {
             continue;
         }
 
@@ -617,7 +619,7 @@ ngx_http_dsem_sync_read_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
 
 
 static ngx_uint_t
-ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync, uint64_t number)
+ngx_http_dsem_sync_reply_checked(ngx_http_dsem_sync_t *sync, uint64_t number)
 {
     ngx_uint_t  i;
 
@@ -634,7 +636,8 @@ ngx_http_dsem_sync_checked(ngx_http_dsem_sync_t *sync, uint64_t number)
 /* a ticket that Redis has taken out of the queue; it may be gone */
 
 static void
-ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account, uint64_t number)
+ngx_http_dsem_sync_reply_reject(ngx_http_dsem_account_t *account,
+    uint64_t number)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -652,8 +655,8 @@ ngx_http_dsem_sync_reject(ngx_http_dsem_account_t *account, uint64_t number)
 /* an unknown ticket was granted by a message before */
 
 static ngx_int_t
-ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number,
-    ngx_int_t server)
+ngx_http_dsem_sync_reply_grant(ngx_http_dsem_account_t *account,
+    uint64_t number, ngx_int_t server)
 {
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -685,7 +688,7 @@ ngx_http_dsem_sync_grant(ngx_http_dsem_account_t *account, uint64_t number,
 /* concerns this semaphore only, until its keys are deleted */
 
 void
-ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account)
+ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
 {
     static ngx_msec_t  logged;
     static ngx_uint_t  ever;

@@ -43,10 +43,10 @@ typedef struct {
 } ngx_http_dsem_sync_t;
 
 
-void ngx_http_dsem_sync_handler(void *data, ngx_http_dsem_reply_t *reply);
-void ngx_http_dsem_sync_granted(ngx_http_dsem_account_t *account,
+void ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply);
+void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
     uint64_t number, ngx_int_t server);
-void ngx_http_dsem_sync_broken(ngx_http_dsem_account_t *account);
+void ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account);
 
 
 #endif /* _NGX_HTTP_DSEM_SYNC_REPLY_H_INCLUDED_ */

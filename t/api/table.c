@@ -272,7 +272,7 @@ table_of(ngx_uint_t n, ngx_uint_t which)
 
     table_name(&counted, &name, buf, n);
 
-    if (ngx_http_dsem_counters_read_one(&name, &figures) != NGX_OK) {
+    if (ngx_http_dsem_figures_read_one(&name, &figures) != NGX_OK) {
         return 0;
     }
 
@@ -302,9 +302,9 @@ table_sum(ngx_uint_t which, ngx_uint_t last, ngx_uint_t *names)
     reader.wants = table_wants;
     reader.spare = NGX_MAX_INT_T_VALUE;
 
-    (void) ngx_http_dsem_counters_read_begin(&reader, NULL);
+    (void) ngx_http_dsem_figures_begin(&reader, NULL);
 
-    while (ngx_http_dsem_counters_read(&reader) == NGX_AGAIN) {
+    while (ngx_http_dsem_figures_read(&reader) == NGX_AGAIN) {
         /* void */
     }
 
@@ -334,10 +334,10 @@ table_pieces(ngx_uint_t nrows)
     reader.wants = table_wants;
     reader.spare = 10;
 
-    (void) ngx_http_dsem_counters_read_begin(&reader, NULL);
+    (void) ngx_http_dsem_figures_begin(&reader, NULL);
 
     for (pieces = 1;
-         ngx_http_dsem_counters_read(&reader) == NGX_AGAIN;
+         ngx_http_dsem_figures_read(&reader) == NGX_AGAIN;
          pieces++)
     {
         /* void */
@@ -628,7 +628,7 @@ table_history(void)
         ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_ERROR, 2);
 
         if (i == 3) {
-            (void) ngx_http_dsem_counters_read_one(&name, &figures);
+            (void) ngx_http_dsem_figures_read_one(&name, &figures);
             table_ok(figures.nperiods == 3
                      && figures.periods[0].passed == 2
                      && figures.periods[2].passed == 4,
@@ -641,7 +641,7 @@ table_history(void)
         }
     }
 
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
     for (bad = 0, i = 0; i < 30; i++) {
         bad += figures.periods[i].passed != i + 7
@@ -653,7 +653,7 @@ table_history(void)
 
     shared->created -= (uint64_t) 100 * NGX_HTTP_DSEM_PERIOD * 1000;
     table_turn();
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
     for (bad = 0, i = 0; i < 30; i++) {
         bad += figures.periods[i].passed != 0;
@@ -686,7 +686,7 @@ table_histogram(void)
     ngx_http_dsem_counters_most(&counted, 5, 3, 9);
     ngx_http_dsem_counters_most(&counted, -1, 0, -1);
 
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
         if (figures.hold.buckets[i] != 1 || figures.wait.buckets[i + 1] != 1)
@@ -808,14 +808,14 @@ table_gauges(void)
 
     (void) !read(pipes[0], buf + 32, 1);
 
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
     table_ok(figures.in_use == 7 && figures.idle == 4 && figures.waiting == 1,
              "gauges: of two processes");
 
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
     table_ok(figures.in_use == 2 && figures.idle == 0 && figures.waiting == 1,
              "gauges: of a killed process gone");
 
@@ -882,7 +882,7 @@ table_short_lives(ngx_uint_t n)
     ngx_http_dsem_counters_open(&counted);
     counted.cell->in_use += 3;
 
-    (void) ngx_http_dsem_counters_read_one(&name, &figures);
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
     table_ok(figures.in_use == 3, "short lives: gauges are known");
     table_ok(shared->cells->used < 64, "short lives: few cells");
 }

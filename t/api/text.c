@@ -302,7 +302,7 @@ ngx_sha1_final(u_char result[20], ngx_sha1_t *ctx)
 /* two names of this node: one of the shard, and one of no shard */
 
 ngx_int_t
-ngx_http_dsem_counters_names(ngx_pool_t *pool, ngx_uint_t most,
+ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names)
 {
     ngx_uint_t                      i;

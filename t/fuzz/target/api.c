@@ -131,8 +131,8 @@ api_parse(ngx_http_dsem_api_member_t *members, ngx_str_t *body)
     error.len = 0;
     error.data = malloc(NGX_HTTP_DSEM_API_FAULT);
 
-    rc = ngx_http_dsem_api_parse(body->data, body->data + body->len, members,
-                                 &error);
+    rc = ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
+                                      members, &error);
 
     fuzz_check(rc == NGX_OK || rc == NGX_ERROR);
 

@@ -16,7 +16,7 @@
 
 #include "ngx_http_dsem_counters.h"
 
-#define ngx_http_dsem_counters_names  text_counters
+#define ngx_http_dsem_figures_names  text_counters
 
 ngx_int_t text_counters(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names);
