@@ -118,13 +118,15 @@ ngx_http_dsem_ctx_alloc(ngx_log_t *log)
         spare->n--;
 
     } else {
-        ctx = ngx_alloc(sizeof(ngx_http_dsem_ctx_t), log);
+        ctx = ngx_calloc(sizeof(ngx_http_dsem_ctx_t), log);
         if (ctx == NULL) {
             return NULL;
         }
     }
 
-    ngx_memzero(ctx, offsetof(ngx_http_dsem_ctx_t, next));
+    ngx_memzero(ctx, offsetof(ngx_http_dsem_ctx_t, timer));
+
+    ctx->released = 1;
 
     return ctx;
 }
@@ -350,6 +352,10 @@ void
 ngx_http_dsem_ctx_release_all(ngx_http_dsem_ctx_t *ctx)
 {
     ngx_uint_t  i;
+
+    if (ctx->released) {
+        return;
+    }
 
     if (ctx->timer.timer_set) {
         ngx_del_timer(&ctx->timer);

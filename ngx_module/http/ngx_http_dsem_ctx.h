@@ -48,7 +48,6 @@ struct ngx_http_dsem_ctx_s {
     ngx_uint_t                  nclaims;
     ngx_uint_t                  current;    /* the next to be acquired */
 
-    ngx_event_t                 timer;      /* of the current claim */
     ngx_event_t                *redirect;   /* NULL: never redirected */
     ngx_event_t                *overdue;    /* NULL: not watched */
     ngx_msec_t                  started;
@@ -70,7 +69,8 @@ struct ngx_http_dsem_ctx_s {
     void                      (*finalize_request)(ngx_http_request_t *r,
                                                   ngx_int_t rc);
 
-    unsigned                    released:1; /* it holds nothing */
+    unsigned                    released:1; /* it holds nothing, and none of
+                                               its events will come */
     unsigned                    decided:1;
     unsigned                    refused:1;  /* its answer is a refusal */
     unsigned                    dry_run:1;  /* nothing was enforced */
@@ -81,7 +81,8 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    failed:1;   /* the upstream, in the body */
     unsigned                    warned:1;   /* of "dsem_hold_warn" */
 
-    /* not zeroed */
+    /* not zeroed for each request */
+    ngx_event_t                 timer;      /* of the current claim */
     ngx_http_dsem_ctx_t        *next;       /* while spare */
     ngx_http_dsem_claim_t       first[NGX_HTTP_DSEM_CTX_CLAIMS];
 };

@@ -315,7 +315,7 @@ ngx_http_dsem_log_handler(ngx_http_request_t *r)
         ctx = ngx_http_dsem_ctx_find(r);
     }
 
-    if (ctx && !ctx->released) {
+    if (ctx) {
         ngx_http_dsem_ctx_release_all(ctx);
     }
 

@@ -388,7 +388,7 @@ ngx_http_dsem_fair_serve(ngx_http_dsem_fair_t *fair,
 }
 
 
-/* it holds its permits */
+/* a ticket with a key holds its permits */
 
 void
 ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
@@ -397,10 +397,6 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
-
-    if (key == NULL) {
-        return;
-    }
 
     ngx_http_dsem_fair_update(fair, key);
 
@@ -416,11 +412,11 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
 
 
 /*
- * Its permits come free after so many ms; mean is that of the semaphore.  What
- * it has used beyond its cost remains to be paid.  What it has not used counts
- * for the next ones, if it was queued: a ticket that is granted at once pays
- * nothing.  Time in which this worker did not run is not expected of the next
- * ones either: ten of them would wait for it.
+ * The permits of a ticket with a key come free after so many ms; mean is that
+ * of the semaphore.  What it has used beyond its cost remains to be paid.
+ * What it has not used counts for the next ones, if it was queued: a ticket
+ * that is granted at once pays nothing.  Time in which this worker did not run
+ * is not expected of the next ones either: ten of them would wait for it.
  */
 
 void
@@ -432,10 +428,6 @@ ngx_http_dsem_fair_release(ngx_http_dsem_fair_t *fair,
     ngx_http_dsem_fair_key_t  *key;
 
     key = tag->key;
-
-    if (key == NULL) {
-        return;
-    }
 
     ngx_http_dsem_fair_update(fair, key);
 

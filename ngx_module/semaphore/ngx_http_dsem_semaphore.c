@@ -446,14 +446,16 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
     switch (ticket->state) {
 
     case NGX_HTTP_DSEM_TICKET_HELD:
-        hold_time = ngx_http_dsem_semaphore_hold_time(ticket);
+        hold_time = ngx_current_msec - ticket->granted;
 
         ngx_http_dsem_counters_hold(&account->counted, hold_time);
 
-        ngx_http_dsem_fair_release(account->fair, &ticket->fair,
-                                   ticket->weight, hold_time,
-                                   account->hold_time
-                                   >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+        if (ticket->fair.key) {
+            ngx_http_dsem_fair_release(account->fair, &ticket->fair,
+                                       ticket->weight, hold_time,
+                                       account->hold_time
+                                       >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
+        }
 
         if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
             ngx_http_dsem_account_give_back(account, ticket->weight,

@@ -38,8 +38,8 @@ typedef struct {
 static void ngx_http_dsem_ticket_expect(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_ask_t *ask);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_ticket_alloc(void);
-static void ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket,
-    ngx_int_t in_use, ngx_int_t limit);
+static ngx_inline void ngx_http_dsem_ticket_hold(
+    ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use, ngx_int_t limit);
 static void ngx_http_dsem_ticket_set_state(ngx_http_dsem_ticket_t *ticket,
     ngx_http_dsem_ticket_e state);
 static ngx_uint_t ngx_http_dsem_ticket_unexpected(
@@ -183,7 +183,8 @@ ngx_http_dsem_ticket_alloc(void)
         }
     }
 
-    ngx_memzero(ticket, sizeof(ngx_http_dsem_ticket_t));
+    ngx_memzero(&ticket->account, sizeof(ngx_http_dsem_ticket_t)
+                                  - offsetof(ngx_http_dsem_ticket_t, account));
 
     ticket->server = NGX_HTTP_DSEM_NO_SERVER;
 
@@ -463,14 +464,16 @@ ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
 }
 
 
-static void
+static ngx_inline void
 ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_int_t limit)
 {
     ngx_http_dsem_ticket_set_state(ticket, NGX_HTTP_DSEM_TICKET_HELD);
 
-    ngx_http_dsem_fair_hold(ticket->account->fair, &ticket->fair,
-                            ticket->weight);
+    if (ticket->fair.key) {
+        ngx_http_dsem_fair_hold(ticket->account->fair, &ticket->fair,
+                                ticket->weight);
+    }
 
     ticket->granted = ngx_current_msec;
 

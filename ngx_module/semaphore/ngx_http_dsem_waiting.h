@@ -77,6 +77,7 @@ typedef struct {
  * whichever comes last.  Its owner reads the answer, and nothing else.
  */
 typedef struct {
+    /* set by what they are put into */
     ngx_rbtree_node_t          node;       /* by number, until held, ended */
     ngx_rbtree_node_t          order;      /* in account->waiting */
     ngx_queue_t                queue;      /* in account->asks, ->tickets,
@@ -84,6 +85,7 @@ typedef struct {
     ngx_queue_t                cancel;     /* in account->cancels */
     ngx_queue_t                notify;     /* in the list of notices */
 
+    /* zero at first */
     ngx_http_dsem_account_t   *account;
     ngx_http_dsem_ticket_e     state;
 
