@@ -310,6 +310,15 @@ finds('answered', 'the response of another', sub {
 });
 finds('answered', 'two verdicts', sub { $_[0]{request}{'one-3'}{lines} = 2 });
 finds('refused', 'no verdict', sub { $_[0]{request}{'one-3'}{lines} = 0 });
+sub unlogged {
+    my ($log, $killed) = @_;
+    fault($log, 'kill_worker', $killed, undef, node => 1, worker => 0);
+    $log->{request}{'one-3'}{lines} = 0;
+}
+finds('', 'its worker was killed before it logged',
+    sub { unlogged($_[0], 4.2) });
+finds('refused', 'its worker was killed long after',
+    sub { unlogged($_[0], 5.2) });
 finds('served', 'never at the backend', sub {
     $_[0]{request}{'one-3'}{starts} = 0;
 });

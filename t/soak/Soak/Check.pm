@@ -30,8 +30,9 @@ use constant { LET_IN => 0.3, LET_IN_LATE => 1.2 };
 # keys of "fair" in Redis beside those of requests that wait
 use constant TAGS => 256;
 
-# s: a client that reads slowly, on a busy machine
-use constant SLOW => 10;
+# s: a client that reads slowly, on a busy machine; until a request that is
+# answered is in the access log: its worker may be killed before
+use constant { SLOW => 10, LOGGED => 1 };
 
 # s before quiet in which every semaphore is asked for: one whose Redis was
 # another one since keeps accounts that are void until it is asked for
@@ -266,8 +267,8 @@ sub refused {
         my $v = $verdicts->{$nonce};
         if (!$v) {
             push @wrong, "$nonce: $r->[STATUS], but not in the access log"
-                unless $windows->may_end($r->[NODE], 'cut', 0,
-                    @$r[START, FINISH]);
+                unless $windows->may_end($r->[NODE], 'cut', 0, $r->[START],
+                    $r->[FINISH] + LOGGED);
             next;
         }
         push @wrong, "$nonce: $r->[STATUS], $v->[V_STATUS] in the access log"
