@@ -111,11 +111,12 @@ ngx_http_dsem_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_body_warn(cf, dmcf);
-
     if (ngx_http_dsem_upstream_targets(cf, dmcf) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    /* also of lines that are those of an upstream */
+    ngx_http_dsem_body_warn(cf, dmcf);
 
     /* its memory goes when the configuration is read */
     dmcf->locations = NULL;

@@ -40,7 +40,8 @@ static ngx_int_t ngx_http_dsem_body_create_conf(ngx_conf_t *cf,
     ngx_module_t *module);
 static ngx_http_dsem_reader_t *ngx_http_dsem_body_reader(
     ngx_http_dsem_main_conf_t *dmcf, ngx_http_handler_pt handler);
-static ngx_uint_t ngx_http_dsem_body_values(ngx_http_dsem_loc_conf_t *dlcf);
+static ngx_http_dsem_limit_t *ngx_http_dsem_body_value(
+    ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_uint_t ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_body_buffered(ngx_http_dsem_reader_t *reader,
     void **loc_conf);
@@ -220,7 +221,9 @@ ngx_http_dsem_body_create_conf(ngx_conf_t *cf, ngx_module_t *module)
 void
 ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 {
+    char                       *where;
     ngx_uint_t                  i;
+    ngx_http_dsem_limit_t      *limit;
     ngx_http_dsem_reader_t     *reader;
     ngx_http_dsem_loc_conf_t   *dlcf;
     ngx_http_core_loc_conf_t  **clcf;
@@ -239,15 +242,19 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
 
         dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
 
-        if (!ngx_http_dsem_body_values(dlcf)) {
+        limit = ngx_http_dsem_body_value(dlcf);
+        if (limit == NULL) {
             continue;
         }
 
+        where = limit->pool ? "of the upstream of" : "in";
+
         if (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_OFF) {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                               "\"dsem\" directive in location \"%V\" "
+                               "\"dsem\" directive %s location \"%V\" "
                                "has $request_body, which is empty with "
-                               "\"dsem_wait_body off\"", &clcf[i]->name);
+                               "\"dsem_wait_body off\"", where,
+                               &clcf[i]->name);
             continue;
         }
 
@@ -261,24 +268,24 @@ ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
         }
 
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"dsem\" directive in location \"%V\" has values "
-                           "that are evaluated without the body, with "
-                           "\"%V off\" it is not read first",
+                           "\"dsem\" directive %s location \"%V\" has "
+                           "values that are evaluated without the body, with "
+                           "\"%V off\" it is not read first", where,
                            &clcf[i]->name, &reader->name);
     }
 }
 
 
-/* a value may need the body */
+/* the first line with a value that may need the body; NULL: there is none */
 
-static ngx_uint_t
-ngx_http_dsem_body_values(ngx_http_dsem_loc_conf_t *dlcf)
+static ngx_http_dsem_limit_t *
+ngx_http_dsem_body_value(ngx_http_dsem_loc_conf_t *dlcf)
 {
     ngx_uint_t              i, first;
     ngx_http_dsem_limit_t  *limit;
 
     if (dlcf->limits == NULL) {
-        return 0;
+        return NULL;
     }
 
     first = (dlcf->wait_body == NGX_HTTP_DSEM_WAIT_BODY_FIRST);
@@ -290,11 +297,11 @@ ngx_http_dsem_body_values(ngx_http_dsem_loc_conf_t *dlcf)
                           || limit[i].nvalues
                           || limit[i].fair)))
         {
-            return 1;
+            return &limit[i];
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 

@@ -114,6 +114,21 @@ my @cases = (
         "server unix:/tmp/g.sock $loopback"],
     ["$server server [::1]:80; dsem g limit=1/server;",
         "server [::1]:80 $loopback"],
+    (map {
+        my ($line, $warning) = @$_;
+        ["$server dsem g limit=1/server queue=9 fair=\$$line;",
+            $warning && '"dsem" directive of the upstream of location "/" has '
+                . $warning, 0, $_->[2]];
+    } ['request_body', '$request_body, which is empty with '
+            . '"dsem_wait_body off"', 'dsem_wait_body off;'],
+        ['request_body', 'values that are evaluated without the body, with '
+            . '"proxy_request_buffering off" it is not read first',
+            'proxy_request_buffering off;'],
+        ['request_body'],
+        ['arg_t', undef, 'dsem_wait_body off; proxy_request_buffering off;'],
+        ['arg_t', 'values that are evaluated without the body, with '
+            . '"proxy_request_buffering off" it is not read first',
+            'dsem_wait_body first; proxy_request_buffering off;']),
 );
 
 my $t = Dsem::Test->new;
