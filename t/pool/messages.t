@@ -88,5 +88,7 @@ my $load = $t->load(urls => [ map { $_->url('/?t=5') } $one, $two ],
     clients => 12, requests => 200, timeout => 60);
 is_deeply [ keys %{ $load->{statuses} } ], [200], 'all served';
 is $_->peak, 1, 'limit of a server kept under load' for @up;
+is scalar(grep { $_->grep_log(qr/DSEM argument/) } $one, $two), 0,
+    'each permit went back at its server';
 
 $t->done;
