@@ -6,19 +6,22 @@
 # too.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
+my ($one, $two) = $clock->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
 events { worker_connections 2048; }
 http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 10m;
     proxy_set_header X-Sem $arg_sem;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -54,8 +57,10 @@ http {
 }
 EOF_CONF
 
-# in order, and in reverse
+# in order, and in reverse; no check comes between
 
+wait_for { $t->state->subscribed == 2 } 15, 'sessions';
+$clock->stop;
 my $seen = '';
 my $monitor = $t->client->raw('127.0.0.1', $redis->port);
 $monitor->send("MONITOR\r\n")->read_until(qr/\+OK\r\n/);
@@ -75,6 +80,7 @@ eventually { syncs() eq 'zxyzzzyx' } 'released in reverse order';
 is($one->begin('/xyz')->wait->status, 200, 'served again without wait');
 eventually { syncs() eq 'zxyzzzyxxyzzyx' } 'each acquired and released once';
 $monitor->close;
+$clock->go;
 
 # a thousand rejections by the second line
 
@@ -83,13 +89,13 @@ wait_for { $up->now == 1 };
 my $load = $t->load(urls => [map { $_->url('/ab') } $one, $two],
     clients => 10, requests => 1000);
 is_deeply($load->{statuses}, { 503 => 1000 }, 'second line rejects all');
-eventually { state('a') eq '0 0' } 'first permits returned', 0.5;
+eventually { state('a') eq '0 0' } 'first permits returned', 3;
 is($t->state->exists('a'), 0, 'first key removed');
 $load = $t->load(urls => [map { $_->url('/ab_patient') } $one, $two],
     clients => 20, requests => 200);
 is_deeply($load->{statuses}, { 503 => 200 },
     'all rejected, some after waiting');
-eventually { state('a') eq '0 0' } 'first permits returned', 0.5;
+eventually { state('a') eq '0 0' } 'first permits returned', 3;
 is(state('b'), '1 0', 'no ticket waiting');
 is($up->started, 4, 'no rejected request at backend');
 

@@ -72,7 +72,7 @@ is(state('all'), '2 0', 'two permits of all held');
 my $refused = $one->get('/narrow_first?tenant=c');
 is($refused->status, 503, 'third tenant refused');
 is($refused->header('X-Dsem'), 'REJECTED all', 'rejected by second line');
-eventually { state('tenant:c') eq '0 0' } 'first permit returned', 0.5;
+eventually { state('tenant:c') eq '0 0' } 'first permit returned', 3;
 
 my $page = $one->begin('/slow_page?tenant=c&hang=1', 'X-Nonce' => 'page');
 eventually { $up->now == 3 } 'slow page started';
@@ -82,7 +82,7 @@ is($page->wait->header('X-Dsem'), 'REJECTED all', 'rejected by second line');
 
 my $late = $one->get('/impatient?tenant=c');
 is($late->header('X-Dsem'), 'TIMEOUT all', 'timeout in the second line');
-eventually { state('tenant:c') eq '0 0' } 'first permit returned', 0.5;
+eventually { state('tenant:c') eq '0 0' } 'first permit returned', 3;
 eventually { state('all') eq '2 0' } 'no ticket waiting';
 
 # a request queued in the second line holds the first; its abort releases both
@@ -94,7 +94,7 @@ my $leaver = $two->begin('/patient?tenant=d&hang=1');
 eventually { state('all') eq '2 2' } 'second request queued';
 $leaver->close;
 eventually { state('all') eq '2 1' && state('tenant:d') eq '0 0' }
-    'both lines released', 0.5;
+    'both lines released', 3;
 
 # the second line may reject after a wait in the first
 
@@ -102,7 +102,7 @@ $up->release(1);
 is($a->wait->header('X-Dsem'), 'PASSED all', 'first request passed');
 is($behind->wait->header('X-Dsem'), 'REJECTED all', 'queued request rejected');
 eventually { $up->now == 2 && state('all') eq '2 0' } 'waiting request next';
-eventually { state('tenant:a') eq '0 0' } 'first permit returned', 0.5;
+eventually { state('tenant:a') eq '0 0' } 'first permit returned', 3;
 $up->release_all;
 is($b->wait->header('X-Dsem'), 'PASSED all', 'request passed');
 is($c->wait->header('X-Dsem'), 'QUEUED all', 'queued in second line');

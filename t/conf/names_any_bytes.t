@@ -5,13 +5,15 @@
 
 use Digest::SHA qw(sha1_hex);
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 
-my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
+my ($node, $other) = $clock->fleet(2, <<'EOF_CONF');
 %%GLOBALS%%
 events { }
 http {
@@ -19,6 +21,7 @@ http {
     large_client_header_buffers 4 32k;
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 10m;
     proxy_pass_request_headers off;
     proxy_set_header X-Nonce $http_x_nonce;
     server {
@@ -89,12 +92,15 @@ sub encoded {
     return substr($encoded, 0, 64) . '~' . sha1_hex($name);
 }
 
-wait_for { $t->state->session_count == 2 } 15, 'keys of the sessions';
+wait_for { $t->state->session_count == 2 && $t->state->subscribed == 2 } 15,
+    'keys of the sessions';
 
 # keys of another program
 $redis->cmd('SET', $_, 'mine') for 'x', 'dsem:{1}:s:y{2}', 'y', 'forged';
 my @before = keys_now();
 
+# no request is served by a check, a second after it asked
+$clock->stop;
 my %seen;
 for my $case (@cases) {
     my $name = encoded($case->{name});
@@ -116,9 +122,11 @@ for my $case (@cases) {
     # a message carries the name to the other node
     $up->release_all;
     is($served->wait->status, 200, 'first served');
-    wait_for { $up->now == 1 } 0.8, 'served by handover';
+    wait_for { $up->now == 1 } 15, 'served by handover';
     $up->release_all;
     is($waiting->wait->status, 200, 'second served');
+    # the end of an idle permit
+    $clock->step(0.2);
     wait_for { keys_now() == @before };
     is_deeply([keys_now()], \@before, 'nothing left');
 
@@ -133,6 +141,7 @@ is($redis->cmd('GET', $_), 'mine', 'foreign keys untouched')
     for 'x', 'dsem:{1}:s:y{2}', 'y', 'forged';
 $redis->cmd('DEL', 'dsem:{1}:s:y{2}');
 is($up->peak, 1, 'each name limited');
+$clock->go;
 
 # nginx rejects NUL
 

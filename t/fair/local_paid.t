@@ -5,6 +5,8 @@
 # time before, and clients that leave cost their key nothing.
 
 use lib 't/lib';
+use Cpanel::JSON::XS qw(decode_json);
+use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 1;
@@ -12,9 +14,10 @@ my $LEASE = 1;
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
 my $up = $t->upstream;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
@@ -32,12 +35,11 @@ server {
 }
 EOF_CONF
 
-# as many requests wait
+# as many requests wait; other pages repeat what they said a moment ago
 sub waiting {
     my ($n) = @_;
-    my ($waiting) = $node->get('/dsem/metrics')->body
-        =~ /^dsem_node_waiting_requests\{semaphore="api"\} (\d+)$/m;
-    return ($waiting // -1) == $n;
+    my $of = decode_json($node->get('/dsem/semaphores/api')->body);
+    return $of->{semaphore}{local}{waiting} == $n;
 }
 
 # hold times are known, and the same for both keys; one permit is never free
@@ -53,6 +55,8 @@ $proxy->refuse;
 $proxy->cut;
 wait_for { $node->grep_log(qr/unavailable \(/) } 15, 'redis unavailable';
 wait_for { now > $gone + 1.5 * $LEASE } 15, 'the end of the lease';
+# no request is a slow one
+$clock->stop;
 
 my ($n, %is) = (0);
 sub ask {
@@ -149,5 +153,6 @@ is scalar(grep { $_ eq 'd' } @order[0 .. 8]), 4,
 $up->release_all;
 $forever->wait;
 is $up->peak, 2, 'limit reached, never exceeded';
+$clock->go;
 $proxy->refuse(0);
 $t->done;

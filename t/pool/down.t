@@ -6,38 +6,31 @@
 # served when a server is back.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
 $t->redis;
 my @up = map { $t->upstream } 1 .. 3;
+my $FAILS = 3600;
 
-sub upstream {
-    my ($name, $fails) = @_;
-    my $servers = join ' ', map { "server $_ fail_timeout=$fails;" }
-        map { $_->address } @up;
-    return <<"EOF_CONF";
-upstream $name {
-    zone $name 64k;
-    $servers
-    dsem $name limit=1/server queue=10 timeout=60s;
-}
-EOF_CONF
-}
-
-my @pools = (upstream('long', 3600), upstream('short', 1));
-my ($one, $two) = $t->fleet(2, <<"EOF_CONF");
+# one that was down is tried again when the test moves the clock of the nodes
+my $clock = Dsem::Clock->new($t);
+my $servers = join ' ', map { "server $_ fail_timeout=$FAILS;" }
+    map { $_->address } @up;
+my ($one, $two) = $clock->fleet(2, <<"EOF_CONF");
 worker_processes 2;
-@pools
+upstream pool {
+    zone pool 64k;
+    $servers
+    dsem pool limit=1/server queue=10 timeout=60s;
+}
 server {
     listen 127.0.0.1:%%PORT%%;
     proxy_set_header X-Node %%NODE%%;
     add_header X-Server "\$dsem_server" always;
-    location /long {
-        proxy_pass http://long;
-    }
-    location /short {
-        proxy_pass http://short;
+    location / {
+        proxy_pass http://pool;
     }
 }
 EOF_CONF
@@ -56,19 +49,19 @@ my $down = $up[0]->address;
 $up[0]->refuse($node);
 my $failed;
 wait_for {
-    my $request = $one->get('/long');
+    my $request = $one->get('/');
     $failed = server($request, 502);
     $request->status != 200;
 } 15, 'a try fails';
 is $failed, $down, 'the first try fails, at the server that is down';
-is scalar(grep { server($one->get('/long'), 200) eq $down } 1 .. 12), 0,
+is scalar(grep { server($one->get('/'), 200) eq $down } 1 .. 12), 0,
     'later requests of the node are for the other servers';
 
-my @held = map { $_->begin('/long?hang=1') } $one, $one;
+my @held = map { $_->begin('/?hang=1') } $one, $one;
 wait_for { $up[1]->now + $up[2]->now == 2 } 15, 'those are taken';
-my $waits = $one->begin('/long');
-wait_for { $t->state->waiting('long') == 1 } 15, 'a request waits';
-is server($two->get('/long'), 200), $down,
+my $waits = $one->begin('/');
+wait_for { $t->state->waiting('pool') == 1 } 15, 'a request waits';
+is server($two->get('/'), 200), $down,
     'the other node passes it, to the server that only it can use';
 ok !$waits->done, 'it still waits';
 $up[1]->release(1);
@@ -77,25 +70,30 @@ $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for @held;
 
 $up[0]->refuse($node, 0);
-eventually { server($one->get('/short'), 200) eq $down }
+is scalar(grep { server($one->get('/'), 200) eq $down } 1 .. 12), 0,
+    'not as long as "fail_timeout" says';
+$clock->step($FAILS + 1);
+eventually { server($one->get('/'), 200) eq $down }
     'a node uses a server again that it can reach';
 
 # all are down at one node
 
-@held = map { $one->begin('/short?hang=1') } @up;
+@held = map { $one->begin('/?hang=1') } @up;
 wait_for { 3 == grep { $_->now == 1 } @up } 15, 'all are taken';
-$waits = $one->begin('/short');
-wait_for { $t->state->waiting('short') == 1 } 15, 'a request waits';
+$waits = $one->begin('/');
+wait_for { $t->state->waiting('pool') == 1 } 15, 'a request waits';
 $_->refuse($node) for @up;
 is server($_->wait, 502), $_->header('X-Server'), 'running request failed'
     for @held;
 ok !$waits->done, 'the waiting one still waits';
 my $before = now;
-my $request = $one->get('/short?late=1');
+my $request = $one->get('/?late=1');
 is $request->status, 502, 'a new one is answered';
 cmp_ok $request->took, '<', 10, 'and does not wait';
-is $two->get('/short')->status, 200, 'the other node uses them';
+is $two->get('/')->status, 200, 'the other node uses them';
 $_->refuse($node, 0) for @up;
+ok !$waits->done, 'it waits until "fail_timeout" has passed';
+$clock->step($FAILS + 1);
 is $waits->wait->status, 200, 'served when one is back';
 is $_->peak, 1, 'limit of a server reached, not exceeded' for @up;
 
