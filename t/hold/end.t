@@ -6,7 +6,7 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 
 my $conf = <<'EOF_CONF';
@@ -18,6 +18,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 2s;
     server {
         listen 127.0.0.1:%%PORT%%;
         location /jobs {

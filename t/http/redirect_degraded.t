@@ -12,6 +12,7 @@ my $up = $t->upstream;
 my $node = $t->node('n1', <<'EOF_CONF');
 worker_processes 1;
 dsem_redis 127.0.0.1:1;
+dsem_redis_connect_timeout 300ms;
 server {
     listen 127.0.0.1:%%PORT%%;
     location /kept {

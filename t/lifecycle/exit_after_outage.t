@@ -17,6 +17,7 @@ my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1m;
+dsem_redis_connect_timeout 500ms;
 server {
     listen 127.0.0.1:%%PORT%%;
     location / {

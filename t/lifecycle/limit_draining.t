@@ -7,16 +7,20 @@
 use lib 't/lib';
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_reuse off;
-location / {
-    dsem api limit=20;
-    proxy_pass http://%%UPSTREAM%%;
+dsem_lease 2s;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=20;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 }
 EOF_CONF
 my $cut = $conf =~ s/limit=20/limit=10/r;

@@ -15,7 +15,7 @@ my $recipe = recipe('Egress to a vendor with five slots',
     'https://vendor' => 'http://vendor');
 my $limit = Fleet::Conf::semaphore($recipe, 'vendor')->{limit};
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 2);
 my $redis = $t->redis;
 my $up = $t->upstream;
 
@@ -27,6 +27,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 2s;
+    dsem_redis_connect_timeout 500ms;
     add_header X-Dsem $dsem_status always;
     %%RECIPE%%
 }

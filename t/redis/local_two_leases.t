@@ -37,9 +37,9 @@ $redis->all_beat(2);
 my @running = map { $long->begin('/local?hang=1') } 1 .. $LIMIT;
 wait_for { $up->now == $LIMIT } 15, 'all permits in one worker';
 
-# the lease of the short one, several times
+# the lease of the short one, and as much again
 sub over {
-    my $end = now + 4;
+    my $end = now + 2;
     wait_for { now > $end } 15, 'the short lease';
 }
 
