@@ -242,23 +242,27 @@ sub _end {
 sub quit { $_[0]->_end('QUIT', $_[1] // 10) }
 sub stop { $_[0]->_end('TERM', $_[1] // 10) }
 
-# Kills all processes of the node: no session sends bye.
+# Kills all processes of the node: no session sends bye. Its ports are free then:
+# each of them had the sockets.
 sub kill {
     my ($self) = @_;
     my @workers = keys %{ { $self->_children } };
     $self->{killed}{$_} = 1 for @workers;
     CORE::kill 'STOP', $self->{pid};
     # a running master would start new workers
-    wait_for { _stopped($self->{pid}) } 15, "$self->{name} to stop";
+    wait_for { _state($self->{pid}) =~ /^T?$/ } 15, "$self->{name} to stop";
     CORE::kill 'KILL', @workers, $self->{pid};
-    wait_for { !$self->alive } 15, "$self->{name} to die";
+    wait_for { !$self->alive && !grep { _state($_) } @workers } 15,
+        "$self->{name} to die";
     return $self;
 }
 
-sub _stopped {
+# The letter for the state of a process; empty: it has ended.
+sub _state {
     my ($pid) = @_;
-    open my $fh, '<', "/proc/$pid/stat" or return 1;
-    return <$fh> =~ /\) [TZ] /;
+    open my $fh, '<', "/proc/$pid/stat" or return '';
+    my ($state) = (<$fh> // '') =~ /\) ([^ZX]) /;
+    return $state // '';
 }
 
 sub kill_worker {
