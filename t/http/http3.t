@@ -2,7 +2,8 @@
 
 # HTTP/3: requests wait and pass like all others, are capped over all
 # connections, and leave nothing when their client has left: the whole
-# connection, or one stream of it. Needs an nginx with HTTP/3 and a curl that
+# connection, or one stream of it. Values from the body are those of the whole
+# body, with and without a length. Needs an nginx with HTTP/3 and a curl that
 # speaks it (DSEM_CURL, by default curl).
 
 use lib 't/lib';
@@ -30,12 +31,23 @@ ssl_certificate %%DIR%%/../cert.pem;
 ssl_certificate_key %%DIR%%/../key.pem;
 log_format version '$server_protocol $http3 $status dsem=$dsem_status '
                    '$request_uri';
+log_format values '$dsem_status $dsem_name $http_content_length $request_body';
 access_log %%DIR%%/version.log version;
+client_body_buffer_size 200k;
+map $request_body $model {
+    "~^model=(?<name>[a-z]+)" $name;
+    default none;
+}
 server {
     listen 127.0.0.1:%%PORT%% quic;
     location / {
         dsem streams limit=2 queue=100 timeout=20s;
         proxy_set_header X-Nonce $arg_nonce;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /values {
+        access_log %%DIR%%/values.log values;
+        dsem "model:$model" limit=1 queue=10 timeout=20s;
         proxy_pass http://%%UPSTREAM%%;
     }
 }
@@ -73,6 +85,26 @@ eventually { 8 == grep { /200 dsem=QUEUED.*nonce=stream/ } logged() }
 
 my $post = h3('-d', 'x' x 100_000, '/?t=1');
 is(statuses($post), '200', 'request with body served');
+
+# values from the body; the second time the location knows
+
+my @body = map { "model=$_ " . 'x' x 100_000 } qw(one two three);
+for my $round (1, 2) {
+    my @asked = (h3('-d', $body[0], '/values?t=1'),
+        h3('-H', 'Content-Length:', '-d', $body[1], '/values?t=1'),
+        h3('/values?t=1'));
+    is(join(' ', map { statuses($_) } @asked), '200 200 200', 'served');
+}
+my @logged;
+wait_for { @logged = values_logged(); @logged == 6 } 15, 'logged';
+is_deeply(\@logged, [map { $_, $_ } 'PASSED model:none - -',
+    'PASSED model:one ' . length($body[0]) . " $body[0]",
+    "PASSED model:two - $body[1]"], 'values of the whole body');
+
+my @three = map { h3('-d', $body[2], '/values?hang=1') } 1 .. 2;
+eventually { $t->state->counts('model:three') eq '1 1' } 'one of two waits';
+wait_for { $up->release_all; !grep { $_->{process}->alive } @three };
+is(join(' ', map { statuses($_) } @three), '200 200', 'both served');
 
 # whoever leaves, closing the connection
 
@@ -157,6 +189,12 @@ sub logged {
         @lines;
     } 5, 'the access log';
     return @lines;
+}
+
+sub values_logged {
+    open my $fh, '<', $node->dir . '/values.log' or return;
+    chomp(my @lines = <$fh>);
+    return sort @lines;
 }
 
 # permits held and tickets waiting
