@@ -437,11 +437,12 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
         return;
     }
 
-    /* what this worker had until Redis was lost */
+    /* what this worker had until Redis was lost; of a pool until it is back */
 
     if (!account->synced
         && account->last_reported
-        && !ngx_http_dsem_lease_over(&account->session->lease))
+        && (account->servers
+            || !ngx_http_dsem_lease_over(&account->session->lease)))
     {
         return;
     }

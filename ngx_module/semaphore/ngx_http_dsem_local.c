@@ -15,6 +15,11 @@
  * unless that is below the number of sessions or a request outlives a quarter
  * of the lease.
  *
+ * A pool has no shares: those of a server with one permit would be 1 for each
+ * worker.  A worker goes on with what it had at each server, as long as Redis
+ * is unavailable, and the sums stay below the limits; one that had nothing
+ * admits one request at a time after the lease, always at the same server.
+ *
  * Requests are served in the order of the queue: class, then start tag where
  * it is fair, then age.
  *
@@ -34,6 +39,9 @@
 static ngx_uint_t ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
+    uint64_t list);
 static ngx_int_t ngx_http_dsem_local_places(ngx_http_dsem_account_t *account,
     ngx_int_t queue);
 static ngx_int_t ngx_http_dsem_local_share(ngx_int_t n);
@@ -58,7 +66,10 @@ ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
     }
 
     if (account->nasks == 0
-        && account->held + ask->weight <= ngx_http_dsem_local_limit(account))
+        && (account->servers
+            ? ngx_http_dsem_local_server(account) != NGX_HTTP_DSEM_NO_SERVER
+            : account->held + ask->weight
+              <= ngx_http_dsem_local_limit(account)))
     {
         return 1;
     }
@@ -125,6 +136,75 @@ ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account)
     return ngx_http_dsem_lease_over(&account->session->lease)
            ? share
            : ngx_min(account->last_reported, share);
+}
+
+
+/*
+ * Of a pool, after the fence: the server at which this worker may have most
+ * permits more of what it had there; NGX_HTTP_DSEM_NO_SERVER: at none.
+ */
+
+static ngx_int_t
+ngx_http_dsem_local_server(ngx_http_dsem_account_t *account)
+{
+    uint64_t                      list;
+    ngx_int_t                     limit, room, most, server;
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_servers_row_t  *row;
+
+    if (!ngx_http_dsem_lease_fenced(&account->session->lease)) {
+        return NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    servers = account->servers;
+    list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+    limit = ngx_http_dsem_account_local_limit(account);
+
+    if (account->last_reported == 0) {
+        return (limit && account->held == 0)
+               ? ngx_http_dsem_local_first(account, list)
+               : NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    most = 0;
+    server = NGX_HTTP_DSEM_NO_SERVER;
+
+    for (i = 0; i < servers->n; i++) {
+        row = &servers->rows[i];
+
+        room = ngx_min(servers->servers[i].limit, limit);
+        room = ngx_min(row->last_reported, room) - row->held;
+
+        if (room > most && (list & ((uint64_t) 1 << i))) {
+            most = room;
+            server = i;
+        }
+    }
+
+    return server;
+}
+
+
+/* that of a worker that had nothing: each of a node has another one */
+
+static ngx_int_t
+ngx_http_dsem_local_first(ngx_http_dsem_account_t *account, uint64_t list)
+{
+    uint32_t                  hash;
+    ngx_uint_t                n;
+    ngx_http_dsem_session_t  *session;
+
+    session = account->session;
+    n = ngx_http_dsem_servers_count(list);
+
+    if (n == 0 || !ngx_http_dsem_lease_over(&session->lease)) {
+        return NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    hash = ngx_crc32_short(session->node.data, session->node.len);
+
+    return ngx_http_dsem_servers_nth(list, 1 + (hash + ngx_worker) % n);
 }
 
 
@@ -271,29 +351,31 @@ ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
 static ngx_int_t
 ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
 {
-    ngx_int_t                 limit;
+    ngx_int_t                 limit, server;
+    ngx_uint_t                own;
     ngx_http_dsem_account_t  *account;
 
     account = ticket->account;
+    limit = ngx_http_dsem_account_limit(account);
+    server = NGX_HTTP_DSEM_NO_SERVER;
 
     if (account->servers) {
-        ticket->server = ngx_http_dsem_account_own_server(account);
+        server = ngx_http_dsem_account_own_server(account);
+        own = (server != NGX_HTTP_DSEM_NO_SERVER);
 
-        if (ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
-            return NGX_DECLINED;
-        }
+    } else {
+        own = (ticket->weight <= ngx_http_dsem_account_own(account));
     }
 
-    if (ticket->weight <= ngx_http_dsem_account_own(account)) {
-
+    if (own) {
         if (ngx_http_dsem_ticket_requeue(ticket) != NGX_OK) {
             return NGX_DECLINED;
         }
 
-        ngx_http_dsem_account_hand_over(account, ticket->weight,
-                                        ticket->server);
-        ngx_http_dsem_ticket_admit(ticket, account->held,
-                                   ngx_http_dsem_account_limit(account));
+        ticket->server = server;
+
+        ngx_http_dsem_account_hand_over(account, ticket->weight, server);
+        ngx_http_dsem_ticket_admit(ticket, account->held, limit);
 
         return NGX_OK;
     }
@@ -304,15 +386,24 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
         return NGX_DECLINED;
     }
 
-    limit = ngx_http_dsem_local_limit(account);
+    if (account->servers) {
+        server = ngx_http_dsem_local_server(account);
 
-    /* R1: room for a permit */
-    if (account->held + ticket->weight > limit) {
-        return NGX_DECLINED;
+        if (server == NGX_HTTP_DSEM_NO_SERVER) {
+            return NGX_DECLINED;
+        }
+
+    } else {
+        limit = ngx_http_dsem_local_limit(account);
+
+        /* R1: room for a permit */
+        if (account->held + ticket->weight > limit) {
+            return NGX_DECLINED;
+        }
     }
 
-    ngx_http_dsem_account_hold(account, ticket->weight,
-                               NGX_HTTP_DSEM_NO_SERVER);
+    ticket->server = server;
+    ngx_http_dsem_account_hold(account, ticket->weight, server);
 
     ticket->answer.local = 1;
     ngx_http_dsem_ticket_admit(ticket, account->held, limit);
