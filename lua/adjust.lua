@@ -8,8 +8,8 @@
 -- ARGV[1] session: string
 -- ARGV[2] six integers: epoch; number of the command, echoed; generation that
 --   the session knows; bounds of the limit, min and max, permits; the number
---   found that the session was told before state was lost, to begin with: the
---   field may have that of a session that was told long ago; 0: none
+--   found by the last reply to the session before state was lost, to begin
+--   with: the field may have that of a much older reply; 0: none
 -- ARGV[3] name of the semaphore: string, percent-encoded
 -- ARGV[4] the sample, seven integers: requests that ended at the upstream since
 --   the last sample; sum of the times of those that did not fail, us; how many
@@ -173,7 +173,7 @@ local function adjust(call)
     if not view or view.gen ~= call.gen or view.entry.epoch ~= call.epoch then
         return STATUS.resync
     end
-    -- no session: the reply has no tickets, all are told by messages
+    -- no session: the reply has no tickets, all are named by messages
     local sem = semaphore_new(KEYS[2], KEYS[3], '',
         redis.pcall('HMGET', KEYS[2], '.'), view, false)
     if not sem then return STATUS.broken end

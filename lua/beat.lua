@@ -16,13 +16,13 @@
 --   sessions removed by this call, ms until recovery ends at the latest (0:
 --   none), 1: the message was published, 0: the user may not publish it, ms
 --   by which the wall clock has moved since the clock was moved last, negative
---   where it was set back, ms for which beats shall tell idle permits (0: they
---   are not wanted), 1: the session was silent for two heartbeats, its tickets
+--   where it was set back, ms for which beats report idle permits (0: they are
+--   not wanted), 1: the session was silent for two heartbeats, its tickets
 --   may be parked until it sends a sync, 0: it was not, longest registered
 --   lease in ms: integers
 -- Messages: "beat <number>"; "raised", see include/limits_withdraw.lua
 --
--- Where the sessions ZSET is not as long as the head of the shard tells, it
+-- Where the sessions ZSET is not as long as the head of the shard says, it
 -- was lost, and with it the ends of leases: the next hello forgets the state.
 -- Idempotent. A removed session that is alive sends hello and declares again.
 -- O(log n + r log n), n sessions, r <= 64 removed.

@@ -11,9 +11,9 @@
 -- ARGV[4] session to remove: string
 -- ARGV[5] lease: integer > 0, ms
 -- ARGV[6] optional, for operators. Given: a session that is not registered is
---   not barred; 1: one that was heard from within two heartbeats stays
+--   not barred; 1: one that is not silent stays
 -- Reply: session (string), epoch, number, status (ok), 1: removed, 0: it was
---   not registered, 2: it was heard from, and stays: integers
+--   not registered, 2: it is not silent, and stays: integers
 -- Messages: "recovered", see include/census.lua; "raised"
 --
 -- Run again it only prolongs the bar. O(log n), n sessions.

@@ -23,7 +23,7 @@
 --   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
 --   1: the limits of the configuration have to be stated (configure), 0: known,
---   number that identifies the Redis process, 0: the server does not tell,
+--   number that identifies the Redis process, 0: unknown,
 --   term of the state, longest registered lease in ms; or an error
 --   "WRONGMODE ...", for people: a node, which is named, uses the prefix with
 --   another number of shards, or a Cluster is used as one server
@@ -88,7 +88,7 @@ local function reply(status, ...)
     return { session, epoch, number, status, ... }
 end
 
--- What the server tells of itself, "" where the user may not know it.
+-- What INFO has of the server, "" where the user may not know it.
 local function info_read()
     local info = redis.pcall('INFO', 'server')
     return type(info) == 'string' and info or ''

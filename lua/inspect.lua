@@ -1,6 +1,6 @@
 -- inspect: what there is of some semaphores, for a display: permits, tickets,
 -- limits, and the sessions that have them. It changes nothing but the field
--- "watched" of the shard, the end of the time in which beats tell idle permits.
+-- "watched" of the shard, the end of the time in which beats report idle ones.
 --
 -- KEYS[1] shard HASH, KEYS[2] sessions ZSET, KEYS[3] idle HASH; then for each
 -- of up to 32 semaphores
@@ -9,8 +9,8 @@
 -- ARGV[2] epoch: integer, echoed
 -- ARGV[3] number of the command: integer, echoed
 -- ARGV[4] accounts to reply of a semaphore, at most: integer, 1 to 1024
--- ARGV[5] time for which beats shall tell idle permits: integer, ms, an hour at
---   most, 0: leave that as it is
+-- ARGV[5] time for which beats shall report idle permits: integer, ms, an hour
+--   at most, 0: leave that as it is
 -- ARGV[6] and so on, the name of each semaphore: string, percent-encoded
 -- Reply: one bulk string, lines separated by a newline:
 --   <session> <epoch> <number> <status>    (ok, layout)
@@ -28,8 +28,8 @@
 --     in include/auto_rule.lua), floor and latency in us; then the clock now,
 --     and the last 60 changes of number or reason with the clock of each, in
 --     ms, the oldest first; changes within a second are one
---   account <session> <held> <waiting> <idle> <ms of lease left> <1: heard from
---     within two heartbeats>
+--   account <session> <held> <waiting> <idle> <ms of lease left> <1: not
+--     silent>
 --     for each live session that has an account; if partial of some of them
 --   asks <limit> <node>
 --     for each live configuration with another literal limit than the lowest, 8
@@ -77,8 +77,8 @@ if #ARGV > 5 + names then
     error('DSEM argument ' .. #ARGV .. ' is not of a semaphore', 0)
 end
 
--- Prolongs the time in which beats tell idle permits, when a quarter of it has
--- passed, so that few of many calls write.
+-- Prolongs the time in which beats report idle permits, when a quarter of it
+-- has passed, so that few of many calls write.
 local function watched(shard, text)
     if watch > 0 and idle_wanted(shard, text) < watch * 3 / 4 then
         redis.call('HSET', shard.key, 'watched', string.format('%.0f',

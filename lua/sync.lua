@@ -59,7 +59,7 @@
 --   is paused; and to this session, if flagged and its limit is not in force
 --   "limit <name> <epoch> <limit in force> <node that asks for it>"
 --   or without a node, if an order is in force
---   to a session with tickets that were dropped: the next sync tells them
+--   to a session with tickets that were dropped: the next sync replies them
 --   "drop <name> <epoch>"
 --   if permits of sessions that have ended were taken back
 --   "reclaimed <name> <epoch> <permits>"

@@ -93,8 +93,8 @@ local function account_park(sem, account, parked)
     sem.parked = sem.parked + parked
 end
 
--- The dropped tickets that the session has not been told: a table by number,
--- and their epoch.
+-- The dropped tickets that no reply to the session has named: a table by
+-- number, and their epoch.
 local function account_untold(account)
     local epoch, list = string.match(account.dropped or '', '^ !(%d+)(.*)$')
     local dropped = {}

@@ -31,8 +31,8 @@ local NOTIFIED_AT_ONCE = 256
 -- too, because they were registered with another process; mixed: it decides
 -- nothing; lost: state was lost, so there is a recovery; number: of sessions
 -- that were registered;
--- number_fence: of the session that told it; freshest: clock time of the last
--- answer to any session.
+-- number_fence: of the session that brought it; freshest: clock time of the
+-- last answer to any session.
 local function census_read(shard, key)
     local text = redis.call('HGET', shard.key, 'census')
     local gen, begins, lease, any, lost, number, number_fence, freshest =
@@ -114,8 +114,8 @@ local function census_add(census, session, score)
 end
 
 -- Takes a session into an open census. member: it was registered when the
--- state was lost; number: of sessions that it was told then; age: ms since its
--- last answered hello or beat.
+-- state was lost; number: of sessions, in the last reply to it; age: ms since
+-- its last answered hello or beat.
 local function census_hello(census, session, clock, lease, member, number, age)
     local score = redis.call('ZSCORE', census.key, session)
     if score and (score == NOT_MEMBER or tonumber(score) > NEVER) then

@@ -1,10 +1,11 @@
--- Idle permits as the workers tell them while semaphores are inspected: the
+-- Idle permits as beats report them while semaphores are inspected: the
 -- field "watched" of the shard has the clock time until which they do. The idle
 -- HASH has
 --   <session> <name>   the idle permits of the session in that semaphore
---   <session>          "<name> <permits> <name> <permits> ...", as last told
+--   <session>          "<name> <permits> <name> <permits> ...", by its last
+--                      beat
 -- It is only for display: without it idle permits look used. It expires a few
--- heartbeats after the last beat that told any.
+-- heartbeats after the last beat that reported any.
 
 local IDLE_MS, IDLE_NAMES = 3500, 64
 -- ms, of a display that asks once
@@ -17,7 +18,7 @@ local function idle_wanted(shard, text)
     return left > 0 and left <= LONGEST_WATCH and left or 0
 end
 
--- What a beat tells, ARGV[i], checked.
+-- What a beat reports, ARGV[i], checked.
 local function idle_argument(i)
     local text = ARGV[i]
     local names, rest = 0, (text or 'x') .. ' '
@@ -32,8 +33,8 @@ local function idle_argument(i)
     return text
 end
 
--- Stores what a session tells. Where the HASH has fields of many sessions that
--- have ended it is begun anew. pcall: the heartbeat needs none of this.
+-- Stores what a session reports. Where the HASH has fields of many sessions
+-- that have ended it is begun anew. pcall: the heartbeat needs none of this.
 local function idle_write(shard, key, session, text)
     local size = redis.pcall('HLEN', key)
     if type(size) ~= 'number'

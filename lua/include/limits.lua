@@ -17,7 +17,7 @@
 --   bounds:<name>         of limit=auto groups "min-max id id ...;"
 --   leaving               "id id ...", without sessions, to be withdrawn
 --
--- An id is as much of the digest of a configuration as tells it from others:
+-- An id is as much of the digest of a configuration as makes it unique:
 -- all names that it has carry it, and each sync reads that of one name.
 
 -- the id of a session that states no limits, or whose worker exits

@@ -47,7 +47,7 @@ local function view_new(key, session, head, text)
 end
 
 -- Reads the entries of these sessions that are not in memory yet; false: not
--- registered. silent: not heard from for two heartbeats.
+-- registered. silent: it has missed two heartbeats.
 local function view_load(view, sessions)
     hash_load(view.key, sessions, view.entries, function(text)
         local entry = entry_parse(text) or false

@@ -112,7 +112,7 @@ typedef struct {
     ngx_int_t                  share;       /* of a key of "fair" */
     ngx_int_t                  timeout;     /* ms */
     ngx_int_t                  min;         /* of "limit=auto" */
-    ngx_int_t                  max;         /* the same; 0: not "auto" */
+    ngx_int_t                  max;         /* of "auto"; 0: another one */
 
     ngx_http_dsem_value_t     *values;      /* numbers with variables, by
                                                index */
@@ -143,11 +143,11 @@ typedef struct {
 typedef struct {
     ngx_array_t               *limits;      /* ngx_http_dsem_limit_t;
                                                NULL: not limited */
-    ngx_array_t               *below;       /* the same, for the levels below
-                                               one with "dsem_api" */
+    ngx_array_t               *below;       /* limits of the levels below one
+                                               with "dsem_api" */
 
     ngx_flag_t                 api;         /* "dsem_api" answers here */
-    ngx_flag_t                 write;       /* and changes what it is told */
+    ngx_flag_t                 write;       /* and it may change the fleet */
     ngx_array_t               *names;       /* ngx_http_server_name_t; NULL:
                                                it changes nothing */
     ngx_flag_t                 full;        /* with histograms of all names */

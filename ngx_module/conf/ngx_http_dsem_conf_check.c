@@ -6,7 +6,7 @@
  * literal names are never taken in opposite orders, or in a cycle of orders,
  * which would let requests wait for each other.
  *
- * A list of limits is checked where it is written, so that a message tells
+ * A list of limits is checked where it is written, so that a message has
  * the line; a level that inherits it has the same list.  The names and orders
  * seen so far are kept in trees: a limit costs a few look-ups for each one
  * before it in its own list, however many other lists there are.
@@ -36,7 +36,7 @@ struct ngx_http_dsem_seen_s {
     ngx_str_node_t             sn;
     ngx_int_t                  limit;      /* unset: no literal limit yet */
     ngx_int_t                  min;        /* of "limit=auto" */
-    ngx_int_t                  max;        /* the same; 0: not "auto" */
+    ngx_int_t                  max;        /* of "auto"; 0: another one */
     ngx_str_t                  encoded;    /* of a name */
     ngx_flag_t                *strict;     /* of a name: outlives the check */
     ngx_uint_t                 pool;       /* unsigned:1, of a name: it is

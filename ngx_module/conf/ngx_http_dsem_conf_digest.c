@@ -19,7 +19,7 @@
 #include "ngx_http_dsem_module.h"
 
 
-/* hexadecimal digits of the digest: 64 bits tell configurations apart */
+/* hexadecimal digits of the digest: 64 bits distinguish configurations */
 #define NGX_HTTP_DSEM_DIGEST_LEN  16
 
 

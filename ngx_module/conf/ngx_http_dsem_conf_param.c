@@ -481,9 +481,10 @@ ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number)
 
 
 /*
- * The same text with small numbers: nginx rejects what is written wrong, and
- * what overflows, in the same way; 30 days in ms overflow 32 bits.  form->data
- * has room for NGX_HTTP_DSEM_MAX_FORM bytes; NGX_ERROR: the text needs more.
+ * A time or size as text with small numbers: nginx rejects what is written
+ * wrong, and what overflows, in the same way; 30 days in ms overflow 32 bits.
+ * form->data has room for NGX_HTTP_DSEM_MAX_FORM bytes; NGX_ERROR: the text
+ * needs more.
  */
 
 static ngx_int_t

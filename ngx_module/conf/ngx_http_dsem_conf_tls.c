@@ -154,7 +154,7 @@ ngx_http_dsem_conf_tls_rules(ngx_conf_t *cf,
 
 /*
  * Several servers have no name in common: without "ssl_name" each must be
- * certified for its address, which is all that Sentinel or a Cluster tells.
+ * certified for its address, which is all that Sentinel or a Cluster names.
  */
 
 static ngx_http_dsem_tls_t *

@@ -124,7 +124,7 @@ ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
 
 
 /*
- * A node has so many sessions in a shard, and gave a heartbeat then.  In a
+ * Sessions of a node in a shard, and its last heartbeat.  In a
  * Cluster it comes once for each shard.  NGX_ERROR: no memory.
  */
 
@@ -369,7 +369,7 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
 
     for (i = 0; i < survey->semaphores.nelts; i++) {
 
-        if (semaphore[i].told
+        if (semaphore[i].replied
             && (semaphore[i].known || semaphore[i].counted))
         {
             semaphore[n] = semaphore[i];

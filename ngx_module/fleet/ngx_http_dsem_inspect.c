@@ -157,7 +157,7 @@ ngx_http_dsem_inspect_semaphore(
         return NGX_DECLINED;
     }
 
-    semaphore->told = 1;
+    semaphore->replied = 1;
     semaphore->held = counts[0];
     semaphore->waiting = counts[1];
     semaphore->paused = (flags[0] != 0);
@@ -195,7 +195,7 @@ ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     holder.held = values[0];
     holder.waiting = values[1];
 
-    /* told some seconds ago, it may be more than is held now */
+    /* as of some seconds ago, it may be more than is held now */
     holder.idle = ngx_min(values[2], ngx_max(holder.held, 0));
 
     holder.lease = values[3];

@@ -11,7 +11,7 @@
  *
  * A reply may come when its run is over: a call has the number of its run, and
  * such a reply is dropped.  Knows no waiters and no last result: its handler
- * is told each time that a command's time has passed, and the end.
+ * is called each time that a command's time has passed, and at the end.
  *
  * Called by: survey (begin, stop); redis (replies).
  */
@@ -35,7 +35,7 @@
 /* of the search for names in one shard, which the next run goes on with */
 #define NGX_HTTP_DSEM_RUN_STEPS      8
 
-/* semaphores of one call, and accounts: "inspect" looks at so many */
+/* semaphores of one call, and accounts: "inspect" reads no more */
 #define NGX_HTTP_DSEM_RUN_BATCH      16
 #define NGX_HTTP_DSEM_RUN_FIELDS     512
 
@@ -47,7 +47,7 @@
 /* fields of a semaphore that are no accounts */
 #define NGX_HTTP_DSEM_RUN_OTHERS     4
 
-/* ms for which workers tell idle permits: figures may be asked for rarely */
+/* ms for which beats report idle permits: figures may be asked for rarely */
 #define NGX_HTTP_DSEM_RUN_WATCH      60000
 
 /* ms between log lines for replies of another form */
@@ -281,7 +281,7 @@ ngx_http_dsem_run_names_handler(void *data, ngx_http_dsem_reply_t *reply)
 }
 
 
-/* all shards have told names: each has a part of the sorted list */
+/* all shards have replied names: each has a part of the sorted list */
 
 static ngx_int_t
 ngx_http_dsem_run_divide(ngx_http_dsem_run_t *run)
@@ -345,7 +345,7 @@ ngx_http_dsem_run_begin_part(ngx_http_dsem_run_t *run,
     ngx_http_dsem_run_part_t  *part;
 
     part = &run->parts[session->shard];
-    fleet = ngx_http_dsem_session_fleet(session);
+    fleet = ngx_http_dsem_session_nsessions(session);
 
     fleet = ngx_min(fleet, NGX_HTTP_DSEM_RUN_MANY);
 

@@ -3,7 +3,7 @@
  * The API: the content handler of locations with "dsem_api".
  *
  * Finds what is asked for, by the path below the name of the location and the
- * method, and waits where an answer needs news from Redis: a survey, which
+ * method, and waits where an answer needs figures from Redis: a survey, which
  * all requests of a second share.  While Redis is unavailable the last survey
  * is answered at once.  GET and HEAD change nothing.
  *

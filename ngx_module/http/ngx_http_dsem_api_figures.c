@@ -345,7 +345,7 @@ ngx_http_dsem_api_figures_known(ngx_http_dsem_survey_semaphore_t *fleet)
 }
 
 
-/* what workers have told, of what is held */
+/* idle permits as of the last heartbeats, a part of those held */
 
 ngx_int_t
 ngx_http_dsem_api_figures_idle(ngx_http_dsem_survey_semaphore_t *fleet)

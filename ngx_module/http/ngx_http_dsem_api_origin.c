@@ -32,7 +32,7 @@ static ngx_uint_t ngx_http_dsem_api_origin_json(ngx_http_request_t *r);
 
 
 /*
- * Whether the request may change anything, as far as its header tells.
+ * Whether the request may change anything, as far as its header shows.
  *
  * needed   whether there must be a body
  *

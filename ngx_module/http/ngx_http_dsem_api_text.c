@@ -3,8 +3,8 @@
  * Text that grows: the body of an answer while it is written.
  *
  * A chain of buffers in the pool of the request.  A failed allocation is
- * remembered and told at the end, so that the functions that write have no
- * result to check.  Numbers are written without a format: an answer has
+ * remembered and returned at the end, so that the functions that write have
+ * no result to check.  Numbers are written without a format: an answer has
  * hundreds of them for each semaphore.
  *
  * Called by: api_json and all that writes answers.

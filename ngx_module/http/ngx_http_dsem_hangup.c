@@ -2,7 +2,7 @@
 /*
  * Connections to upstreams at the exit of a worker.
  *
- * A worker that is told to stop at once exits with requests running, and the
+ * A worker that has to stop at once exits with requests running, and the
  * system closes its sockets afterwards.  Permits go back before, with the bye,
  * which may take as long as Redis is waited for.  All connections to upstreams
  * are shut down first: the permit of a request is not granted to another one

@@ -9,8 +9,8 @@
  * the request, and the log phase gives the permit back.
  *
  * An old worker keeps its holders, as it does with websockets.  nginx closes
- * them without a word when "worker_shutdown_timeout" is over, so they are told
- * shortly before that.
+ * them without a word when "worker_shutdown_timeout" is over, so they get their
+ * last line shortly before that.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
  * waits; module, at the start and the exit of a worker.
@@ -258,8 +258,8 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 
 /*
  * A few bytes always fit into the buffer of a socket, so a peer that is gone
- * without a FIN is not seen by "send_timeout".  The system sees it: it is told
- * how long bytes may stay unacknowledged.
+ * without a FIN is not seen by "send_timeout".  The system sees it, by the
+ * time for which bytes may stay unacknowledged.
  */
 
 static void

@@ -67,7 +67,7 @@ static void ngx_http_dsem_cells_raise(ngx_atomic_t *value,
 static ngx_http_dsem_cells_process_t  ngx_http_dsem_cells_process;
 
 
-/* the memory of so many cells and processes */
+/* bytes for these numbers of cells and processes */
 
 size_t
 ngx_http_dsem_cells_size(ngx_uint_t ncells, ngx_uint_t nowners)
@@ -398,7 +398,7 @@ ngx_http_dsem_cells_alive(ngx_http_dsem_cell_owner_t *owner,
 /* for ngx_http_dsem_cell_living(): which processes are alive now */
 
 void
-ngx_http_dsem_cells_look(void)
+ngx_http_dsem_cells_refresh(void)
 {
     ngx_uint_t                      i;
     ngx_atomic_uint_t               number;

@@ -56,7 +56,7 @@ void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);
 ngx_uint_t ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell);
 
 void ngx_http_dsem_cells_sweep(void);
-void ngx_http_dsem_cells_look(void);
+void ngx_http_dsem_cells_refresh(void);
 ngx_uint_t ngx_http_dsem_cell_living(ngx_http_dsem_cell_t *cell);
 
 

@@ -32,7 +32,7 @@
 /* what is planned for each row, in cells */
 #define NGX_HTTP_DSEM_COUNTERS_CELLS    6
 
-/* processes, with those that are exiting: some, and one for so many bytes */
+/* processes, with those that are exiting: these, and one for these bytes */
 #define NGX_HTTP_DSEM_COUNTERS_OWNERS   64
 #define NGX_HTTP_DSEM_COUNTERS_OWNER    4096
 
@@ -61,7 +61,7 @@ static ngx_http_dsem_counters_shared_t *ngx_http_dsem_counters_layout(
 static void ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row,
     ngx_uint_t histogram, ngx_msec_t time);
 static void ngx_http_dsem_counters_turn_handler(ngx_event_t *ev);
-static void ngx_http_dsem_counters_look_after(
+static void ngx_http_dsem_counters_maintain(
     ngx_http_dsem_counters_shared_t *shared);
 static void ngx_http_dsem_counters_snapshot(ngx_http_dsem_row_t *row,
     ngx_uint_t period);
@@ -259,7 +259,7 @@ ngx_http_dsem_counters_add_to(ngx_str_t *name, ngx_http_dsem_count_e which,
 }
 
 
-/* a request that was queued has waited so many ms, in vain or not */
+/* a queued request has waited for this time, in vain or not; ms */
 
 void
 ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
@@ -269,7 +269,7 @@ ngx_http_dsem_counters_wait(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
 }
 
 
-/* a request has held its permits for so many ms */
+/* a request has held its permits for this time, ms */
 
 void
 ngx_http_dsem_counters_hold(ngx_http_dsem_counted_t *counted, ngx_msec_t time)
@@ -390,7 +390,7 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
     if (now - before >= NGX_HTTP_DSEM_COUNTERS_TURN / 4 * 3
         && ngx_atomic_cmp_set(&shared->turn, before, now))
     {
-        ngx_http_dsem_counters_look_after(shared);
+        ngx_http_dsem_counters_maintain(shared);
         ngx_http_dsem_cells_sweep();
     }
 
@@ -399,7 +399,7 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
 
 
 static void
-ngx_http_dsem_counters_look_after(ngx_http_dsem_counters_shared_t *shared)
+ngx_http_dsem_counters_maintain(ngx_http_dsem_counters_shared_t *shared)
 {
     uint64_t               age;
     ngx_uint_t             i, n;

@@ -118,7 +118,7 @@ typedef struct {
     ngx_pool_t                 *pool;
     ngx_array_t                 places;     /* of the rows that were copied */
     ngx_uint_t                  row;        /* to be read next */
-    ngx_uint_t                  cell;       /* the same */
+    ngx_uint_t                  cell;       /* to be read next */
 } ngx_http_dsem_counters_reader_t;
 
 
@@ -211,7 +211,7 @@ ngx_http_dsem_counters_row(ngx_http_dsem_counted_t *counted)
 }
 
 
-/* so many requests with this result, or so many permits */
+/* n requests with this result, or n permits */
 
 static ngx_inline void
 ngx_http_dsem_counters_add(ngx_http_dsem_counted_t *counted,

@@ -143,7 +143,7 @@ ngx_http_dsem_figures_read(ngx_http_dsem_counters_reader_t *reader)
     cells = ngx_http_dsem_counters_cells();
 
     if (reader->cell == 0) {
-        ngx_http_dsem_cells_look();
+        ngx_http_dsem_cells_refresh();
     }
 
     last = ngx_min(reader->cell + NGX_HTTP_DSEM_FIGURES_CELLS, cells->used);
@@ -319,7 +319,7 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     cells = ngx_http_dsem_counters_cells();
     n = ngx_min(cells->used, NGX_HTTP_DSEM_FIGURES_BUSY);
 
-    ngx_http_dsem_cells_look();
+    ngx_http_dsem_cells_refresh();
 
     for (i = 0; i < n && names->nelts < most; i++) {
         cell = &cells->cells[i];
@@ -695,7 +695,7 @@ ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
 
     cells = ngx_http_dsem_counters_cells();
 
-    ngx_http_dsem_cells_look();
+    ngx_http_dsem_cells_refresh();
 
     for (i = 0; i < cells->used; i++) {
         cell = &cells->cells[i];

@@ -1,6 +1,6 @@
 
 /*
- * Memo: what the workers of a node tell each other of limits.
+ * Memo: what the workers of a node share about limits.
  *
  * Owns, in the zone, the limits that were found last, by name: a worker that
  * has not seen requests of a name for a while, or has just started, has that
@@ -8,8 +8,8 @@
  * limits of other nodes that the log has, as one worker logs for all.
  *
  * A name is its hash.  Places are claimed, and never given back: reloads that
- * change names use them up, and a name without a place is known by each worker
- * for itself.  There is no lock, see zone.
+ * change names use them up, and of a name without a place each worker has its
+ * own limit.  There is no lock, see zone.
  *
  * Called by: limits, message; zone, at its creation.  A single process has no
  * memo.
@@ -26,15 +26,15 @@
 #define NGX_HTTP_DSEM_MEMO_LIMITS  64
 
 /* lower limits of other nodes that the log has */
-#define NGX_HTTP_DSEM_MEMO_SAID    64
+#define NGX_HTTP_DSEM_MEMO_LOGGED  64
 
-/* ms without a foreign message; the next one is news */
+/* ms without a foreign message; the next one is logged again */
 #define NGX_HTTP_DSEM_MEMO_QUIET   60000
 
 
 struct ngx_http_dsem_memo_s {
     ngx_http_dsem_memo_limit_t   limits[NGX_HTTP_DSEM_MEMO_LIMITS];
-    ngx_atomic_t                 said[NGX_HTTP_DSEM_MEMO_SAID];
+    ngx_atomic_t                 logged[NGX_HTTP_DSEM_MEMO_LOGGED];
     ngx_atomic_t                 foreign;      /* messages, so far */
     ngx_atomic_t                 foreign_last; /* monotonic ms, or 0 */
 };
@@ -82,18 +82,18 @@ ngx_http_dsem_memo_limit(ngx_http_dsem_memo_t *memo, uint32_t hash)
 
 
 /*
- * Whether the log does not have it yet that this limit is in force instead
- * of the node's own; from now on it has.  Names that share a place are
- * logged once more.
+ * True for the first worker of the node that is to log that this limit is in
+ * force instead of the node's own.  Names that share a place are logged once
+ * more.
  */
 
 ngx_uint_t
-ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
+ngx_http_dsem_memo_claim(ngx_http_dsem_memo_t *memo, uint32_t hash,
     ngx_int_t limit, ngx_int_t own)
 {
     u_char              text[3 * NGX_INT64_LEN + 3], *last;
-    uint32_t            news;
-    ngx_atomic_t       *said;
+    uint32_t            line;
+    ngx_atomic_t       *logged;
     ngx_atomic_uint_t   before;
 
     if (memo == NULL) {
@@ -101,22 +101,22 @@ ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
     }
 
     last = ngx_sprintf(text, "%uD %i %i", hash, limit, own);
-    news = ngx_crc32_short(text, last - text) | 1;
+    line = ngx_crc32_short(text, last - text) | 1;
 
-    said = &memo->said[hash % NGX_HTTP_DSEM_MEMO_SAID];
-    before = *said;
+    logged = &memo->logged[hash % NGX_HTTP_DSEM_MEMO_LOGGED];
+    before = *logged;
 
-    return before != news && ngx_atomic_cmp_set(said, before, news);
+    return before != line && ngx_atomic_cmp_set(logged, before, line);
 }
 
 
-/* the node's own limit is in force: a lower one is news again */
+/* the node's own limit is in force: a lower one is logged again */
 
 void
-ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash)
+ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash)
 {
     if (memo) {
-        memo->said[hash % NGX_HTTP_DSEM_MEMO_SAID] = 0;
+        memo->logged[hash % NGX_HTTP_DSEM_MEMO_LOGGED] = 0;
     }
 }
 

@@ -1,6 +1,6 @@
 
 /*
- * Memo: what the workers of a node tell each other of limits.
+ * Memo: what the workers of a node share about limits.
  */
 
 
@@ -29,9 +29,9 @@ size_t ngx_http_dsem_memo_size(void);
 ngx_http_dsem_memo_limit_t *ngx_http_dsem_memo_limit(
     ngx_http_dsem_memo_t *memo, uint32_t hash);
 
-ngx_uint_t ngx_http_dsem_memo_say(ngx_http_dsem_memo_t *memo, uint32_t hash,
+ngx_uint_t ngx_http_dsem_memo_claim(ngx_http_dsem_memo_t *memo, uint32_t hash,
     ngx_int_t limit, ngx_int_t own);
-void ngx_http_dsem_memo_unsay(ngx_http_dsem_memo_t *memo, uint32_t hash);
+void ngx_http_dsem_memo_unclaim(ngx_http_dsem_memo_t *memo, uint32_t hash);
 
 ngx_uint_t ngx_http_dsem_memo_foreign(ngx_http_dsem_memo_t *memo);
 ngx_uint_t ngx_http_dsem_memo_foreigners(ngx_http_dsem_memo_t *memo);

@@ -65,7 +65,7 @@ static ngx_uint_t ngx_http_dsem_rows_free_slot(ngx_http_dsem_rows_t *rows,
     ((ngx_atomic_uint_t) ((hash) & ~(uint32_t) NGX_HTTP_DSEM_ROWS_NUMBER))
 
 
-/* the memory of so many rows, with their index */
+/* bytes for this number of rows, with their index */
 
 size_t
 ngx_http_dsem_rows_size(ngx_uint_t nrows)

@@ -581,7 +581,7 @@ ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry)
 /*
  * A worker with this configuration, numbered by the master, has started:
  * workers with an older one must not set limits any more, also before they
- * are told to exit.
+ * have their signal to exit.
  */
 
 void

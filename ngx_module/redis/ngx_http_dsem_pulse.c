@@ -76,7 +76,7 @@ ngx_http_dsem_pulse_replied(ngx_http_dsem_pulse_t *pulse)
     }
 
     pulse->since = ngx_current_msec;
-    pulse->heard = ngx_current_msec;
+    pulse->replied = ngx_current_msec;
 
     ngx_http_dsem_pulse_notify(pulse);
 }
@@ -109,7 +109,7 @@ ngx_http_dsem_pulse_fresh(ngx_http_dsem_pulse_t *pulse, ngx_msec_t worth)
     fresh = (pulse->rtt / 8 > worth) ? 2 * pulse->rtt / 8
                                      : NGX_HTTP_DSEM_PULSE_FRESH;
 
-    return ngx_current_msec - pulse->heard <= fresh;
+    return ngx_current_msec - pulse->replied <= fresh;
 }
 
 

@@ -15,7 +15,7 @@
 
 typedef struct {
     ngx_msec_t     since;         /* last reply, or beginning of a wait */
-    ngx_msec_t     heard;         /* time of the last reply */
+    ngx_msec_t     replied;       /* time of the last reply */
     ngx_msec_t     rtt;           /* usual round trip, in eighths of ms */
     ngx_event_t    timer;         /* the next reply is late then */
 

@@ -128,7 +128,7 @@ ngx_http_dsem_redis_create(ngx_http_dsem_redis_settings_t *settings,
     ngx_http_dsem_deadline_timer(&redis->timer,
                                  ngx_http_dsem_redis_deadline_handler, redis);
 
-    ngx_http_dsem_pulse_init(&redis->pulse, handlers->heard, data);
+    ngx_http_dsem_pulse_init(&redis->pulse, handlers->replied, data);
     ngx_http_dsem_script_init(&redis->calls, &redis->keys, identity);
 
     redis->pool = ngx_create_pool(NGX_DEFAULT_POOL_SIZE, ngx_cycle->log);
@@ -585,7 +585,7 @@ ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis)
 /*
  * Whether Redis certainly replies.  NGX_OK: it has just done so, or not long
  * ago where a round trip takes longer than it is worth, in ms; NGX_AGAIN:
- * "heard" is called once with its next reply, or when that is late.
+ * "replied" is called once with its next reply, or when that is late.
  */
 
 ngx_int_t

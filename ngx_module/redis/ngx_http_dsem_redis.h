@@ -32,7 +32,7 @@ typedef struct {
     /* the breaker has opened: no request should wait for Redis */
     void                    (*unavailable)(void *data);
     /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
-    void                    (*heard)(void *data);
+    void                    (*replied)(void *data);
     /* one message to the session's channel */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_redis_handlers_t;

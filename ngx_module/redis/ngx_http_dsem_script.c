@@ -76,7 +76,7 @@ static ngx_int_t ngx_http_dsem_script_ask(
     ngx_http_dsem_call_e kind, const char *section);
 static ngx_int_t ngx_http_dsem_script_existing(
     ngx_http_dsem_script_calls_t *calls, redisReply *reply);
-static ngx_int_t ngx_http_dsem_script_told(
+static ngx_int_t ngx_http_dsem_script_server(
     ngx_http_dsem_script_calls_t *calls, ngx_http_dsem_call_t *call,
     redisReply *reply);
 static ngx_int_t ngx_http_dsem_script_error(
@@ -547,7 +547,7 @@ ngx_http_dsem_script_reply(ngx_http_dsem_script_calls_t *calls,
     } else if (call->kind == NGX_HTTP_DSEM_CALL_INFO
                || call->kind == NGX_HTTP_DSEM_CALL_ROLE)
     {
-        rc = ngx_http_dsem_script_told(calls, call, reply);
+        rc = ngx_http_dsem_script_server(calls, call, reply);
 
     } else if (call->kind == NGX_HTTP_DSEM_CALL_EXISTS) {
         rc = ngx_http_dsem_script_existing(calls, reply);
@@ -637,7 +637,7 @@ ngx_http_dsem_script_existing(ngx_http_dsem_script_calls_t *calls,
 /* a reply to INFO; a server without a role may be a master */
 
 static ngx_int_t
-ngx_http_dsem_script_told(ngx_http_dsem_script_calls_t *calls,
+ngx_http_dsem_script_server(ngx_http_dsem_script_calls_t *calls,
     ngx_http_dsem_call_t *call, redisReply *reply)
 {
     ngx_http_dsem_info_t  info;

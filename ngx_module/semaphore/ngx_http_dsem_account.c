@@ -103,7 +103,7 @@ ngx_http_dsem_account_find(ngx_str_t *name, uint32_t hash)
 
 
 /*
- * The same, created if there is none, for the session of its shard.  Where
+ * Its account, created if there is none, for the session of its shard.  Where
  * Redis knows the session, an empty account need not be declared.
  * ngx_http_dsem_account_done() frees it.  pool: its servers, NULL: it is a
  * plain semaphore.  NULL: no memory.
@@ -332,7 +332,7 @@ ngx_http_dsem_account_limit(ngx_http_dsem_account_t *account)
 
 
 /*
- * The same while Redis cannot be asked: of "limit=auto" what the node found
+ * The limit while Redis cannot be asked: of "limit=auto" what the node found
  * last, as this worker may not have seen the name for long.
  */
 
@@ -387,8 +387,8 @@ ngx_http_dsem_account_post(ngx_http_dsem_account_t *account)
 
 
 /*
- * Redis recovers its state, and grants nothing for so many ms.  Asks that were
- * not sent when that was not known yet are looked through once.
+ * Redis recovers its state, and grants nothing for a time, in ms.  Asks that
+ * were unsent when the recovery was unknown are checked once.
  */
 
 void

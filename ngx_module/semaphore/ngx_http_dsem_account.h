@@ -26,7 +26,7 @@ typedef struct {
     ngx_str_node_t             node;       /* str: the encoded name */
     ngx_queue_t                queue;      /* synced, or undeclared */
     ngx_queue_t                dirty;      /* with unsent commands */
-    ngx_queue_t                held_back;  /* until Redis is heard from */
+    ngx_queue_t                held_back;  /* until Redis replies */
 
     ngx_http_dsem_session_t   *session;    /* of its shard */
     ngx_str_t                  key;        /* of the semaphore's hash */

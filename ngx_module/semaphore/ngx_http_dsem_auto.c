@@ -6,7 +6,7 @@
  * Owns one record for each name with "limit=auto" of this configuration, from
  * the start of the worker to its end: names are literal, so clients make none.
  * It sums up the requests that ended since the last sample.  The reply to a
- * sample tells when the next one may be sent, so that the whole fleet sends
+ * sample has when the next one may be sent, so that the whole fleet sends
  * some ten a second for one name, or one from each of many workers.  A name
  * without traffic sends nothing, nor does an exiting worker, or one whose
  * session is not ready.
@@ -246,9 +246,9 @@ ngx_http_dsem_auto_full(ngx_http_dsem_account_t *account)
 
 
 /*
- * So many permits are in use.  Those of rejected or aborted requests, which
- * send no sample, are forgotten after a while: they show nothing of a request
- * that began so many ms ago.
+ * The number of permits in use, from a reply.  Those of rejected or aborted
+ * requests, which send no sample, are forgotten after a while: they show
+ * nothing of a request that began "time" ms ago.
  */
 
 static void
@@ -270,10 +270,10 @@ ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record, ngx_int_t peak,
 
 
 /*
- * A request has ended after so many ms at the upstream; its permits are still
- * those of the account.  The time of an aborted one is too short, so that it
- * counts only where it is longer than usual.  Where Redis is not asked for
- * long, so many say enough.
+ * A request has ended, with its time at the upstream in ms; its permits are
+ * still those of the account.  The time of an aborted one is too short, so
+ * that it counts only where it is longer than usual.  Where Redis is not asked
+ * for long, the first requests are enough.
  */
 
 void
@@ -330,7 +330,7 @@ ngx_http_dsem_auto_add(ngx_http_dsem_account_t *account,
 }
 
 
-/* the next sample, so long after the last one as Redis has told */
+/* the next sample, when the pause that Redis replied has passed */
 
 static void
 ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record)

@@ -53,7 +53,7 @@ static ngx_int_t ngx_http_dsem_dispatch_sync(
     ngx_http_dsem_account_t *account);
 static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
     ngx_http_dsem_account_t *account);
-static void ngx_http_dsem_dispatch_heard(void *data);
+static void ngx_http_dsem_dispatch_replied(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
 static void ngx_http_dsem_dispatch_reset(void *data);
@@ -68,7 +68,7 @@ static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
 
 typedef struct {
     ngx_event_t  poll;
-    /* accounts of each session, until Redis is heard from */
+    /* accounts of each session, until Redis replies */
     ngx_queue_t  held_back[NGX_HTTP_DSEM_SHARDS];
 } ngx_http_dsem_dispatch_t;
 
@@ -81,11 +81,11 @@ static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
     ngx_http_dsem_dispatch_declare,
     ngx_http_dsem_dispatch_ready,
     ngx_http_dsem_dispatch_unavailable,
-    ngx_http_dsem_dispatch_heard,
+    ngx_http_dsem_dispatch_replied,
     ngx_http_dsem_dispatch_expired,
     ngx_http_dsem_dispatch_holding,
     ngx_http_dsem_dispatch_used,
-    ngx_http_dsem_idle_tell,
+    ngx_http_dsem_idle_report,
     ngx_http_dsem_message
 };
 
@@ -303,7 +303,7 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
 /*
  * A permit whose release is on its way can serve no request: if Redis does
  * not reply, it lies idle until the lease ends.  While requests wait here,
- * it is therefore sent only to a Redis that has been heard from just now, and
+ * it is therefore sent only to a Redis that has replied just now, and
  * serves them if the reply is late.
  */
 
@@ -346,7 +346,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
 /* Redis has replied, or is late: what was held back can go on */
 
 static void
-ngx_http_dsem_dispatch_heard(void *data)
+ngx_http_dsem_dispatch_replied(void *data)
 {
     ngx_http_dsem_session_t *session = data;
 
@@ -367,7 +367,7 @@ ngx_http_dsem_dispatch_heard(void *data)
 }
 
 
-/* the next poll is so many ms away at most */
+/* the next poll comes after this time at most, in ms */
 
 static void
 ngx_http_dsem_dispatch_poll_within(ngx_msec_t time)
@@ -460,7 +460,7 @@ ngx_http_dsem_dispatch_reset(void *data)
     counted = 0;
 
     ngx_http_dsem_hints_not_full();
-    ngx_http_dsem_dispatch_heard(data);
+    ngx_http_dsem_dispatch_replied(data);
 
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;

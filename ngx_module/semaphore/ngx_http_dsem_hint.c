@@ -44,7 +44,7 @@ static ngx_http_dsem_hint_t *ngx_http_dsem_hint_take(ngx_str_t *name,
 static ngx_http_dsem_hint_t  ngx_http_dsem_hints[NGX_HTTP_DSEM_HINTS];
 
 
-/* permits of this semaphore are held for so many eighths of ms */
+/* mean hold time of permits of this semaphore, in 1/8 ms */
 
 void
 ngx_http_dsem_hint_set_hold_time(ngx_str_t *name, uint32_t hash,

@@ -83,7 +83,7 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     /* the bye of an exiting worker voids idle permits */
     account->tick.cancelable = 1;
 
-    sessions = ngx_http_dsem_session_fleet(account->session);
+    sessions = ngx_http_dsem_session_nsessions(account->session);
 
     /* R17: share of a worker */
     account->share = account->usage.limit / ngx_max(sessions, 1);
@@ -154,7 +154,7 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
  */
 
 u_char *
-ngx_http_dsem_idle_tell(void *data, u_char *p)
+ngx_http_dsem_idle_report(void *data, u_char *p)
 {
     ngx_http_dsem_session_t *session = data;
 

@@ -95,12 +95,12 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 
 
 /*
- * A request's permits come free after so many ms: true if they stay for the
- * next one, otherwise they have to be given back.  None stays before Redis is
- * known to recall it: the semaphore may have been paused meanwhile.  Asks
- * that await their reply are no reason to give permits back as long as there
- * is room for them: every request would take away the permit of the next.
- * If they must wait, the reply will recall idle permits.
+ * A request's permits come free after a hold time in ms: true if they stay for
+ * the next one, otherwise they have to be given back.  None stays before Redis
+ * is known to recall it: the semaphore may have been paused meanwhile.  Asks
+ * that await their reply are no reason to give permits back as long as there is
+ * room for them: every request would take away the permit of the next.  If they
+ * must wait, the reply will recall idle permits.
  */
 
 ngx_uint_t
@@ -216,7 +216,7 @@ ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
 }
 
 
-/* so many idle permits go back */
+/* idle permits go back */
 
 void
 ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
@@ -413,8 +413,8 @@ ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 
 
 /*
- * So many permits are counted by Redis, or -1: the same without those that
- * no request holds here, idle or about to go back.  Grants that Redis has
+ * Permits counted by Redis, or -1, without those that no request holds here,
+ * idle or about to go back.  Grants that Redis has
  * counted since then are seen in what requests hold.
  */
 

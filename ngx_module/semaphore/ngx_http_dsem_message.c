@@ -27,13 +27,13 @@
 /* of a malformed order, bytes that Redis sends */
 #define NGX_HTTP_DSEM_MESSAGE_ORDER  64
 
-/* malformed orders that this worker has told; ms between two log lines */
-#define NGX_HTTP_DSEM_MESSAGE_SAID   64
-#define NGX_HTTP_DSEM_MESSAGE_LOG    1000
+/* malformed orders that this worker has logged; ms between two log lines */
+#define NGX_HTTP_DSEM_MESSAGE_LOGGED  64
+#define NGX_HTTP_DSEM_MESSAGE_LOG     1000
 
 
 typedef struct {
-    uint32_t                  said[NGX_HTTP_DSEM_MESSAGE_SAID];
+    uint32_t                  orders[NGX_HTTP_DSEM_MESSAGE_LOGGED];
     ngx_msec_t                logged;
     unsigned                  ever:1;
 } ngx_http_dsem_messages_t;
@@ -198,9 +198,9 @@ ngx_http_dsem_message_account(ngx_http_dsem_session_t *session,
 
 /*
  * Messages may have been missed.  Grants: accounts that wait compare counts.
- * Recalls: accounts with idle permits send a sync, whose reply tells whether
- * these are wanted back.  New sessions: a beat at once tells their number; if
- * Redis is lost before, the recovery does not wait for them.
+ * Recalls: accounts with idle permits send a sync, whose reply has whether
+ * these are wanted back.  New sessions: a beat is sent at once, its reply has
+ * their number; if Redis is lost before, the recovery does not wait for them.
  */
 
 static void
@@ -297,7 +297,7 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     ngx_str_t *text)
 {
     u_char                    *last, order[3 * NGX_HTTP_DSEM_MESSAGE_ORDER];
-    uint32_t                   hash, news;
+    uint32_t                   hash, line;
     ngx_http_dsem_messages_t  *messages;
 
     if (text->len > NGX_HTTP_DSEM_MESSAGE_ORDER) {
@@ -307,11 +307,11 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
     last = ngx_http_dsem_message_escape(order, text);
 
     hash = ~(uint32_t) account->node.node.key;
-    news = ngx_crc32_short(order, last - order) ^ hash;
+    line = ngx_crc32_short(order, last - order) ^ hash;
 
     messages = &ngx_http_dsem_messages;
 
-    if (messages->said[hash % NGX_HTTP_DSEM_MESSAGE_SAID] == news
+    if (messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] == line
         || (messages->ever
             && ngx_current_msec - messages->logged
                < NGX_HTTP_DSEM_MESSAGE_LOG))
@@ -319,12 +319,12 @@ ngx_http_dsem_message_order(ngx_http_dsem_account_t *account,
         return;
     }
 
-    messages->said[hash % NGX_HTTP_DSEM_MESSAGE_SAID] = news;
+    messages->orders[hash % NGX_HTTP_DSEM_MESSAGE_LOGGED] = line;
     messages->logged = ngx_current_msec;
     messages->ever = 1;
 
-    if (!ngx_http_dsem_memo_say(account->session->limits.memo, hash, news,
-                                0))
+    if (!ngx_http_dsem_memo_claim(account->session->limits.memo, hash, line,
+                                  0))
     {
         return;
     }
@@ -396,8 +396,8 @@ ngx_http_dsem_message_limit(ngx_http_dsem_session_t *session,
     namesake = (node.len == session->node.len
                 && ngx_memcmp(node.data, session->node.data, node.len) == 0);
 
-    ngx_http_dsem_limits_told(&session->limits, literal, limit, &node,
-                              namesake);
+    ngx_http_dsem_limits_lower_elsewhere(&session->limits, literal, limit,
+                                         &node, namesake);
 }
 
 

@@ -546,7 +546,7 @@ static void
 ngx_http_dsem_order_finish(ngx_http_dsem_order_task_t *task, ngx_int_t rc)
 {
     if (task->done.posted) {
-        /* the owner is about to be told */
+        /* the handler of the owner is about to be called */
         return;
     }
 

@@ -24,7 +24,7 @@ struct ngx_http_dsem_order_s {
     ngx_str_t         name;         /* encoded; of a session: its name */
     ngx_int_t         limit;        /* or one of the above */
     ngx_int_t         paused;       /* 0, 1; -1: as it is */
-    unsigned          force:1;      /* sessions: also one that is heard from */
+    unsigned          force:1;      /* sessions: also a live one */
 
     void            (*handler)(ngx_http_dsem_order_t *order);
     void             *data;
@@ -33,7 +33,7 @@ struct ngx_http_dsem_order_s {
      * the result, when the handler is called, from a posted event: NGX_OK;
      * NGX_ERROR: Redis did not answer, the order may be executed all the
      * same if it was sent; sessions also NGX_DECLINED: unknown, NGX_BUSY:
-     * heard from
+     * alive
      */
     ngx_int_t         rc;
     ngx_int_t         in_force;     /* limit; -1: unknown, as below */

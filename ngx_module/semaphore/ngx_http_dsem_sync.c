@@ -24,7 +24,7 @@
 /* asks or cancels of one sync: Redis is not kept busy for long */
 #define NGX_HTTP_DSEM_SYNC_MAX_BATCH     128
 
-/* the same of asks with a key: each takes longer */
+/* asks with a key in one call: each takes longer */
 #define NGX_HTTP_DSEM_SYNC_MAX_FAIR      32
 
 /* keys that one sync charges */
@@ -129,7 +129,7 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
 /*
  * Sends the changes of an account: permits that go back, cancels, charges of
- * keys, which go as asks without a ticket, and at most so many asks.
+ * keys, which go as asks without a ticket, and at most this number of asks.
  * NGX_ERROR: the connection was dropped, and the account must not be touched
  * any more.
  */

@@ -585,7 +585,7 @@ ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
 }
 
 
-/* of the other tickets those that this call has granted, or told as dropped */
+/* of the other tickets those that this call has granted, or named as dropped */
 
 static void
 ngx_http_dsem_sync_reply_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,

@@ -104,7 +104,7 @@ ngx_http_dsem_beat_idle(ngx_http_dsem_session_t *session,
     text = NULL;
     last = NULL;
 
-    if (ngx_http_dsem_monotonic() < session->told_until) {
+    if (ngx_http_dsem_monotonic() < session->idle_until) {
         text = ngx_alloc(NGX_HTTP_DSEM_SESSION_IDLE, ngx_cycle->log);
     }
 
@@ -215,7 +215,7 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
         session->handlers->ready(session);
     }
 
-    session->told_until = reply->values[5] > 0
+    session->idle_until = reply->values[5] > 0
                           ? ngx_http_dsem_monotonic() + reply->values[5] : 0;
 
     if (reply->values[1] > 0) {

@@ -394,8 +394,8 @@ ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_READY);
     ngx_http_dsem_redis_accepted(session->redis);
 
-    if (session->process == 0 && !session->nameless) {
-        session->nameless = 1;
+    if (session->process == 0 && !session->warned_process) {
+        session->warned_process = 1;
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: redis does not tell its run id, a failover that "
                       "loses permits is noticed only if it loses all state "
@@ -419,7 +419,7 @@ ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
         fleet = ngx_max(fleet, session->joined);
     }
 
-    session->fleet = fleet;
+    session->nsessions = fleet;
     session->registered = fleet;
 
     ngx_http_dsem_lease_renew(&session->lease, sent, longest,

@@ -35,8 +35,9 @@ typedef struct {
 
 
 /*
- * The same for permits that the worker had before: while a new state waits
- * for its declaration it counts nothing for this worker yet.
+ * True if no request may be admitted on a permit that the worker had before:
+ * while a new state waits for its declaration it counts nothing for this
+ * worker.
  */
 
 #define ngx_http_dsem_lease_own_fenced(lease)                                 \

@@ -56,7 +56,7 @@ static ngx_uint_t ngx_http_dsem_limits_in_shard(
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
-static ngx_uint_t ngx_http_dsem_limits_often(
+static ngx_uint_t ngx_http_dsem_limits_limited(
     ngx_http_dsem_literal_t *literal);
 
 
@@ -340,7 +340,7 @@ ngx_http_dsem_limits_ask_node(ngx_http_dsem_literal_t *literal)
 
     lower = (literal->in_force != -1 && literal->in_force < literal->limit);
 
-    if (literal->told
+    if (literal->elsewhere
         || (lower && ngx_current_msec - literal->asked
                      < NGX_HTTP_DSEM_LIMITS_ASK_INTERVAL))
     {
@@ -370,11 +370,11 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
     }
 
     literal->in_force = limit;
-    literal->told = 0;
+    literal->elsewhere = 0;
     literal->namesakes = 0;
 
     if (limit == literal->limit) {
-        ngx_http_dsem_memo_unsay(limits->memo, literal->node.node.key);
+        ngx_http_dsem_memo_unclaim(limits->memo, literal->node.node.key);
     }
 }
 
@@ -382,7 +382,7 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 /* another node may have "limit=auto", and its limit moves all the time */
 
 static ngx_uint_t
-ngx_http_dsem_limits_often(ngx_http_dsem_literal_t *literal)
+ngx_http_dsem_limits_limited(ngx_http_dsem_literal_t *literal)
 {
     if (ngx_current_msec - literal->warned >= NGX_HTTP_DSEM_LIMITS_WARN_TIME) {
         literal->warned = ngx_current_msec;
@@ -495,11 +495,11 @@ ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal)
  */
 
 void
-ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
+ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
     ngx_uint_t namesake)
 {
-    if ((literal->told && literal->in_force == limit)
+    if ((literal->elsewhere && literal->in_force == limit)
         || (namesake
             && literal->namesakes++ < NGX_HTTP_DSEM_LIMITS_NAMESAKES))
     {
@@ -507,13 +507,13 @@ ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
     }
 
     literal->in_force = limit;
-    literal->told = 1;
+    literal->elsewhere = 1;
 
     if (limit == literal->limit
         || (node->len && limit > literal->limit)
-        || ngx_http_dsem_limits_often(literal)
-        || !ngx_http_dsem_memo_say(limits->memo, literal->node.node.key,
-                                   limit, literal->limit))
+        || ngx_http_dsem_limits_limited(literal)
+        || !ngx_http_dsem_memo_claim(limits->memo, literal->node.node.key,
+                                     limit, literal->limit))
     {
         return;
     }

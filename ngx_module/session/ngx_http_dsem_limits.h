@@ -26,7 +26,7 @@ typedef struct {
     ngx_str_t                     name;      /* encoded */
     ngx_int_t                     limit;     /* of "auto": at the start */
     ngx_int_t                     min;       /* of "limit=auto" */
-    ngx_int_t                     max;       /* the same; 0: not "auto" */
+    ngx_int_t                     max;       /* of "auto"; 0: another one */
 } ngx_http_dsem_limits_pair_t;
 
 
@@ -46,11 +46,11 @@ typedef struct {
     ngx_str_node_t                node;      /* str: the encoded name */
     ngx_int_t                     limit;     /* of this configuration */
     ngx_int_t                     min;       /* of "limit=auto" */
-    ngx_int_t                     max;       /* the same; 0: not "auto" */
+    ngx_int_t                     max;       /* of "auto"; 0: another one */
     ngx_http_dsem_memo_limit_t   *known;     /* of "limit=auto": last found */
     ngx_http_dsem_memo_limit_t    own;       /* where the memo has none */
-    int64_t                       generation; /* in which this worker was
-                                                told that; 0: never */
+    int64_t                       generation; /* of the reply that had it;
+                                                0: none */
     ngx_msec_t                    found_at;  /* ms, time of that */
     ngx_http_dsem_auto_t         *samples;   /* of "limit=auto", or NULL */
     ngx_int_t                     in_force;  /* last seen; -1: unknown */
@@ -59,7 +59,9 @@ typedef struct {
     ngx_uint_t                    warnings;  /* in it */
     ngx_uint_t                    namesakes; /* messages that a node of this
                                                 name asks for a lower one */
-    unsigned                      told:1;    /* the node that asks for it */
+    unsigned                      elsewhere:1; /* another node's limit, or an
+                                                order, is in force: in the
+                                                log, or not worth a line */
 } ngx_http_dsem_literal_t;
 
 
@@ -98,7 +100,7 @@ ngx_int_t ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
     int64_t generation);
 ngx_int_t ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal);
 ngx_int_t ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal);
-void ngx_http_dsem_limits_told(ngx_http_dsem_limits_t *limits,
+void ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
     ngx_uint_t namesake);
 

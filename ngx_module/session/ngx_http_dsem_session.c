@@ -55,7 +55,7 @@ ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
 
     ngx_http_dsem_zone_recall(session->zone, session->shard, session->space,
                               &session->generation, &session->term,
-                              &session->fleet, &longest, &replied);
+                              &session->nsessions, &longest, &replied);
     ngx_http_dsem_zone_configure(session->zone, session->configuration);
 
     ngx_http_dsem_lease_init(&session->lease, settings->lease, longest,
@@ -229,9 +229,9 @@ ngx_http_dsem_session_unavailable(ngx_http_dsem_session_t *session)
  */
 
 ngx_uint_t
-ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session)
+ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session)
 {
-    return session->fleet ? session->fleet : session->workers;
+    return session->nsessions ? session->nsessions : session->workers;
 }
 
 
@@ -259,7 +259,7 @@ ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
 
 
 /*
- * A message: so many sessions are registered now, and share each limit if Redis
+ * A message: n sessions are registered now, and share each limit if Redis
  * is lost before the next beat.  A wrong number costs time after a loss of
  * state, a lease at most.
  */
@@ -274,14 +274,14 @@ ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session, int64_t n)
 
     if (session->registered && n > (int64_t) session->registered) {
         session->registered = (ngx_uint_t) n;
-        session->fleet = ngx_max(session->fleet, session->registered);
+        session->nsessions = ngx_max(session->nsessions, session->registered);
     }
 }
 
 
 /*
- * As the reply to a command says: Redis grants nothing for so many ms at most.
- * The next beat is sent at the end of them, or sooner.
+ * A reply says for how long Redis grants nothing at most, in ms.  The next
+ * beat is sent at the end of that, or sooner.
  */
 
 void

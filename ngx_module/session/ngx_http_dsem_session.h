@@ -64,7 +64,7 @@ typedef struct {
     /* no request should wait for Redis */
     void                    (*unavailable)(void *data);
     /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
-    void                    (*heard)(void *data);
+    void                    (*replied)(void *data);
     /* Redis may count nothing for this session any more */
     void                    (*expired)(void *data);
     /* true while any permit is held by a request */
@@ -115,13 +115,13 @@ typedef struct {
     int64_t                            generation; /* 0: none known */
     int64_t                            term;       /* of it, 0: none known */
     ngx_msec_t                         recovery;   /* ms, in the last reply */
-    ngx_uint_t                         fleet;      /* live sessions, or 0 */
-    ngx_uint_t                         registered; /* the same, as told to
-                                                      this session */
-    ngx_uint_t                         joined;     /* the same, in the last
-                                                      message */
+    ngx_uint_t                         nsessions;  /* live ones of the fleet;
+                                                      0: unknown */
+    ngx_uint_t                         registered; /* by replies to this
+                                                      session */
+    ngx_uint_t                         joined;     /* by the last message */
     uint64_t                           joined_at;  /* its time, monotonic ms */
-    int64_t                            process;    /* of Redis, 0: not told */
+    int64_t                            process;    /* of Redis, 0: unknown */
     int64_t                            accepted;   /* the one that accepted
                                                       this session last */
 
@@ -135,8 +135,8 @@ typedef struct {
     ngx_uint_t                         configuration;
 
     ngx_event_t                        beat;
-    uint64_t                           told_until; /* idle permits are
-                                                      wanted, monotonic ms */
+    uint64_t                           idle_until; /* beats report idle
+                                                      permits, monotonic ms */
     ngx_event_t                        drain;
     ngx_uint_t                         declares;   /* unanswered */
     ngx_uint_t                         resyncs;    /* without success */
@@ -155,7 +155,7 @@ typedef struct {
     unsigned                           verify:1;   /* keys may be lost */
     unsigned                           lease_expired:1;  /* at this hello */
     unsigned                           keys_lost:1;      /* at this hello */
-    unsigned                           nameless:1; /* process not told: said */
+    unsigned                           warned_process:1; /* unknown: logged */
     unsigned                           sealed:1;   /* a message has had the
                                                       seal */
 } ngx_http_dsem_session_t;
@@ -172,7 +172,7 @@ void ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 
 ngx_uint_t ngx_http_dsem_session_unavailable(
     ngx_http_dsem_session_t *session);
-ngx_uint_t ngx_http_dsem_session_fleet(ngx_http_dsem_session_t *session);
+ngx_uint_t ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
 
 void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);

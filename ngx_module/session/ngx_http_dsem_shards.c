@@ -132,7 +132,7 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
     session->redis_handlers.down = ngx_http_dsem_shards_down;
     session->redis_handlers.unusable = ngx_http_dsem_handshake_unusable;
     session->redis_handlers.unavailable = handlers->unavailable;
-    session->redis_handlers.heard = handlers->heard;
+    session->redis_handlers.replied = handlers->replied;
     session->redis_handlers.message = handlers->message;
 
     session->redis = ngx_http_dsem_redis_create(&redis, &settings->prefix,
@@ -395,7 +395,7 @@ ngx_http_dsem_shards_fleet(void)
          session = ngx_http_dsem_shards_next(session))
     {
         if (session->started) {
-            n = ngx_max(n, ngx_http_dsem_session_fleet(session));
+            n = ngx_max(n, ngx_http_dsem_session_nsessions(session));
         }
     }
 

@@ -229,7 +229,7 @@ table_seconds(ngx_uint_t n)
 static void
 table_turn(void)
 {
-    ngx_http_dsem_counters_look_after(ngx_http_dsem_counters.shared);
+    ngx_http_dsem_counters_maintain(ngx_http_dsem_counters.shared);
     ngx_http_dsem_cells_sweep();
 }
 
