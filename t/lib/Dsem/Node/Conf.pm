@@ -122,6 +122,13 @@ sub _argv {
         '-e', 'error.log', @more);
 }
 
+# Whether nginx writes lines of the level debug.
+sub debug {
+    my ($self) = @_;
+    my @command = map { "'$_'" } $self->_argv('-V');
+    return qx(@command 2>&1) =~ / --with-debug\b/;
+}
+
 # (exit status, stderr) of nginx -t
 sub test {
     my ($self) = @_;
