@@ -40,6 +40,9 @@ wait_for { $up->now == 1 } 15, 'it serves the next request';
 $proxy->freeze('s2c');
 my $second = $node->begin('/?hang=1');
 wait_for { $t->state->waiting('api') == 1 } 15, 'another one queued';
+# a stall makes round trips long, and for two of these a permit that comes free
+# is sent to Redis: each beat is a second later than the one before
+$redis->all_beat(1) for 1, 2;
 $up->release(1);
 is $first->wait->status, 200, 'first served';
 eventually { $up->now == 1 } 'second admitted before the reply';
