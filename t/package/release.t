@@ -2,8 +2,8 @@
 
 # make release: the same bytes from a checkout and from the sources that it has
 # packed, with another umask and time zone; the checksums are right; the list of
-# parts has each file once. The workflow for forges calls targets and systems
-# that are there.
+# parts has each file once. The workflow for forges is valid by the schema of
+# GitHub's, and calls targets and systems that are there.
 
 use warnings;
 use strict;
@@ -25,6 +25,7 @@ my $dir = "$root/build/t/package/release";
 
 # nothing of the make that runs this test
 delete @ENV{qw(MAKEFLAGS MAKELEVEL T LONG)};
+chdir $root or die "$root: $!";
 remove_tree($dir);
 make_path("$dir/unpacked");
 
@@ -71,6 +72,21 @@ ok(-x "$root/.ci/run", 'which can be run');
 my ($systems) = $workflow =~ /system: \[(.*?)\]/;
 is_deeply([grep { $matrix !~ /^        \Q$_\E\)/m } split /, /, $systems], [],
     'systems are there');
+
+SKIP: {
+    my $modules = "$root/build/page";
+    skip '"make test T=t/package" installs the packages of npm', 2
+        unless -d "$modules/node_modules/\@action-validator";
+    my $broken = "$dir/broken.yml";
+    open my $fh, '>', $broken or die "$broken: $!";
+    print $fh $workflow =~ s/^    runs-on:/    run-on:/mr;
+    close $fh or die "$broken: $!";
+    my $path = 'packaging/ci/forge.yml';
+    my $said = decode_json(
+        qx(node t/package/validate.mjs $modules workflow $path $broken));
+    is_deeply($said->{$path}[0][1], [], 'valid by the schema');
+    like("@{ $said->{$broken}[0][1] }", qr/run-on/, 'an unknown word is named');
+}
 like(slurp("$root/docs/SECURITY.md"), qr/^## How to report$/m, 'how to report');
 
 remove_tree($dir) if Test::More->builder->is_passing;

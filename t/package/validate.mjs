@@ -1,12 +1,13 @@
 // Compares documents in YAML with the schemas that npm has: those of Kubernetes,
-// KEDA and prometheus-operator, by apiVersion and kind, or that of Compose.
+// KEDA and prometheus-operator, by apiVersion and kind, that of Compose, or that of
+// GitHub's workflows.
 //
-//   node validate.mjs DIRECTORY compose|kubernetes FILE...
+//   node validate.mjs DIRECTORY compose|kubernetes|workflow FILE...
 //
 // DIRECTORY has node_modules. Prints { FILE: [[document, errors], ...], ... } as
 // JSON; an error is one line.
 //
-// Called by: compose.t, kubernetes.t.
+// Called by: compose.t, kubernetes.t, release.t.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -57,11 +58,21 @@ async function kubernetes(document) {
     }
 }
 
+// errors of a job are those of its forms: steps, or another workflow
+async function workflow(document) {
+    const { validateWorkflow } = require('@action-validator/core');
+    const flat = (errors) => errors.flatMap((error) =>
+        error.states ? error.states.flatMap(({ errors }) => flat(errors)) : error);
+    return flat(validateWorkflow(YAML.stringify(document)).errors)
+        .map(({ path, title, detail }) => ({
+            instancePath: path, message: title, params: detail }));
+}
+
 const result = {};
 for (const file of files) {
     result[file] = [];
     for (const document of parsed(file)) {
-        const errors = await { compose, kubernetes }[form](document);
+        const errors = await { compose, kubernetes, workflow }[form](document);
         result[file].push([document, errors.map((error) =>
             `${document.kind ?? file}: ${error.instancePath ?? ''} `
             + `${error.message} ${JSON.stringify(error.params ?? '')}`)]);
