@@ -55,7 +55,7 @@ pass('drained to the new limit');
 # raised: the queue is served at once
 
 is(patch($other, limit => 5)->{in_use}, 5, 'limit raised, three granted');
-eventually { $up->now == 5 && $t->state->waiting('a') == 1 } 'queue served', 1;
+eventually { $up->now == 5 && $t->state->waiting('a') == 1 } 'queue served', 5;
 logged($other, 'limit 2 -> 5, paused no -> no, by 127.0.0.1 (user "-"), '
     . 'limit in force 5');
 
@@ -78,7 +78,7 @@ is($up->now, 0, 'nothing at the backend');
 is(patch($node, paused => Cpanel::JSON::XS::false)->{in_use}, 2,
     'two granted');
 ok(!one($node)->{order}{paused}, 'nor than its end');
-eventually { $up->now == 2 } 'both at the backend', 1;
+eventually { $up->now == 2 } 'both at the backend', 5;
 
 # null: the configured limit
 

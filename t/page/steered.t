@@ -42,7 +42,7 @@ ok($browser->evaluate('document.querySelector(".control input").value === "2"'),
 # the limit: raised, lowered to nothing, back
 
 limit(4);
-eventually { $up->now == 4 } 'raised: the queue is served', 1;
+eventually { $up->now == 4 } 'raised: the queue is served', 5;
 eventually { said() eq 'Limit 4 is in force.' } 'told';
 eventually { $browser->text('.marks') =~ /limit ordered/ } 'marked';
 like($browser->text('.details'),
@@ -90,7 +90,7 @@ eventually { $browser->evaluate(q{table.rows.get('reports').figures.data
 is($up->now, 0, 'none passes');
 $browser->screenshot('paused-1400');
 $browser->click('.details button >> text=Resume');
-eventually { $up->now == 1 } 'resumed: one passes', 1;
+eventually { $up->now == 1 } 'resumed: one passes', 5;
 eventually { said() eq 'Resumed.' } 'told';
 
 # its session, which lasts for a lease otherwise
@@ -101,7 +101,7 @@ $browser->click('.holders button');
 like($browser->text('dialog'), qr/n2:0:.*Its 1 permit /s, 'told what it does');
 $browser->click('#dialog-yes');
 eventually { said() =~ /^Session n2:0:\w+ is removed\.$/ } 'removed';
-eventually { $up->now == 2 } 'its permit serves the queue', 1;
+eventually { $up->now == 2 } 'its permit serves the queue', 5;
 
 is_deeply([$browser->problems], [], 'no error, nothing against the policy');
 $up->release_all;

@@ -37,7 +37,7 @@ for my $way (qw(close abort)) {
     my $leaver = shift @held;
     $leaver->$way;
     eventually { $up->started >= 4 && $up->now == 3 && waiting() == 0 }
-        "next one served after $way", 0.5;
+        "next one served after $way", 3;
     is($one->logged($leaver)->{status}, 499, 'logged as 499');
     push @held, $next;
 }
@@ -54,10 +54,10 @@ wait_for { $up->now == 3 };
 wait_for { length $_->raw->read(0) } for @streams;
 $streams[0]->close;
 $streams[1]->abort;
-eventually { held() == 1 } 'permits returned in mid-response', 0.5;
+eventually { held() == 1 } 'permits returned in mid-response', 3;
 $up->release_all;
 is($next->wait->status, 200, 'other request served');
-eventually { held() == 0 } 'permit returned', 0.5;
+eventually { held() == 0 } 'permit returned', 3;
 
 # At any moment; a third stays, a third stays long enough to be served on a slow
 # machine, and a few would be at the backend for ever.
