@@ -9,7 +9,7 @@ use Dsem::Test;
 
 # ms that a request takes, s that the worker is stopped: much longer than a
 # request may run before its key is charged, five times as long as usual
-my ($USUAL, $STOPPED) = (800, 6);
+my ($USUAL, $STOPPED) = (500, 3.8);
 
 my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
@@ -69,7 +69,7 @@ for my $n (1, 2) {
     wait_for { $t->state->waiting('api') == $n } 15, 'in the queue';
 }
 my ($first, $second) = sort { $a <=> $b } values %{ $t->state->places('api') };
-cmp_ok $second - $first, '<', 4_000_000, 'the key is not a slow one';
+cmp_ok $second - $first, '<', 2_500_000, 'the key is not a slow one';
 $up->release_all;
 is $_->wait->status, 200, 'the holder, and the other one'
     for $holder, $other;
