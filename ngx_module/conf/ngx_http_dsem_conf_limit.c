@@ -44,8 +44,6 @@ static ngx_int_t ngx_http_dsem_limit_number(ngx_http_dsem_arg_t *arg,
     ngx_int_t default_value);
 static ngx_int_t ngx_http_dsem_limit_values(ngx_conf_t *cf,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_arg_t *args);
-static void ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
-    ngx_http_dsem_arg_t *args);
 static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
 
@@ -582,8 +580,24 @@ static void
 ngx_http_dsem_limit_numbers(ngx_http_dsem_limit_t *limit,
     ngx_http_dsem_arg_t *args)
 {
+    ngx_int_t  min, max;
+
     limit->number = args[NGX_HTTP_DSEM_PARAM_LIMIT].number;
-    ngx_http_dsem_limit_start(limit, args);
+
+    if (ngx_http_dsem_limit_is_auto(&args[NGX_HTTP_DSEM_PARAM_LIMIT])) {
+
+        /* where it begins; without room between its bounds it is plain */
+
+        min = args[NGX_HTTP_DSEM_PARAM_MIN].number;
+        max = args[NGX_HTTP_DSEM_PARAM_MAX].number;
+
+        limit->number = ngx_max(min, ngx_min(max, NGX_HTTP_DSEM_AUTO_START));
+
+        if (min < max) {
+            limit->min = min;
+            limit->max = max;
+        }
+    }
 
     limit->weight =
            ngx_http_dsem_limit_number(&args[NGX_HTTP_DSEM_PARAM_WEIGHT], 1);
@@ -657,30 +671,6 @@ ngx_http_dsem_limit_values(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit,
     }
 
     return NGX_OK;
-}
-
-
-/* "limit=auto": where it begins; without room between its bounds it is plain */
-
-static void
-ngx_http_dsem_limit_start(ngx_http_dsem_limit_t *limit,
-    ngx_http_dsem_arg_t *args)
-{
-    ngx_int_t  min, max;
-
-    if (!ngx_http_dsem_limit_is_auto(&args[NGX_HTTP_DSEM_PARAM_LIMIT])) {
-        return;
-    }
-
-    min = args[NGX_HTTP_DSEM_PARAM_MIN].number;
-    max = args[NGX_HTTP_DSEM_PARAM_MAX].number;
-
-    limit->number = ngx_max(min, ngx_min(max, NGX_HTTP_DSEM_AUTO_START));
-
-    if (min < max) {
-        limit->min = min;
-        limit->max = max;
-    }
 }
 
 

@@ -47,8 +47,6 @@ static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_api_change_user(ngx_http_request_t *r,
     ngx_str_t *user);
 static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
-static ngx_http_dsem_api_change_t *ngx_http_dsem_api_change_find(
-    ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_api_change_parse(
     ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
 static ngx_int_t ngx_http_dsem_api_change_ask(
@@ -174,9 +172,17 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     u_char                       sentence[NGX_HTTP_DSEM_API_FAULT];
     ngx_int_t                    rc;
     ngx_str_t                    body, error;
+    ngx_http_cleanup_t          *cln;
     ngx_http_dsem_api_change_t  *change;
 
-    change = ngx_http_dsem_api_change_find(r);
+    change = NULL;
+
+    for (cln = r->main->cleanup; cln; cln = cln->next) {
+        if (cln->handler == ngx_http_dsem_api_change_cleanup) {
+            change = cln->data;
+            break;
+        }
+    }
 
     body.data = data;
     error.data = sentence;
@@ -199,21 +205,6 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     /* rc may be NGX_AGAIN: the client takes the answer slowly */
 
     ngx_http_finalize_request(r, rc);
-}
-
-
-static ngx_http_dsem_api_change_t *
-ngx_http_dsem_api_change_find(ngx_http_request_t *r)
-{
-    ngx_http_cleanup_t  *cln;
-
-    for (cln = r->main->cleanup; cln; cln = cln->next) {
-        if (cln->handler == ngx_http_dsem_api_change_cleanup) {
-            return cln->data;
-        }
-    }
-
-    return NULL;
 }
 
 

@@ -22,7 +22,6 @@
 
 static ngx_int_t ngx_http_dsem_redirect_watch(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_redirect_event_handler(ngx_event_t *ev);
-static void ngx_http_dsem_redirect_end(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_redirect_busy(ngx_http_dsem_ctx_t *ctx);
 
 
@@ -41,11 +40,24 @@ ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    if (r->post_action) {
-        ngx_http_dsem_redirect_end(ctx);
+    if (!ctx->decided) {
 
-    } else if (ctx->decided && ngx_http_dsem_redirect_watch(ctx) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        /* a post_action is to come: the request itself has ended */
+
+        if (r->post_action) {
+            ngx_http_dsem_acquire_abort(ctx);
+        }
+
+    } else if (!r->post_action) {
+
+        if (ngx_http_dsem_redirect_watch(ctx) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+    } else if (ctx->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
+               && !ngx_http_dsem_redirect_busy(ctx))
+    {
+        ngx_http_dsem_ctx_release_all(ctx);
     }
 
     return NGX_DECLINED;
@@ -101,24 +113,6 @@ ngx_http_dsem_redirect_event_handler(ngx_event_t *ev)
                    "dsem redirected request suspended");
 
     ngx_http_dsem_ctx_release_all(ctx);
-}
-
-
-/* before its post_action */
-
-static void
-ngx_http_dsem_redirect_end(ngx_http_dsem_ctx_t *ctx)
-{
-    if (!ctx->decided) {
-        ngx_http_dsem_acquire_abort(ctx);
-        return;
-    }
-
-    if (ctx->conf->release == NGX_HTTP_DSEM_RELEASE_RESPONSE
-        && !ngx_http_dsem_redirect_busy(ctx))
-    {
-        ngx_http_dsem_ctx_release_all(ctx);
-    }
 }
 
 

@@ -97,7 +97,6 @@ static ngx_http_dsem_resp_t *ngx_http_dsem_auto_begin(
     ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_handler(void *data,
     ngx_http_dsem_reply_t *reply);
-static void ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_read(ngx_http_dsem_auto_t *record,
     ngx_http_dsem_reply_t *reply);
 
@@ -466,18 +465,11 @@ ngx_http_dsem_auto_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    if (reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
-        ngx_http_dsem_auto_broken(record);
-
-    } else {
+    if (reply->status != NGX_HTTP_DSEM_REPLY_BROKEN) {
         ngx_http_dsem_auto_read(record, reply);
+        return;
     }
-}
 
-
-static void
-ngx_http_dsem_auto_broken(ngx_http_dsem_auto_t *record)
-{
     record->wait = NGX_HTTP_DSEM_AUTO_BROKEN;
 
     if (!record->broken) {

@@ -51,8 +51,6 @@ static ngx_int_t ngx_http_dsem_declare_servers(
     ngx_http_dsem_account_t *account, ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command);
-static void ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
-    ngx_http_dsem_resp_t *command);
 static void ngx_http_dsem_declare_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_int_t ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
@@ -214,29 +212,23 @@ static void
 ngx_http_dsem_declare_ticket(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command)
 {
+    ngx_str_t  key;
+
     ngx_http_dsem_resp_number(command, ticket->number);
     ngx_http_dsem_resp_number(command, ticket->weight);
     ngx_http_dsem_resp_number(command, ticket->place);
     ngx_http_dsem_resp_number(command, ticket->epoch);
 
-    if (account->fair) {
-        ngx_http_dsem_declare_fair(ticket, command);
+    if (!account->fair) {
+        return;
     }
-}
-
-
-/* cost and key, by which Redis computes later places again */
-
-static void
-ngx_http_dsem_declare_fair(ngx_http_dsem_ticket_t *ticket,
-    ngx_http_dsem_resp_t *command)
-{
-    ngx_str_t  key;
 
     if (ticket->fair.key == NULL) {
         ngx_http_dsem_resp_bytes(command, "-", 1);
         return;
     }
+
+    /* cost and key, by which Redis computes later places again */
 
     ngx_http_dsem_fair_name(&ticket->fair, &key);
     ngx_http_dsem_resp_numbers_name(command, &ticket->fair.cost, 1, &key);

@@ -27,8 +27,6 @@
 #define NGX_HTTP_DSEM_RECOVERY_BEAT  200
 
 
-static ngx_http_dsem_condition_e ngx_http_dsem_session_condition(
-    ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_session_drain_handler(ngx_event_t *ev);
 
 
@@ -170,41 +168,36 @@ ngx_http_dsem_session_set_state(ngx_http_dsem_session_t *session,
 }
 
 
-/* the condition may have changed: the time of a change is noted */
+/*
+ * The condition may have changed: the time of a change is noted.  A new epoch
+ * on the same connection is no event.
+ */
 
 void
 ngx_http_dsem_session_note(ngx_http_dsem_session_t *session)
 {
     ngx_http_dsem_condition_e  condition;
 
-    condition = ngx_http_dsem_session_condition(session);
+    if (ngx_http_dsem_session_unavailable(session)) {
+        condition = NGX_HTTP_DSEM_CONDITION_UNAVAILABLE;
+
+    } else if (!ngx_http_dsem_session_ready(session)
+               && (!ngx_http_dsem_redis_is_up(session->redis)
+                   || (session->condition != NGX_HTTP_DSEM_CONDITION_AVAILABLE
+                       && session->condition
+                          != NGX_HTTP_DSEM_CONDITION_RECOVERING)))
+    {
+        condition = NGX_HTTP_DSEM_CONDITION_CONNECTING;
+
+    } else {
+        condition = session->recovery ? NGX_HTTP_DSEM_CONDITION_RECOVERING
+                                      : NGX_HTTP_DSEM_CONDITION_AVAILABLE;
+    }
 
     if (session->condition != condition || session->since == 0) {
         session->condition = condition;
         session->since = ngx_http_dsem_monotonic();
     }
-}
-
-
-/* a new epoch on the same connection is no event */
-
-static ngx_http_dsem_condition_e
-ngx_http_dsem_session_condition(ngx_http_dsem_session_t *session)
-{
-    if (ngx_http_dsem_session_unavailable(session)) {
-        return NGX_HTTP_DSEM_CONDITION_UNAVAILABLE;
-    }
-
-    if (ngx_http_dsem_session_ready(session)
-        || (ngx_http_dsem_redis_is_up(session->redis)
-            && (session->condition == NGX_HTTP_DSEM_CONDITION_AVAILABLE
-                || session->condition == NGX_HTTP_DSEM_CONDITION_RECOVERING)))
-    {
-        return session->recovery ? NGX_HTTP_DSEM_CONDITION_RECOVERING
-                                 : NGX_HTTP_DSEM_CONDITION_AVAILABLE;
-    }
-
-    return NGX_HTTP_DSEM_CONDITION_CONNECTING;
 }
 
 
