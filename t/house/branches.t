@@ -51,6 +51,8 @@ sub run {
         sort { $a <=> $b } split / /, $log;
 }
 
+like(Dsem::Branches->new->count('some.lua', "if a then\n-- include\nend\n"),
+    qr/\Aif a then[^\n]*\n-- include\n else /, 'a comment stays in its arm');
 is_deeply [ run('1', '2') ], [ '3 called', '3 left decides',
     '3 right evaluated', '3 left decides', '3 right evaluated', '5 taken',
     '6 left decides', '6 right evaluated', '6 rounds', '8 rounds', '8 taken',

@@ -128,6 +128,7 @@ sub at { return " branch_.at($_[1]);" }
 
 # statements
 
+# With the comments at its end, which may be includes.
 sub block {
     my ($self) = @_;
     my $text = '';
@@ -137,6 +138,9 @@ sub block {
         $text .= $self->next if $self->peek eq ';';
         last if $last;
     }
+    my $end = $self->{token}[ $self->{at} ];
+    $text .= $end->[0];
+    $end->[0] = '';
     return $text;
 }
 
