@@ -261,7 +261,8 @@ local function words(number)
     return number and string.format('%.0f', number) or '-'
 end
 
--- Adds the lines of the servers of a pool. Returns whether these are all.
+-- Adds the lines of the servers of a pool: those with permits, then those of
+-- lists, most of which have the same ones. Returns whether these are all.
 local function server_lines(key, head)
     local lists, held = string.match(head, ' /%d+;%S-;(%S-);(.*)$')
     if not lists then return true end
@@ -270,27 +271,30 @@ local function server_lines(key, head)
         if #fields < LISTS then fields[#fields + 1] = 'list:' .. id end
     end
     local texts = fields[1] and redis.call('HMGET', key, unpack(fields)) or {}
-    texts[#fields + 1] = held
-    for i = 1, #fields + 1 do
-        local of = i > #fields and permits or limits
+    local all, count = true, 0
+    table.insert(texts, 1, held)
+    for i, text in ipairs(texts) do
+        local of = i == 1 and permits or limits
         -- R14: encoded name
-        for server, n in string.gmatch(texts[i] or '', '([%w._:%%~-]+)=(%d+)')
-        do
+        for server, n in string.gmatch(text or '', '([%w._:%%~-]+)=(%d+)') do
             servers_left = servers_left - 1
             if servers_left < 0 or #server > 200 or #n > 10 then
-                return false
+                all = false
+                break
             end
-            if not limits[server] and not permits[server] then
-                servers[#servers + 1] = server
+            local had = of[server]
+            if not had and not permits[server] then
+                count = count + 1
+                servers[count] = server
             end
-            of[server] = math.max(of[server] or 0, tonumber(n))
+            if not had or n - had > 0 then of[server] = n end
         end
     end
     for _, server in ipairs(servers) do
-        reply[#reply + 1] = string.format('server %s %.0f %s', server,
-            permits[server] or 0, words(limits[server]))
+        reply[#reply + 1] = 'server ' .. server .. ' '
+            .. (permits[server] or '0') .. ' ' .. (limits[server] or '-')
     end
-    return true
+    return all
 end
 
 -- Adds the lines of one semaphore.
