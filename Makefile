@@ -173,6 +173,9 @@ help:
 	@echo '                     short run'
 	@echo 'make bench-hold      what holders of "dsem_hold" cost, and how soon the next'
 	@echo '                     one has a permit; HOLDERS=100 SECONDS=1 for a short run'
+	@echo 'make bench-pool      requests at a taken slot, with a limit of the total, the'
+	@echo '                     same with max_conns, and a limit for each server;'
+	@echo '                     ROUNDS=1 SECONDS=1 for a short run'
 	@echo 'make bench-instructions'
 	@echo '                     instructions that nginx executes per request'
 	@echo 'make model           verify the model of the protocol, and that it misses'
@@ -574,6 +577,9 @@ bench-hold: run-needs module
 	@HOLDERS=$(HOLDERS) SECONDS=$(SECONDS) ROUNDS=$(ROUNDS) \
 	    perl -It/lib t/bench/hold.pl
 
+bench-pool: run-needs module
+	@ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) perl -It/lib t/bench/pool.pl
+
 bench-instructions: instructions-needs module
 	@perl -It/lib t/bench/instructions.pl
 
@@ -604,4 +610,4 @@ FORCE:
     packages-needs model \
     model-needs site site-needs model-limits model-zoo mutants proof test-page-needs dist release deb \
     deb-needs run demo soak bench bench-scale bench-fair bench-auto \
-    bench-hold bench-instructions clean
+    bench-hold bench-pool bench-instructions clean

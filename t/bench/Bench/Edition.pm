@@ -8,7 +8,7 @@ package Bench::Edition;
 # A session is a hash of name, epoch and lease. The generation is always 1,
 # and every command has the number 1, because nothing is lost or reordered here.
 #
-# Called by: Bench::World, Bench::FairSync, scale.pl.
+# Called by: Bench::World, Bench::FairSync, Bench::Servers, scale.pl.
 
 use strict;
 use warnings;
@@ -116,14 +116,15 @@ sub declare {
 
 # limit, flags, release; cancel, check: [ticket, weight] ...;
 # acquire: [ticket, weight, class, queue limit] ..., where fair is true with
-# cost and key
+# cost and key; of a pool also the list and what is released, see lua/sync.lua
 sub sync {
     my ($self, $session, $name, %arg) = @_;
     my @lists = map { $arg{$_} // [] } qw(cancel acquire check);
     my @fair = $arg{fair} ? $self->key('f', $name) : ();
     return $self->evalsha('sync', [ $self->sync_keys($name), @fair ],
         $self->sync_argv($session, $name,
-            [ @arg{qw(limit flags)}, $arg{release} // 0 ], @lists));
+            [ @arg{qw(limit flags)}, $arg{release} // 0 ], @lists,
+            @{ $arg{pool} // [] }));
 }
 
 # "<limit or -> <pause>", as the operator sets it
@@ -244,11 +245,12 @@ sub session_keys { my ($self) = @_;
     return $self->key, $self->key('sessions') }
 
 sub sync_argv {
-    my ($self, $session, $name, $numbers, $cancel, $acquire, $check) = @_;
+    my ($self, $session, $name, $numbers, $cancel, $acquire, $check, @pool)
+        = @_;
     my $fixed = join ' ', $session->{epoch}, Bench::Edition::NUMBER,
         Bench::Edition::GEN, @$numbers,
         map { scalar @$_ } $cancel, $acquire, $check;
-    return $session->{name}, $fixed, $name,
+    return $session->{name}, $fixed, $name, @pool,
         map { "@$_" } @$cancel, @$acquire, @$check;
 }
 

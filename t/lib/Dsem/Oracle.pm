@@ -24,7 +24,8 @@ use Dsem::Control;
 
 sub run {
     my ($listen, $control, %opt) = @_;
-    my $self = bless { service => $opt{service} // 0, conn => {} };
+    my $self = bless { service => $opt{service} // 0, conn => {},
+        busy => 0, queue => [] };
     $self->do_reset;
     my @watchers = map { $self->accept_on($_) } @$listen;
     push @watchers, $self->stream_to($opt{stream}) if $opt{stream};
@@ -125,6 +126,7 @@ sub count_down {
         if $request->{sem} ne '';
     $self->stream_end($request)
         if $self->{stream} && !$request->{unwritten};
+    leave_slot($conn) if delete $conn->{slots};
 }
 
 ###########################################################################
@@ -226,9 +228,39 @@ sub serve {
         ($arg->{status}, $time) = (503, 0);
     }
     return answer($conn) if $time <= 0;
+    return take_slot($conn, $time) if $arg->{slots};
+    work($conn, $time);
+}
+
+sub work {
+    my ($conn, $time) = @_;
     # timers count from the loop's cached time, which lags
     $conn->{timer} = EV::timer($time + EV::time() - EV::now(), 0,
         sub { answer($conn) });
+}
+
+# A backend with so many slots: a request that finds all of them taken waits for
+# one, in turn.
+sub take_slot {
+    my ($conn, $time) = @_;
+    my $self = $conn->{oracle};
+    if ($self->{busy} >= $conn->{arg}{slots}) {
+        push @{ $self->{queue} }, [$conn, $time];
+        return;
+    }
+    $self->{busy}++;
+    $conn->{slots} = 1;
+    work($conn, $time);
+}
+
+# The next one has it, unless its client has left.
+sub leave_slot {
+    my ($conn) = @_;
+    my $self = $conn->{oracle};
+    $self->{busy}--;
+    while (my $next = shift @{ $self->{queue} }) {
+        return take_slot(@$next) if $next->[0]{running};
+    }
 }
 
 # A backend with a knee: beyond so many requests at a time all of them get

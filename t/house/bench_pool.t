@@ -1,0 +1,34 @@
+#!/usr/bin/perl
+
+# make bench-pool runs: each subject has its figures, and no request comes to a
+# server of a pool whose slot is taken. How fast a short run is is no matter
+# here.
+
+use warnings;
+use strict;
+
+use Test::More;
+
+use FindBin;
+
+plan skip_all => 'make bench-pool is for the nginx of the distribution'
+    if $ENV{DSEM_NGINX} || $ENV{DSEM_STATIC_NGINX};
+
+my $root = "$FindBin::Bin/../..";
+local @ENV{qw(ROUNDS SECONDS SESSIONS)} = (1, 0.3, 40);
+my $said = qx($^X -I$root/t/lib $root/t/bench/pool.pl 2>&1);
+
+is $?, 0, 'exit status zero' or die $said;
+my @rows = $said =~ /^limit=\S+.*? = .*?(?: +\d+\.\d){2}$/mg;
+is scalar(@rows), 6, 'each subject measured with both loads' or diag $said;
+my @calls = $said =~ /^\w.*? +\d+ +\d+\.\d\d$/mg;
+is scalar(@calls), 10, 'scripts measured' or diag $said;
+my @verdicts = $said =~ /(?:OK|MISSED)$/mg;
+is scalar(@verdicts), 7, 'all aims printed' or diag $said;
+my @taken = $said =~ /: at a taken slot +0 +0 OK$/mg;
+is scalar(@taken), 2, 'none at a taken slot of a pool' or diag $said;
+unlike $said, qr/^requests that ended with/m, 'no other status';
+is scalar(grep { length > 80 } split /\n/, $said), 0, '80 columns'
+    or diag $said;
+
+done_testing();
