@@ -6,6 +6,7 @@
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
+use Dsem::Clock;
 use Dsem::Test;
 
 my @LIMITS = (2, 2, 1);
@@ -13,6 +14,7 @@ my ($YES, $NO) = (Cpanel::JSON::XS::true, Cpanel::JSON::XS::false);
 
 my $t = Dsem::Test->new;
 $t->redis;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 # in the order of the names
 my @up = sort { $a->address cmp $b->address } map { $t->upstream } @LIMITS;
 my @addresses = map { $_->address } @up;
@@ -21,8 +23,10 @@ my $servers = join ' ', map {
 } 0 .. $#up;
 
 my $api = 'location /dsem/ { dsem_api write=on; }';
-my $node = $t->node('a', <<"EOF_CONF");
+my $node = $clock->node('a', <<"EOF_CONF");
 worker_processes 1;
+dsem_redis_timeout 10m;
+dsem_lease 10m;
 upstream gpus {
     zone gpus 64k;
     $servers
@@ -30,6 +34,7 @@ upstream gpus {
 }
 server {
     listen 127.0.0.1:%%PORT%%;
+    proxy_read_timeout 1h;
     proxy_set_header X-Node a;
     proxy_set_header X-Sem \$dsem_server;
     location / {
@@ -38,8 +43,10 @@ server {
     $api
 }
 EOF_CONF
-my $other = $t->node('b', <<"EOF_CONF");
+my $other = $clock->node('b', <<"EOF_CONF");
 worker_processes 1;
+dsem_redis_timeout 10m;
+dsem_lease 10m;
 server {
     listen 127.0.0.1:%%PORT%%;
     location / {
@@ -52,11 +59,13 @@ EOF_CONF
 
 # Waits for what a node shows of the pool: permits in use, limit, configured
 # limit; those of one server; then of each server what is in use, its limit, and
-# whether it can be used.
+# whether it can be used. A worker reads the figures of the fleet once a second,
+# by a clock that the test moves.
 sub shows {
     my ($of, $name, $figures, $each, @servers) = @_;
     my @seen;
     eventually {
+        $clock->step(1.1);
         my $all = decode_json($of->get('/dsem/semaphores')->body);
         my ($pool) = grep { $_->{name} eq 'gpus' } @{ $all->{semaphores} };
         @seen = (words($pool, qw/in_use limit configured/),
@@ -80,6 +89,8 @@ sub samples {
         =~ /^(dsem_\w*$words)\{semaphore="gpus"[^}]*\} (\d+)$/mg };
 }
 
+wait_for { $t->state->session_count == 2 && $t->state->subscribed == 2 } 15,
+    'sessions';
 shows($node, 'at rest', '0 5 5', '2 2', "0 2 $YES", "0 2 $YES", "0 1 $YES");
 
 my @held = map { $node->begin('/?hang=1') } 1 .. 4;

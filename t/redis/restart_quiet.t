@@ -8,7 +8,7 @@ use List::Util qw(max);
 
 use Dsem::Test;
 
-my ($LIMIT, $RATE) = (8, 20);
+my ($LIMIT, $CLIENTS) = (8, 3);
 my $ROUNDS = $ENV{DSEM_LONG} ? 10 : 1;
 
 my $t = Dsem::Test->new;
@@ -41,7 +41,7 @@ sub lane {
 sub load {
     my ($lane) = @_;
     $lane->{up}->reset;
-    $lane->{load} = $t->load_start(urls => $lane->{urls}, rate => $RATE,
+    $lane->{load} = $t->load_start(urls => $lane->{urls}, clients => $CLIENTS,
         seconds => 3600, records => 1);
 }
 
