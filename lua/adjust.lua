@@ -31,7 +31,7 @@
 -- semaphore. Nothing moves while the state recovers, or while an order or a
 -- limit below the minimum is in force.
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
--- O(log q), q tickets queued; looks at as many tickets, accounts and ended
+-- O(log q), q tickets queued; reads as many tickets, accounts and ended
 -- sessions as sync.
 
 -- @include "include/expiry.lua"

@@ -64,7 +64,7 @@ if is_pool then
         error('DSEM argument 9 is not what is held', 0)
     end
 end
--- older epochs under which a ticket of unknown place is looked up, at most
+-- older epochs under which a ticket of unknown place is searched, at most
 local EPOCHS_BACK = 16
 
 -- Ticket n of the call.

@@ -81,7 +81,7 @@ local remembered, longest = integer(12), integer(13)
 local NOTIFIED = 4
 -- steps of terms
 local TERM = 2^20
--- fields of a shard in which orders are looked for when it is forgotten
+-- fields of a shard in which orders are searched when it is forgotten
 local ORDERS_KEPT = 512
 
 local function reply(status, ...)

@@ -24,7 +24,7 @@
 -- Where the state recovers the order is set, and nothing is granted. A
 -- semaphore without a key may have an order.
 -- Idempotent but for what it replies of the order before. O(log q), q tickets
--- queued; looks at as many tickets, accounts and ended sessions as sync.
+-- queued; reads as many tickets, accounts and ended sessions as sync.
 
 -- @include "include/expiry.lua"
 -- @include "include/status.lua"

@@ -67,7 +67,7 @@
 --   "order <name> <epoch> <the order, 64 bytes of it at most>"
 --
 -- Not idempotent: a session sends it once; after a lost reply it sends hello.
--- O(k log q), k tickets in the call, q queued; of others it looks at 64
+-- O(k log q), k tickets in the call, q queued; of others it reads 64
 -- tickets, accounts or ended sessions at most, whatever there are.
 
 -- @include "include/expiry.lua"

@@ -20,7 +20,7 @@ local function dead_drop(sem, view, ticket, name, alive)
 end
 
 -- Drops those among the last tickets of the queue, but for parked ones: half of
--- what this call may look at. Where some leave there may be more: the next call
+-- what this call may read. Where some leave there may be more: the next call
 -- of any session goes on. Tags are known to commands that have keys.
 local function dead_sweep(sem, view)
     local size = math.floor(view.steps / 2)

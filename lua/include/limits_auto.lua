@@ -101,7 +101,7 @@ local function limits_auto_insert(text, limit, bounds, id)
         math.min(high, max), ids), bounds
 end
 
--- Both without it. The bounds of all others are looked at only where its own
+-- Both without it. The bounds of all others are read only where its own
 -- were in force.
 local function limits_auto_remove(text, limit, bounds, id)
     local _, min, max = limits_bounds(limit)

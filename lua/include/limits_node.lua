@@ -1,7 +1,7 @@
 -- Another node that asks for the lowest limit of a name, or nil. It is one with
 -- the name of this session's node only where no other asks for it.
 local function limits_node(key, text, session)
-    -- configurations looked at by one call
+    -- configurations read by one call
     local LOOKED_AT = 16
     local own = string.match(session, '^[^:]+')
     local fields = {}

@@ -4,13 +4,13 @@
 -- all of them. A session is recalled once until its next sync, and again by
 -- each call with checks: the message may be lost.
 
--- Accounts looked at by one call. Of more accounts, some are looked at, and
+-- Accounts read by one call. Of more accounts, some are read, and
 -- others by the next call; the field "recall" has the cursor.
 local RECALL_ACCOUNTS = 24
 
 -- Returns the sessions to notify. waiting: the weight that waits, as far as
 -- this call knows it; again: also those that were recalled before, of the
--- accounts that this call looks at.
+-- accounts that this call reads.
 local function recall(sem, view, waiting, again)
     local wanted, own = math.huge, sem.accounts[sem.session]
     if not view.paused then

@@ -16,7 +16,7 @@ local function registry_bar(shard, session, ends)
         string.format('bar:%.0f', shard.last_bar), session)
 end
 
--- Deletes expired bars; looks at this many at most, the first ones. Where there
+-- Deletes expired bars; reads this many at most, the first ones. Where there
 -- are more, those that last longer than the shortest lease become the last:
 -- a bar of an hour must not keep all later bars.
 local function registry_prune_bars(shard, most)

@@ -3,7 +3,7 @@
 --   held waiting limit seq seen touched active recalled parked tail
 -- held: permits in use or idle; waiting: tickets; limit: the configured one in
 -- force; seq: sequence number of the last ticket; seen: number of ended
--- sessions that this semaphore has looked at; touched: when the expiry was last
+-- sessions that this semaphore has handled; touched: when the expiry was last
 -- set; active, recalled: accounts by reuse; parked: tickets waiting that
 -- cannot be served now; tail: last place in the queue since it was last empty;
 -- while tickets with keys wait, what include/fair.lua needs; and " !<untold>",
@@ -15,7 +15,7 @@
 -- Semaphores expire as garbage only: one in use is touched once an hour. The
 -- expiry is on the host's clock, whose steps must not reach it.
 
--- Tickets, accounts and ended sessions of others that one call looks at.
+-- Tickets, accounts and ended sessions of others that one call reads.
 local STEPS = 64
 
 -- The clock now, computed at first use: few commands need it.
@@ -28,7 +28,7 @@ end
 
 -- What a command on a semaphore knows of the shard, from the head and the
 -- session's entry as read. nil: the session is unknown. steps: what this call
--- may still look at; more: it has left work for the next call. entries caches
+-- may still read; more: it has left work for the next call. entries caches
 -- those of sessions, granted has lists of tickets by session, served their
 -- places; dropped: sessions with tickets dropped from a full queue; reclaimed:
 -- permits of ended sessions.

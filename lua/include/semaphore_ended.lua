@@ -31,7 +31,7 @@ local function semaphore_drop(sem, view, sessions)
     end
 end
 
--- The log does not go back far enough: looks at all accounts, some per call.
+-- The log does not go back far enough: reads all accounts, some per call.
 -- The field "scan" has the cursor and the number of the ended at its begin.
 local function semaphore_scan(sem, view)
     local cursor, ended = string.match(

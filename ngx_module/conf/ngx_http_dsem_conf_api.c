@@ -3,7 +3,7 @@
  * The "dsem_api" directive: a location in which the API answers.
  *
  * The handler is handed down by module, as main conf->api.  A limit never
- * applies to the API itself, so that a full semaphore can be looked at; the
+ * applies to the API itself, so that a full semaphore can be read; the
  * locations below inherit the limits all the same.
  *
  * "dsem_hold" answers requests, too, and is merged at levels without a name in

@@ -429,7 +429,7 @@ ngx_http_dsem_check_cycle(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
 }
 
 
-/* looks at every name once in a visit */
+/* follows every name once in a visit */
 
 static ngx_uint_t
 ngx_http_dsem_check_leads(ngx_http_dsem_seen_t *from,

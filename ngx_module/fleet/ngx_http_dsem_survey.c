@@ -1,6 +1,6 @@
 
 /*
- * The survey: what the whole fleet looks like, read from Redis for people.
+ * The survey: the state of the whole fleet, read from Redis for people.
  *
  * Owns the last results, those that wait for the next one, and when that may
  * begin.  A topic is what is read by one run: the usual names, or a single name

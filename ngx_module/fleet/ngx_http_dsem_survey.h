@@ -1,6 +1,6 @@
 
 /*
- * The survey: what the whole fleet looks like, read from Redis for people.
+ * The survey: the state of the whole fleet, read from Redis for people.
  */
 
 

@@ -64,7 +64,7 @@ ngx_http_dsem_redirect_handler(ngx_http_request_t *r)
 }
 
 
-/* looks once more when nginx has done for it what it can at once */
+/* decides when nginx has done for it what it can at once */
 
 static ngx_int_t
 ngx_http_dsem_redirect_watch(ngx_http_dsem_ctx_t *ctx)

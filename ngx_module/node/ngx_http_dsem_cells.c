@@ -24,7 +24,7 @@
 /* cells that a process keeps for its next names */
 #define NGX_HTTP_DSEM_CELLS_SPARE   64
 
-/* cells that are looked at for a free one, and in one turn for lost ones */
+/* cells that are read for a free one, and in one turn for lost ones */
 #define NGX_HTTP_DSEM_CELLS_TRIES   64
 #define NGX_HTTP_DSEM_CELLS_TURN    4096
 

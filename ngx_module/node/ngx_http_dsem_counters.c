@@ -9,7 +9,7 @@
  * misses nothing.
  *
  * A count costs no lock and no search, as long as its user keeps the row.
- * Once a second one worker of the node looks after the memory: snapshots for
+ * Once a second one worker of the node maintains the memory: snapshots for
  * the history, and what dead processes have left.
  *
  * Called by: account, ledger, sync, declare, session (overage), http (results);
@@ -36,14 +36,14 @@
 #define NGX_HTTP_DSEM_COUNTERS_OWNERS   64
 #define NGX_HTTP_DSEM_COUNTERS_OWNER    4096
 
-/* ms between two turns, and rows that are looked after in one */
+/* ms between two turns, and rows that are maintained in one */
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
 #define NGX_HTTP_DSEM_COUNTERS_ROWS     1024
 
 
 typedef struct {
     ngx_atomic_t                     turn;      /* ms, the last one */
-    ngx_atomic_t                     hand;      /* the next row to look at */
+    ngx_atomic_t                     hand;      /* the next row to maintain */
     uint64_t                         created;   /* ms */
     ngx_http_dsem_rows_t            *rows;
     ngx_http_dsem_cells_t           *cells;
@@ -411,7 +411,7 @@ ngx_http_dsem_counters_maintain(ngx_http_dsem_counters_shared_t *shared)
     age = ngx_http_dsem_monotonic() - shared->created;
     rows->period = age / (NGX_HTTP_DSEM_PERIOD * 1000);
 
-    /* names that have no row look for one again */
+    /* names that have no row ask for one again */
 
     (void) ngx_atomic_fetch_add(&rows->rows[0].version, 2);
 

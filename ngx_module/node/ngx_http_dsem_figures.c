@@ -21,7 +21,7 @@
 #define NGX_HTTP_DSEM_FIGURES_ROWS   256
 #define NGX_HTTP_DSEM_FIGURES_CELLS  8192
 
-/* cells that are looked at for names that are busy */
+/* cells that are read for names that are busy */
 #define NGX_HTTP_DSEM_FIGURES_BUSY   65536
 
 /* ms by ngx_http_dsem_rows_time(): of these the last requests are */

@@ -31,7 +31,7 @@
 #include "ngx_http_dsem_rows.h"
 
 
-/* rows that are looked at for a new name */
+/* rows that are read for a new name */
 #define NGX_HTTP_DSEM_ROWS_TRIES   16
 
 /* ms by ngx_http_dsem_rows_time() in which a row keeps its name */

@@ -64,7 +64,7 @@ typedef struct {
     ngx_uint_t            nrows;
     ngx_uint_t            nslots;
     ngx_atomic_t          used;      /* no row is used behind these */
-    ngx_atomic_t          hand;      /* where the next row is looked for */
+    ngx_atomic_t          hand;      /* where the next search begins */
     ngx_atomic_t          period;    /* number of the running one */
     ngx_atomic_t         *slots;
     ngx_http_dsem_row_t   rows[1];   /* the first: of all other names */

@@ -73,7 +73,7 @@ static redisReplyObjectFunctions  ngx_http_dsem_guard_functions = {
     ngx_http_dsem_guard_array,
     ngx_http_dsem_guard_integer,
 #if (HIREDIS_MAJOR > 0)
-    /* called without a look at whether they are there */
+    /* called whether they are there or not */
     ngx_http_dsem_guard_double,
     ngx_http_dsem_guard_nil,
     ngx_http_dsem_guard_bool,

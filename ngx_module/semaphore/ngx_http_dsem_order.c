@@ -6,7 +6,7 @@
  * Owns what is under way: a task outlives the order that it was made from,
  * whose owner may go, and ends when the last reply has come.  A limit that was
  * raised serves the queue in calls of a bounded size, one after the other.
- * Where there are several shards a session is looked for in one after the
+ * Where there are several shards a session is searched in one after the
  * other.  Redis checks an order again, and changes nothing where it is wrong.
  *
  * Called by: api; dispatch (init, exit); redis (replies).  The order of

@@ -710,6 +710,6 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
 
     ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
 
-    /* a posted account is not freed: it is looked at once more */
+    /* a posted account is not freed: it is flushed once more */
     ngx_http_dsem_account_post(account);
 }
