@@ -23,7 +23,9 @@
 -- Where neither is better the rule rests for some turns. Short steps need
 -- many pairs where latencies vary, but cost little; long ones find what is
 -- far away: the first higher limit after a lower one is as far as some pairs
--- can show.
+-- can show. A turn of a higher limit ends as soon as its requests show that the
+-- latency rises more than the limit: beyond a wall each takes some times as
+-- long.
 --
 -- Failing requests lower the limit, and a lower limit that does not lower
 -- their rate is taken back.
@@ -55,6 +57,8 @@ local AUTO_EACH = 20
 local AUTO_WORTH, AUTO_CLIP = 0.6, 1
 -- standard errors that decide; after one pair, as it may be chance
 local AUTO_SURE, AUTO_CERTAIN = 1.25, 2.5
+-- standard errors that end a turn beyond a wall: more, as each sample is asked
+local AUTO_WALL = 4
 -- pairs after which a comparison is given up; those of a step longer than the
 -- least end with what is likely, in standard errors, as shorter ones follow
 local AUTO_PAIRS, AUTO_PAIRS_LONG, AUTO_LIKELY = 20, 4, 0.5
@@ -172,6 +176,34 @@ end
 
 local function auto_used(s) return auto_needed(s, 0.5) end
 
+-- What two turns of different limits differ by through chance; error: of that
+-- at the limit that is tried, nil: of the last one.
+local function auto_scatter(s, error)
+    error = error or s.trial_error
+    return math.sqrt(s.error ^ 2 + error ^ 2) * s.spread / 100
+end
+
+-- The latency of the requests, and its standard error.
+local function auto_level(s)
+    local good = s.count - s.errors
+    local mean = s.logs / good / 1000
+    return 10000 * mean, math.max(AUTO_ERROR, math.floor(10000 * math.sqrt(
+        math.max(0, s.squares / good / 1000 - mean ^ 2) / good)))
+end
+
+-- Whether the latency at a higher limit that is tried has risen by more than
+-- the limit, and than chance allows. The first requests to end are short ones.
+local function auto_wall(s)
+    if s.mode ~= AUTO_MODE.probe or s.tried < s.base
+        or s.count - s.errors < AUTO_FEWEST
+    then
+        return false
+    end
+    local level, error = auto_level(s)
+    return level - s.level - 10000 * math.log(s.tried / s.base)
+        > AUTO_WALL * auto_scatter(s, error)
+end
+
 -- Whether the requests suffice for a judgement.
 local function auto_enough(s, now)
     local count, limit, passed = s.count, s.found, now - s.opened
@@ -185,6 +217,7 @@ local function auto_enough(s, now)
         -- half of a low rate is to be told from all of it
         return count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
     end
+    if auto_wall(s) then return true end
     if count < math.max(AUTO_FEWEST, math.min(2 * limit, AUTO_MOST)) then
         return false
     end
@@ -210,18 +243,20 @@ local function auto_add(s, sample, now)
 end
 
 -- Requests fail more often than usual: a lower limit shows whether that
--- helps, the limit found where another one is tried.
+-- helps, the limit found where another one is tried. Where most fail that says
+-- nothing about a higher one that is tried: it is no limit of before.
 local function auto_failed(s, rate, min, now)
-    local limit = s.found
+    local limit, kept = s.found, auto_kept(s)
     local lower = math.floor(limit * (1000 - math.max(100,
         math.min(rate, 500))) / 1000)
-    if s.mode == AUTO_MODE.probe and s.base < limit then
-        lower = s.base
+    if kept < limit then
+        lower = kept
     elseif limit == s.ceiling or limit == s.ceiling - 1 then
         lower = limit - 1
     end
     auto_drop(s)
-    s.mode, s.base, s.before, s.again = AUTO_MODE.errors, limit, rate, 0
+    s.mode, s.before, s.again = AUTO_MODE.errors, rate, 0
+    s.base = rate >= 500 and math.min(limit, kept) or limit
     s.ceiling, s.blamed = limit, now
     auto_set(s, math.max(min, math.min(lower, limit - 1)), now)
 end
@@ -265,11 +300,6 @@ local function auto_top(s, max, now)
     if s.ceiling == 0 then return max end
     local again = now - s.blamed > AUTO_BLAME_MS and s.found == s.ceiling - 1
     return math.min(max, again and s.ceiling or s.ceiling - 1)
-end
-
--- What two turns of different limits differ by through chance.
-local function auto_scatter(s)
-    return math.sqrt(s.error ^ 2 + s.trial_error ^ 2) * s.spread / 100
 end
 
 -- The limit of the next turn of a comparison; half: it completes a pair.
@@ -420,13 +450,10 @@ end
 
 -- The requests of a limit that is used and that causes no errors.
 local function auto_steady(s, min, max, now)
-    local good = s.count - s.errors
-    local mean = s.logs / good / 1000
-    local level = math.floor(mean * 10000)
-    local error = math.max(AUTO_ERROR, math.floor(10000 * math.sqrt(
-        math.max(0, s.squares / good / 1000 - mean ^ 2) / good)))
-    s.mean = math.max(1, math.floor(s.sum / good))
-    s.latency = math.max(1, math.floor(math.exp(mean)))
+    local level, error = auto_level(s)
+    s.mean = math.max(1, math.floor(s.sum / (s.count - s.errors)))
+    s.latency = math.max(1, math.floor(math.exp(level / 10000)))
+    level = math.floor(level)
     if s.floor == 0 or s.found <= min
         or s.mode == AUTO_MODE.probe and s.tried < s.base
         or s.mode == AUTO_MODE.steady and s.tried > s.found

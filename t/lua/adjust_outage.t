@@ -10,7 +10,7 @@ use Dsem::Test;
 
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $one = $scripts->session('one')->configured('a', { api => '10=1-1000',
-    web => '10=1-1000', app => '10=1-1000' });
+    web => '10=1-1000', app => '10=1-1000', job => '10=1-1000' });
 # failed requests have no time by which the limit is seen to be used
 my @knee = (latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) },
     peak => sub { $_[0] });
@@ -56,5 +56,14 @@ $before = $auto->{reply}{kept};
 $auto->set(errors => sub { 1 });
 ok $auto->until(sub { $_[0]{found} <= $before / 4 }, 5), 'on its way: lowered';
 back($auto, $before, 'on its way');
+
+# a higher limit is tried when it begins: that is not the limit of before
+$auto = Dsem::Auto->new($scripts, 'job', [ $one ], @knee);
+$auto->run(25);
+ok $auto->until(sub { $_[0]{found} > $_[0]{kept} }, 60), 'a higher one: tried';
+$before = $auto->{reply}{kept};
+is $auto->set(errors => sub { 1 })->run(60)->{found}, $before,
+    'a higher one: not taken';
+back($auto, $before, 'a higher one');
 
 $scripts->done;

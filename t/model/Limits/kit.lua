@@ -1,6 +1,6 @@
 -- What the rows of the zoo are made of.
 --
--- Called by: zoo.lua, zoo_end.lua, zoo_last.lua.
+-- Called by: zoo.lua, zoo_*.lua.
 
 local kit = {}
 
