@@ -264,6 +264,16 @@ finds('', 'the same while workers reconnect', sub {
     auto($_[0], 'x', 5.2, 3, to => 5.22);
     auto($_[0], 'y', 5.53, 2);
 });
+sub lowered {
+    my ($log, @fault) = @_;
+    fault($log, @fault);
+    auto($log, 'x', 5.2, 3, to => 5.22);
+    auto($log, 'y', 7.53, 2);
+}
+finds('', "a worker's own permits while Redis is away",
+    sub { lowered($_[0], 'master_freeze', 5.3, 9) });
+finds('limit', 'while workers reconnect',
+    sub { lowered($_[0], 'client_kill', 7, undef, sem => 'one') });
 finds('', 'requests of before drain', sub {
     auto($_[0], 'x', 5.2, 3, to => 8);
     $_[0]{request}{'auto-12'}{told} = 2;

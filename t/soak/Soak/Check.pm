@@ -146,21 +146,25 @@ sub found {
 # The highest limit told to a request that runs, or that has started lately: the
 # last one that was let in is among them. No request is let in beyond the limit
 # that it is told, but those of before may have been told a higher one, and one
-# with an idle permit may not know yet of a lower one.
+# with an idle permit may not know yet of a lower one. Without Redis a worker's
+# own permits serve its requests until its fence, which is within the lease.
 sub in_force {
     my ($self, $told, $event, @running) = @_;
     my $time = $event->[1];
     my $limit = max(map { $_->[7] } @running);
     my $factor = $self->{conf}{factor};
-    for my $for (LET_IN, LET_IN_LATE) {
+    my $lease = $self->{conf}{lease};
+    for my $for (LET_IN, LET_IN_LATE, $lease) {
         my $latest = $told->{$for} //= [];
         my $since = $time - $for * $factor;
         shift @$latest while @$latest && $latest->[0][0] < $since;
         pop @$latest while @$latest && $latest->[-1][1] <= $event->[7];
         push @$latest, [$time, $event->[7]];
     }
-    my $late = $self->{windows}->touches('order', $time, $time);
-    return max($limit, $told->{ $late ? LET_IN_LATE : LET_IN }[0][1]);
+    my ($lost, $late) = map { $self->{windows}->touches($_, $time, $time) }
+        qw(lost order);
+    my $for = $lost ? $lease : $late ? LET_IN_LATE : LET_IN;
+    return max($limit, $told->{$for}[0][1]);
 }
 
 # Limits that requests are told are within the bounds, or that of an order.

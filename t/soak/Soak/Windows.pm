@@ -64,6 +64,7 @@ sub new {
     $self->{unavailable} = [ merge($self->merged('unavailable', 0.1, $after),
         map({ [$_ - SILENT, $_] } @unasked),
         map { [$_->[0], $_->[1] + $after] } @stood) ];
+    $self->{lost} = [ $self->merged('unavailable', 0.1, 1) ];
     $self->{order} = [ merge($self->merged('order', 0.2, $after),
         $self->merged('soon', 0.2, 1 + $self->{grace})) ];
     $self->{busy} = [ merge($self->late($logs), $self->stalls($logs),
