@@ -188,10 +188,13 @@ sub aims {
 
 sub script_time {
     my ($name, $syncs) = @_;
-    my ($plain_us, $fair_us, $ratio) = $syncs->result;
+    my ($plain_us, $fair_us, $ratio, $before_us, $to_before) = $syncs->result;
     aim($name, '%.1f', $fair_us);
     aim('  without fair=, us', '%.1f', $plain_us);
     at_most('  ratio', '%.2f', $ratio, 1.3);
+    return if !defined $to_before;
+    aim('  before new keys shared turns, us', '%.1f', $before_us);
+    at_most('  ratio', '%.2f', $to_before, 1.05);
 }
 
 sub at_most {

@@ -2,8 +2,10 @@ package Bench::Edition;
 
 # The scripts of one edition of dsem, and how to call them: KEYS and ARGV of
 # each script as one command in RESP. First is the edition of commit cc0e0ba,
-# its scripts come from git; Second is the working tree. The arguments that
-# both have in common are here, the layout of keys is in the two classes.
+# its scripts come from git; Second is the working tree. Before is called as that,
+# with scripts from git: those of before new keys shared turns and slow requests
+# were charged. The arguments that all have in common are here, the layout of keys
+# is in the classes.
 #
 # A session is a hash of name, epoch and lease. The generation is always 1,
 # and every command has the number 1, because nothing is lost or reordered here.
@@ -14,19 +16,22 @@ use strict;
 use warnings;
 
 use Carp qw(croak);
+use File::Path qw(make_path);
 
 use Bench::Wire;
 
 use constant {
-    FIRST_COMMIT => 'cc0e0ba', PREFIX => 'dsem:{0}', GEN => 1, NUMBER => 1,
+    FIRST_COMMIT => 'cc0e0ba', BEFORE_COMMIT => '167c65d6',
+    PREFIX => 'dsem:{0}', GEN => 1, NUMBER => 1,
     SCRIPTS => [qw(hello declare declared beat sync bye configure)],
 };
 
-# $kind: first or second; $stage: for its directory and its Redis.
+# $kind: first, second or before; $stage: for its directory and its Redis.
 sub new {
     my ($class, $stage, $kind) = @_;
     my $is = $kind eq 'first' ? 'Bench::Edition::First'
         : $kind eq 'second' ? 'Bench::Edition::Second'
+        : $kind eq 'before' ? 'Bench::Edition::Before'
         : croak "EDITION=$kind: first or second";
     my $lua = $is->folder($stage);
     my %sha = map {
@@ -36,6 +41,18 @@ sub new {
 }
 
 sub kind { $_[0]{kind} }
+
+# The scripts of a commit, in a directory of the stage.
+sub archive {
+    my ($stage, $name, $commit) = @_;
+    my $dir = $stage->dir . "/$name";
+    make_path($dir);
+    system("git -C '$Dsem::Test::ROOT' archive $commit lua 2>/dev/null"
+        . " | tar -x -C '$dir' 2>/dev/null") == 0 && -e "$dir/lua/sync.lua"
+        or croak "commit $commit is not in the git repository; the scripts"
+            . " of the $name edition are needed (a clone with its history)";
+    return "$dir/lua";
+}
 
 # The text of a script, as "make" would embed it from this folder.
 sub assemble {
@@ -155,20 +172,10 @@ use warnings;
 
 use parent -norequire, 'Bench::Edition';
 
-use Carp qw(croak);
-use File::Path qw(make_path);
-
-# The scripts as git has them, in the directory of the stage.
 sub folder {
     my ($class, $stage) = @_;
-    my $dir = $stage->dir . '/first';
-    make_path($dir);
-    my $commit = Bench::Edition::FIRST_COMMIT;
-    system("git -C '$Dsem::Test::ROOT' archive $commit lua 2>/dev/null"
-        . " | tar -x -C '$dir' 2>/dev/null") == 0 && -e "$dir/lua/sync.lua"
-        or croak "commit $commit is not in the git repository; the scripts"
-            . ' of the first edition are needed (a clone with its history)';
-    return "$dir/lua";
+    return Bench::Edition::archive($stage, 'first',
+        Bench::Edition::FIRST_COMMIT);
 }
 
 sub registry_keys {
@@ -264,5 +271,22 @@ sub seal { 'f' x 16, 1, 0, 0 }
 sub idle { '' }
 
 sub more { my ($self, $reply) = @_; return $reply->[11] }
+
+###########################################################################
+
+package Bench::Edition::Before;
+
+# The layout and the arguments are those of Second.
+
+use strict;
+use warnings;
+
+use parent -norequire, 'Bench::Edition::Second';
+
+sub folder {
+    my ($class, $stage) = @_;
+    return Bench::Edition::archive($stage, 'before',
+        Bench::Edition::BEFORE_COMMIT);
+}
 
 1;

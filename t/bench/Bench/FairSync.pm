@@ -4,7 +4,8 @@ package Bench::FairSync;
 # "fair=", where each is of another key. A session releases a permit, which goes
 # to the head of the queue, and acquires one, which waits; the sessions take
 # turns. If there is one, it has all tickets, and nothing is published. Rounds
-# are interleaved, the time is that of INFO commandstats.
+# are interleaved, the time is that of INFO commandstats. A third side has keys
+# and the scripts of before new keys shared turns, where git has them.
 #
 # Called by: fair.pl.
 
@@ -24,10 +25,11 @@ use constant { LIMIT => 12, COST => 50_000, CALLS => 500,
 sub new {
     my ($class, $stage, $waiting, $sessions) = @_;
     my $edition = Bench::Edition->new($stage, 'second');
+    my $before = eval { Bench::Edition->new($stage, 'before') };
     my @sides = map {
-        prepare(Bench::World->new($stage, $edition, limit => LIMIT), $_,
+        prepare(Bench::World->new($stage, $_->[0], limit => LIMIT), $_->[1],
             $waiting, $sessions)
-    } 0, 1;
+    } [$edition, 0], [$edition, 1], $before ? [$before, 1] : ();
     return bless { sides => \@sides }, $class;
 }
 
@@ -92,11 +94,13 @@ sub states {
     } @{ $self->{sides} };
 }
 
-# us without and with "fair=", and the median of the rounds' ratios
+# us without and with "fair=", the median of the rounds' ratios; likewise us by
+# the scripts of before and the ratio to these, if they are there
 sub result {
     my ($self) = @_;
-    my ($plain, $fair) = map { $_->{us} } @{ $self->{sides} };
-    return median(@$plain), median(@$fair), median(ratios($fair, $plain));
+    my ($plain, $fair, $before) = map { $_->{us} } @{ $self->{sides} };
+    return median(@$plain), median(@$fair), median(ratios($fair, $plain)),
+        $before ? (median(@$before), median(ratios($fair, $before))) : ();
 }
 
 1;
