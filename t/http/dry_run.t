@@ -27,6 +27,11 @@ server {
         dsem patient limit=1 queue=2 timeout=30s;
         proxy_pass http://%%UPSTREAM%%;
     }
+    location /enforced {
+        dsem_dry_run off;
+        dsem enforced limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
     location /wrong {
         dsem wrong limit=$arg_limit;
         proxy_pass http://%%UPSTREAM%%;
@@ -84,8 +89,8 @@ is($before->wait->status, 200, 'holder served');
 eventually { counts('patient') eq '1 0' } 'permit handed over';
 my $last = begin('/patient?hang=1', 2);
 wait_for { counts('patient') eq '1 1' };
-# when Redis answers the next command, the worker has its reply
-counts('patient');
+# replies come in order: after one that is waited for, the worker has that one
+is($node->get('/enforced')->status, 200, 'Redis has replied');
 $up->release_nonce($last->nonce);
 is($last->wait->header('X-Dsem'), 'QUEUED_DRY_RUN', 'next ticket queued');
 $up->release_all;
