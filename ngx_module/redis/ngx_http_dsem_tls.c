@@ -23,6 +23,7 @@
 
 #if (NGX_HTTP_DSEM_SSL)
 
+#include <openssl/ssl.h>
 #include <openssl/err.h>
 
 

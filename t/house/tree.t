@@ -202,6 +202,11 @@ none('functions of 60 lines at most', map {
     map { "$file: " . (tr/\n//) } @long;
 } grep { /\.c$/ } sort keys %c);
 
+# nginx's headers have it only if nginx has TLS itself
+none('OpenSSL is included where it is used', grep {
+    $c{$_} =~ /\bSSL_\w+\(/ && $c{$_} !~ m{^#include <openssl/ssl\.h>$}m
+} sort keys %c);
+
 # "%d" has 32 bits where Redis has, which are few for a place or a tag
 none('numbers alone as %.0f', lines(qr/string\.format\('%d',/, %lua));
 
