@@ -85,7 +85,8 @@ my @lines = $node->grep_log(qr/held for \d+ ms/);
 is @lines, 1, 'the one that hangs is logged';
 like $lines[0], qr/\[warn\] .*permits of "plain" held for 1\d{6} ms by a /,
     'with its time';
-like $lines[0], qr{request: "GET /\?hang=1 .*upstream: "http://},
+# Angie: request_line
+like $lines[0], qr{request(?:_line)?: "GET /\?hang=1 .*upstream: "http://},
     'and its backend';
 moved(2000);
 is warned(), 1, 'once';
