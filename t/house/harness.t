@@ -7,6 +7,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
+use POSIX ();
 use Test::More;
 
 use Dsem::Test;
@@ -63,6 +64,26 @@ is_deeply([sort +($up->order)[1 .. 5]], [map { "h$_" } 1 .. 5], 'order');
 $node->get('/weighty?t=1');
 is($up->peak('heavy'), 3, 'weight counted by name');
 is($up->now('heavy'), 0, 'weight returned');
+
+# a request that came before a call of the test, which is read at the same time
+
+my @released;
+for (1 .. 5) {
+    my $raw = $t->client->raw(split /:/, $up->address);
+    $up->connections;
+    $up->process->signal('STOP');
+    $raw->send("GET /?hang=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        select undef, undef, undef, 0.02;
+        $up->process->signal('CONT');
+        POSIX::_exit(0);
+    }
+    push @released, $up->release_all;
+    waitpid $pid, 0;
+    $raw->close;
+}
+is("@released", '1 1 1 1 1', 'what came before is released');
 
 # answers of every shape
 

@@ -25,7 +25,7 @@ use Dsem::Control;
 sub run {
     my ($listen, $control, %opt) = @_;
     my $self = bless { service => $opt{service} // 0, conn => {},
-        busy => 0, queue => [] };
+        busy => 0, queue => [], listen => $listen };
     $self->do_reset;
     my @watchers = map { $self->accept_on($_) } @$listen;
     push @watchers, $self->stream_to($opt{stream}) if $opt{stream};
@@ -36,19 +36,28 @@ sub run {
 sub accept_on {
     my ($self, $listen) = @_;
     $listen->blocking(0);
-    return EV::io($listen, EV::READ, sub {
-        while (accept my $sock, $listen) {
-            $sock->blocking(0);
-            setsockopt $sock, IPPROTO_TCP, TCP_NODELAY, 1;
-            $self->{count}{accepted}++;
-            my $conn = {
-                sock => $sock, in => '', out => '', oracle => $self,
-            };
-            $self->{conn}{$conn} = $conn;
-            $conn->{reader} = EV::io($sock, EV::READ, sub { readable($conn) });
-            readable($conn);
-        }
-    });
+    return EV::io($listen, EV::READ, sub { accept_all($self, $listen) });
+}
+
+sub accept_all {
+    my ($self, $listen) = @_;
+    while (accept my $sock, $listen) {
+        $sock->blocking(0);
+        setsockopt $sock, IPPROTO_TCP, TCP_NODELAY, 1;
+        $self->{count}{accepted}++;
+        my $conn = { sock => $sock, in => '', out => '', oracle => $self };
+        $self->{conn}{$conn} = $conn;
+        $conn->{reader} = EV::io($sock, EV::READ, sub { readable($conn) });
+        readable($conn);
+    }
+}
+
+# Reads what has come before a call of the test: the event loop may report the
+# call first.
+sub catch_up {
+    my ($self) = @_;
+    accept_all($self, $_) for @{ $self->{listen} };
+    readable($_) for values %{ { %{ $self->{conn} } } };
 }
 
 # For long runs: each start and end becomes a line of a file instead of a record
@@ -405,6 +414,7 @@ sub hanging {
 
 sub do_release {
     my ($self, $n) = @_;
+    catch_up($self);
     my @conn = hanging($self);
     splice @conn, $n if @conn > $n;
     $_->{tunnel} ? finish($_) : answer($_) for @conn;
@@ -413,6 +423,7 @@ sub do_release {
 
 sub do_release_nonce {
     my ($self, $nonce) = @_;
+    catch_up($self);
     my @conn = grep { $_->{running}{nonce} eq $nonce } hanging($self);
     answer($_) for @conn;
     return scalar @conn;
