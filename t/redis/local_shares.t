@@ -76,6 +76,8 @@ sub full {
 
 sub loses {
     my ($fleet) = @_;
+    # where the scripts take longer than the timeout, Redis is unavailable at first
+    $_->clear_logs for @{ $fleet->{nodes} };
     $fleet->{gone} = now;
     $fleet->{goes}->($fleet);
     $fleet->{tried} = $fleet->{proxy}->accepted;
