@@ -5,12 +5,14 @@
 # than the limit, because pages are not limited and cost the backend nothing.
 
 use lib qw(t/lib t/run);
+use Dsem::Clock;
 use Dsem::Recipe;
 use Dsem::Test;
 use Fleet::Conf;
 
 my $t = Dsem::Test->new;
 $t->redis;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $pages = $t->upstream;
 my $up = $t->upstream;
 
@@ -26,6 +28,7 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    dsem_lease 10m;
     upstream backend {
         server %%UPSTREAM%%;
     }
@@ -37,7 +40,7 @@ http {
     }
 }
 EOF_CONF
-my $node = $t->node('n1', $conf);
+my $node = $clock->node('n1', $conf);
 
 open my $page, '>', $node->dir . '/busy.html' or die "busy.html: $!";
 print $page "<h1>Busy</h1>\n";
@@ -50,6 +53,8 @@ my $refused = $node->get('/reports/');
 is_page($refused, "<h1>Busy</h1>\n");
 is($node->logged($refused)->{dsem_status}, 'REJECTED',
     'page for rejected request');
+# their time is over
+$clock->step(6);
 is_page($_->wait, "<h1>Busy</h1>\n") for @$waiting;
 is($node->logged($waiting->[0])->{dsem_status}, 'TIMEOUT',
     'page for timed out request');
