@@ -65,6 +65,8 @@ my $outages = 0;
 
 for my $outage (qw(killed frozen)) {
     $outages++;
+    # a worker that has never been connected has no lease to wait for
+    $redis->all_beat(3);
     $_->reset for @up;
 
     # two servers are used by one node, the third by another one
