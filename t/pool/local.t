@@ -10,6 +10,7 @@ use Dsem::Clock;
 use Dsem::Test;
 
 my $LEASE = 600;
+my ($GONE, $BACK) = (qr/unavailable \(/, qr/available again/);
 
 my $t = Dsem::Test->new(lease => $LEASE);
 my $redis = $t->redis;
@@ -61,10 +62,20 @@ sub running {
 
 sub one_each { wait_for { running('gpus') eq '1 1 1' } 15, 'all are taken' }
 
-my $outages = 0;
+# waits for a line in the log of each node that was not there before
+sub logged {
+    my ($line, $before) = @_;
+    wait_for {
+        !grep { $nodes[$_]->grep_log($line) <= $before->[$_] } 0 .. $#nodes
+    } 15, "$line";
+}
+
+sub lines {
+    my ($line) = @_;
+    return [ map { scalar $_->grep_log($line) } @nodes ];
+}
 
 for my $outage (qw(killed frozen)) {
-    $outages++;
     # a worker that has never been connected has no lease to wait for
     $redis->all_beat(3);
     $_->reset for @up;
@@ -87,10 +98,9 @@ for my $outage (qw(killed frozen)) {
         wait_for { $t->state->waiting('gpus') == 3 } 15, 'others wait';
     }
 
+    my ($gone, $back) = map { lines($_) } $GONE, $BACK;
     $outage eq 'killed' ? $redis->kill : $redis->freeze;
-    wait_for {
-        !grep { $_->grep_log(qr/unavailable \(/) < $outages } @nodes
-    } 15, 'unavailable';
+    logged($GONE, $gone);
     $more->() if $outage eq 'killed';
     $_->release(1) for @up;
     wait_for { 3 == grep { $_->done } @requests } 15, 'three end';
@@ -128,9 +138,7 @@ for my $outage (qw(killed frozen)) {
     # Redis is back
 
     $outage eq 'killed' ? $redis->start : $redis->thaw;
-    eventually {
-        !grep { $_->grep_log(qr/available again/) < $outages } @nodes
-    } "$outage: available again";
+    logged($BACK, $back);
     # after so long an outage nothing is granted for a quarter of the lease
     wait_for {
         my $recovers = $t->state->recovering;
