@@ -469,6 +469,14 @@ sub little {
 }
 my @REFUSED = (status => 503, starts => 0);
 finds('', 'a key within its share waits', sub { little($_[0], 'QUEUED', 0.3) });
+sub drained {
+    my ($log, $began) = @_;
+    $log->{quiet}[0]{began} = $BEGIN + $began;
+    delete @{ $log->{request} }{ grep { /^gold-(\d+)/ && $1 >= 40 }
+        keys %{ $log->{request} } };
+}
+finds('', 'a key alone as the load ends', sub { drained($_[0], 10) });
+finds('shared', 'while it goes on', sub { drained($_[0], 29) });
 finds('shared', 'for long', sub { little($_[0], 'QUEUED', 1.3) });
 finds('', 'where requests take three times as long', sub {
     $_[0]{conf}{rate} = 0.3;

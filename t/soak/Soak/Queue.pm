@@ -123,14 +123,15 @@ sub key {
     return $keys && $keys->{ $r->[KEY] };
 }
 
-# True if neither workers nor limits nor keys change from..to, and the load has
-# not just begun.
+# True if neither workers nor limits nor keys change from..to, and the load goes
+# on and has not just begun: as it ends, a key with more shares has fewer that
+# wait, and other keys are served alone.
 sub undisturbed {
     my ($self, $sem, $from, $to) = @_;
     my $windows = $self->{windows};
-    my $begins = $self->{begins} //= [ $self->{conf}{begin},
-        map { $_->{t} } @{ $self->{logs}{state} } ];
-    return !(grep { $_ <= $to && $_ + BEGINS > $from } @$begins)
+    my $idle = $self->{idle} //= [ [ ($self->{conf}{begin}) x 2 ],
+        map { [ $_->{began} // $_->{t}, $_->{t} ] } @{ $self->{logs}{state} } ];
+    return !(grep { $_->[0] <= $to && $_->[1] + BEGINS > $from } @$idle)
         && $windows->calm($from - 1, $to)
         && !$windows->ordered($sem, $from - 1, $to)
         && !$windows->during('random_keys', $from - 1, $to);
