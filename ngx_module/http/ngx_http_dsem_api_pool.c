@@ -112,7 +112,8 @@ ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
 
         server->in_use = read[i].held;
         server->configured = read[i].limit;
-        server->usable = stated ? read[i].limit != -1 : -1;
+        server->usable = (read[i].limit != -1) ? 1
+                         : (stated && !fleet->partial) ? 0 : -1;
     }
 
     return NGX_OK;
@@ -164,10 +165,13 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
             server->configured = own->limit;
         }
 
-        /* of a pool that is in use sessions have stated it */
+        /*
+         * of a pool that is in use sessions have stated it, but not all may
+         * have been read
+         */
 
         if (server->usable == -1) {
-            server->usable = n ? 0 : (list >> i) & 1;
+            server->usable = (n && !fleet->partial) ? 0 : (list >> i) & 1;
         }
     }
 
