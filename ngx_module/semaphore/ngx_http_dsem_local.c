@@ -17,8 +17,9 @@
  *
  * A pool has no shares: those of a server with one permit would be 1 for each
  * worker.  A worker goes on with what it had at each server, as long as Redis
- * is unavailable, and the sums stay below the limits; one that had nothing
- * admits one request at a time after the lease, always at the same server.
+ * is unavailable, and the sums stay below the limits, unless these had been
+ * lowered just before; one that had nothing admits one request at a time after
+ * the lease, at one server while the same ones are usable.
  *
  * Requests are served in the order of the queue: class, then start tag where
  * it is fair, then age.
