@@ -125,8 +125,9 @@ for my $case (@cases) {
     wait_for { $up->now == 1 } 15, 'served by handover';
     $up->release_all;
     is($waiting->wait->status, 200, 'second served');
-    # the end of an idle permit
-    $clock->step(0.2);
+    # the end of an idle permit, and a heartbeat of both: a node whose last one is
+    # two seconds older than that of the other is silent, and gets no permit
+    $clock->step(1.1);
     wait_for { keys_now() == @before };
     is_deeply([keys_now()], \@before, 'nothing left');
 

@@ -69,7 +69,8 @@ for my $n (1, 2) {
     wait_for { $t->state->waiting('api') == $n } 15, 'in the queue';
 }
 my ($first, $second) = sort { $a <=> $b } values %{ $t->state->places('api') };
-cmp_ok $second - $first, '<', 2_500_000, 'the key is not a slow one';
+# a mean of four requests, with a stop of 3.8 s it would be above 4,300,000
+cmp_ok $second - $first, '<', 3_500_000, 'the key is not a slow one';
 $up->release_all;
 is $_->wait->status, 200, 'the holder, and the other one'
     for $holder, $other;

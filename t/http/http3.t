@@ -193,7 +193,8 @@ sub logged {
 
 sub values_logged {
     open my $fh, '<', $node->dir . '/values.log' or return;
-    chomp(my @lines = <$fh>);
+    # without one that is not whole yet
+    chomp(my @lines = grep { /\n\z/ } <$fh>);
     return sort @lines;
 }
 

@@ -89,5 +89,7 @@ sub ask {
     my $waiting = $t->state->waiting('api');
     my $request = $node->begin('/?hang=1', 'X-Deadline' => $deadline);
     wait_for { $t->state->waiting('api') > $waiting } 15, 'a place';
+    # its reply is on its way, too
+    $redis->written;
     return $request;
 }
