@@ -60,6 +60,9 @@ local SEMAPHORES, ACCOUNTS = 32, 512
 local LISTS, SERVERS = 32, 1024
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
+-- fields that a page has beyond what was asked for, as it ends with a bucket:
+-- by chance, and other semaphores do not get less for it
+local BUCKET = 8
 -- bytes of a session and of an account: longer fields are not ours, unless an
 -- account has up to 64 servers of up to 200 bytes
 local LONGEST, LONGEST_OF_POOL = 320, 16384
@@ -145,9 +148,10 @@ local function read_fields(key)
         return redis.call('HGETALL', key), true
     end
     if fields_left <= 0 then return {}, false end
-    local page = redis.call('HSCAN', key, '0', 'COUNT',
-        math.min(most, fields_left))
-    fields_left = fields_left - #page[2] / 2
+    local count = math.min(most, fields_left)
+    local page = redis.call('HSCAN', key, '0', 'COUNT', count)
+    local read = #page[2] / 2
+    fields_left = fields_left - math.max(math.min(read, count), read - BUCKET)
     return page[2], page[1] == '0'
 end
 

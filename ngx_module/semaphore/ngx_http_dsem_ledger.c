@@ -414,8 +414,8 @@ ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
 
 /*
  * Permits counted by Redis, or -1, without those that no request holds here,
- * idle or about to go back.  Grants that Redis has
- * counted since then are seen in what requests hold.
+ * idle or about to go back.  Grants that Redis has counted since then are seen
+ * in what requests hold.
  */
 
 ngx_int_t
