@@ -107,11 +107,4 @@ sub aims {
 }
 
 # Without an aim the figure is for comparison.
-sub aim {
-    my ($name, $format, $seen, $aim, $reached) = @_;
-    push @verdicts, $reached if defined $aim;
-    my $text = sprintf "%-46s%10s%14s", $name, number($format, $seen),
-        $aim // '';
-    print $text =~ s/ +$//r, defined $aim ? $reached ? ' OK' : ' MISSED' : '',
-        "\n";
-}
+sub aim { push @verdicts, Bench::Print::aim('%-46s%10s%14s', @_) }

@@ -203,11 +203,4 @@ sub at_most {
 }
 
 # Without an aim the figure is for comparison.
-sub aim {
-    my ($name, $format, $seen, $aim, $reached) = @_;
-    push @verdicts, $reached if defined $aim;
-    my $text = sprintf "%-46s%10s%12s", $name, number($format, $seen),
-        $aim // '';
-    print $text =~ s/ +$//r, defined $aim ? $reached ? ' OK' : ' MISSED' : '',
-        "\n";
-}
+sub aim { push @verdicts, Bench::Print::aim('%-46s%10s%12s', @_) }

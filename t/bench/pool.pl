@@ -110,9 +110,4 @@ print "requests that ended with $_: $other{$_}\n" for sort keys %other;
 printf "\n%d of %d aims reached\n", scalar(grep { $_ } @verdicts),
     scalar @verdicts;
 
-sub aim {
-    my ($name, $format, $seen, $aim, $reached) = @_;
-    push @verdicts, $reached;
-    printf "%-56s%8s%9s%s\n", $name, number($format, $seen), $aim,
-        $reached ? ' OK' : ' MISSED';
-}
+sub aim { push @verdicts, Bench::Print::aim('%-56s%8s%9s', @_) }

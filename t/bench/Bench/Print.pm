@@ -2,7 +2,8 @@ package Bench::Print;
 
 # Headings and figures in the format of all benchmarks.
 #
-# Called by: Bench::Report, Bench::Crowd, Bench::Queue, fair.pl, scale.pl.
+# Called by: Bench::Report, Bench::Crowd, Bench::Queue, auto.pl, fair.pl, pool.pl,
+# scale.pl.
 
 use strict;
 use warnings;
@@ -19,6 +20,17 @@ sub title {
 sub number {
     my ($format, $value) = @_;
     return defined $value ? sprintf $format, $value : '-';
+}
+
+# A line of a table of aims. columns: format of the name, of what was seen (a
+# number in its own format) and of the aim; none: it is only shown. Returns
+# whether it is reached, if there is one.
+sub aim {
+    my ($columns, $name, $format, $seen, $aim, $reached) = @_;
+    my $text = sprintf $columns, $name, number($format, $seen), $aim // '';
+    print $text =~ s/ +$//r, defined $aim ? $reached ? ' OK' : ' MISSED' : '',
+        "\n";
+    return defined $aim ? $reached : ();
 }
 
 # 1234567 as 1,234,567
