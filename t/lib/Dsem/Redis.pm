@@ -115,7 +115,8 @@ sub cmd {
     return $self->{client}->cmd(@args) unless $self->{reconnect};
     my $reply;
     return $reply if eval { $reply = $self->{client}->cmd(@args); 1 };
-    croak $@ unless $@ =~ /reading from Redis|closed|EOF|connect/i;
+    croak $@
+        unless $@ =~ /(?:reading from|write to) Redis|closed|EOF|connect/i;
     $self->{client} = $self->client;
     return $self->{client}->cmd(@args);
 }
