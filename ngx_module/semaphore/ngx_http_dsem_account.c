@@ -180,6 +180,7 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
 
     account->session = session;
     session->used = ngx_current_msec;
+    session->naccounts++;
 
     /* every key ends with the name */
 
@@ -464,6 +465,8 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
 
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);
     ngx_queue_remove(&account->queue);
+
+    account->session->naccounts--;
 
     ngx_free(account);
 }

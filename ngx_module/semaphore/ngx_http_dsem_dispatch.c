@@ -56,14 +56,12 @@ static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
 static void ngx_http_dsem_dispatch_replied(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
-static void ngx_http_dsem_dispatch_reset(void *data);
-static ngx_int_t ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
-    ngx_uint_t *calls);
-static void ngx_http_dsem_dispatch_ready(void *data);
-static void ngx_http_dsem_dispatch_unavailable(void *data);
-static void ngx_http_dsem_dispatch_expired(void *data);
-static ngx_uint_t ngx_http_dsem_dispatch_holding(void *data);
-static ngx_uint_t ngx_http_dsem_dispatch_used(void *data);
+static void ngx_http_dsem_dispatch_event(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_event_e event);
+static ngx_uint_t ngx_http_dsem_dispatch_reset(
+    ngx_http_dsem_account_t *account);
+static ngx_int_t ngx_http_dsem_dispatch_declare(
+    ngx_http_dsem_session_t *session, ngx_uint_t room, ngx_uint_t *calls);
 
 
 typedef struct {
@@ -77,14 +75,9 @@ static ngx_http_dsem_dispatch_t  ngx_http_dsem_dispatch;
 
 
 static ngx_http_dsem_session_handlers_t  ngx_http_dsem_dispatch_handlers = {
-    ngx_http_dsem_dispatch_reset,
+    ngx_http_dsem_dispatch_event,
     ngx_http_dsem_dispatch_declare,
-    ngx_http_dsem_dispatch_ready,
-    ngx_http_dsem_dispatch_unavailable,
     ngx_http_dsem_dispatch_replied,
-    ngx_http_dsem_dispatch_expired,
-    ngx_http_dsem_dispatch_holding,
-    ngx_http_dsem_dispatch_used,
     ngx_http_dsem_idle_report,
     ngx_http_dsem_message
 };
@@ -146,14 +139,10 @@ ngx_http_dsem_dispatch_exit(void)
          session;
          session = ngx_http_dsem_shards_next(session))
     {
-        session->counted = 0;
-
         for (account = ngx_http_dsem_account_next(session, NULL);
              account;
              account = ngx_http_dsem_account_next(session, account))
         {
-            session->counted = 1;
-
             if (!ngx_http_dsem_session_ready(session) || !account->synced) {
                 continue;
             }
@@ -447,20 +436,19 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
 }
 
 
-/* a new epoch, or none: tickets stay, all that was sent is void */
-
 static void
-ngx_http_dsem_dispatch_reset(void *data)
+ngx_http_dsem_dispatch_event(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_event_e event)
 {
-    ngx_http_dsem_session_t *session = data;
-
     ngx_uint_t                counted;
     ngx_http_dsem_account_t  *account, *next;
 
     counted = 0;
 
-    ngx_http_dsem_hints_not_full();
-    ngx_http_dsem_dispatch_replied(data);
+    if (event == NGX_HTTP_DSEM_EVENT_RESET) {
+        ngx_http_dsem_hints_not_full();
+        ngx_http_dsem_dispatch_replied(session);
+    }
 
     for (account = ngx_http_dsem_account_next(session, NULL);
          account;
@@ -468,16 +456,33 @@ ngx_http_dsem_dispatch_reset(void *data)
     {
         next = ngx_http_dsem_account_next(session, account);
 
-        counted |= (account->inflight
-                    || ngx_http_dsem_account_sum(account) != 0);
+        switch (event) {
 
-        if (account->inflight || account->ntickets || account->unclaimed) {
-            /* releases may be lost, and grants: others may wait for these */
-            account->refresh = 1;
+        case NGX_HTTP_DSEM_EVENT_RESET:
+            counted |= ngx_http_dsem_dispatch_reset(account);
+            break;
+
+        case NGX_HTTP_DSEM_EVENT_READY:
+            if (session->recovery == 0) {
+                account->recovering = 0;
+
+                /* permits may be free, which no other command grants */
+
+                if (account->ntickets) {
+                    account->refresh = 1;
+                }
+            }
+
+            break;
+
+        case NGX_HTTP_DSEM_EVENT_UNAVAILABLE:
+            ngx_http_dsem_local_begin(account);
+            break;
+
+        default: /* NGX_HTTP_DSEM_EVENT_EXPIRED */
+            ngx_http_dsem_account_disown(account);
+            continue;
         }
-
-        ngx_http_dsem_tickets_reset(account);
-        ngx_http_dsem_account_reset(account);
 
         /* it may serve a request now, or be empty */
         ngx_http_dsem_account_post(account);
@@ -489,12 +494,34 @@ ngx_http_dsem_dispatch_reset(void *data)
 }
 
 
-static ngx_int_t
-ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
-    ngx_uint_t *calls)
-{
-    ngx_http_dsem_session_t *session = data;
+/*
+ * A new epoch, or none: tickets stay, all that was sent is void.  True if
+ * Redis counted something for the account.
+ */
 
+static ngx_uint_t
+ngx_http_dsem_dispatch_reset(ngx_http_dsem_account_t *account)
+{
+    ngx_uint_t  counted;
+
+    counted = account->inflight || ngx_http_dsem_account_sum(account) != 0;
+
+    if (account->inflight || account->ntickets || account->unclaimed) {
+        /* releases may be lost, and grants: others may wait for these */
+        account->refresh = 1;
+    }
+
+    ngx_http_dsem_tickets_reset(account);
+    ngx_http_dsem_account_reset(account);
+
+    return counted;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_dispatch_declare(ngx_http_dsem_session_t *session,
+    ngx_uint_t room, ngx_uint_t *calls)
+{
     ngx_http_dsem_account_t  *account;
 
     *calls = 0;
@@ -512,102 +539,4 @@ ngx_http_dsem_dispatch_declare(void *data, ngx_uint_t room,
     }
 
     return NGX_AGAIN;
-}
-
-
-/*
- * All is declared, Redis grants again, or has stepped over the tickets of this
- * silent session, or limits are higher: unsent commands can be sent, and
- * permits may be free beside tickets, which no other command serves.
- */
-
-static void
-ngx_http_dsem_dispatch_ready(void *data)
-{
-    ngx_http_dsem_session_t *session = data;
-
-    ngx_http_dsem_account_t  *account;
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        if (session->recovery == 0) {
-            account->recovering = 0;
-
-            if (account->ntickets) {
-                account->refresh = 1;
-            }
-        }
-
-        ngx_http_dsem_account_post(account);
-    }
-}
-
-
-/* no request waits for Redis any more */
-
-static void
-ngx_http_dsem_dispatch_unavailable(void *data)
-{
-    ngx_http_dsem_session_t *session = data;
-
-    ngx_http_dsem_account_t  *account;
-
-    ngx_http_dsem_session_note(session);
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        ngx_http_dsem_local_begin(account);
-
-        /* it may be empty now */
-        ngx_http_dsem_account_post(account);
-    }
-}
-
-
-/* Redis may count nothing for this worker any more */
-
-static void
-ngx_http_dsem_dispatch_expired(void *data)
-{
-    ngx_http_dsem_session_t *session = data;
-
-    ngx_http_dsem_account_t  *account;
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        ngx_http_dsem_account_disown(account);
-    }
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_dispatch_holding(void *data)
-{
-    ngx_http_dsem_session_t *session = data;
-
-    ngx_http_dsem_account_t  *account;
-
-    for (account = ngx_http_dsem_account_next(session, NULL);
-         account;
-         account = ngx_http_dsem_account_next(session, account))
-    {
-        if (account->held) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_dispatch_used(void *data)
-{
-    return ngx_http_dsem_account_next(data, NULL) != NULL;
 }

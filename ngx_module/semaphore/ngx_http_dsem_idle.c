@@ -154,10 +154,8 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
  */
 
 u_char *
-ngx_http_dsem_idle_report(void *data, u_char *p)
+ngx_http_dsem_idle_report(ngx_http_dsem_session_t *session, u_char *p)
 {
-    ngx_http_dsem_session_t *session = data;
-
     ngx_uint_t                i, n;
     ngx_http_dsem_account_t  *account, *most[NGX_HTTP_DSEM_SESSION_NAMES];
 

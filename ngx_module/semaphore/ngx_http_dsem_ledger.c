@@ -154,6 +154,7 @@ ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->held += weight;
+    account->session->held += weight;
     account->counted.cell->in_use += (int32_t) weight;
 }
 

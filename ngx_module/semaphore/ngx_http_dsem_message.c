@@ -92,7 +92,7 @@ ngx_http_dsem_message(void *data, ngx_str_t *text)
     }
 
     if (ngx_http_dsem_text_is(&verb, "raised")) {
-        session->handlers->ready(session);
+        session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
         return;
     }
 

@@ -129,7 +129,7 @@ ngx_http_dsem_beat_unused(ngx_http_dsem_session_t *session)
         return 0;
     }
 
-    if (session->handlers->used(session)) {
+    if (session->naccounts) {
         session->used = ngx_current_msec;
     }
 
@@ -162,10 +162,10 @@ ngx_http_dsem_beat_leave_handler(void *data, ngx_http_dsem_reply_t *reply)
         ngx_del_timer(&session->drain);
     }
 
-    if (session->handlers->used(session)
+    if (session->naccounts
         && ngx_http_dsem_handshake_start(session) != NGX_OK)
     {
-        session->handlers->unavailable(session);
+        ngx_http_dsem_session_set_unavailable(session);
     }
 }
 
@@ -212,7 +212,7 @@ ngx_http_dsem_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_http_dsem_session_set_recovery(session, reply->values[2]);
 
     if (reply->values[6]) {
-        session->handlers->ready(session);
+        session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
     }
 
     session->idle_until = reply->values[5] > 0

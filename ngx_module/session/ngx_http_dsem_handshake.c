@@ -124,7 +124,7 @@ ngx_http_dsem_handshake_down(void *data)
         ngx_del_timer(&session->beat);
     }
 
-    session->handlers->reset(session);
+    session->handlers->event(session, NGX_HTTP_DSEM_EVENT_RESET);
 }
 
 
@@ -149,7 +149,7 @@ ngx_http_dsem_handshake_begin(void *data)
         ngx_del_timer(&session->beat);
     }
 
-    session->handlers->reset(session);
+    session->handlers->event(session, NGX_HTTP_DSEM_EVENT_RESET);
 
     if (ngx_http_dsem_handshake_hello(session) != NGX_OK) {
         ngx_http_dsem_redis_drop(session->redis, "no memory");
@@ -175,7 +175,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 
     known = session->generation;
 
-    if (known == 0 && session->handlers->holding(session)) {
+    if (known == 0 && session->held) {
         known = NGX_HTTP_DSEM_NO_GENERATION;
     }
 
@@ -248,7 +248,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
             || (lost && !session->undeclared)
             || ngx_http_dsem_lease_own_fenced(&session->lease)))
     {
-        session->handlers->expired(session);
+        session->handlers->event(session, NGX_HTTP_DSEM_EVENT_EXPIRED);
     }
 
     ngx_http_dsem_handshake_renew(session, sent, reply->values[1],
@@ -383,7 +383,7 @@ ngx_http_dsem_handshake_declared_handler(void *data,
         session->undeclared = 0;
 
         if (ngx_http_dsem_lease_own_fenced(&session->lease)) {
-            session->handlers->expired(session);
+            session->handlers->event(session, NGX_HTTP_DSEM_EVENT_EXPIRED);
         }
 
         ngx_http_dsem_lease_declared(&session->lease);
@@ -402,7 +402,7 @@ ngx_http_dsem_handshake_declared_handler(void *data,
                       "(allow INFO)");
     }
 
-    session->handlers->ready(session);
+    session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
 }
 
 
@@ -499,7 +499,7 @@ ngx_http_dsem_handshake_unusable(void *data, ngx_http_dsem_reply_e status,
          * has the name itself, and a later epoch: the machine was copied
          */
         ngx_http_dsem_redis_reconnect(session->redis, "session removed");
-        session->handlers->expired(session);
+        session->handlers->event(session, NGX_HTTP_DSEM_EVENT_EXPIRED);
 
         if (ngx_http_dsem_session_rename(session) != NGX_OK
             || ngx_http_dsem_redis_subscribe(session->redis) != NGX_OK)

@@ -247,7 +247,19 @@ ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session)
     session->recovery = 0;
 
     ngx_http_dsem_session_note(session);
-    session->handlers->ready(session);
+    session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
+}
+
+
+/* no request waits for Redis any more */
+
+void
+ngx_http_dsem_session_set_unavailable(void *data)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    ngx_http_dsem_session_note(session);
+    session->handlers->event(session, NGX_HTTP_DSEM_EVENT_UNAVAILABLE);
 }
 
 
@@ -337,7 +349,7 @@ ngx_http_dsem_session_drain(ngx_http_dsem_session_t *session)
         && session->state != NGX_HTTP_DSEM_SESSION_READY
         && !session->drain.timer_set
         && !session->drained
-        && !session->handlers->holding(session))
+        && session->held == 0)
     {
         ngx_add_timer(&session->drain, NGX_HTTP_DSEM_SESSION_DRAIN);
     }

@@ -45,37 +45,44 @@ typedef enum {
      * (NGX_HTTP_DSEM_MAX_NAME + NGX_INT_T_LEN + 2))
 
 
-/* events for the floor above; data is the session */
-typedef struct {
+typedef struct ngx_http_dsem_session_s  ngx_http_dsem_session_t;
+
+
+/* each of them concerns all accounts of a session */
+typedef enum {
     /* all that Redis knew of this session is void */
-    void                    (*reset)(void *data);
+    NGX_HTTP_DSEM_EVENT_RESET = 0,
+    /*
+     * all is declared; or Redis grants permits again, or has stepped over the
+     * tickets of this silent session; or limits are higher
+     */
+    NGX_HTTP_DSEM_EVENT_READY,
+    /* no request should wait for Redis */
+    NGX_HTTP_DSEM_EVENT_UNAVAILABLE,
+    /* Redis may count nothing for this session any more */
+    NGX_HTTP_DSEM_EVENT_EXPIRED
+} ngx_http_dsem_event_e;
+
+
+/* for the floor above; data is the session */
+typedef struct {
+    void                    (*event)(ngx_http_dsem_session_t *session,
+                                     ngx_http_dsem_event_e event);
     /*
      * declare accounts by "room" calls, or the few more that the last one
      * takes.  NGX_AGAIN: there are more; NGX_OK: that was all; NGX_ERROR:
      * a call failed
      */
-    ngx_int_t               (*declare)(void *data, ngx_uint_t room,
-                                       ngx_uint_t *calls);
-    /*
-     * all is declared, Redis grants permits again, or limits are higher:
-     * syncs are to be sent
-     */
-    void                    (*ready)(void *data);
-    /* no request should wait for Redis */
-    void                    (*unavailable)(void *data);
+    ngx_int_t               (*declare)(ngx_http_dsem_session_t *session,
+                                       ngx_uint_t room, ngx_uint_t *calls);
     /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
     void                    (*replied)(void *data);
-    /* Redis may count nothing for this session any more */
-    void                    (*expired)(void *data);
-    /* true while any permit is held by a request */
-    ngx_uint_t              (*holding)(void *data);
-    /* true while there is any account */
-    ngx_uint_t              (*used)(void *data);
     /*
      * writes "<name> <idle> ..." of the names with most idle permits, at most
      * NGX_HTTP_DSEM_SESSION_IDLE bytes; returns the end
      */
-    u_char                 *(*idle)(void *data, u_char *p);
+    u_char                 *(*idle)(ngx_http_dsem_session_t *session,
+                                    u_char *p);
     /* a message to this session; NULL: earlier ones may have been missed */
     void                    (*message)(void *data, ngx_str_t *text);
 } ngx_http_dsem_session_handlers_t;
@@ -95,9 +102,13 @@ typedef struct {
 } ngx_http_dsem_session_settings_t;
 
 
-typedef struct {
+struct ngx_http_dsem_session_s {
     ngx_uint_t                         shard;    /* its number, from 0 */
     ngx_uint_t                         nshards;  /* of the prefix */
+
+    /* kept by account and ledger */
+    ngx_uint_t                         naccounts;
+    ngx_int_t                          held;     /* permits, by requests */
     ngx_msec_t                         used;     /* last time of an account */
 
     ngx_http_dsem_redis_t             *redis;
@@ -144,7 +155,6 @@ typedef struct {
     unsigned                           started:1;  /* has a name */
     unsigned                           lasting:1;  /* also while not used */
     unsigned                           leaving:1;  /* bye is sent */
-    unsigned                           counted:1;  /* by Redis, at exit */
     unsigned                           refused:1;  /* the prefix has another
                                                       number of shards */
     unsigned                           drained:1;  /* waited long enough, and
@@ -158,7 +168,7 @@ typedef struct {
     unsigned                           warned_process:1; /* unknown: logged */
     unsigned                           sealed:1;   /* a message has had the
                                                       seal */
-} ngx_http_dsem_session_t;
+};
 
 
 ngx_int_t ngx_http_dsem_session_create(ngx_http_dsem_session_t *session,
@@ -176,6 +186,7 @@ ngx_uint_t ngx_http_dsem_session_nsessions(ngx_http_dsem_session_t *session);
 ngx_uint_t ngx_http_dsem_session_newest(ngx_http_dsem_session_t *session);
 
 void ngx_http_dsem_session_recovered(ngx_http_dsem_session_t *session);
+void ngx_http_dsem_session_set_unavailable(void *data);
 void ngx_http_dsem_session_registered(ngx_http_dsem_session_t *session,
     int64_t n);
 void ngx_http_dsem_session_set_recovery(ngx_http_dsem_session_t *session,

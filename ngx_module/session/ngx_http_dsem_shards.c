@@ -131,7 +131,7 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
     session->redis_handlers.up = ngx_http_dsem_shards_up;
     session->redis_handlers.down = ngx_http_dsem_shards_down;
     session->redis_handlers.unusable = ngx_http_dsem_handshake_unusable;
-    session->redis_handlers.unavailable = handlers->unavailable;
+    session->redis_handlers.unavailable = ngx_http_dsem_session_set_unavailable;
     session->redis_handlers.replied = handlers->replied;
     session->redis_handlers.message = handlers->message;
 
@@ -253,7 +253,7 @@ ngx_http_dsem_shards_stop(void)
 
         if (!session->leaving) {
 
-            if (session->counted && ngx_exiting) {
+            if (session->naccounts && ngx_exiting) {
                 ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                               "dsem: exiting without a session in redis, "
                               "permits are released when the lease expires");
@@ -289,7 +289,7 @@ ngx_http_dsem_shards_drain(ngx_http_dsem_session_t *session, ngx_msec_t now)
     ngx_uint_t  counted;
     ngx_msec_t  drain;
 
-    counted = session->counted && ngx_exiting;
+    counted = session->naccounts && ngx_exiting;
     drain = counted ? NGX_HTTP_DSEM_BYE_TIMEOUT
                     : NGX_HTTP_DSEM_BYE_FAST_TIMEOUT;
 

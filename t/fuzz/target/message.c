@@ -93,14 +93,15 @@ static ngx_uint_t message_grants(ngx_str_t *text, ngx_uint_t number);
 static void message_look_log(void);
 static void message_end(void);
 static void message_flush_handler(ngx_event_t *ev);
-static void message_ready(void *data);
+static void message_event(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_event_e event);
 
 
 static message_world_t  message_world;
 
 
 static ngx_http_dsem_session_handlers_t  message_handlers = {
-    .ready = message_ready
+    .event = message_event
 };
 
 
@@ -600,7 +601,7 @@ message_flush_handler(ngx_event_t *ev)
 
 
 static void
-message_ready(void *data)
+message_event(ngx_http_dsem_session_t *session, ngx_http_dsem_event_e event)
 {
     /* void */
 }
