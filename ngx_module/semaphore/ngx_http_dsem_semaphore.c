@@ -98,22 +98,23 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    account = ngx_http_dsem_account_get(session, &ask->name, ask->hash,
-                                        ask->pool);
-    if (account == NULL
-        || !ngx_http_dsem_servers_of(account->servers, ask->pool))
-    {
+    if (account == NULL) {
+        account = ngx_http_dsem_account_get(session, &ask->name, ask->hash,
+                                            ask->pool);
+        if (account == NULL) {
+            return NULL;
+        }
+
+        ngx_http_dsem_semaphore_configure(account, ask);
+    }
+
+    if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
         return NULL;
     }
 
-    ngx_http_dsem_semaphore_configure(account, ask);
+    ticket = ngx_http_dsem_semaphore_asked(account, ask, answer)
+             ? ngx_http_dsem_ticket_create(account, ask) : NULL;
 
-    if (!ngx_http_dsem_semaphore_asked(account, ask, answer)) {
-        ngx_http_dsem_account_done(account);
-        return NULL;
-    }
-
-    ticket = ngx_http_dsem_ticket_create(account, ask);
     if (ticket == NULL) {
         ngx_http_dsem_account_done(account);
     }
