@@ -3,7 +3,10 @@
  * Tickets: requests of this worker that wait for permits, or hold them.
  *
  * Owns the way of a ticket from the ask to its end: only this file changes
- * ticket->state.  Owners learn their verdict by way of notice.
+ * ticket->state.  An owner is notified of its verdict by a posted event at the
+ * end of this turn of the event loop, never from inside a callback of Redis,
+ * and not at all where it leaves before that.  Of thousands, as when Redis is
+ * lost, each turn notifies some: other traffic goes on in between.
  *
  * Called by: semaphore (for requests), sync, declare and dispatch (for
  * Redis), idle and local (which admit without Redis).
@@ -12,8 +15,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include "ngx_http_dsem_ledger.h"
-#include "ngx_http_dsem_notice.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 
@@ -28,10 +31,21 @@
 #define NGX_HTTP_DSEM_SPARE_TICKETS  1024
 #endif
 
+/*
+ * owners that are notified in one turn: each runs its request through the rest
+ * of its phases
+ */
+#define NGX_HTTP_DSEM_TICKET_NOTIFIED  64
+
 
 typedef struct {
     ngx_queue_t         spare;
     ngx_uint_t          nspare;
+
+    /* whose owners are to be notified */
+    ngx_queue_t         granted;  /* first: their permits lie idle */
+    ngx_queue_t         others;
+    ngx_event_t         notify;
 } ngx_http_dsem_tickets_t;
 
 
@@ -50,6 +64,10 @@ static ngx_inline void ngx_http_dsem_ticket_oldest(
 static void ngx_http_dsem_ticket_to_asks(ngx_http_dsem_ticket_t *ticket,
     ngx_queue_t *q);
 static void ngx_http_dsem_ticket_to_cancels(ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket);
+static ngx_inline void ngx_http_dsem_ticket_withdraw(
+    ngx_http_dsem_ticket_t *ticket);
+static void ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev);
 
 
 static ngx_http_dsem_tickets_t  ngx_http_dsem_tickets;
@@ -64,10 +82,14 @@ ngx_http_dsem_ticket_init(void)
 
     ngx_memzero(tickets, sizeof(ngx_http_dsem_tickets_t));
 
-    ngx_http_dsem_notice_init();
     ngx_http_dsem_waiting_init();
 
     ngx_queue_init(&tickets->spare);
+    ngx_queue_init(&tickets->granted);
+    ngx_queue_init(&tickets->others);
+
+    tickets->notify.handler = ngx_http_dsem_ticket_notify_handler;
+    tickets->notify.log = ngx_cycle->log;
 }
 
 
@@ -246,7 +268,7 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
     ticket->fair.limit = limit;
 
     if (ticket->early && ticket->handler) {
-        ngx_http_dsem_notice_give(ticket);
+        ngx_http_dsem_ticket_notify(ticket);
     }
 }
 
@@ -460,7 +482,7 @@ ngx_http_dsem_ticket_admit(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     }
 
     ngx_http_dsem_ticket_hold(ticket, in_use, limit);
-    ngx_http_dsem_notice_give(ticket);
+    ngx_http_dsem_ticket_notify(ticket);
 }
 
 
@@ -513,7 +535,7 @@ ngx_http_dsem_ticket_end(ngx_http_dsem_ticket_t *ticket,
     ticket->account = NULL;
     ticket->answer.verdict = verdict;
 
-    ngx_http_dsem_notice_give(ticket);
+    ngx_http_dsem_ticket_notify(ticket);
 }
 
 
@@ -538,7 +560,7 @@ ngx_http_dsem_ticket_cancel(ngx_http_dsem_ticket_t *ticket)
         return;
     }
 
-    ngx_http_dsem_notice_withdraw(ticket);
+    ngx_http_dsem_ticket_withdraw(ticket);
     ngx_http_dsem_waiting_leave(ticket);
 
     ticket->handler = NULL;
@@ -589,7 +611,7 @@ ngx_http_dsem_ticket_free(ngx_http_dsem_ticket_t *ticket)
     tickets = &ngx_http_dsem_tickets;
 
     ngx_http_dsem_ticket_unlink(ticket);
-    ngx_http_dsem_notice_withdraw(ticket);
+    ngx_http_dsem_ticket_withdraw(ticket);
 
     if (ticket->fair.key) {
         ngx_http_dsem_fair_leave(ticket->account->fair, &ticket->fair);
@@ -724,5 +746,73 @@ ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account)
         } else {
             ticket->answer.in_use = -1;
         }
+    }
+}
+
+
+/* its owner is notified at the end of a turn of the event loop, soon */
+
+static void
+ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    /* a verdict may have come before its owner has learned its place */
+    ngx_http_dsem_ticket_withdraw(ticket);
+
+    ticket->notifying = 1;
+    ngx_queue_insert_tail(ticket->state == NGX_HTTP_DSEM_TICKET_HELD
+                          ? &tickets->granted : &tickets->others,
+                          &ticket->notify);
+
+    ngx_post_event(&tickets->notify, &ngx_posted_events);
+}
+
+
+/* its owner leaves, and is not notified any more */
+
+static ngx_inline void
+ngx_http_dsem_ticket_withdraw(ngx_http_dsem_ticket_t *ticket)
+{
+    if (ticket->notifying) {
+        ngx_queue_remove(&ticket->notify);
+        ticket->notifying = 0;
+    }
+}
+
+
+static void
+ngx_http_dsem_ticket_notify_handler(ngx_event_t *ev)
+{
+    ngx_uint_t                n;
+    ngx_queue_t              *q;
+    ngx_http_dsem_ticket_t   *ticket;
+    ngx_http_dsem_tickets_t  *tickets;
+
+    tickets = &ngx_http_dsem_tickets;
+
+    /* notices that are given meanwhile do not post it to this turn */
+    ngx_post_event(ev, &ngx_posted_next_events);
+
+    for (n = 0; n < NGX_HTTP_DSEM_TICKET_NOTIFIED; n++) {
+
+        if (!ngx_queue_empty(&tickets->granted)) {
+            q = ngx_queue_head(&tickets->granted);
+
+        } else if (!ngx_queue_empty(&tickets->others)) {
+            q = ngx_queue_head(&tickets->others);
+
+        } else {
+            ngx_delete_posted_event(ev);
+            return;
+        }
+
+        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, notify);
+        ngx_http_dsem_ticket_withdraw(ticket);
+
+        /* may release this ticket, or others */
+        ticket->handler(ticket->data);
     }
 }

@@ -83,7 +83,7 @@ typedef struct {
     ngx_queue_t                queue;      /* in account->asks, ->tickets,
                                               ->holders */
     ngx_queue_t                cancel;     /* in account->cancels */
-    ngx_queue_t                notify;     /* in the list of notices */
+    ngx_queue_t                notify;     /* owners to be notified */
 
     /* zero at first */
     ngx_http_dsem_account_t   *account;
@@ -107,7 +107,7 @@ typedef struct {
     unsigned                   early:1;
     unsigned                   local:1;
     unsigned                   pass:1;
-    unsigned                   notifying:1;  /* in the list of notices */
+    unsigned                   notifying:1;  /* in the list "notify" */
     unsigned                   canceling:1;  /* in account->cancels */
     unsigned                   late:1;     /* granted before its cancel, the
                                               server has to be found */

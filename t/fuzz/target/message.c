@@ -36,7 +36,6 @@ static void message_resync(ngx_http_dsem_session_t *session,
 #include "ngx_http_dsem_fair.c"
 #include "ngx_http_dsem_ledger.c"
 #include "ngx_http_dsem_waiting.c"
-#include "ngx_http_dsem_notice.c"
 #include "ngx_http_dsem_ticket.c"
 #include "ngx_http_dsem_idle.c"
 #include "ngx_http_dsem_session.c"
