@@ -19,7 +19,8 @@
  * worker.  A worker goes on with what it had at each server, as long as Redis
  * is unavailable, and the sums stay below the limits, unless these had been
  * lowered just before; one that had nothing admits one request at a time after
- * the lease, at one server while the same ones are usable.
+ * the lease, at one server while the same ones are usable.  One whose permits
+ * may be those of others, after an overage, admits none.
  *
  * Requests are served in the order of the queue: class, then start tag where
  * it is fair, then age.
@@ -154,7 +155,9 @@ ngx_http_dsem_local_server(ngx_http_dsem_account_t *account)
     ngx_http_dsem_servers_t      *servers;
     ngx_http_dsem_servers_row_t  *row;
 
-    if (!ngx_http_dsem_lease_fenced(&account->session->lease)) {
+    if (account->disowned
+        || !ngx_http_dsem_lease_fenced(&account->session->lease))
+    {
         return NGX_HTTP_DSEM_NO_SERVER;
     }
 

@@ -38,6 +38,11 @@
 #define NGX_HTTP_DSEM_SYNC_VALUES        8
 #define NGX_HTTP_DSEM_SYNC_ASK_VALUES    3
 
+/* of a pool two more, behind the first ones */
+#define NGX_HTTP_DSEM_SYNC_EACH          8
+#define NGX_HTTP_DSEM_SYNC_OVER          9
+#define NGX_HTTP_DSEM_SYNC_POOL_VALUES   2
+
 
 typedef enum {
     /* R15: codes in replies */
@@ -129,11 +134,15 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_uint_t nvalues)
 {
     int64_t                  *value, *last;
+    ngx_uint_t                n;
     ngx_http_dsem_account_t  *account;
 
     account = sync->account;
 
-    if (nvalues < NGX_HTTP_DSEM_SYNC_VALUES
+    n = NGX_HTTP_DSEM_SYNC_VALUES
+        + (account->servers ? NGX_HTTP_DSEM_SYNC_POOL_VALUES : 0);
+
+    if (nvalues < n
                   + sync->ncancels
                   + sync->nasks * NGX_HTTP_DSEM_SYNC_ASK_VALUES
                   + sync->nchecks
@@ -150,7 +159,7 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
         return NGX_ERROR;
     }
 
-    value = values + NGX_HTTP_DSEM_SYNC_VALUES;
+    value = values + n;
     last = values + nvalues;
 
     account->known_keep = sync->keep;
@@ -228,6 +237,7 @@ static void
 ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     int64_t *values)
 {
+    ngx_int_t                 limit, over;
     ngx_msec_t                recovery;
     ngx_http_dsem_literal_t  *literal;
 
@@ -251,22 +261,25 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
         ngx_http_dsem_session_set_recovery(account->session, recovery);
     }
 
-    if (recovery == 0
-        && account->usage.in_use <= account->usage.limit)
-    {
+    limit = account->usage.limit;
+    over = account->usage.in_use - limit;
+
+    if (account->servers) {
+        /* of the sums one server may be above its limit, others below */
+        limit = values[NGX_HTTP_DSEM_SYNC_EACH];
+        over = values[NGX_HTTP_DSEM_SYNC_OVER];
+    }
+
+    if (recovery == 0 && over <= 0) {
         ngx_http_dsem_account_owned(account);
     }
 
     literal = ngx_http_dsem_account_literal(account);
 
-    /*
-     * while Redis recovers not all configurations are known again; of a pool
-     * the reply has the limits of all servers together
-     */
+    /* while Redis recovers not all configurations are known again */
 
-    if (literal && recovery == 0 && account->servers == NULL) {
-        ngx_http_dsem_limits_seen(&account->session->limits, literal,
-                                  account->usage.limit);
+    if (literal && recovery == 0) {
+        ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);
     }
 
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);

@@ -253,7 +253,12 @@ ngx_http_dsem_shards_stop(void)
 
         if (!session->leaving) {
 
-            if (session->naccounts && ngx_exiting) {
+            /* a pool is kept for longer than Redis counts it */
+
+            if (session->naccounts
+                && ngx_exiting
+                && !ngx_http_dsem_lease_over(&session->lease))
+            {
                 ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                               "dsem: exiting without a session in redis, "
                               "permits are released when the lease expires");

@@ -9,6 +9,9 @@ use lib 't/lib';
 use Dsem::Scripts;
 use Dsem::Test;
 
+# of every reply
+use constant FIGURES => 10;
+
 my $scripts = Dsem::Scripts->new(Dsem::Test->new);
 my $redis = $scripts->redis;
 my $key = $scripts->state->keys_of('sync', 'p');
@@ -38,7 +41,7 @@ sub pool {
 # the same, without the figures of the semaphore
 sub results {
     my ($status, @rest) = pool(@_);
-    return join ' ', $status, @rest > 8 ? @rest[8 .. $#rest] : ();
+    return join ' ', $status, @rest > FIGURES ? @rest[FIGURES .. $#rest] : ();
 }
 
 sub head { $redis->cmd('HGET', ($scripts->keys_of('sync', 'p'))[1], '.') // '' }
@@ -121,6 +124,9 @@ is results($one, name => 'plain', list => $all), 'broken', 'nor the other way';
 # an order is the limit of each server
 my $order = $one->order('p', 1, '=');
 is "$order->{limit} $order->{held}", '1 5', 'ordered';
+my @figures = pool($one, list => 'aa', limit => 2);
+is "@figures[2, 9, 10]", '3 1 2',
+    'limits of all servers, of each, and permits above these';
 is results($one, list => 'aa', limit => 2, freed => "$long=1", ask => [ 8 ]),
     'ok 2 ' . (head() =~ /^4 1 2 (\d+)/)[0] . ' 1', 'a server at its order';
 is results($one, list => 'aa', limit => 2, freed => "$long=1"),
@@ -157,7 +163,7 @@ my ($more, $calls, @got, $status) = (1, 0);
 my @ask = (ask => [ 1 ]);
 while ($more && ++$calls < 20) {
     ($status, my @rest) = pool($two, list => 'cc a=1 b=1', @ask);
-    push @got, @rest[8 .. $#rest];
+    push @got, @rest[FIGURES .. $#rest];
     ($more, @ask) = $rest[7];
 }
 is_deeply [ $more, @got[-2, -1] ], [ 0, 1, 2 ],

@@ -2,8 +2,9 @@
 
 # Redis is unavailable for longer than a lease. With "local" each worker goes on
 # with the permits that it had at each server, so that no server has more than
-# its limit. A worker that had none waits for the end of the lease, and then
-# passes one request at a time, always to the same server.
+# its limit; an order that has ended before does not count. A worker that had none
+# waits for the end of the lease, and then passes one request at a time, always to
+# the same server.
 
 use lib 't/lib';
 use Dsem::Clock;
@@ -43,6 +44,9 @@ server {
     location /rest {
         proxy_pass http://rest;
     }
+    location /dsem/ {
+        dsem_api write=on;
+    }
 }
 EOF_CONF
 my @nodes = ($one, $two, $none);
@@ -74,6 +78,26 @@ sub lines {
     my ($line) = @_;
     return [ map { scalar $_->grep_log($line) } @nodes ];
 }
+
+sub order {
+    my ($limit) = @_;
+    my $ordered = $one->get('/dsem/semaphores/gpus', -method => 'PATCH',
+        -body => qq({"limit":$limit}), 'Content-Type' => 'application/json');
+    is $ordered->status, 200, "ordered: $limit";
+    $ordered->close;
+}
+
+# an order of 0, which workers learn by a message, and its end
+
+$redis->all_beat(3);
+wait_for { $t->state->subscribed == 3 } 15, 'messages come';
+order(0);
+is $_->get('/gpus')->status, 503, 'rejected by an order' for $one, $two;
+wait_for {
+    2 == grep { $_->grep_log(qr/"gpus" is 0 by an operator's/) } $one, $two
+} 15, 'both have learnt why';
+order('null');
+is $_->get('/gpus')->status, 200, 'served again' for $one, $two;
 
 for my $outage (qw(killed frozen)) {
     # a worker that has never been connected has no lease to wait for

@@ -83,8 +83,8 @@ sub fill {
 sub ask {
     my ($self, $session, $release) = @_;
     my $reply = $self->call($session, ask => 1, release => $release);
-    return if $reply->[12] != 1;
-    my $server = $session->{servers}[ $reply->[13] - 1 ];
+    return if $reply->[14] != 1;
+    my $server = $session->{servers}[ $reply->[15] - 1 ];
     push @{ $session->{held} }, $server;
     return $server;
 }
