@@ -12,7 +12,7 @@ my $up = $t->upstream;
 my $node = $t->node('n1', <<'EOF_CONF');
 dsem_redis_connect_timeout 300ms;
 dsem_on_error reject;
-dsem one limit=$http_limit queue=10 timeout=300ms;
+dsem one limit=$http_limit queue=10 timeout=$http_timeout;
 server {
     listen 127.0.0.1:%%PORT%%;
     location /error/ { # the default
@@ -45,7 +45,8 @@ wait_for { $up->now == 1 };
 my @levels = qw(error warn notice info);
 $node->get("/$_/", Limit => 0) for @levels;
 # all wait at the same time; a limit of 0 would reject them
-my @late = map { $node->begin("/$_/", Limit => 1) } @levels;
+my @late = map { $node->begin("/$_/", Limit => 1, Timeout => '300ms') }
+    @levels;
 $_->wait for @late;
 for my $level (@levels) {
     logged_once($_, $level) for qw(rejected timeout);

@@ -26,7 +26,7 @@ map $dsem_status $refused {
 log_format short '$status [$dsem_status] $told';
 access_log %%DIR%%/short.log short;
 access_log %%DIR%%/refused.log short if=$refused;
-dsem one limit=$http_limit queue=10 timeout=300ms;
+dsem one limit=$http_limit queue=10 timeout=$http_timeout;
 dsem_status 500 full=429 timeout=504 error=502;
 add_header X-Always "$dsem_status $dsem_name $dsem_limit $told" always;
 add_header X-Good "$dsem_status $told";
@@ -114,7 +114,8 @@ for my $path (sort keys %expected) {
     $got{$path}{$_} = get($path, $_) for 0, 'none';
 }
 # all wait at the same time; a limit of 0 would reject them
-$got{$_}{1} = $node->begin($_, Limit => 1) for sort keys %expected;
+$got{$_}{1} = $node->begin($_, Limit => 1, Timeout => '300ms')
+    for sort keys %expected;
 for my $path (sort keys %expected) {
     my @got = map { answer($got{$path}{$_}->wait) } 0, 1, 'none';
     is_deeply(\@got, $expected{$path}, "answers of $path");
