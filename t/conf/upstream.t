@@ -143,6 +143,19 @@ my $keepalive = $minor < 29 || ($minor == 29 && $patch < 7);
 push @cases, ["$server keepalive 2; dsem g limit=1/server;",
     $keepalive ? ('"dsem" directive must be before "keepalive"', 1) : ()];
 
+# "sticky", since 1.29.6 and where it was not left out
+
+my ($unknown) = $t->test_conf(<<"EOF_CONF");
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    upstream g { $server sticky cookie s; }
+}
+EOF_CONF
+push @cases, ["$server sticky cookie s; dsem g limit=1/server;",
+    '"dsem" directive must be before "sticky"', 1] unless $unknown;
+
 for (@cases) {
     my ($in, $sentence, $refused, $before, $after) = @$_;
     $_ //= '' for $before, $after;

@@ -144,6 +144,19 @@ like +($one->messages)[0], qr/^grant p 1 5 5 10\@\Q$long\E$/,
 
 # declared in a new epoch; the account of the old one gives its servers back
 $one->hello;
+for (
+    [ 'a list without servers', 'bb', '10.0.0.1:80=2' ],
+    [ 'a malformed list', 'bb 10.0.0.1:80', '10.0.0.1:80=2' ],
+    [ '65 servers', join(' ', 'bb', map { "s$_=1" } 1 .. 65), 's1=2' ],
+    [ 'malformed permits', 'bb 10.0.0.1:80=1', '10.0.0.1:80=2 b' ],
+    [ 'another sum', 'bb 10.0.0.1:80=1', '10.0.0.1:80=1' ],
+) {
+    my ($what, $list, $held) = @$_;
+    my $before = $scripts->dump;
+    my $done = eval { $one->call('declare', 'p', 2, 2, 2, 0, $list, $held) };
+    like $done ? 'done' : $@, qr/DSEM argument \d+/, "declared: $what";
+    is $scripts->dump, $before, "declared: $what: nothing written";
+}
 my ($reply, $over) = $one->call('declare', 'p', 2, 2, 2, 0,
     'bb 10.0.0.1:80=1', '10.0.0.1:80=2');
 is "$reply->{status} $over", 'ok 1', 'declared, one above the limit';
