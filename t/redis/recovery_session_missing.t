@@ -2,7 +2,8 @@
 
 # A node is killed together with Redis. Its requests may still run, so nothing
 # is granted until a lease has passed. A node that connects late ends the
-# recovery with its declaration.
+# recovery with its declaration. Permits that come free while Redis is away are
+# declared with those in use, and released once.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -18,6 +19,12 @@ server {
     listen 127.0.0.1:%%PORT%%;
     location /missing {
         dsem api limit=4 queue=100 timeout=60s;
+        proxy_set_header X-Sem api;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /free {
+        dsem free limit=3;
+        proxy_set_header X-Sem free;
         proxy_pass http://%%UPSTREAM%%;
     }
 }
@@ -64,21 +71,28 @@ my %address = (first => $other->address, late => $proxy->address);
 my ($first, $late) = pair($other, map { $t->node($_, $conf, LEASE => '60s',
     REDIS => $address{$_}) } qw(first late));
 my @cut = map { $late->begin('/missing?hang=1') } 1 .. $LIMIT;
-wait_for { $up_late->now == $LIMIT } 15, 'all permits out';
+my @free = map { $first->begin('/free?hang=1') } 1 .. 3;
+wait_for { $up_late->now == $LIMIT + @free } 15, 'all permits out';
 
 $proxy->freeze;
-$other->empty;
+$other->kill;
+$up_late->release_nonce($_->nonce) for @free[0, 1];
+is $_->wait->status, 200, 'request served without redis' for @free[0, 1];
+$other->start;
 my @queued = map { $first->begin('/missing?hang=1') } 1 .. $LIMIT;
 eventually { $others->census_declared == 1 } 'first node declares';
 cmp_ok left($others), '>', 10000, 'late one missing';
+is $others->held('free'), @free, 'permits that came free are declared';
 $proxy->cut;
 $proxy->thaw;
 eventually { ($others->figure('api', 'held') // 0) == $LIMIT }
     'late node declares';
 eventually { left($others) <= 0 } 'recovery ends';
 eventually { $others->figure('api', 'waiting') == $LIMIT } 'asked ones queued';
-is $up_late->peak, $LIMIT, 'limit reached, never exceeded';
-wait_for { $up_late->release_all; $_->done } 15, 'the end' for @queued, @cut;
+eventually { $others->held('free') == 1 } 'and released once';
+is $up_late->peak('api'), $LIMIT, 'limit reached, never exceeded';
+wait_for { $up_late->release_all; $_->done } 15, 'the end'
+    for @queued, @cut, @free;
 
 # the lease of the killed one
 
