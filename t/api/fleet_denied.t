@@ -28,6 +28,7 @@ EOF_CONF
 sub served { return $node->get('/reports?t=1')->header('X-Status') }
 sub epoch { return join ' ', values %{ $t->state->epochs } }
 
+wait_for { $t->state->session_count == 1 } 15, 'a session';
 is served(), 'PASSED', 'request served';
 my $epoch = epoch();
 

@@ -53,7 +53,8 @@ push @jobs, map { $node->hold('/jobs') } 1 .. 5;
 $node->reload;
 $redis->beats(8, 'two heartbeats of each worker');
 is $t->state->held('jobs'), 15, 'all are counted';
-is scalar(grep { $_->read(0) || $_->eof } @jobs), 0, 'none has ended';
+# an empty line may have come
+is scalar(grep { $_->read(0); $_->eof } @jobs), 0, 'none has ended';
 ok scalar($node->draining), 'old workers stay';
 $_->close for @jobs;
 wait_for { !$node->draining } 15, 'the end of the old workers';

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # A reload raises dsem_lease while old workers drain. After a standstill of
-# Redis a new worker comes first: its heartbeat, for which 12 seconds are a part
+# Redis a new worker comes first: its heartbeat, for which 60 seconds are a part
 # of a lease, does not end the lease of the old worker, whose requests run.
 
 use lib 't/lib';
@@ -14,7 +14,7 @@ my $redis = $clock->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('a', conf('%%OLD%%', '8s'), OLD => $proxy->address);
+my $node = $t->node('a', conf('%%OLD%%', '40s'), OLD => $proxy->address);
 
 sub conf {
     my ($address, $lease) = @_;
@@ -39,12 +39,12 @@ EOF_CONF
 
 my @old = map { $node->begin('/?hang=1') } 1, 2;
 wait_for { $up->now == 2 } 15, 'both permits of the old worker';
-$node->reload(conf('%%REDIS%%', '96s'));
+$node->reload(conf('%%REDIS%%', '8m'));
 my @new = map { $node->begin('/?hang=1') } 1, 2;
 wait_for { $t->state->waiting('api') == 2 } 15, 'requests of the new worker';
 
 $proxy->freeze('both');
-$clock->step(12);
+$clock->step(60);
 $redis->beats(2, 'the new worker comes first');
 is scalar($node->draining), 1, 'old worker drains';
 is $t->state->session_count, 2, 'its lease goes on';

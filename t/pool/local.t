@@ -22,8 +22,6 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 # no timeout ends when the lease does
 my ($one, $two, $none) = $clock->fleet(3, <<"EOF_CONF");
 worker_processes 1;
-dsem_redis_connect_timeout 500ms;
-dsem_redis_timeout 500ms;
 dsem_lease 10m;
 upstream gpus {
     $servers

@@ -138,9 +138,11 @@ sub shared {
 sub comes {
     my ($fleet) = @_;
     $fleet->{tried} = $fleet->{proxy}->accepted;
+    # for a quarter of the lease, half a second, requests that a worker has admitted
+    # by itself are unknown to Redis: these have ended
+    $_->stop->wait for @{ $fleet->{others} };
     $fleet->{comes}->($fleet);
     $fleet->{back} = now;
-    $_->stop for @{ $fleet->{others} };
 }
 
 sub returned {
