@@ -31,9 +31,12 @@ push @notes, [$time += 0.05, $stalled += 0.0375, 0.003] for 1 .. 20;
 write_notes(@notes);
 my $notes = Dsem::Metronome->new("$dir/notes");
 
-sub write_notes {
-    open my $fh, '>', "$dir/notes" or die "notes: $!";
-    print $fh pack 'd3', @$_ for @_;
+sub write_notes { write_notes_of('notes', @_) }
+
+sub write_notes_of {
+    my ($name, @records) = @_;
+    open my $fh, '>', "$dir/$name" or die "$name: $!";
+    print $fh pack 'd3', @$_ for @records;
     close $fh;
 }
 
@@ -54,6 +57,17 @@ near($notes->stalled(104.05, 105.05), 1, 'a stall that goes on');
 is($notes->longest(100, 100.9), 0, 'no late beat');
 is($notes->longest(100.5, 103), 1, 'the latest beat');
 is($notes->longest(102.06, 103), 0.003, 'not before that time');
+
+# one process of several
+
+write_notes([100, 0, 0], [102, 0, 0.1]);
+write_notes_of('notes.1', [100, 0, 0], [102, 0, 0.2]);
+write_notes_of('notes.2', [100, 0, 0], [101, 0, 0.9], [102, 0, 0.1]);
+$notes = Dsem::Metronome->new("$dir/notes");
+is($notes->longest(100, 102), 0.1, 'one does not stand');
+is($notes->longest_of_others(100, 102), 0.9, 'another one does');
+is($notes->longest_of_others(101.5, 102), 0.2, 'and a third one later');
+unlink "$dir/notes.1", "$dir/notes.2";
 
 # a metronome that is stopped, as with the whole machine
 
@@ -134,6 +148,19 @@ is($status, 1, 'stalled: failed twice') or diag $said;
 like($said, qr/^1 file ran again:\n  \S+never\.t,/m, 'named as well');
 is(scalar(() = $said =~ /^# +Failed test 'never'/mg), 2, 'run twice');
 
+# another process stands, for less than a lease and for longer
+
+for ([0.5, 1, 'not run again'], [0.9, 0, 'run again']) {
+    my ($late, $expected, $name) = @$_;
+    unlink "$dir/flag";
+    write_notes_of('notes.1', [now - 1, 0, 0], [now + 1000, 0, $late]);
+    ($said, $status) = run_files(@quiet, $once);
+    is($status, $expected, "another process $late s late: $name") or diag $said;
+    unlink "$dir/notes.1";
+}
+like($said, qr/once\.t, the machine was \d\S* times slower and stalled 0\.9 s/,
+    'with the stall of that process');
+
 # a limit that was exceeded, unless a lease may have ended
 
 my $above = file('far_above', 'ok 1; is 7, 6, "limit reached, never exceeded";');
@@ -189,5 +216,21 @@ ok((grep { m{/lua/} } @spread[0 .. 20]), 'others among all');
 is($status, 0, 'passes by itself') or diag $said;
 like($said, qr/^The machine stalled for \d+ % of the time, for \d/m,
     'stalls measured');
+my $watching = Dsem::Process->spawn(name => 'watching', log => "$dir/log",
+    code => sub {
+        my $parent = getppid;
+        Dsem::Metronome::watch("$dir/all");
+        Dsem::Metronome::run("$dir/all", $parent);
+    });
+my @others = 1 .. Dsem::Metronome::OTHERS;
+eventually { @others == grep { -s "$dir/all.$_" } @others } 'others have beats';
+my @beats = map { Dsem::Metronome->new("$dir/all.$_") } @others;
+$watching->signal('KILL');
+eventually {
+    my $before = now;
+    my @count = map { $_->count } @beats;
+    wait_for { now > $before + 0.5 } 15, 'some beats';
+    "@count" eq join ' ', map { $_->count } @beats;
+} 'that end with the metronome';
 
 $t->done;

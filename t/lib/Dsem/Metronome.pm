@@ -6,17 +6,23 @@ package Dsem::Metronome;
 # with nothing else to do, 7.5 s. Waits and upper bounds of times do not count
 # stalls, so that a busy machine fails no test.
 #
+# Some processes can stand for seconds while others run: on Linux 6.18 two that
+# answer each other, a client and its Redis, may keep all others from their
+# processor. So a whole run has more processes with beats.
+#
 # The notes are a file of records, one for each beat: the monotonic time of its
 # end, the stall until then and how late this beat was, in seconds. They are for
 # one machine and one boot.
 #
-# Called by: Dsem::Suite, for all files of a run, and Dsem::Test, for a file
-# that is run alone (run); Dsem::Wait and Dsem::Suite read the notes.
+# Called by: Dsem::Suite, for all files of a run (run, watch), and Dsem::Test, for
+# a file that is run alone (run); Dsem::Wait and Dsem::Suite read the notes.
 
 use strict;
 use warnings;
 
 use Carp qw(croak);
+use List::Util qw(max);
+use POSIX qw(_exit setsid);
 use Time::HiRes qw(sleep clock_gettime CLOCK_MONOTONIC
     CLOCK_PROCESS_CPUTIME_ID);
 
@@ -30,6 +36,9 @@ use constant SHARED => 2;
 use constant LATE => PAUSE + 0.010;
 
 use constant RECORD => length pack 'd3';
+
+# more processes with beats, and seconds
+use constant { OTHERS => 4, OTHERS_PAUSE => 0.1 };
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
@@ -54,6 +63,30 @@ sub run {
         $stalled += ($end - $at) * $late / ($late + $took);
         $at = $end;
         syswrite $notes, pack 'd3', $end, $stalled, $late;
+    }
+}
+
+# Beats of others, without work, as long as this process lives. Each is a session
+# of its own, as a node is. Their notes have no sum of stalls.
+sub watch {
+    my ($path) = @_;
+    my $parent = $$;
+    for my $n (1 .. OTHERS) {
+        next if fork // croak "fork: $!";
+        setsid;
+        watch_one("$path.$n", $parent);
+        _exit(0);
+    }
+}
+
+sub watch_one {
+    my ($path, $parent) = @_;
+    open my $notes, '>', $path or croak "$path: $!";
+    while (getppid == $parent) {
+        my $at = now;
+        sleep OTHERS_PAUSE;
+        my $end = now;
+        syswrite $notes, pack 'd3', $end, 0, $end - $at - OTHERS_PAUSE;
     }
 }
 
@@ -83,7 +116,7 @@ sub calibrate {
 sub new {
     my ($class, $path) = @_;
     open my $notes, '<', $path or return;
-    return bless { notes => $notes }, $class;
+    return bless { notes => $notes, path => $path }, $class;
 }
 
 sub count { return int((-s $_[0]{notes}) / RECORD) }
@@ -139,6 +172,13 @@ sub longest {
         last if $time > $to;
     }
     return $longest;
+}
+
+# The same of that one of the others for which it was the longest.
+sub longest_of_others {
+    my ($self, $from, $to) = @_;
+    return max 0, map { $_->longest($from, $to) }
+        map { ref($self)->new("$self->{path}.$_") // () } 1 .. OTHERS;
 }
 
 1;

@@ -24,13 +24,13 @@ use TAP::Parser::Aggregator;
 
 use Dsem::Metronome;
 use Dsem::Suite::File;
-use Dsem::Wait qw(now);
+use Dsem::Wait qw(now wait_for);
 
 # what a file can stand: a machine that is slower by this factor on average, and
 # a stall of so many seconds at once
 use constant { SLOWER => 2.5, AT_ONCE => 0.25 };
 
-# s, of the shortest lease in a test
+# s, of the shortest lease in a test; for so long a process of a file can stand
 use constant FENCE => 0.75;
 
 # files
@@ -114,6 +114,8 @@ sub stalled {
     my ($from, $to) = @$met{qw(from to)};
     my $took = $to - $from;
     my $longest = $notes->longest($from, $to);
+    my $others = $notes->longest_of_others($from, $to);
+    $longest = max($longest, $others) if $others > FENCE;
     # a beat that is overdue may be all of the time
     my $slower = $took / max(0.001, $took - $notes->stalled($from, $to));
     return unless $slower > SLOWER || $longest > AT_ONCE;
@@ -135,9 +137,12 @@ sub start_metronome {
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {
         $SIG{INT} = 'IGNORE';
+        Dsem::Metronome::watch($path);
         Dsem::Metronome::run($path, $parent);
         _exit(0);
     }
+    # the summary of a short run needs it, too
+    wait_for { -e $path } undef, 'the metronome';
 }
 
 sub notes {
