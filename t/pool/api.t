@@ -119,6 +119,21 @@ for ($node, $other) {
         'permits of each server in the metrics';
 }
 
+# of servers that are not read it is unknown whether they can be used; a node
+# with the pool knows whether it can use them
+
+my $key = $t->state->semaphore_key('gpus');
+my ($field) = grep { /^list:/ } @{ $t->state->cmd('HKEYS', $key) };
+my $list = $t->state->cmd('HGET', $key, $field);
+# of a list with a number that is none the rest is not read
+$t->state->cmd('HSET', $key, $field, $list =~ s/ .*?=\K/99999999999/r);
+my ($read, @others) = map { "$now[$_] $LIMITS[$_]" } 0 .. 2;
+shows($node, 'the rest as the node has it', '4 5 5', '2 2',
+    map { "$_ $YES" } $read, @others);
+shows($other, 'the rest unknown', '4 6 6', '2 2', "$read $YES",
+    map { "$now[$_] 2 null" } 1, 2);
+$t->state->cmd('HSET', $key, $field, $list);
+
 # an order is for each server
 
 my $patched = $other->get('/dsem/semaphores/gpus', -method => 'PATCH',
