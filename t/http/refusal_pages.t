@@ -93,7 +93,7 @@ is(told('/?status=404', 2), '404 PASSED one 2 in, -', 'missing file');
 
 # full (heavier than the limit), timeout, no number
 
-my $holder = $node->begin('/?hang=1', Limit => 1);
+my $holder = $node->begin('/?hang=1', Limit => 1, Timeout => '60s');
 wait_for { $up->now == 1 };
 
 my %expected = (
@@ -148,7 +148,7 @@ done_testing();
 
 sub get {
     my ($path, $limit) = @_;
-    return $node->get($path, Limit => $limit);
+    return $node->get($path, Limit => $limit, Timeout => '60s');
 }
 
 sub told { answer(get(@_)) }
