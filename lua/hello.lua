@@ -141,7 +141,7 @@ end
 
 -- The error for a number of shards that is not that of the state, and why.
 local function refused(others)
-    local last = redis.call('ZRANGE', sessions, -1, -1)[1] or ''
+    local last = redis.call('ZRANGE', sessions, -1, -1)[1]
     local node = string.match(last, '^(.*):%d+:%x+$') or '-'
     return redis.error_reply(string.format('WRONGMODE node %s uses this prefix '
         .. (others > 1 and 'with "mode=cluster", this node without it'

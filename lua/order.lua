@@ -84,8 +84,8 @@ end
 -- Of a pool: the permits of all lists, and those above their limits.
 local function pool_union(sem, view)
     local union = { limits = {} }
-    for id, accounts in pairs(sem.pool.lists) do
-        local list = accounts > 0 and pool_list(sem, id)
+    for id in pairs(sem.pool.lists) do
+        local list = pool_list(sem, id)
         for server, most in pairs(list and list.limits or {}) do
             union.limits[server] = math.max(union.limits[server] or 0, most)
         end

@@ -24,10 +24,7 @@ end
 -- of any session goes on. Tags are known to commands that have keys.
 local function dead_sweep(sem, view)
     local size = math.floor(view.steps / 2)
-    if not sem.had_queue or view.recovering or size < 1 or not dead_wait(sem)
-    then
-        return
-    end
+    if view.recovering or size < 1 or not dead_wait(sem) then return end
     local raw = redis.call('ZRANGE', sem.queue, string.format('%.0f',
         PARKED / 2), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, size, 'WITHSCORES')
     local page, alive, gone = serve_tickets(sem, view, raw), {}, false

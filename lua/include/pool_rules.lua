@@ -60,7 +60,7 @@ end
 -- skipped: those of the tickets up to the cursor; rests: it has no head, as no
 -- permit was out.
 function pools.parse(text)
-    local turn, cursor, lists, held = string.match(text or '',
+    local turn, cursor, lists, held = string.match(text,
         '^(%d+);(%S-);(%S-);(.*)$')
     local place, ids = string.match(cursor or '', '^(%-?%d+):(%S+)$')
     local skipped = {}
@@ -139,8 +139,8 @@ end
 -- Whether any list has a free server; that of this call may be new.
 function pools.any(sem, view)
     if view.list and pool_choose(sem, view, view.list) then return true end
-    for id, accounts in pairs(sem.pool.lists) do
-        if accounts > 0 and pool_choose(sem, view, id) then return true end
+    for id in pairs(sem.pool.lists) do
+        if pool_choose(sem, view, id) then return true end
     end
     return false
 end
@@ -238,7 +238,7 @@ function pools.text(sem)
                 sem.set[#sem.set + 1] = field
                 sem.set[#sem.set + 1] = pool_list(sem, id).text
             end
-        elseif pool.stored[id] then
+        else
             sem.gone[#sem.gone + 1] = field
         end
     end

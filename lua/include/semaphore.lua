@@ -110,7 +110,7 @@ local function semaphore_fields(sem)
             local text = account_text(account)
             if sem.pool then
                 pools.count(sem, account, not text)
-                text = text and account_text(account)
+                text = account_text(account)
             end
             if not text and account.text then
                 gone[#gone + 1] = session

@@ -88,12 +88,14 @@ is_deeply [ report(<<'EOF_MD') ], [ 1, 'a', 'a' ], 'one too many';
 - `one.lua`, no round: `for i = 1, a`
 - `one.lua`, taken: `if a then`
 EOF_MD
-is_deeply [ report(<<'EOF_MD') ], [ 0, 'By chance', 'By chance' ], 'by chance';
-## By chance
+for my $heading ('By chance', 'Elsewhere: t/other') {
+    is_deeply [ report(<<"EOF_MD") ], [ 0, $heading, $heading ], $heading;
+## $heading
 - `one.lua`, else: `if a then`
 - `one.lua`, no round: `for i = 1, a`
 - `one.lua`, taken: `if a then`
 EOF_MD
+}
 
 $t->done;
 

@@ -59,6 +59,18 @@ for my $chance (0.04, 0.07, 0.12) {
     cmp_ok $mean, '>=', 16, "$chance: as without";
 }
 
+# the limit that caused errors is the one in force, as the least one was so high
+$auto = Dsem::Auto->new($scripts, 'least', [ $scripts->session('least')->enter ],
+    errors => sub { $_[0] > 30 ? 0.4 : 0 }, min => 10);
+$auto->until(sub { $_[0]{found} > 30 }, 60);
+ok $auto->until(sub { $_[0]{found} <= 30 }, 10), 'lowered';
+my ($ceiling) = $scripts->redis->cmd('HGET', $state->auto_key('least'), '.')
+    =~ /^(?:\S+ ){13}(\d+) /;
+is $auto->set(min => $ceiling)->step->{found}, $ceiling, 'the least one';
+$auto->set(min => 10);
+is $auto->until(sub { $_[0]{reason} eq 'errors' }, 10)->{found}, $ceiling - 1,
+    'lowered by one';
+
 # the requests end as soon as the limit is lowered
 $auto = Dsem::Auto->new($scripts, 'gone', [ $one ], errors => sub { 0.5 });
 $reply = $auto->until(sub { $_[0]{reason} eq 'errors' }, 30);

@@ -56,6 +56,18 @@ $before = $auto->{reply}{kept};
 $auto->set(errors => sub { 1 });
 ok $auto->until(sub { $_[0]{found} <= $before / 4 }, 5), 'on its way: lowered';
 back($auto, $before, 'on its way');
+$auto->run(5);
+cmp_ok $auto->{reply}{kept}, '>=', 0.8 * $before, 'on its way: it is kept';
+
+# a lower limit ends the errors: the one of before is taken once more, no longer
+my $from_here = () = $auto->trace;
+$before = $auto->{reply}{kept};
+$auto->set(errors => sub { $_[0] > 0.6 * $before ? 1 : 0 })->run(15);
+my @trace = ($auto->trace)[ $from_here + 1 .. $#{ $auto->{trace} } ];
+my $above = grep { $_ > 0.6 * $before } @trace[ $#trace / 2 .. $#trace ];
+is $above, 0, 'errors at the limit: a lower one';
+cmp_ok scalar(grep { $trace[$_] > $trace[ $_ - 1 ] && $trace[$_] >= 0.8 * $before }
+    1 .. $#trace), '>=', 1, 'once more the one of before';
 
 # a higher limit is tried when it begins: that is not the limit of before
 $auto = Dsem::Auto->new($scripts, 'job', [ $one ], @knee);

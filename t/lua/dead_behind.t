@@ -109,6 +109,20 @@ $one->sync('old', fair => 1);
 is dead('old'), 5, 'left while the state recovers';
 $scripts->pass(1000, $one, $three);
 
+# a lost marker, and no ticket but foreign ones that are parked
+$two = $scripts->session('two')->enter;
+$one->ask('park', ++$n);
+$two->sync('park', ask => [ map { [ $_, 1, 0, 99 ] } 1 .. 5 ]);
+$scripts->pass(2500, $one, $three);
+$one->sync('park', release => 1);
+is $state->figure('park', 'parked'), 5, 'parked tickets';
+$one->bye($two);
+$scripts->redis->cmd('ZREM', $state->queue_key('park'), 'queue');
+$scripts->redis->cmd('ZADD', $state->queue_key('park'), 10 ** 15 + $_,
+    "gone:0:ff 1 $_ 1") for 1 .. 3;
+$one->ask('park', ++$n);
+is $state->waiting('park'), 0, 'gone with their session';
+
 # a key of the wrong type
 left_behind('old', 5, @noisy);
 $scripts->redis->cmd('SET', $state->queue_key('old'), 'x');

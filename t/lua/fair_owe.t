@@ -68,6 +68,38 @@ $one->declare('api', tickets => [ [ 5, 1, $place{5}, 1, 1000, 'b' ],
 $one->declared;
 is queue(), '2 6 5 3', 'where it was charged to';
 
+# the only ticket leaves; and a queue of another type
+$one->ask('alone', 7, key => 'x');
+$one->ask('alone', 8, key => 'a', queue => 9);
+$one->sync('alone', fair => 1, cancel => [ [ 8, 1, 1000, 'a' ] ],
+    ask => [ [ 0, 1, 0, 0, 30_000, 'a' ] ]);
+is $state->waiting('alone'), 0, 'nothing waits any more';
+is_deeply [ $state->tags('alone') ], [ {}, undef ], 'not charged';
+$one->ask('alone', 9, key => 'a', queue => 9);
+$scripts->redis->cmd('SET', $state->queue_key('alone'), 'x');
+is $one->sync('alone', release => 1, ask => [ [ 0, 1, 0, 0, 30_000, 'a' ] ])
+    ->{status}, 'broken', 'a broken queue';
+
+# more tickets than one call moves: it goes no farther, and a full queue drops
+# the last one, whose key has paid
+my $silent = $scripts->session('silent')->enter;
+$one->ask('many', 1, key => 'x');
+$silent->ask('many', 2, key => 's', queue => 9);
+$scripts->advance(2500);
+$_->beat for $one, $two;
+$one->sync('many', fair => 1, release => 1);
+is $state->figure('many', 'parked'), 1, 'many tickets: one is parked';
+$one->ask('many', 3, key => 'x');
+$one->sync('many', ask => [ map { [ $_, 1, 0, 999, 1000, 'a' ] } 10 .. 610 ]);
+my ($paid) = $state->tags('many');
+my @before = $scripts->queue('many');
+$reply = $one->sync('many', ask => [ map({ [ 0, 1, 0, 0, 80_000, 'a' ] } 1, 2),
+    [ 4, 1, 0, scalar @before, 1000, 'b' ] ]);
+is $reply->{asked}{4}{verdict}, 'queued', 'queued instead of the last one';
+is_deeply $reply->{dropped}, [610], 'which is dropped';
+is +($state->tags('many'))[0]{a}, $paid->{a} + 2 * 640_000,
+    'and its key pays for it';
+
 # while the state recovers not all tickets are there
 $scripts->redis->cmd('FLUSHALL');
 $_->hello for $one, $two;

@@ -22,6 +22,25 @@ $scripts->pass(6000, $one);
 is_deeply [ $state->sessions ], [ $one->name ], 'session removed';
 is $one->beat->{live}, 1, 'and not counted';
 
+# the leases of all sessions, with that of one that expires, or is the longest
+$gone = $scripts->session('gone')->enter;
+lose('leases', $gone->name);
+is $one->beat->{longest}, $scripts->lease, 'leases lost: the own one';
+$scripts->pass(6000, $one);
+is_deeply [ $state->sessions ], [ $one->name ], 'session removed';
+is $state->shard('leases'), '', 'no lease counted';
+$one->enter(config => 'a20');
+$one->ask('queue', 1, limit => 1);
+$one->ask('queue', 2, limit => 1);
+lose('leases');
+$state->delete_queue('queue');
+is $one->sync('queue', release => 1)->{status}, 'resync', 'and a queue';
+my ($clock, $until) = $state->shard(qw/clock recover_until/);
+is $until - $clock, $scripts->lease, 'recovers for the own lease';
+$state->delete_semaphore('queue');
+$state->set_shard(recover_until => 0);
+$one->enter(config => 'a20');
+
 # of a removed session
 $gone = $scripts->session('logged')->enter;
 $gone->ask('api', 1, limit => 1);

@@ -48,12 +48,18 @@ is_deeply [ sort { $b <=> $a } map { $_->[0] } @{ $of->{history} } ],
     [ map { $_->[0] } @{ $of->{history} } ], 'in order';
 
 # fields that are none of ours
-$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
-$auto->run(3);
-cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'another text: a new history';
-$redis->cmd('HSET', $state->auto_key('api'), 'history', 'x');
-$auto->run(3);
-cmp_ok scalar @{ inspect()->{history} }, '<=', 5, 'and once more';
+for ([ 'a change soon after', sub { 5 * $_[0] }, 5, 10 ** 15 ],
+    [ 'one more than are kept', sub { 50 }, 60, 0 ])
+{
+    my ($what, $latency, @changes) = @$_;
+    $auto->set(latency => $latency);
+    @field = split ' ', $redis->cmd('HGET', $state->auto_key('api'), '.');
+    @field[6, 7] = @changes;
+    $redis->cmd('HSET', $state->auto_key('api'), '.', "@field",
+        'history', 'x');
+    $auto->until(sub { @{ inspect()->{history} // [] } }, 60);
+    is @{ inspect()->{history} }, 1, "another text, and $what: begins anew";
+}
 $redis->cmd('HSET', $state->auto_key('api'), 'history', " 1 2 3\nasks 1");
 is inspect()->{history}, undef, 'malformed changes left out';
 $redis->cmd('HSET', $state->auto_key('api'), 'history', ' 1 2 3' x 500);

@@ -38,6 +38,15 @@ enter_many('dead', 1, 0);
 my $nodes = $one->names->{nodes};
 is $nodes->{quiet}, '2 1000', 'time since the last heartbeat';
 is $nodes->{dead}, undef, 'none whose lease has ended';
+# whichever of them a step reads first
+my @quiet = grep { /^quiet:/ } @{ $redis->cmd('HKEYS', $state->key) };
+for my $last (@quiet) {
+    $redis->cmd('HSET', $state->key, map {
+        ($_ => sprintf '1 1 5000 %.0f abc -',
+            $clock->() + ($_ eq $last ? 4000 : 3000))
+    } @quiet);
+    is $one->names->{nodes}{quiet}, '2 1000', "the last one: $last";
+}
 
 # a large fleet
 

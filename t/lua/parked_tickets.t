@@ -52,6 +52,12 @@ $silent->sync('gone');
 is $state->figure('gone', 'parked'), 0, 'none parked in a lost queue';
 $state->set_shard(recover_until => $until);
 
+# their list is lost
+$silent = parked('listless');
+$state->set_account('listless', $silent->name, $silent->epoch, 0, 2, 0, 2, 0);
+is $silent->sync('listless')->{account}[1], 2, 'list lost: both wait';
+is $state->figure('listless', 'parked'), 0, 'and are not found again';
+
 $silent = parked('declared');
 my ($place) = grep { /^silent/ } $scripts->queue('declared');
 my $known = $state->places('declared')->{$place} - 10 ** 15;

@@ -24,14 +24,16 @@ sub pool {
     my ($ask, $cancel, $check) = map { $_ // [] } @arg{qw/ask cancel check/};
     my $sum = 0;
     $sum += $_ for ($arg{freed} // '') =~ /=(\d+)/g;
+    my $key = defined $arg{key} ? " 1000 $arg{key}" : '';
+    local $session->{fair} = $key;
     my ($reply, @rest) = eval {
         $session->call('sync', $arg{name} // 'p', $session->gen,
             $arg{limit} // 1, $arg{flags} // 17, $arg{sum} // $sum,
             map({ scalar @$_ } $cancel, $ask, $check), $arg{name} // 'p',
             $arg{list}, $arg{freed} // '',
             map({ "$_ 1" } @$cancel),
-            map({ join ' ', $_, $arg{weight} // 1, $arg{class} // 0, 1000 }
-                @$ask),
+            map({ join(' ', $_, $arg{weight} // 1, $arg{class} // 0,
+                $arg{queue} // 1000) . $key } @$ask),
             map({ "$_ 1" } @$check));
     };
     return $@ =~ /(DSEM argument \d+)/ ? $1 : "died: $@" if $@;
@@ -44,7 +46,8 @@ sub results {
     return join ' ', $status, @rest > FIGURES ? @rest[FIGURES .. $#rest] : ();
 }
 
-sub head { $redis->cmd('HGET', ($scripts->keys_of('sync', 'p'))[1], '.') // '' }
+sub key_of { return $scripts->state->semaphore_key($_[0]) }
+sub head { return $redis->cmd('HGET', key_of($_[0] // 'p'), '.') // '' }
 
 # IPv6, a socket, and a name of 200 bytes
 my $long = 'unix:' . '%2F' x 65;
@@ -184,6 +187,11 @@ is_deeply [ $more, @got[-2, -1] ], [ 0, 1, 2 ],
 cmp_ok $calls, '<', 6, 'in a few calls';
 is results($two, list => 'cc', freed => 'b=1', ask => [ 2 ]), 'ok 1 2 0',
     'and again at once, as the cursor is kept';
+my $three = $scripts->session('three')->enter;
+is results($three, list => 'dd a=1', ask => [ 1 ], class => -1) =~ /^ok 2/, 1,
+    'queued before the cursor, for a server that is taken';
+like head(), qr{ /\d+;\d+:(?:aa,dd|dd,aa);}, 'which is that of its list, too';
+is results($three, list => 'dd', cancel => [ 1 ]), 'ok 1', 'cancelled';
 is results($one, list => 'aa', freed => 'a=1'), 'ok 10 1',
     'the head is served first at its server';
 is results($two, list => '-', ask => [ 3 ]) =~ /^ok 2/, 1,
@@ -195,11 +203,11 @@ my @many = map { $scripts->session("n$_")->enter } 1 .. 40;
 pool($_, list => sprintf('d%02x a=1 c=%d', $_->{seal_first},
     $_->{seal_first}), limit => 99, ask => [ 1 ], class => -1) for @many;
 is scalar(() = head() =~ /=1[,;]/g) <= 33, 1, 'lists are bounded';
-my $fields = $redis->cmd('HKEYS', ($scripts->keys_of('sync', 'p'))[1]);
+my $fields = $redis->cmd('HKEYS', key_of('p'));
 is scalar(grep { /^list:/ } @$fields), 32, '32 fields';
 
 # a display reads servers of some, and what is malformed of none
-my $name = ($scripts->keys_of('sync', 'p'))[1];
+my $name = key_of('p');
 my ($shown) = @{ $one->inspect([ 'p' ])->{semaphores} };
 is join(' ', sort keys %{ $shown->{servers} }), 'a b c', 'each server once';
 my $text = head();
@@ -224,5 +232,94 @@ is_deeply [ sort keys %{ $shown->{servers} } ], [ sort @wide ],
 is scalar(grep { /^1 / } values %{ $shown->{servers} }), 32,
     'with its permits';
 is $shown->{partial}, 1, 'partial';
+
+# one list of several sessions, and none
+pool($_, name => 'same', list => 'aa a=2 b=1', ask => [ 1 ], limit => 9)
+    for $one, $two;
+like head('same'), qr{;aa=2;}, 'a list of two sessions';
+is $one->order('same', '-', 0)->{held}, 2, 'an order for all of it';
+is results($two, name => 'same', list => 'aa', limit => 9, freed => 'a=1'),
+    'ok', 'released';
+like head('same'), qr{;aa=1;b=1$}, 'an account ends';
+my $waits = results($two, name => 'none', list => '-', ask => [ 1 ]);
+like $waits, qr/^ok 2/, 'no server: queued';
+is results($two, name => 'none', list => '-', check => [ 1 ]), 'ok 1',
+    'a check: it waits';
+is $one->order('none', '-', 0)->{waiting}, 1, 'an order where no list is';
+is_deeply $one->inspect([ 'none' ])->{semaphores}[0]{servers}, undef,
+    'no server to display';
+pool($three, name => 'same', list => 'bb a=4', limit => 9, ask => [ 1 .. 4 ]);
+pool($two, name => 'same', list => 'aa', limit => 9, ask => [ 2, 3 ]);
+is $one->order('same', '-', 0)->{held}, 5, 'and for two lists with a server';
+pool($one, name => 'same', list => 'aa', limit => 9, freed => 'b=1');
+is results($two, name => 'same', list => 'aa', limit => 9, check => [ 3 ]),
+    'ok 1 0 1', 'a check: permits at one of two servers';
+
+# more grants than one call gives, none of which a ticket is stepped over for
+$one->order('many', 0, '=');
+pool($one, name => 'many', list => 'aa a=999', limit => 999, ask => [ 999 ]);
+$one->order('many', '-', 1);
+pool($one, name => 'many', list => 'aa a=999', limit => 999,
+    ask => [ 1 .. 99 ]);
+my $order2 = $one->order('many', '-', 0);
+is $order2->{more}, 1, 'many grants: some at once';
+is $one->order('many', '=', '=')->{held}, 99, 'the others by the next call';
+
+# with keys: a ticket is granted beside those that wait; a full queue drops one
+pool($one, name => 'keys', list => 'aa a=1', ask => [ 1 ]);
+pool($one, name => 'keys', list => 'aa', ask => [ 2 ], key => 'x');
+is results($two, name => 'keys', list => 'bb a=1 b=1', ask => [ 1 ],
+    key => 'y'), 'ok 1 2 0', 'with a key: granted at the free server';
+is +($scripts->state->tags('keys'))[0]{y} > 0, 1, 'its key pays';
+pool($two, name => 'keys', list => 'bb', ask => [ 2, 3 ], key => 'y');
+is results($one, name => 'keys', list => 'aa', ask => [ 3 ], queue => 3,
+    key => 'z') =~ /^ok 2/, 1, 'a full queue: queued';
+like $redis->cmd('HGET', key_of('keys'), $two->name), qr/ !1 3 \@bb b=1$/,
+    'for the last one of another key';
+
+# declared: tickets, and no permit
+for ([ 'another sum', 2, 'aa a=1', 'a=1' ], [ 'no text', 1, 'aa', 'a=1' ]) {
+    my ($what, $held, @rest) = @$_;
+    is eval { $two->call('declare', 'none', 2, $held, 2, 0, @rest); 1 }, undef,
+        "declare: $what";
+    like $@, qr/DSEM argument 9 /, 'refused';
+}
+$two->hello;
+is_deeply [ ($two->call('declare', 'none', 2, 0, 2, 1, '-', '', 1, 1, 0,
+    $two->epoch - 1))[2] ], [ ($waits =~ /^ok 2 (\d+)/)[0] ],
+    'a ticket keeps its place';
+$two->declared;
+
+# what is lost, or was not written by a script
+sub set { return $redis->cmd('HSET', key_of(shift), @_) }
+is eval { $one->call('sync', 'p', $one->gen, 1, 17, 0, 0, 0, 0, 'p'); 1 },
+    undef, 'no list argument';
+like $@, qr/DSEM argument 4 /, 'refused';
+is +($one->call('sync', 'p', $one->gen, 1, 17, 0, 0, 0, 0, 'p', '-'))[0]
+    ->{status}, 'ok', 'nothing released, and no argument for it';
+for my $lost (qw/first second/) {
+    pool($one, name => $lost, list => 'aa a=1', ask => [ 1, 2 ]);
+}
+$redis->cmd('HDEL', key_of('first'), 'list:aa');
+is $one->order('first', '-', 0)->{waiting}, 1, 'a list is lost: none granted';
+is_deeply $one->inspect([ 'first' ])->{semaphores}[0]{servers},
+    { a => '1 -' }, 'its limits are not displayed';
+set('second', '.', head('second') =~ s/;a=1$/;/r);
+$one->hello;
+$one->call('declare', 'second', 2, 0, 2, 0, 'aa a=1', '');
+$one->declared;
+is head('second'), '', 'permits by server are lost: none is left over';
+$one->order('third', '-', 1);
+pool($two, name => 'third', list => 'aa a=1', ask => [ 1 ]);
+set('third', $two->name, $two->epoch . ' 0 1');
+is $one->order('third', '-', 0)->{held}, 0, 'a list of an account is lost';
+is $redis->cmd('HGET', key_of('third'), $two->name), $two->epoch
+    . ' 0 1 0 1 1', 'its ticket waits for its next sync';
+is results($two, name => 'third', list => 'aa a=1'), 'ok 1 1', 'granted then';
+set('same', $two->name, $two->epoch . ' 1 0 0 0 0 @aa ' . 'x' x 20000);
+set('same', '.', head('same') =~ s{;aa=}{;@{[ join '=1,', 100 .. 140 ]}=1,aa=}r);
+($shown) = @{ $one->inspect([ 'same' ])->{semaphores} };
+is_deeply [ keys %{ $shown->{accounts} } ], [ $three->name ],
+    'a long account is not displayed';
 
 $scripts->done;

@@ -27,6 +27,15 @@ like refused($two, 4),
     qr/WRONGMODE\ node\ one\ uses\ this\ prefix\ without\ "mode=cluster",
         \ this\ node\ with\ it/x, 'node named';
 
+$scripts->redis->cmd('ZADD', $state->key('sessions'), 2 ** 53, 'foreign');
+$state->set_shard(sessions => 2);
+like refused($two, 4), qr/WRONGMODE node - uses this prefix/, 'no node to name';
+my $three = $scripts->session('three')->enter;
+is $three->hello->{status}, 'ok', 'no message for it';
+$scripts->redis->cmd('ZREM', $state->key('sessions'), 'foreign');
+$state->set_shard(sessions => 2);
+$three->bye;
+
 $scripts->order('api', 7, 0);
 $one->bye;
 is $two->hello(shards => 4, gen => 0)->{status}, 'ok', 'replaced without sessions';
