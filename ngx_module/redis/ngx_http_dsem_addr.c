@@ -5,7 +5,7 @@
  * Addresses come and go with replies, resolvers and configurations, while
  * connections and log lines still need them.
  *
- * Called by: adapter, candidates, host, locate, subscription.
+ * Called by: adapter, candidates, host, locate, query, subscription.
  */
 
 

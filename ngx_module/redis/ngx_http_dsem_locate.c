@@ -17,14 +17,15 @@
  * names the new master before it publishes the message.  If none replies, the
  * last master is used: Redis and not this file decides whether it still is one.
  *
- * No map of a Cluster is read.  A node is asked for a key of the shard, one
- * that never exists, with a command that the scripts need anyway.  Only the
- * master of the slot replies to it.  Others name the master (MOVED), which
- * counts only when that one has replied itself.  While the slot is migrated
- * scripts may lack some of their keys: the old master replies ASK, as the key
- * is missing, and the new one MOVED, until the slot has moved.  Two nodes are
- * asked at a time, so that one that is silent hides nothing; new connections
- * are made at a slow pace once all nodes have been tried.
+ * No map of a Cluster is read.  Only the master of the slot replies to the
+ * question.  Others name the master (MOVED), which counts only when that one
+ * has replied itself.  While the slot is migrated scripts may lack some of
+ * their keys: the old master replies ASK, as the key is missing, and the new
+ * one MOVED, until the slot has moved.  Two nodes are asked at a time, so that
+ * one that is silent hides nothing; new connections are made at a slow pace
+ * once all nodes have been tried.
+ *
+ * A question, its connection and the form of its reply belong to query.
  *
  * Called by: redis, as its peer.
  */
@@ -34,10 +35,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_backoff.h"
-#include "ngx_http_dsem_candidates.h"
-#include "ngx_http_dsem_connection.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
+#include "ngx_http_dsem_query.h"
 
 
 /* ms between two questions on a connection, while no server is in use */
@@ -60,25 +60,8 @@
 #define NGX_HTTP_DSEM_LOCATE_MOVES     500
 
 
-typedef struct ngx_http_dsem_locate_s  ngx_http_dsem_locate_t;
-
-
-/* a connection that asks one candidate */
-typedef struct {
-    ngx_http_dsem_locate_t          *locate;
-    ngx_http_dsem_candidate_t       *candidate;  /* NULL: not in use */
-    ngx_http_dsem_connection_t      *conn;
-    ngx_event_t                      silence;
-    ngx_http_dsem_deadline_t         deadline;   /* of the silence */
-    unsigned                         pending:1;  /* no reply yet */
-} ngx_http_dsem_locate_query_t;
-
-
 /* what differs by mode */
 typedef struct {
-    ngx_str_t     question[2];  /* two words and the master; one and a key */
-    void        (*parse)(ngx_http_dsem_locate_query_t *query,
-                         redisReply *reply);
     ngx_uint_t    stays;        /* goes on asking while the server is good */
     ngx_uint_t    nqueries;     /* connections at a time */
     ngx_uint_t    part;         /* of the time to connect: 1 / part */
@@ -101,25 +84,22 @@ typedef struct {
  * odd       tick_handler      tick_handler        the likely one has the turn
  */
 
-struct ngx_http_dsem_locate_s {
+typedef struct {
     ngx_http_dsem_peer_t             peer;
     ngx_http_dsem_locate_mode_t     *mode;
     ngx_http_dsem_keys_t            *keys;
-    ngx_http_dsem_login_t           *login;
 
     ngx_http_dsem_candidates_t       candidates;
-    ngx_http_dsem_locate_query_t     queries[NGX_HTTP_DSEM_LOCATE_QUERIES];
-    ngx_http_dsem_resp_t             question;
-    ngx_msec_t                       timeout;   /* ms, for one candidate */
+    ngx_http_dsem_question_t         question;
+    ngx_http_dsem_query_t            queries[NGX_HTTP_DSEM_LOCATE_QUERIES];
     ngx_event_t                      tick;
 
-    ngx_uint_t                       search;    /* number of searches */
-    ngx_uint_t                       failures;  /* of them in a row */
+    ngx_uint_t                       failures;  /* searches in a row */
     ngx_uint_t                       tries;     /* that need no turn, left */
     ngx_msec_t                       turn;      /* time of the last one */
     ngx_http_dsem_backoff_t          backoff;   /* searches with no reply */
 
-    ngx_http_dsem_addr_t             named;     /* by the last reply */
+    ngx_http_dsem_addr_t             named;     /* by a candidate, last */
     ngx_http_dsem_addr_t             used;      /* by the last find */
     ngx_msec_t                       moved;     /* time of the last report */
 
@@ -132,11 +112,9 @@ struct ngx_http_dsem_locate_s {
     unsigned                         good:1;
     unsigned                         reported:1;
     unsigned                         odd:1;
-};
+} ngx_http_dsem_locate_t;
 
 
-static ngx_int_t ngx_http_dsem_locate_compose(
-    ngx_http_dsem_locate_t *locate);
 static void ngx_http_dsem_locate_destroy(ngx_http_dsem_peer_t *peer);
 static void ngx_http_dsem_locate_find(ngx_http_dsem_peer_t *peer);
 static void ngx_http_dsem_locate_good(ngx_http_dsem_peer_t *peer);
@@ -150,27 +128,19 @@ static void ngx_http_dsem_locate_step(ngx_http_dsem_locate_t *locate);
 static void ngx_http_dsem_locate_next(ngx_http_dsem_locate_t *locate);
 static void ngx_http_dsem_locate_ask(ngx_http_dsem_locate_t *locate,
     ngx_http_dsem_candidate_t *candidate);
-static ngx_http_dsem_locate_query_t *ngx_http_dsem_locate_free_query(
-    ngx_http_dsem_locate_t *locate);
-static void ngx_http_dsem_locate_send(void *data);
-static void ngx_http_dsem_locate_silence_handler(ngx_event_t *ev);
-static void ngx_http_dsem_locate_reply(void *data, redisReply *reply);
-static void ngx_http_dsem_locate_sentinel_parse(
-    ngx_http_dsem_locate_query_t *query, redisReply *reply);
-static void ngx_http_dsem_locate_cluster_parse(
-    ngx_http_dsem_locate_query_t *query, redisReply *reply);
-static void ngx_http_dsem_locate_located(ngx_http_dsem_locate_query_t *query);
-static void ngx_http_dsem_locate_lost(void *data, const char *reason,
-    ngx_uint_t protocol_error);
-static void ngx_http_dsem_locate_set_reason(
-    ngx_http_dsem_locate_query_t *query, const char *reason);
-static void ngx_http_dsem_locate_close(ngx_http_dsem_locate_query_t *query);
+static void ngx_http_dsem_locate_query_handler(ngx_http_dsem_query_t *query,
+    ngx_http_dsem_query_result_e result, const char *text);
+static void ngx_http_dsem_locate_located(ngx_http_dsem_query_t *query);
+static void ngx_http_dsem_locate_follow(ngx_http_dsem_query_t *query,
+    const char *error);
+static void ngx_http_dsem_locate_lost(ngx_http_dsem_query_t *query,
+    const char *reason, ngx_uint_t useless);
+static void ngx_http_dsem_locate_set_reason(ngx_http_dsem_query_t *query,
+    const char *reason);
 static void ngx_http_dsem_locate_found(ngx_http_dsem_locate_t *locate);
 
 
 static ngx_http_dsem_locate_mode_t  ngx_http_dsem_locate_sentinel = {
-    { ngx_string("SENTINEL"), ngx_string("GET-MASTER-ADDR-BY-NAME") },
-    ngx_http_dsem_locate_sentinel_parse,
     1,        /* stays */
     1,        /* at a time */
     2,        /* half the time: one lost sentinel must not open the breaker */
@@ -180,8 +150,6 @@ static ngx_http_dsem_locate_mode_t  ngx_http_dsem_locate_sentinel = {
 
 
 static ngx_http_dsem_locate_mode_t  ngx_http_dsem_locate_cluster = {
-    { ngx_string("HGETALL"), ngx_null_string },
-    ngx_http_dsem_locate_cluster_parse,
     0,        /* a search has an end */
     2,        /* at a time */
     1,        /* all of the time */
@@ -196,14 +164,6 @@ static ngx_http_dsem_peer_row_t  ngx_http_dsem_locate_row = {
     ngx_http_dsem_locate_failed,
     ngx_http_dsem_locate_redirected,
     ngx_http_dsem_locate_destroy
-};
-
-
-static ngx_http_dsem_connection_handlers_t  ngx_http_dsem_locate_handlers = {
-    ngx_http_dsem_locate_send,
-    ngx_http_dsem_locate_reply,
-    ngx_http_dsem_locate_lost,
-    NULL
 };
 
 
@@ -224,11 +184,11 @@ ngx_http_dsem_locate_create(ngx_http_dsem_redis_settings_t *settings,
 
     if (settings->mode == NGX_HTTP_DSEM_MODE_SENTINEL) {
         locate->mode = &ngx_http_dsem_locate_sentinel;
-        locate->login = &settings->sentinel_login;
+        locate->question.login = &settings->sentinel_login;
 
     } else {
         locate->mode = &ngx_http_dsem_locate_cluster;
-        locate->login = &settings->login;
+        locate->question.login = &settings->login;
     }
 
     locate->peer.row = &ngx_http_dsem_locate_row;
@@ -240,21 +200,22 @@ ngx_http_dsem_locate_create(ngx_http_dsem_redis_settings_t *settings,
     locate->peer.burst = 1;
 
     locate->keys = keys;
-    locate->timeout = settings->connect_timeout / locate->mode->part;
+
+    locate->question.settings = settings;
+    locate->question.timeout = settings->connect_timeout / locate->mode->part;
+    locate->question.handler = ngx_http_dsem_locate_query_handler;
+    locate->question.data = locate;
 
     ngx_http_dsem_deadline_timer(&locate->tick,
                                  ngx_http_dsem_locate_tick_handler, locate);
 
     for (i = 0; i < NGX_HTTP_DSEM_LOCATE_QUERIES; i++) {
-        locate->queries[i].locate = locate;
-        ngx_http_dsem_deadline_timer(&locate->queries[i].silence,
-                                     ngx_http_dsem_locate_silence_handler,
-                                     &locate->queries[i]);
+        ngx_http_dsem_query_init(&locate->queries[i], &locate->question);
     }
 
     if (ngx_http_dsem_candidates_create(&locate->candidates, settings)
         != NGX_OK
-        || ngx_http_dsem_locate_compose(locate) != NGX_OK)
+        || ngx_http_dsem_query_compose(&locate->question, keys) != NGX_OK)
     {
         ngx_http_dsem_locate_destroy(&locate->peer);
         return NULL;
@@ -269,44 +230,6 @@ ngx_http_dsem_locate_create(ngx_http_dsem_redis_settings_t *settings,
 }
 
 
-/* no semaphore has an empty name: its key never exists */
-
-static ngx_int_t
-ngx_http_dsem_locate_compose(ngx_http_dsem_locate_t *locate)
-{
-    u_char                *p;
-    ngx_str_t              key, none, *words;
-    ngx_http_dsem_resp_t  *question;
-
-    ngx_str_null(&none);
-
-    p = ngx_alloc(ngx_http_dsem_key_len(locate->keys, &none), ngx_cycle->log);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    (void) ngx_http_dsem_key_parts(locate->keys, "s", &none, &key, p);
-
-    words = locate->mode->question;
-    question = &locate->question;
-
-    ngx_http_dsem_resp_begin(question, words[1].len ? 3 : 2);
-    ngx_http_dsem_resp_string(question, &words[0]);
-
-    if (words[1].len) {
-        ngx_http_dsem_resp_string(question, &words[1]);
-        ngx_http_dsem_resp_string(question, &locate->peer.settings->master);
-
-    } else {
-        ngx_http_dsem_resp_string(question, &key);
-    }
-
-    ngx_free(p);
-
-    return ngx_http_dsem_resp_end(question);
-}
-
-
 static void
 ngx_http_dsem_locate_destroy(ngx_http_dsem_peer_t *peer)
 {
@@ -314,7 +237,7 @@ ngx_http_dsem_locate_destroy(ngx_http_dsem_peer_t *peer)
 
     ngx_http_dsem_locate_stop(locate);
 
-    ngx_http_dsem_resp_free(&locate->question);
+    ngx_http_dsem_resp_free(&locate->question.command);
     ngx_free(locate->candidates.elts);
     ngx_free(locate);
 }
@@ -437,7 +360,7 @@ ngx_http_dsem_locate_stop(ngx_http_dsem_locate_t *locate)
     locate->peer.reason = NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_LOCATE_QUERIES; i++) {
-        ngx_http_dsem_locate_close(&locate->queries[i]);
+        ngx_http_dsem_query_close(&locate->queries[i]);
     }
 
     if (locate->tick.timer_set) {
@@ -451,7 +374,7 @@ ngx_http_dsem_locate_begin(ngx_http_dsem_locate_t *locate)
 {
     locate->asking = 1;
     locate->replied = 0;
-    locate->search++;
+    locate->question.search++;
     locate->tries = locate->candidates.nconfigured
                     + NGX_HTTP_DSEM_LOCATE_HOPS;
 }
@@ -487,7 +410,7 @@ ngx_http_dsem_locate_tick_handler(ngx_event_t *ev)
 
         if (!locate->odd || candidate == NULL || candidate->asking) {
             candidate = ngx_http_dsem_candidates_oldest(&locate->candidates,
-                                                        locate->search);
+                                                     locate->question.search);
         }
 
         if (candidate == NULL && locate->mode->nqueries == 1) {
@@ -509,8 +432,8 @@ ngx_http_dsem_locate_tick_handler(ngx_event_t *ev)
 static void
 ngx_http_dsem_locate_step(ngx_http_dsem_locate_t *locate)
 {
-    ngx_uint_t                     i, unused;
-    ngx_http_dsem_locate_query_t  *query;
+    ngx_uint_t              i, unused;
+    ngx_http_dsem_query_t  *query;
 
     unused = 0;
 
@@ -518,7 +441,7 @@ ngx_http_dsem_locate_step(ngx_http_dsem_locate_t *locate)
         query = &locate->queries[i];
 
         if (query->candidate && !query->pending) {
-            ngx_http_dsem_locate_send(query);
+            ngx_http_dsem_query_send(query);
         }
 
         unused += (query->candidate == NULL);
@@ -538,17 +461,19 @@ ngx_http_dsem_locate_step(ngx_http_dsem_locate_t *locate)
 static void
 ngx_http_dsem_locate_next(ngx_http_dsem_locate_t *locate)
 {
+    ngx_uint_t                       search;
     ngx_http_dsem_candidate_t       *candidate;
     ngx_http_dsem_redis_settings_t  *settings;
 
+    search = locate->question.search;
     candidate = locate->candidates.likely;
 
-    if (candidate == NULL || candidate->search == locate->search) {
+    if (candidate == NULL || candidate->search == search) {
         candidate = ngx_http_dsem_candidates_oldest(&locate->candidates,
-                                                    locate->search);
+                                                    search);
     }
 
-    if (locate->tries && candidate && candidate->search != locate->search) {
+    if (locate->tries && candidate && candidate->search != search) {
         locate->tries--;
         ngx_http_dsem_locate_ask(locate, candidate);
         return;
@@ -584,255 +509,88 @@ ngx_http_dsem_locate_next(ngx_http_dsem_locate_t *locate)
 }
 
 
-/* not while it is being asked */
+/*
+ * Not while the candidate is being asked.  Where no connection is left the one
+ * that has had its reply longest ago gives way, unless all wait for replies.
+ */
 
 static void
 ngx_http_dsem_locate_ask(ngx_http_dsem_locate_t *locate,
     ngx_http_dsem_candidate_t *candidate)
 {
-    char                           reason[NGX_HTTP_DSEM_REASON_LEN];
-    ngx_http_dsem_locate_query_t  *query;
+    ngx_uint_t              i;
+    ngx_http_dsem_query_t  *query, *other;
 
-    query = ngx_http_dsem_locate_free_query(locate);
+    query = NULL;
+
+    for (i = 0; i < locate->mode->nqueries; i++) {
+        other = &locate->queries[i];
+
+        if (other->candidate == NULL) {
+            query = other;
+            break;
+        }
+
+        if (!other->pending
+            && (query == NULL
+                || (ngx_msec_int_t) (other->candidate->asked
+                                     - query->candidate->asked) < 0))
+        {
+            query = other;
+        }
+    }
 
     if (query == NULL) {
         return;
     }
 
-    query->candidate = candidate;
-    query->pending = 1;
-
-    candidate->asking = 1;
-    candidate->search = locate->search;
-    candidate->asked = ngx_current_msec;
+    ngx_http_dsem_query_close(query);
 
     locate->turn = ngx_current_msec;
 
-    query->conn = ngx_http_dsem_connection_create(&candidate->at.addr,
-                                           locate->timeout, locate->login,
-                                           &ngx_http_dsem_locate_handlers,
-                                           query, reason);
-
-    if (query->conn == NULL) {
-        ngx_http_dsem_locate_lost(query, reason, 0);
-    }
-}
-
-
-/* one that has had its reply longest ago gives way; NULL: all are waiting */
-
-static ngx_http_dsem_locate_query_t *
-ngx_http_dsem_locate_free_query(ngx_http_dsem_locate_t *locate)
-{
-    ngx_uint_t                     i;
-    ngx_http_dsem_locate_query_t  *query, *oldest;
-
-    oldest = NULL;
-
-    for (i = 0; i < locate->mode->nqueries; i++) {
-        query = &locate->queries[i];
-
-        if (query->candidate == NULL) {
-            return query;
-        }
-
-        if (!query->pending
-            && (oldest == NULL
-                || (ngx_msec_int_t) (query->candidate->asked
-                                     - oldest->candidate->asked) < 0))
-        {
-            oldest = query;
-        }
-    }
-
-    if (oldest) {
-        ngx_http_dsem_locate_close(oldest);
-    }
-
-    return oldest;
-}
-
-
-/* the connection is established; or has been, and is used again */
-
-static void
-ngx_http_dsem_locate_send(void *data)
-{
-    ngx_http_dsem_locate_query_t *query = data;
-
-    ngx_http_dsem_resp_t     question;
-    ngx_http_dsem_locate_t  *locate;
-
-    locate = query->locate;
-
-    query->pending = 1;
-    query->candidate->search = locate->search;
-
-    question = locate->question;
-
-    if (ngx_http_dsem_connection_send(query->conn, &question) != NGX_OK) {
-        ngx_http_dsem_locate_lost(query, "no memory", 0);
-        return;
-    }
-
-    ngx_http_dsem_deadline_set(&query->deadline, &query->silence,
-                               locate->timeout);
+    ngx_http_dsem_query_begin(query, candidate);
 }
 
 
 static void
-ngx_http_dsem_locate_silence_handler(ngx_event_t *ev)
+ngx_http_dsem_locate_query_handler(ngx_http_dsem_query_t *query,
+    ngx_http_dsem_query_result_e result, const char *text)
 {
-    ngx_http_dsem_locate_query_t *query = ev->data;
+    switch (result) {
 
-    if (!ngx_http_dsem_deadline_extend(&query->deadline, ev)) {
-        ngx_http_dsem_locate_lost(query, "no reply in time", 0);
-    }
-}
-
-
-static void
-ngx_http_dsem_locate_reply(void *data, redisReply *reply)
-{
-    ngx_http_dsem_locate_query_t *query = data;
-
-    query->pending = 0;
-
-    if (query->silence.timer_set) {
-        ngx_del_timer(&query->silence);
-    }
-
-    query->locate->mode->parse(query, reply);
-}
-
-
-/* the guard lets in a pair of strings, nil, a string or an error */
-
-static void
-ngx_http_dsem_locate_sentinel_parse(ngx_http_dsem_locate_query_t *query,
-    redisReply *reply)
-{
-    char                     reason[NGX_HTTP_DSEM_REASON_LEN];
-    ngx_str_t                host;
-    in_port_t                port;
-    ngx_http_dsem_locate_t  *locate;
-
-    locate = query->locate;
-
-    switch (reply->type) {
-
-    case REDIS_REPLY_ARRAY:
-        host.data = (u_char *) reply->element[0]->str;
-        host.len = reply->element[0]->len;
-
-        port = ngx_http_dsem_addr_port((u_char *) reply->element[1]->str,
-                                       reply->element[1]->len);
-
-        if (port
-            && ngx_http_dsem_addr_parse(&locate->named, &host, port) == NGX_OK)
-        {
-            ngx_http_dsem_locate_located(query);
-            return;
-        }
-
-        ngx_http_dsem_reason(reason, "master \"%s\" is no address, "
-                             "set \"announce-hostnames no\"", host.data);
-        break;
-
-    case REDIS_REPLY_NIL:
-        ngx_http_dsem_reason(reason, "master \"%V\" is unknown",
-                             &locate->peer.settings->master);
-        break;
-
-    case REDIS_REPLY_ERROR:
-        ngx_http_dsem_reason(reason, "%s", reply->str);
-        break;
-
-    default:
-        ngx_http_dsem_reason(reason, "unexpected reply");
-        break;
-    }
-
-    ngx_http_dsem_locate_lost(query, reason, 1);
-}
-
-
-/*
- * No error: this is the master of the slot.  A node that is named is asked at
- * once; but one that was named before, and had no reply or named another one,
- * has its turn.
- */
-
-static void
-ngx_http_dsem_locate_cluster_parse(ngx_http_dsem_locate_query_t *query,
-    redisReply *reply)
-{
-    ngx_int_t                   rc;
-    ngx_addr_t                 *addr;
-    ngx_uint_t                  again;
-    ngx_http_dsem_locate_t     *locate;
-    ngx_http_dsem_candidate_t  *candidate;
-
-    locate = query->locate;
-    addr = &query->candidate->at.addr;
-
-    if (reply->type == REDIS_REPLY_ARRAY) {
-        ngx_http_dsem_addr_set(&locate->named, addr->sockaddr, addr->socklen);
+    case NGX_HTTP_DSEM_QUERY_NAMED:
         ngx_http_dsem_locate_located(query);
-        return;
+        break;
+
+    case NGX_HTTP_DSEM_QUERY_ERROR:
+        ngx_http_dsem_locate_follow(query, text);
+        break;
+
+    case NGX_HTTP_DSEM_QUERY_USELESS:
+    case NGX_HTTP_DSEM_QUERY_LOST:
+        ngx_http_dsem_locate_lost(query, text,
+                                  result == NGX_HTTP_DSEM_QUERY_USELESS);
+        break;
     }
-
-    if (reply->type != REDIS_REPLY_ERROR) {
-        ngx_http_dsem_locate_lost(query, "unexpected reply", 1);
-        return;
-    }
-
-    rc = ngx_http_dsem_candidates_learn(&locate->candidates,
-                                        locate->keys->slot, reply->str, addr,
-                                        &candidate);
-
-    if (rc != NGX_OK || candidate == NULL || locate->reason[0] == '\0') {
-        ngx_http_dsem_locate_set_reason(query, reply->str);
-    }
-
-    if (candidate == NULL) {
-        return;
-    }
-
-    again = (candidate == locate->candidates.likely
-             && candidate->search == locate->search);
-
-    locate->candidates.likely = candidate;
-
-    if (again || candidate->asking || locate->tries == 0) {
-        return;
-    }
-
-    locate->tries--;
-
-    /* of the first search only: the node that is found may reject sessions */
-
-    if (locate->peer.followed == 0 && locate->failures == 1) {
-        locate->peer.followed = ngx_current_msec;
-    }
-
-    ngx_http_dsem_locate_ask(locate, candidate);
 }
 
 
 /* the reply names the server, maybe the candidate itself: the search ends */
 
 static void
-ngx_http_dsem_locate_located(ngx_http_dsem_locate_query_t *query)
+ngx_http_dsem_locate_located(ngx_http_dsem_query_t *query)
 {
     char                     reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_addr_t              *named;
     ngx_http_dsem_peer_t    *peer;
     ngx_http_dsem_locate_t  *locate;
 
-    locate = query->locate;
+    locate = query->question->data;
     peer = &locate->peer;
+    named = &query->named.addr;
 
     locate->asking = 0;
+    ngx_http_dsem_addr_set(&locate->named, named->sockaddr, named->socklen);
     locate->candidates.likely = query->candidate;
 
     ngx_http_dsem_backoff_usable(&locate->backoff);
@@ -859,7 +617,7 @@ ngx_http_dsem_locate_located(ngx_http_dsem_locate_query_t *query)
     /* sentinels that contradict each other must not cause many connects */
 
     if ((peer->addr
-         && ngx_http_dsem_addr_equal(&locate->named.addr, peer->addr))
+         && ngx_http_dsem_addr_equal(named, peer->addr))
         || (locate->moved
             && ngx_current_msec - locate->moved < NGX_HTTP_DSEM_LOCATE_MOVES))
     {
@@ -868,24 +626,71 @@ ngx_http_dsem_locate_located(ngx_http_dsem_locate_query_t *query)
 
     locate->moved = ngx_current_msec;
 
-    ngx_http_dsem_reason(reason, "%V is the master now",
-                         &locate->named.addr.name);
+    ngx_http_dsem_reason(reason, "%V is the master now", &named->name);
 
     peer->handlers->moved(peer->data, reason);
+}
+
+
+/*
+ * An error of a node of a Cluster.  Another node that it names is asked at
+ * once; but one that was named before, and had no reply or named another one,
+ * has its turn.
+ */
+
+static void
+ngx_http_dsem_locate_follow(ngx_http_dsem_query_t *query, const char *error)
+{
+    ngx_int_t                   rc;
+    ngx_uint_t                  again;
+    ngx_http_dsem_locate_t     *locate;
+    ngx_http_dsem_candidate_t  *candidate;
+
+    locate = query->question->data;
+
+    rc = ngx_http_dsem_candidates_learn(&locate->candidates,
+                                        locate->keys->slot, error,
+                                        &query->candidate->at.addr,
+                                        &candidate);
+
+    if (rc != NGX_OK || candidate == NULL || locate->reason[0] == '\0') {
+        ngx_http_dsem_locate_set_reason(query, error);
+    }
+
+    if (candidate == NULL) {
+        return;
+    }
+
+    again = (candidate == locate->candidates.likely
+             && candidate->search == locate->question.search);
+
+    locate->candidates.likely = candidate;
+
+    if (again || candidate->asking || locate->tries == 0) {
+        return;
+    }
+
+    locate->tries--;
+
+    /* of the first search only: the node that is found may reject sessions */
+
+    if (locate->peer.followed == 0 && locate->failures == 1) {
+        locate->peer.followed = ngx_current_msec;
+    }
+
+    ngx_http_dsem_locate_ask(locate, candidate);
 }
 
 
 /* the connection is lost or useless; the next candidate is asked */
 
 static void
-ngx_http_dsem_locate_lost(void *data, const char *reason,
-    ngx_uint_t protocol_error)
+ngx_http_dsem_locate_lost(ngx_http_dsem_query_t *query, const char *reason,
+    ngx_uint_t useless)
 {
-    ngx_http_dsem_locate_query_t *query = data;
-
     ngx_http_dsem_locate_t  *locate;
 
-    locate = query->locate;
+    locate = query->question->data;
 
     ngx_log_debug3(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
                    "dsem %s %V lost: %s",
@@ -894,12 +699,12 @@ ngx_http_dsem_locate_lost(void *data, const char *reason,
 
     /* what a sentinel has replied says more than that another is down */
 
-    if (locate->asking && (protocol_error || !locate->replied)) {
-        locate->replied |= (protocol_error && locate->mode->stays);
+    if (locate->asking && (useless || !locate->replied)) {
+        locate->replied |= (useless && locate->mode->stays);
         ngx_http_dsem_locate_set_reason(query, reason);
     }
 
-    ngx_http_dsem_locate_close(query);
+    ngx_http_dsem_query_close(query);
 
     if (locate->asking) {
         ngx_http_dsem_locate_next(locate);
@@ -910,13 +715,13 @@ ngx_http_dsem_locate_lost(void *data, const char *reason,
 /* log lines name the node in use themselves */
 
 static void
-ngx_http_dsem_locate_set_reason(ngx_http_dsem_locate_query_t *query,
+ngx_http_dsem_locate_set_reason(ngx_http_dsem_query_t *query,
     const char *reason)
 {
     ngx_addr_t              *addr;
     ngx_http_dsem_locate_t  *locate;
 
-    locate = query->locate;
+    locate = query->question->data;
     addr = &query->candidate->at.addr;
 
     if (locate->mode->stays) {
@@ -932,25 +737,6 @@ ngx_http_dsem_locate_set_reason(ngx_http_dsem_locate_query_t *query,
 
     } else {
         ngx_http_dsem_reason(locate->reason, "%V: %s", &addr->name, reason);
-    }
-}
-
-
-static void
-ngx_http_dsem_locate_close(ngx_http_dsem_locate_query_t *query)
-{
-    if (query->candidate) {
-        query->candidate->asking = 0;
-        query->candidate = NULL;
-    }
-
-    if (query->conn) {
-        ngx_http_dsem_connection_close(query->conn);
-        query->conn = NULL;
-    }
-
-    if (query->silence.timer_set) {
-        ngx_del_timer(&query->silence);
     }
 }
 
