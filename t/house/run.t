@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# make run: shows that the limit holds, that shares are fair and that a limit
-# finds itself, and says so in its exit status. A machine that was too busy for
-# its judgement is said to be; a quiet one gets the judgement.
+# make run: shows that the limit holds, that shares are fair, that a limit finds
+# itself and that each server has its own, and says so in its exit status. A
+# machine that was too busy for its judgement is said to be; a quiet one gets
+# the judgement.
 
 ###############################################################################
 
@@ -115,6 +116,20 @@ like($said, qr/^  limit=auto answers $some % of the best fixed limit\.$/m,
     'compared with fixed limits');
 like($said, qr/^  Its limit:(?:  \d\.\d s: \d+){3,}$/m, 'limits by time');
 
+# the third act; that no server of the pool had two requests is in the exit
+# status, too
+
+like($said, qr/^ +limit=4, least_conn +limit=1\/server$/m, 'servers headed');
+like($said, qr/^  requests +[1-9]\d* +[1-9]\d*$/m, 'requests of each part');
+my ($total, $pool)
+    = $said =~ /^  came to a server that was taken +(\d+) +(\d+)$/m;
+is($pool, 0, 'none at a taken server with limit=1/server');
+($total, $pool) = $said =~ /^  most at one server at once +(\d+) +(\d+)$/m;
+cmp_ok($total // 99, '<=', 4, 'limit of the total held');
+cmp_ok($pool // 99, '<=', 1, 'limit of each server held');
+like($said, qr/^With "limit=1\/server" no server had more than one request/m,
+    'verdict of the third act');
+
 unlike($said, qr/The fleet is up/, 'no invitation to play');
 unlike($said, qr/^.{81}/m, '80 columns');
 unlike($said, qr/[^ -~\n]/, 'plain text');
@@ -149,8 +164,11 @@ sub quoted {
     my $text = readme();
     my ($first) = $text =~ /^((?:    .*\n)+    The limit held.*\n)/m;
     my ($second) = $text =~ /^((?:    .*\n)+.* of the best fixed limit\.\n)/m;
+    my ($third) = $text
+        =~ /^((?:    .*\n)+.*no server had more than one .*\n)/m;
     return map {
         my $words = join ' +', map { quotemeta =~ s/\d+/\\d+/gr } split ' ';
         qr/^ *$words$/m;
-    } grep { !$busy || !/The limit held/ } split /\n/, $first . $second;
+    } grep { !$busy || !/The limit held/ }
+        split /\n/, $first . $second . $third;
 }

@@ -17,6 +17,7 @@ use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../run";
 use Fleet;
 use Fleet::Judge;
 use Fleet::Screen;
+use Fleet::Third;
 
 ###############################################################################
 
@@ -127,6 +128,29 @@ for my $sentence (sort keys %timed) {
         $other => { machine => \%slow })->{wrong}, [$sentence],
         "busy elsewhere: $sentence");
 }
+
+# the third act: a limit of the total, and of each server
+
+sub third {
+    my (%of) = @_;
+    my @part = map { {
+        name => $_, peak => 1, limit => $_ eq 'pool' ? 1 : 4,
+        status => { 200 => 1, 503 => 1, timeout => 1 }, %{ $of{$_} // {} },
+    } } qw(total pool);
+    return Fleet::Judge::third(@part)->{wrong};
+}
+
+is_deeply(third(), [], 'each server held');
+is_deeply(third(total => { peak => 4 }), [], 'a server has the total');
+is_deeply(third($_->[0] => { peak => $_->[1] }),
+    ["a server had $_->[1] requests of $_->[0] at once"],
+    "limit of $_->[0] exceeded") for ['total', 5], ['pool', 2];
+is_deeply(third(pool => { status => { 502 => 1 } }),
+    ['requests of pool ended with 502'], 'third act: other statuses');
+
+# requests at a server that has not finished the one before
+is(scalar Fleet::Third::taken(map { { start => $_->[0], end => $_->[1] } }
+    [4, 5], [0, 2], [1, 3], [3, 4], [6], [7, 8]), 2, 'at a taken server');
 
 # permits that do not come back
 

@@ -27,6 +27,7 @@ use Dsem::Wait qw(now took time_factor wait_for);
 
 use Fleet::Conf;
 use Fleet::Second;
+use Fleet::Third;
 
 use constant WORKERS => 2;
 
@@ -84,8 +85,9 @@ sub conf {
         worker_processes => WORKERS . '; daemon off');
     $text = Fleet::Conf::add_location($text, @$_)
         for ['/unlimited/', 'dsem off;', 'proxy_pass http://backend;'],
-        Fleet::Second::locations();
-    return $text;
+        Fleet::Second::locations(), Fleet::Third::locations();
+    return Fleet::Conf::add_to_http($text,
+        Fleet::Third::upstreams($self->{dir}));
 }
 
 # The configuration with the paths and addresses of this node.

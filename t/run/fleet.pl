@@ -2,8 +2,9 @@
 
 # make run: starts a small fleet on this machine and demonstrates under load
 # that its limit holds. A second act shows fair shares and a limit that finds
-# itself. On a terminal the fleet then runs until Ctrl-C. The page with which
-# the nodes show the fleet is printed first, between the acts, and last.
+# itself, a third one a limit for each server. On a terminal the fleet then runs
+# until Ctrl-C. The page with which the nodes show the fleet is printed first,
+# between the acts, and last.
 #
 #   fleet.pl [--port=8080] [--seconds=10]
 #
@@ -30,6 +31,7 @@ use Fleet::Ports;
 use Fleet::Screen;
 use Fleet::Second;
 use Fleet::Tables;
+use Fleet::Third;
 
 # seconds beside the loads: the fleet's start, last responses, idle permits
 use constant OTHER => 6;
@@ -63,8 +65,10 @@ sub main {
 # Seconds in all, about.
 sub takes {
     my ($seconds) = @_;
-    my $second = Fleet::Second->new($fleet, seconds => $seconds);
-    return 5 * int(($seconds + $second->seconds + OTHER) / 5 + 0.5);
+    my $others = 0;
+    $others += $_->new($fleet, seconds => $seconds)->seconds
+        for qw(Fleet::Second Fleet::Third);
+    return 5 * int(($seconds + $others + OTHER) / 5 + 0.5);
 }
 
 sub options {
@@ -94,14 +98,14 @@ sub failed {
 sub acts {
     my ($seconds) = @_;
     my @wrong = map { @{ $_->{wrong} } } first_act($seconds),
-        second_act($seconds);
+        second_act($seconds), third_act($seconds);
     my @leaked = leaked();
     $screen->failed('The limit', map { "permits of $_ are held after the last "
         . 'response' } @leaked);
     return @wrong || @leaked ? 1 : 0;
 }
 
-# Both acts return their verdict.
+# An act returns its verdict.
 sub first_act {
     my ($seconds) = @_;
     my $demo = Fleet::Demo->new($fleet, seconds => $seconds);
@@ -128,8 +132,22 @@ sub second_act {
     $screen->say('', Fleet::Tables::knee(@knee));
     $fleet->expect_settled(Fleet::Second::names());
     my $verdict = Fleet::Second::verdict(\@fair, \@knee);
-    $screen->judged('The second act', ' the shares', $verdict,
-        'the limits held');
+    $screen->say('') if $screen->judged('The second act', ' the shares',
+        $verdict, 'the limits held');
+    return $verdict;
+}
+
+sub third_act {
+    my ($seconds) = @_;
+    my $act = Fleet::Third->new($fleet, seconds => $seconds);
+    $screen->say(Fleet::Tables::servers_intro($act));
+    $act->start;
+    my @part = map {
+        $act->part($_, $screen->servers(sub { $act->running }))
+    } $act->names;
+    $screen->say('', Fleet::Tables::servers(@part));
+    my $verdict = Fleet::Third::verdict(@part);
+    $screen->third($verdict);
     return $verdict;
 }
 

@@ -6,8 +6,8 @@ package Fleet::Judge;
 # that gave the fleet its time; on another one it could not be judged, and that
 # is said.
 #
-# Called by: Fleet::Demo, Fleet::Second; Fleet::Screen for the sentences. Knows
-# nothing of processes.
+# Called by: Fleet::Demo, Fleet::Second, Fleet::Third; Fleet::Screen for the
+# sentences. Knows nothing of processes.
 
 use strict;
 use warnings;
@@ -81,14 +81,22 @@ sub second {
     };
 }
 
-# Failures of one part of the second act.
+# Parts, with a limit of the total and with one for each server: name, peak (of
+# the server with most requests at once), limit, status. No machine is too busy
+# for this.
+sub third {
+    my ($total, $pool) = @_;
+    return { wrong => [ map { exceeded($_, 'a server had') } $total, $pool ] };
+}
+
+# Failures of one part of an act.
 sub exceeded {
-    my ($part) = @_;
+    my ($part, $served) = @_;
     my @other = unexpected($part->{status});
+    $served //= 'the backend served';
     return (
         $part->{peak} > $part->{limit}
-            ? "the backend served $part->{peak} requests of $part->{name} at "
-                . 'once' : (),
+            ? "$served $part->{peak} requests of $part->{name} at once" : (),
         @other ? "requests of $part->{name} ended with "
             . join ', ', @other : (),
     );

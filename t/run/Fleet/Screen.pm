@@ -139,6 +139,21 @@ sub part {
     return sub { $self->progress($_[0], $limit // $_[0]{limit} || 1) };
 }
 
+# The same of several servers: requests at each.
+sub servers {
+    my ($self, $running) = @_;
+    $self->{shown} = 0;
+    return sub {
+        my ($state) = @_;
+        return if !$self->{tty} && int $state->{seconds} <= $self->{shown};
+        $self->{shown} = int $state->{seconds};
+        $self->live(sprintf '  %3d s  %4d/s answered   servers%s   '
+            . '%3d waiting', $state->{seconds}, $state->{rate},
+            join('', map { sprintf ' %2d', $_ } $running->()),
+            $state->{waiting});
+    };
+}
+
 sub bar {
     my ($now, $limit) = @_;
     my $width = $limit < 10 ? $limit : 10;
@@ -206,6 +221,14 @@ sub verdict {
         "the limit held: $peak of $limit");
     return $self->say($self->colour('1;32', 'The limit held: '
         . "never more than $limit requests at once over both nodes."));
+}
+
+sub third {
+    my ($self, $verdict) = @_;
+    return $self->failed('The third act', @{ $verdict->{wrong} })
+        if @{ $verdict->{wrong} };
+    return $self->say($self->colour('1;32', 'With "limit=1/server" no server '
+        . 'had more than one request at once.'));
 }
 
 # The failures of an act, or that they could not be judged; false when neither.

@@ -1,6 +1,6 @@
 package Fleet::Tables;
 
-# The tables of the second act as lines of text, 80 columns.
+# The tables of the second act and the third as lines of text, 80 columns.
 #
 # Called by: fleet.pl. Knows nothing of processes.
 
@@ -11,6 +11,7 @@ use List::Util qw(max sum0);
 
 use Fleet::Screen;
 use Fleet::Second;
+use Fleet::Third;
 
 my $FOUR = '  %-26s' . '%12s' x 4;
 
@@ -110,6 +111,39 @@ sub history {
         my ($point) = grep { $_->[0] >= $second } @history;
         $point ? sprintf $format, @$point : ();
     } @wanted;
+}
+
+###########################################################################
+
+sub servers_intro {
+    my ($act) = @_;
+    my $n = Fleet::Third::SERVERS;
+    return ("Third act: $n servers that work on one request at a time, "
+        . sprintf('%d ms each, behind', 1000 * Fleet::Third::SERVICE),
+        sprintf('both nodes. %d clients for %g s with "limit=%d" and '
+            . '"least_conn", by which each', Fleet::Third::CLIENTS,
+            $act->part_seconds, $n),
+        sprintf('node chooses a server, then for %g s with "limit=1/server".',
+            $act->part_seconds), '');
+}
+
+sub servers {
+    my (@part) = @_;
+    my $row = '  %-36s%20s%20s';
+    my $line = sub {
+        my ($name, $of) = @_;
+        return sprintf $row, $name, map { $of->($_) } @part;
+    };
+    return (
+        sprintf($row, '', 'limit=' . Fleet::Third::SERVERS . ', least_conn',
+            'limit=1/server'),
+        $line->('requests', sub { $_[0]{requests} }),
+        $line->('came to a server that was taken', sub { $_[0]{taken} }),
+        $line->('the same, of all', sub { sprintf '%.0f %%',
+            100 * $_[0]{taken} / max(1, $_[0]{requests}) }),
+        $line->('most at one server at once', sub { $_[0]{peak} }),
+        $line->('response, 99th pct.', sub { sprintf '%.3f s', at(0.99, $_[0])
+        }), '');
 }
 
 1;

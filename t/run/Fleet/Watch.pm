@@ -2,7 +2,7 @@ package Fleet::Watch;
 
 # The state of the fleet while a load runs, four times a second.
 #
-# Called by: Fleet::Demo, Fleet::Second, Fleet::Machine.
+# Called by: Fleet::Demo, Fleet::Second, Fleet::Third, Fleet::Machine.
 
 use strict;
 use warnings;
@@ -12,10 +12,11 @@ use Dsem::Wait qw(now);
 use constant STEP => 0.25;
 
 # Calls $progress until the load has ended, with its last response; waiting is
-# that of this semaphore, if there is one.
+# that of this semaphore, if there is one. The backend is that of the fleet, or
+# another one.
 sub run {
-    my ($fleet, $load, $name, $progress) = @_;
-    my $backend = $fleet->backend;
+    my ($fleet, $load, $name, $progress, $backend) = @_;
+    $backend //= $fleet->backend;
     my $begin = now;
     my ($before, $served) = ($begin, $backend->served);
     until ($load->ready(STEP)) {
