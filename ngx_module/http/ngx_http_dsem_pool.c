@@ -262,6 +262,10 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
     pc->cached = 0;
     pc->connection = NULL;
 
+    /* not under the lock: a log may block */
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, pc->log, 0,
+                   "dsem get peer \"%V\"", &peer->server);
+
     chosen = (again && peer->server.len)
              ? ngx_http_dsem_pool_find(peer, &peers) : NULL;
 
@@ -269,9 +273,6 @@ ngx_http_dsem_pool_get(ngx_peer_connection_t *pc, void *data)
         pc->name = peer->peers->name;
         return NGX_BUSY;
     }
-
-    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, pc->log, 0,
-                   "dsem get peer \"%V\"", &chosen->name);
 
     now = ngx_time();
 
