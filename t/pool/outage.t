@@ -5,25 +5,29 @@
 # permits by Redis then or after it.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 600);
 my $redis = $t->redis;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my @up = map { $t->upstream } 1, 2;
 my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 
-my @nodes = $t->fleet(2, <<"EOF_CONF");
+my @nodes = $clock->fleet(2, <<"EOF_CONF");
 worker_processes 1;
+dsem_lease 10m;
 upstream strict {
     $servers
-    dsem strict limit=1/server queue=10 timeout=60s;
+    dsem strict limit=1/server queue=10 timeout=9h;
 }
 upstream lax {
     $servers
-    dsem lax limit=1/server queue=10 timeout=60s;
+    dsem lax limit=1/server queue=10 timeout=9h;
 }
 server {
     listen 127.0.0.1:%%PORT%%;
+    proxy_read_timeout 9h;
     location /strict {
         dsem_on_error reject;
         proxy_set_header X-Sem strict;
@@ -54,6 +58,8 @@ for my $outage (qw(frozen killed)) {
 
     my @before = map { scalar $_->grep_log(qr/available again/) } @nodes;
     $outage eq 'frozen' ? $redis->freeze : $redis->kill;
+    # the clock of the nodes is fast while Redis does not reply
+    wait_for { $clock->step(0.1); $waits->done } 15, 'an answer';
     is $waits->wait->status, 503, "$outage: the waiting request is refused";
     all_refused($outage);
     is now_at('strict'), '1 1', 'what runs goes on';
