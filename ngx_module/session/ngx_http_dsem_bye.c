@@ -6,8 +6,8 @@
  * one that a person removes.  Their permits are released, none waits for the
  * end of a lease.
  *
- * Called by: shards (exit), handshake (dead workers), beat (a session that is
- * not used), order (a person) and redis (replies).  The order of arguments and
+ * Called by: shards (exit), handshake (dead workers, a session that is not
+ * used), order (a person) and redis (replies).  The order of arguments and
  * values is that of lua/bye.lua.
  */
 

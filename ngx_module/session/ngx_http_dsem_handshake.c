@@ -1,18 +1,24 @@
 
 /*
- * The handshake: hello, declare, declared.
+ * The handshake: hello, declare, declared; and the beat.
  *
  * Brings the session from a connection to readiness.  An epoch opens with
  * hello; then all that the worker has is declared, some of it at a time, and
- * "declared" ends that; from then on there is a beat.  Every doubt is settled
- * in the same way: a higher epoch and a new declaration, never a guess.
- * Replies to commands of an older epoch are ignored.
+ * "declared" ends that.  Every doubt is settled in the same way: a higher epoch
+ * and a new declaration, never a guess.  Replies to commands of an older epoch
+ * are ignored.
  *
- * Called by: shards (a session that is started), beat (its calls), dispatch
- * (a declaration's reply), all that doubt (resynchronize), redis (replies,
+ * From then on a beat renews the lease.  Its reply has the state of the fleet.
+ * While Redis recovers a lost state the beat is faster, as the recovery ends
+ * when the last session has declared, and the message about it may be lost.
+ * A session that is not lasting leaves when it was not used for a while, and
+ * is started again, under another name, when it is.
+ *
+ * Called by: shards (a session that is started, its timer), dispatch (a
+ * declaration's reply), all that doubt (resynchronize), redis (replies,
  * changes of the connection).
- * The order of arguments and values is that of lua/hello.lua and
- * lua/declared.lua.
+ * The order of arguments and values is that of lua/hello.lua,
+ * lua/declared.lua and lua/beat.lua.
  */
 
 
@@ -36,6 +42,19 @@
 /* a generation of no Redis: the worker has permits that none has counted */
 #define NGX_HTTP_DSEM_NO_GENERATION      1
 
+/* leases without an account, until the session leaves */
+#define NGX_HTTP_DSEM_UNUSED_LEASES      10
+
+/* ms; the clock of a host is slewed, or corrected by less */
+#define NGX_HTTP_DSEM_CLOCK_STEP         1000
+
+
+/* a hello, declared or beat that is sent */
+typedef struct {
+    ngx_http_dsem_session_t  *session;
+    uint64_t                  sent;        /* ms, monotonic */
+} ngx_http_dsem_handshake_call_t;
+
 
 static ngx_int_t ngx_http_dsem_handshake_hello(
     ngx_http_dsem_session_t *session);
@@ -48,9 +67,21 @@ static ngx_uint_t ngx_http_dsem_handshake_counted(
 static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_idle(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_resp_t *command);
+static ngx_uint_t ngx_http_dsem_handshake_unused(
+    ngx_http_dsem_session_t *session);
+static void ngx_http_dsem_handshake_leave_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_beat_handler(void *data,
+    ngx_http_dsem_reply_t *reply);
+static void ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session,
+    uint64_t sent, ngx_uint_t fleet, ngx_msec_t longest);
 static ngx_http_dsem_resp_t *ngx_http_dsem_handshake_command(
     ngx_http_dsem_session_t *session, ngx_http_dsem_script_e script,
     ngx_uint_t nargs);
+static ngx_int_t ngx_http_dsem_handshake_call(
+    ngx_http_dsem_session_t *session, ngx_http_dsem_reply_pt handler);
 
 
 /*
@@ -406,12 +437,204 @@ ngx_http_dsem_handshake_declared_handler(void *data,
 }
 
 
+/* the timer of a session that is ready */
+
+void
+ngx_http_dsem_handshake_beat(ngx_event_t *ev)
+{
+    ngx_http_dsem_resp_t     *command;
+    ngx_http_dsem_session_t  *session;
+
+    session = ev->data;
+
+    if (ngx_exiting) {
+        ngx_http_dsem_limits_leave(&session->limits, session->redis);
+
+    } else if (ngx_http_dsem_handshake_unused(session)) {
+        /*
+         * It has no permits.  What begins meanwhile waits for the reply, and
+         * starts the session again.
+         */
+
+        ngx_http_dsem_session_set_state(session, NGX_HTTP_DSEM_SESSION_DOWN);
+
+        session->leaving = 1;
+
+        if (ngx_http_dsem_bye_send(session, &session->identity.name,
+                                   ngx_http_dsem_handshake_leave_handler,
+                                   session)
+            != NGX_OK)
+        {
+            ngx_http_dsem_redis_drop(session->redis, "no memory");
+        }
+
+        return;
+    }
+
+    command = ngx_http_dsem_redis_begin(session->redis,
+                         NGX_HTTP_DSEM_SCRIPT_BEAT,
+                         ngx_http_dsem_redis_keys(session->redis)->registry,
+                         3, 3);
+    if (command == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_resp_number(command, session->generation);
+    ngx_http_dsem_resp_number(command, session->lease.length);
+    ngx_http_dsem_handshake_idle(session, command);
+
+    if (ngx_http_dsem_handshake_call(session,
+                                     ngx_http_dsem_handshake_beat_handler)
+        != NGX_OK)
+    {
+        ngx_http_dsem_redis_drop(session->redis, "no memory");
+        return;
+    }
+
+    ngx_add_timer(&session->beat, ngx_http_dsem_session_interval(session));
+}
+
+
+/* idle permits, while a display wants them: without them they look used */
+
+static void
+ngx_http_dsem_handshake_idle(ngx_http_dsem_session_t *session,
+    ngx_http_dsem_resp_t *command)
+{
+    u_char  *text, *last;
+
+    text = NULL;
+    last = NULL;
+
+    if (ngx_http_dsem_monotonic() < session->idle_until) {
+        text = ngx_alloc(NGX_HTTP_DSEM_SESSION_IDLE, ngx_cycle->log);
+    }
+
+    if (text) {
+        last = session->handlers->idle(session, text);
+    }
+
+    ngx_http_dsem_resp_bytes(command, text ? (char *) text : "", last - text);
+
+    if (text) {
+        ngx_free(text);
+    }
+}
+
+
+/* true if there was no account for a while, and none is needed */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_unused(ngx_http_dsem_session_t *session)
+{
+    if (session->lasting || !ngx_http_dsem_session_ready(session)) {
+        return 0;
+    }
+
+    if (session->naccounts) {
+        session->used = ngx_current_msec;
+    }
+
+    return ngx_current_msec - session->used
+           >= NGX_HTTP_DSEM_UNUSED_LEASES * session->lease.length;
+}
+
+
+static void
+ngx_http_dsem_handshake_leave_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_session_t *session = data;
+
+    if (reply == NULL || !session->leaving) {
+        return;
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "dsem session of shard %ui: left", session->shard);
+
+    (void) ngx_http_dsem_zone_leave(session->zone, &session->identity.name);
+
+    session->leaving = 0;
+    session->started = 0;
+    session->entered = 0;
+
+    ngx_http_dsem_redis_stop(session->redis);
+
+    if (session->drain.timer_set) {
+        ngx_del_timer(&session->drain);
+    }
+
+    if (session->naccounts
+        && ngx_http_dsem_handshake_start(session) != NGX_OK)
+    {
+        ngx_http_dsem_session_set_unavailable(session);
+    }
+}
+
+
+static void
+ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
+{
+    ngx_http_dsem_handshake_call_t *call = data;
+
+    int64_t                   step;
+    uint64_t                  sent;
+    ngx_http_dsem_session_t  *session;
+
+    session = call->session;
+    sent = call->sent;
+
+    ngx_free(call);
+
+    if (reply == NULL) {
+        return;
+    }
+
+    /*
+     * ms by which the clock of Redis has moved since a command of some worker,
+     * which was no earlier than the last renewal of this one: more than that,
+     * or less than nothing, is a step
+     */
+
+    step = reply->values[4];
+
+    if (step > 0) {
+        step -= (int64_t) ngx_http_dsem_lease_age(&session->lease);
+        step = ngx_max(step, 0);
+    }
+
+    if (step < -NGX_HTTP_DSEM_CLOCK_STEP || step > NGX_HTTP_DSEM_CLOCK_STEP) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: clock of redis stepped by %L ms", step);
+    }
+
+    ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
+    ngx_http_dsem_handshake_renew(session, sent, reply->values[0],
+                                  reply->values[7]);
+    ngx_http_dsem_session_set_recovery(session, reply->values[2]);
+
+    if (reply->values[6]) {
+        session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
+    }
+
+    session->idle_until = reply->values[5] > 0
+                          ? ngx_http_dsem_monotonic() + reply->values[5] : 0;
+
+    if (reply->values[1] > 0) {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "dsem: lease of %L sessions expired, their permits are "
+                      "released, %L sessions remain",
+                      reply->values[1], reply->values[0]);
+    }
+}
+
+
 /*
  * The lease counts from the moment at which it was asked for.  A message about
  * another session may be here before the reply to an older command.
  */
 
-void
+static void
 ngx_http_dsem_handshake_renew(ngx_http_dsem_session_t *session, uint64_t sent,
     ngx_uint_t fleet, ngx_msec_t longest)
 {
@@ -456,7 +679,7 @@ ngx_http_dsem_handshake_command(ngx_http_dsem_session_t *session,
 
 /* makes the call that was begun; NGX_ERROR: no memory */
 
-ngx_int_t
+static ngx_int_t
 ngx_http_dsem_handshake_call(ngx_http_dsem_session_t *session,
     ngx_http_dsem_reply_pt handler)
 {

@@ -12,7 +12,7 @@
  * has shown last, and logs a lower limit of another node, or an operator's
  * order, once per node and change.
  *
- * Called by: session (life), handshake (hello), beat, account (look-up),
+ * Called by: session (life), handshake (hello, beat), account (look-up),
  * sync (flags, replies), message.  The order of arguments is that of
  * lua/configure.lua.
  */

@@ -7,8 +7,8 @@
  * name is <node>:<worker>:<64 random bits>: neither pids nor clocks would
  * do, as containers share the first and a copied machine the second.
  *
- * Called by: shards (life), handshake and beat, which change it; the floors
- * above, which read it.
+ * Called by: shards (life), handshake, which changes it; the floors above,
+ * which read it.
  */
 
 

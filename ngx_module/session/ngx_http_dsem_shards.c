@@ -23,7 +23,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_beat.h"
 #include "ngx_http_dsem_bye.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_handshake.h"
@@ -121,7 +120,7 @@ ngx_http_dsem_shards_create(ngx_http_dsem_session_t *session,
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_deadline_timer(&session->beat, ngx_http_dsem_beat_timer,
+    ngx_http_dsem_deadline_timer(&session->beat, ngx_http_dsem_handshake_beat,
                                  session);
 
     redis = settings->redis;
