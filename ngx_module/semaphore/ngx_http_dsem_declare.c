@@ -13,11 +13,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
-#include "ngx_http_dsem_sync_reply.h"
+#include "ngx_http_dsem_sync.h"
 #include "ngx_http_dsem_ticket.h"
 #include "ngx_http_dsem_waiting.h"
 

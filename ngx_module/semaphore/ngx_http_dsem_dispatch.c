@@ -17,13 +17,11 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_auto.h"
-#include "ngx_http_dsem_declare.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_handshake.h"
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_local.h"
-#include "ngx_http_dsem_message.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_survey.h"

@@ -17,7 +17,6 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_sync.h"
-#include "ngx_http_dsem_sync_reply.h"
 #include "ngx_http_dsem_ticket.h"
 
 
