@@ -85,8 +85,6 @@ typedef struct {
 
 
 static ngx_uint_t ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records);
-static void ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
-    ngx_http_dsem_session_t *session, ngx_http_dsem_literal_t *literal);
 static void ngx_http_dsem_auto_clear(ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record,
     ngx_int_t peak, ngx_msec_t time);
@@ -139,6 +137,7 @@ static ngx_uint_t
 ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records)
 {
     ngx_uint_t                i, n;
+    ngx_http_dsem_auto_t     *record;
     ngx_http_dsem_limits_t   *limits;
     ngx_http_dsem_session_t  *session;
 
@@ -156,35 +155,29 @@ ngx_http_dsem_auto_each(ngx_http_dsem_auto_t *records)
                 continue;
             }
 
-            if (records) {
-                ngx_http_dsem_auto_record(&records[n], session,
-                                          &limits->literals[i]);
+            n++;
+
+            if (records == NULL) {
+                continue;
             }
 
-            n++;
+            record = &records[n - 1];
+
+            record->session = session;
+            record->literal = &limits->literals[i];
+            record->literal->samples = record;
+            record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
+
+            ngx_http_dsem_auto_clear(record);
+
+            record->timer.handler = ngx_http_dsem_auto_timer_handler;
+            record->timer.data = record;
+            record->timer.log = ngx_cycle->log;
+            record->timer.cancelable = 1;
         }
     }
 
     return n;
-}
-
-
-static void
-ngx_http_dsem_auto_record(ngx_http_dsem_auto_t *record,
-    ngx_http_dsem_session_t *session, ngx_http_dsem_literal_t *literal)
-{
-    record->session = session;
-    record->literal = literal;
-    record->wait = NGX_HTTP_DSEM_AUTO_FIRST;
-
-    ngx_http_dsem_auto_clear(record);
-
-    record->timer.handler = ngx_http_dsem_auto_timer_handler;
-    record->timer.data = record;
-    record->timer.log = ngx_cycle->log;
-    record->timer.cancelable = 1;
-
-    literal->samples = record;
 }
 
 

@@ -62,7 +62,6 @@ static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
     ngx_str_t *list, ngx_str_t *releases);
 static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
-static ngx_int_t ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
     ngx_http_dsem_ticket_t *ticket, ngx_http_dsem_resp_t *command,
     ngx_uint_t nvalues);
@@ -297,7 +296,9 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 static void
 ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
 {
+    ngx_uint_t                flags, newest;
     ngx_http_dsem_account_t  *account;
+    ngx_http_dsem_literal_t  *literal;
 
     account = sync->account;
 
@@ -310,9 +311,26 @@ ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
         account->sent_limit = account->limit;
     }
 
+    flags = sync->keep ? NGX_HTTP_DSEM_SYNC_KEEP : 0;
+    flags |= account->servers ? NGX_HTTP_DSEM_SYNC_POOL : 0;
+
+    newest = ngx_http_dsem_session_newest(sync->session);
+    literal = ngx_http_dsem_account_literal(account);
+
+    if (literal) {
+        flags |= NGX_HTTP_DSEM_SYNC_LITERAL;
+
+        if (newest && ngx_http_dsem_limits_ask_node(literal)) {
+            flags |= NGX_HTTP_DSEM_SYNC_ASK_NODE;
+        }
+
+    } else if (newest) {
+        flags |= NGX_HTTP_DSEM_SYNC_SET_LIMIT;
+    }
+
     head[0] = sync->session->generation;
     head[1] = account->limit;
-    head[2] = ngx_http_dsem_sync_flags(account);
+    head[2] = flags;
     head[3] = ngx_http_dsem_account_report(account);
     head[4] = sync->ncancels;
     head[5] = sync->nasks;
@@ -386,37 +404,6 @@ ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
                                         NGX_HTTP_DSEM_SYNC_ASK_NUMBERS + 1,
                                         &charges[i].key);
     }
-}
-
-
-static ngx_int_t
-ngx_http_dsem_sync_flags(ngx_http_dsem_account_t *account)
-{
-    ngx_int_t                 flags;
-    ngx_uint_t                newest;
-    ngx_http_dsem_literal_t  *literal;
-
-    flags = account->sent_keep ? NGX_HTTP_DSEM_SYNC_KEEP : 0;
-
-    if (account->servers) {
-        flags |= NGX_HTTP_DSEM_SYNC_POOL;
-    }
-
-    newest = ngx_http_dsem_session_newest(account->session);
-    literal = ngx_http_dsem_account_literal(account);
-
-    if (literal) {
-        flags |= NGX_HTTP_DSEM_SYNC_LITERAL;
-
-        if (newest && ngx_http_dsem_limits_ask_node(literal)) {
-            flags |= NGX_HTTP_DSEM_SYNC_ASK_NODE;
-        }
-
-    } else if (newest) {
-        flags |= NGX_HTTP_DSEM_SYNC_SET_LIMIT;
-    }
-
-    return flags;
 }
 
 

@@ -74,8 +74,8 @@ static ngx_int_t ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync,
     int64_t *values, int64_t *value, int64_t *last);
 static void ngx_http_dsem_sync_reply_unchecked(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last, int64_t *held, int64_t *queued);
-static ngx_uint_t ngx_http_dsem_sync_reply_checked(ngx_http_dsem_sync_t *sync,
-    uint64_t number);
+static ngx_http_dsem_sync_ticket_t *ngx_http_dsem_sync_reply_checked(
+    ngx_http_dsem_sync_t *sync, uint64_t number);
 static ngx_int_t ngx_http_dsem_sync_reply_others(ngx_http_dsem_sync_t *sync,
     int64_t *value, int64_t *last);
 static ngx_int_t ngx_http_dsem_sync_reply_place_absent(
@@ -470,10 +470,11 @@ static ngx_int_t
 ngx_http_dsem_sync_reply_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last)
 {
-    int64_t                  *count, *pair;
-    ngx_int_t                 left[NGX_HTTP_DSEM_MAX_SERVERS], server;
-    ngx_uint_t                i, n;
-    ngx_http_dsem_servers_t  *servers;
+    int64_t                      *count, *pair;
+    ngx_int_t                     left[NGX_HTTP_DSEM_MAX_SERVERS], server;
+    ngx_uint_t                    i, n;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_sync_ticket_t  *ticket;
 
     servers = sync->account->servers;
     count = value + sync->nchecks;
@@ -498,14 +499,12 @@ ngx_http_dsem_sync_reply_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
             return NGX_DECLINED;
         }
 
-        for (i = 0; i < sync->nchecks; i++) {
-            if (sync->tickets[i].number == (uint64_t) *pair) {
-                sync->tickets[i].server = server;
-                break;
-            }
-        }
+        ticket = ngx_http_dsem_sync_reply_checked(sync, *pair);
 
-        if (i == sync->nchecks) {
+        if (ticket) {
+            ticket->server = server;
+
+        } else {
             left[server]--;
         }
     }
@@ -579,8 +578,8 @@ void
 ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
     uint64_t number, ngx_int_t server)
 {
-    ngx_uint_t             i;
-    ngx_http_dsem_sync_t  *sync;
+    ngx_http_dsem_sync_t         *sync;
+    ngx_http_dsem_sync_ticket_t  *ticket;
 
     if (!ngx_http_dsem_session_ready(account->session)) {
         /* the check was freed with its call */
@@ -588,12 +587,10 @@ ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
     }
 
     sync = account->servers->check;
+    ticket = sync ? ngx_http_dsem_sync_reply_checked(sync, number) : NULL;
 
-    for (i = 0; sync && i < sync->nchecks; i++) {
-        if (sync->tickets[i].number == number) {
-            sync->tickets[i].server = server;
-            return;
-        }
+    if (ticket) {
+        ticket->server = server;
     }
 }
 
@@ -631,18 +628,20 @@ ngx_http_dsem_sync_reply_unchecked(ngx_http_dsem_sync_t *sync, int64_t *value,
 }
 
 
-static ngx_uint_t
+/* the one that a check has compared; NULL: it is not among these */
+
+static ngx_http_dsem_sync_ticket_t *
 ngx_http_dsem_sync_reply_checked(ngx_http_dsem_sync_t *sync, uint64_t number)
 {
     ngx_uint_t  i;
 
     for (i = 0; i < sync->nchecks; i++) {
         if (sync->tickets[i].number == number) {
-            return 1;
+            return &sync->tickets[i];
         }
     }
 
-    return 0;
+    return NULL;
 }
 
 

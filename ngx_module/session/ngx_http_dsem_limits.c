@@ -56,8 +56,6 @@ static ngx_uint_t ngx_http_dsem_limits_in_shard(
 static ngx_int_t ngx_http_dsem_limits_state_part(
     ngx_http_dsem_limits_t *limits, ngx_http_dsem_redis_t *redis,
     ngx_uint_t part, ngx_uint_t nparts);
-static ngx_uint_t ngx_http_dsem_limits_limited(
-    ngx_http_dsem_literal_t *literal);
 
 
 /* of a session that does not count */
@@ -379,20 +377,6 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 }
 
 
-/* another node may have "limit=auto", and its limit moves all the time */
-
-static ngx_uint_t
-ngx_http_dsem_limits_limited(ngx_http_dsem_literal_t *literal)
-{
-    if (ngx_current_msec - literal->warned >= NGX_HTTP_DSEM_LIMITS_WARN_TIME) {
-        literal->warned = ngx_current_msec;
-        literal->warnings = 0;
-    }
-
-    return literal->warnings++ >= NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS;
-}
-
-
 /*
  * A reply has shown the limit that was found, of "limit=auto", and the limit
  * in force, see above.  kept: the one found without a probe, which lowers it
@@ -509,9 +493,18 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     literal->in_force = limit;
     literal->elsewhere = 1;
 
-    if (limit == literal->limit
-        || (node->len && limit > literal->limit)
-        || ngx_http_dsem_limits_limited(literal)
+    if (limit == literal->limit || (node->len && limit > literal->limit)) {
+        return;
+    }
+
+    /* another node may have "limit=auto", and its limit moves all the time */
+
+    if (ngx_current_msec - literal->warned >= NGX_HTTP_DSEM_LIMITS_WARN_TIME) {
+        literal->warned = ngx_current_msec;
+        literal->warnings = 0;
+    }
+
+    if (literal->warnings++ >= NGX_HTTP_DSEM_LIMITS_MAX_WARNINGS
         || !ngx_http_dsem_memo_claim(limits->memo, literal->node.node.key,
                                      limit, literal->limit))
     {
