@@ -120,7 +120,7 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     claim->timeout = limit->timeout;
 
     if (limit->max) {
-        ask->found = 1;
+        ask->auto_limit = 1;
 
         if (r->upstream_states) {
             claim->states = r->upstream_states->nelts;

@@ -336,7 +336,7 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
             ngx_http_dsem_result_left(claim);
         }
 
-        if (claim->ask.found) {
+        if (claim->ask.auto_limit) {
             ngx_http_dsem_sample(ctx->request, claim, ctx->failed);
         }
 

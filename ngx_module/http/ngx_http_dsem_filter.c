@@ -242,7 +242,7 @@ ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx)
     u = ctx->request->upstream;
 
     for (i = 0; i < ctx->nclaims; i++) {
-        if (ctx->claims[i].ask.found) {
+        if (ctx->claims[i].ask.auto_limit) {
             return u && u != ctx->upstream && u->peer.connection;
         }
     }

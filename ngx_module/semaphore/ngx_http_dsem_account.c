@@ -198,7 +198,7 @@ ngx_http_dsem_account_create(ngx_http_dsem_session_t *session,
     ngx_http_dsem_account_forget_usage(account);
 
     account->last_check = ngx_current_msec;
-    account->may_keep = 1;
+    account->keep_allowed = 1;
     account->hold_time = ngx_http_dsem_hint_hold_time(&account->node.str,
                                                       hash);
 
@@ -265,7 +265,7 @@ ngx_http_dsem_account_undeclared(ngx_http_dsem_session_t *session)
 void
 ngx_http_dsem_account_checked(ngx_http_dsem_account_t *account)
 {
-    account->check = 0;
+    account->check_due = 0;
     account->last_check = ngx_current_msec;
 
     ngx_queue_remove(&account->queue);
@@ -302,7 +302,7 @@ ngx_http_dsem_account_literal(ngx_http_dsem_account_t *account)
 
     if (literal == NULL
         || literal->limit != account->limit
-        || (literal->max != 0) != account->found)
+        || (literal->max != 0) != account->auto_limit)
     {
         return NULL;
     }

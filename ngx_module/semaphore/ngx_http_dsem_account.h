@@ -21,6 +21,50 @@
 /*
  * Lives while anything in it does: permits, tickets, unsent commands or an
  * awaited reply.
+ *
+ * Its flags; they share a word, as each release tests six of them at once:
+ *
+ * auto_limit    limit is where "limit=auto" begins
+ *               set by semaphore, of the last request
+ * strict        a line of this name has queue=0: no permit stays idle
+ *               set by semaphore; stays
+ * posted        in the list of dirty ones
+ *               set by post; cleared at the end of the turn
+ * delayed       in the list "held_back"
+ *               set by dispatch; cleared when Redis replies, in a new epoch
+ * synced        declared in this epoch: differences are sent
+ *               set by declare, or when created; cleared by a new epoch
+ * disowned      its lease had expired: its permits may be those of others, and
+ *               serve no more requests
+ *               set by an event of the session; cleared by a reply by which
+ *               the limit is kept
+ * recovering    Redis grants nothing until ask_after
+ *               set by a reply, declare, the end of a turn; cleared at that
+ *               time, by an event of the session, a new epoch
+ * pass_due      the recovery is new: "dsem_on_error pass" decides once
+ *               set with "recovering"; cleared at the end of the turn
+ * broken        its keys are of another type, while requests hold permits
+ *               set by a reply; cleared by a new epoch
+ * check_due     counts are to be compared
+ *               set by the poll, a missed message, a late cancel; cleared when
+ *               that is sent, by a new epoch
+ * differed      the last check differed, maybe for a message on its way
+ *               set and cleared by the reply to a check
+ * refresh       a sync is due, even one without changes
+ *               set where tickets may wait for it; cleared by any sync
+ *
+ * A released permit stays idle only if all three are set:
+ *
+ * keep_allowed  no ticket is known to wait
+ *               set and cleared by each reply; cleared by a recall that finds
+ *               none idle
+ * keep_sent     the last sync said that permits stay idle here
+ *               set and cleared by each sync; cleared by a new epoch
+ * keep_acked    so did the last one that has its reply: Redis recalls them
+ *               set and cleared by each reply; cleared by a new epoch
+ *
+ * reused        an idle permit has served a request
+ *               set by ledger; cleared by idle, which then asks Redis
  */
 typedef struct {
     ngx_str_node_t             node;       /* str: the encoded name */
@@ -76,23 +120,23 @@ typedef struct {
     ngx_msec_t                 last_check; /* when counts were compared */
     ngx_msec_t                 ask_after;  /* while recovering: not before */
 
-    unsigned                   found:1;    /* limit is the start of "auto" */
-    unsigned                   posted:1;   /* in the list of dirty ones */
-    unsigned                   delayed:1;  /* in the list "held_back" */
-    unsigned                   disowned:1; /* it may cause an overage */
-    unsigned                   synced:1;   /* declared in this epoch */
-    unsigned                   recovering:1;  /* until ask_after */
-    unsigned                   pass_due:1; /* see ngx_http_dsem_account_pause */
-    unsigned                   broken:1;   /* its keys are of another type */
-    unsigned                   check:1;    /* counts are to be compared */
-    unsigned                   differed:1; /* the last check found so */
-    unsigned                   refresh:1;  /* a sync is due in any case */
-    unsigned                   may_keep:1; /* no ticket is known to wait */
-    unsigned                   sent_keep:1;   /* with the last sync */
-    unsigned                   known_keep:1;  /* with the last that has its
-                                                 reply: Redis recalls */
-    unsigned                   strict:1;   /* a limit of it has no queue */
-    unsigned                   reused:1;   /* since the last sync */
+    /* see above */
+    unsigned                   auto_limit:1;
+    unsigned                   strict:1;
+    unsigned                   posted:1;
+    unsigned                   delayed:1;
+    unsigned                   synced:1;
+    unsigned                   disowned:1;
+    unsigned                   recovering:1;
+    unsigned                   pass_due:1;
+    unsigned                   broken:1;
+    unsigned                   check_due:1;
+    unsigned                   differed:1;
+    unsigned                   refresh:1;
+    unsigned                   keep_allowed:1;
+    unsigned                   keep_sent:1;
+    unsigned                   keep_acked:1;
+    unsigned                   reused:1;
 } ngx_http_dsem_account_t;
 
 

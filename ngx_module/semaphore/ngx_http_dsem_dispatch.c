@@ -244,7 +244,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         return NGX_OK;
     }
 
-    if (account->check) {
+    if (account->check_due) {
 
         /* counts can be compared only if no other command is unanswered */
 
@@ -419,10 +419,10 @@ ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev)
                     >= session->lease.length
                     && checks++ < NGX_HTTP_DSEM_POLL_CHECKS))
             {
-                account->check = 1;
+                account->check_due = 1;
             }
 
-            if (account->check
+            if (account->check_due
                 || account->nasks
                 || account->pending_release
                 || !account->synced)

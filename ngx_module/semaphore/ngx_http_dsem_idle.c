@@ -61,7 +61,7 @@ ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
 ngx_uint_t
 ngx_http_dsem_idle_allowed(ngx_http_dsem_account_t *account)
 {
-    return account->may_keep
+    return account->keep_allowed
            && account->reuse
            && !account->strict
            && !ngx_exiting;
@@ -88,7 +88,7 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     /* R17: share of a worker */
     account->share = account->usage.limit / ngx_max(sessions, 1);
 
-    account->may_keep = may_keep;
+    account->keep_allowed = may_keep;
 
     if (!may_keep) {
         ngx_http_dsem_account_give_back_idle(account, account->idle);
@@ -108,7 +108,7 @@ ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account)
     account->refresh = 1;
 
     if (account->idle == 0) {
-        account->may_keep = 0;
+        account->keep_allowed = 0;
     }
 
     ngx_http_dsem_account_give_back_idle(account, account->idle);

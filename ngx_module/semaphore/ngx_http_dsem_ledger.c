@@ -117,9 +117,9 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
     account->hold_time = ngx_max(account->hold_time, 1);
 
-    if (!account->sent_keep
-        || !account->known_keep
-        || !account->may_keep
+    if (!account->keep_sent
+        || !account->keep_acked
+        || !account->keep_allowed
         || account->refresh
         || account->disowned
         || !account->synced
@@ -442,9 +442,9 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
     account->pending_release = 0;
     account->unclaimed = 0;
     ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
-    account->sent_keep = 0;
-    account->known_keep = 0;
-    account->may_keep = (account->ntickets == 0);
+    account->keep_sent = 0;
+    account->keep_acked = 0;
+    account->keep_allowed = (account->ntickets == 0);
 
     if (account->tick.timer_set) {
         ngx_del_timer(&account->tick);
@@ -546,7 +546,7 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     }
 
     account->inflight = 0;
-    account->check = 0;
+    account->check_due = 0;
     account->synced = 0;
     account->recovering = 0;
     account->broken = 0;

@@ -218,7 +218,7 @@ ngx_http_dsem_message_check(ngx_http_dsem_session_t *session)
          account = ngx_http_dsem_account_next(session, account))
     {
         if (account->synced && (account->ntickets || account->idle)) {
-            account->check |= (account->ntickets != 0);
+            account->check_due |= (account->ntickets != 0);
             account->refresh |= (account->idle != 0);
             ngx_http_dsem_account_post(account);
         }

@@ -192,7 +192,7 @@ ngx_http_dsem_semaphore_configure(ngx_http_dsem_account_t *account,
     ngx_event_t  *watch;
 
     account->limit = ask->limit;
-    account->found = ask->found;
+    account->auto_limit = ask->auto_limit;
     account->reuse = ask->reuse;
     account->strict |= ask->strict;
 

@@ -302,8 +302,8 @@ ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
 
     account = sync->account;
 
-    account->sent_keep = ngx_http_dsem_idle_allowed(account);
-    sync->keep = account->sent_keep;
+    account->keep_sent = ngx_http_dsem_idle_allowed(account);
+    sync->keep = account->keep_sent;
     account->last_sync = ngx_current_msec;
     account->refresh = 0;
 

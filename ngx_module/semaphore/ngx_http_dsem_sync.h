@@ -34,7 +34,7 @@ typedef struct {
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */
-    ngx_uint_t                    keep;     /* unsigned:1, account's sent_keep
+    ngx_uint_t                    keep;     /* unsigned:1, account's keep_sent
                                                 with it */
     uint64_t                      list;     /* of a pool: servers as sent */
     ngx_int_t                    *sums;     /* of a check of a pool: the

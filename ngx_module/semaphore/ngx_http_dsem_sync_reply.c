@@ -162,7 +162,7 @@ ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync, int64_t *values,
     value = values + n;
     last = values + nvalues;
 
-    account->known_keep = sync->keep;
+    account->keep_acked = sync->keep;
 
     ngx_http_dsem_sync_reply_usage(account, values);
 

@@ -592,7 +592,7 @@ ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket)
 
     if (account->servers && ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
         ticket->late = 1;
-        account->check = 1;
+        account->check_due = 1;
         ngx_http_dsem_account_post(account);
         return;
     }

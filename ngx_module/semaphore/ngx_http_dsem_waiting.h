@@ -54,7 +54,7 @@ typedef struct {
 
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
-    unsigned                   found:1;    /* "limit=auto" */
+    unsigned                   auto_limit:1;  /* limit is its start */
     unsigned                   early:1;
     unsigned                   fair:1;     /* permits are shared by key */
     /* while Redis cannot be asked, if no own permit is free: */

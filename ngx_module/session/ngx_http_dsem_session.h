@@ -102,6 +102,36 @@ typedef struct {
 } ngx_http_dsem_session_settings_t;
 
 
+/*
+ * The flags:
+ *
+ * started         has a name, and a connection or the next attempt
+ *                 set by start; cleared when an unused one has left
+ * lasting         is started also while nothing uses it
+ *                 set when created; stays
+ * leaving         its bye is sent
+ *                 set by the beat, at exit; cleared by the reply, a new epoch,
+ *                 a lost connection
+ * refused         the prefix is used with another number of shards
+ *                 set by an error of Redis; cleared by the reply to a hello
+ * drained         an exiting worker has waited for it long enough
+ *                 set by a timer; cleared when it is ready
+ * all_sent        no account is left to be declared
+ *                 set by declare; cleared by a new epoch
+ * undeclared      a state that is new counts nothing for it until it has
+ *                 declared
+ *                 set by the reply to a hello; cleared by that to "declared"
+ * entered         this name was registered before
+ *                 set by the reply to a hello; cleared with "started"
+ * verify          keys of a semaphore may be lost
+ *                 set by resync; cleared by the reply to a hello
+ * lease_expired,  why there may be an overage now
+ * keys_lost       set and cleared by the reply to a hello
+ * warned_process  a missing run id was logged
+ *                 set by the reply to "declared"; stays
+ * sealed          a message of this epoch had its seal
+ *                 set by that message; cleared by a hello
+ */
 struct ngx_http_dsem_session_s {
     ngx_uint_t                         shard;    /* its number, from 0 */
     ngx_uint_t                         nshards;  /* of the prefix */
@@ -152,22 +182,20 @@ struct ngx_http_dsem_session_s {
     ngx_uint_t                         declares;   /* unanswered */
     ngx_uint_t                         resyncs;    /* without success */
 
-    unsigned                           started:1;  /* has a name */
-    unsigned                           lasting:1;  /* also while not used */
-    unsigned                           leaving:1;  /* bye is sent */
-    unsigned                           refused:1;  /* the prefix has another
-                                                      number of shards */
-    unsigned                           drained:1;  /* waited long enough, and
-                                                      not ready since */
-    unsigned                           all_sent:1; /* no declare is left */
-    unsigned                           undeclared:1; /* in a new state */
-    unsigned                           entered:1;  /* registered before */
-    unsigned                           verify:1;   /* keys may be lost */
-    unsigned                           lease_expired:1;  /* at this hello */
-    unsigned                           keys_lost:1;      /* at this hello */
-    unsigned                           warned_process:1; /* unknown: logged */
-    unsigned                           sealed:1;   /* a message has had the
-                                                      seal */
+    /* see above */
+    unsigned                           started:1;
+    unsigned                           lasting:1;
+    unsigned                           leaving:1;
+    unsigned                           refused:1;
+    unsigned                           drained:1;
+    unsigned                           all_sent:1;
+    unsigned                           undeclared:1;
+    unsigned                           entered:1;
+    unsigned                           verify:1;
+    unsigned                           lease_expired:1;
+    unsigned                           keys_lost:1;
+    unsigned                           warned_process:1;
+    unsigned                           sealed:1;
 };
 
 
