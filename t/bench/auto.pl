@@ -21,13 +21,8 @@ use Bench::Print qw(title number);
 use Bench::Stage;
 use Bench::World;
 
-my ($stage, @verdicts);
-
-$| = 1;
-delete $ENV{DSEM_NGINX};
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('auto');
+my @verdicts;
 
 my $seconds = $ENV{SECONDS} || 30;
 $seconds =~ /^\d*\.?\d+$/ && $seconds >= 1
@@ -42,7 +37,6 @@ my %TEXT = (
 );
 
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
-$stage = Bench::Stage->new('auto');
 $stage->redis(Bench::World::redis_args());
 my $auto = Bench::Auto->new($stage, seconds => $seconds,
     clients => $clients);

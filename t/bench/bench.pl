@@ -24,13 +24,7 @@ use Bench::Quiet;
 use Bench::Report;
 use Bench::Stage;
 
-my $stage;
-
-$| = 1;
-delete $ENV{DSEM_NGINX};
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('bench');
 
 my %opt = (rounds => $ENV{ROUNDS} || 15, seconds => $ENV{SECONDS} || 1,
     workers => $ENV{WORKERS} || 1);
@@ -41,7 +35,6 @@ for (sort keys %opt) {
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis HAProxy wrk));
 print "rounds  $opt{rounds}, interleaved, of $opt{seconds} s each\n";
 
-$stage = Bench::Stage->new('bench');
 my $backend = Bench::Backend->new($stage);
 
 my $quiet = Bench::Quiet->new($stage, $backend, %opt);

@@ -26,13 +26,8 @@ use Bench::Print qw(title number);
 use Bench::Stage;
 use Bench::World;
 
-my ($stage, $fair, @verdicts);
-
-$| = 1;
-delete $ENV{DSEM_NGINX};
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('fair');
+my ($fair, @verdicts);
 
 my %opt = (rounds => $ENV{ROUNDS} || 5, seconds => $ENV{SECONDS} || 6,
     $ENV{CAPACITY} ? (capacity => $ENV{CAPACITY}) : ());
@@ -43,7 +38,6 @@ for (sort keys %opt) {
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
 print "rounds  $opt{rounds}, interleaved, of $opt{seconds} s each\n";
 
-$stage = Bench::Stage->new('fair');
 $stage->redis(Bench::World::redis_args());
 $fair = Bench::Fair->new($stage, %opt);
 for my $n (1 .. $opt{rounds}) {

@@ -21,13 +21,7 @@ use Bench::Print qw(title grouped);
 use Bench::Stage;
 use Bench::Stats qw(median);
 
-my $stage;
-
-$| = 1;
-delete $ENV{DSEM_NGINX};
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('hold');
 
 my ($holders, $seconds, $rounds) = map { $ENV{$_->[0]} || $_->[1] }
     [ HOLDERS => 10_000 ], [ SECONDS => 30 ], [ ROUNDS => 200 ];
@@ -35,7 +29,6 @@ my ($holders, $seconds, $rounds) = map { $ENV{$_->[0]} || $_->[1] }
     for $holders, $seconds, $rounds;
 
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
-$stage = Bench::Stage->new('hold');
 $stage->redis;
 my $hold = Bench::Hold->new($stage, $holders);
 

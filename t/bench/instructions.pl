@@ -42,16 +42,11 @@ my @LINES = (
 my @OWNERS = qw(nginx dsem hiredis libc);
 my $CLIENTS = 8;
 
-my ($stage, $first);
+my $stage = Bench::Stage->program('instructions');
+my $first;
 my $requests = $ENV{REQUESTS} || 2000;
 
-$| = 1;
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
-
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
-$stage = Bench::Stage->new('instructions');
 my $backend = Bench::Backend->new($stage);
 
 title("Instructions of nginx for a request, of $requests requests");

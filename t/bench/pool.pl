@@ -25,13 +25,8 @@ use Bench::Stage;
 use Bench::Stats qw(median);
 use Bench::World;
 
-my ($stage, @verdicts);
-
-$| = 1;
-delete $ENV{DSEM_NGINX};
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('pool');
+my @verdicts;
 
 my ($rounds, $seconds, $sessions) = map { $ENV{$_->[0]} || $_->[1] }
     [ ROUNDS => 3 ], [ SECONDS => 20 ], [ SESSIONS => 1000 ];
@@ -54,7 +49,6 @@ my %LOAD = (
 );
 
 print "$_\n" for Bench::Machine::lines(qw(nginx Redis));
-$stage = Bench::Stage->new('pool');
 $stage->redis(Bench::World::redis_args());
 my $pool = Bench::Pool->new($stage);
 my $servers = Bench::Servers->new($stage, $sessions);

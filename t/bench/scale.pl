@@ -34,12 +34,8 @@ use Bench::Stats qw(median ratios);
 use Bench::World;
 use Dsem::Clock;
 
-my ($stage, @editions, @verdicts);
-
-$| = 1;
-$SIG{PIPE} = 'IGNORE';
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
-END { local $?; $stage->end if $stage }
+my $stage = Bench::Stage->program('scale');
+my (@editions, @verdicts);
 
 my $rounds = $ENV{ROUNDS} || 25;
 my $scale = $ENV{SCALE} || 1;
@@ -51,7 +47,6 @@ print "$_\n" for Bench::Machine::lines('Redis');
 print "rounds  $rounds, of the heavy worlds $heavy_rounds, interleaved\n";
 print "columns $kinds[0] and $kinds[1] edition\n";
 
-$stage = Bench::Stage->new('scale');
 my $clock = $ENV{CLOCK} && Dsem::Clock->new($stage);
 Bench::World::settable($clock) if $clock;
 ($clock || $stage)->redis(Bench::World::redis_args());

@@ -4,7 +4,7 @@ package Bench::Stage;
 # nodes of subjects and backend. Replaces Dsem::Test for the parts of the
 # harness that it uses; no process started here outlives the script.
 #
-# Called by: bench.pl, fair.pl, instructions.pl, scale.pl and their modules.
+# Called by: all programs of t/bench that start something, and their modules.
 
 use strict;
 use warnings;
@@ -23,6 +23,21 @@ sub new {
     make_path($dir);
     return bless { dir => $dir, owner => $$ }, $class;
 }
+
+my $program;
+
+# That of a program, which ends with it, also by a signal: with the nginx of the
+# distribution.
+sub program {
+    my ($class, $name) = @_;
+    $| = 1;
+    delete $ENV{DSEM_NGINX};
+    $SIG{PIPE} = 'IGNORE';
+    $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+    return $program = $class->new($name);
+}
+
+END { local $?; $program->end if $program }
 
 sub dir { $_[0]{dir} }
 sub free_port { Dsem::Test->free_port }
