@@ -10,22 +10,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_cached.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_dispatch.h"
-#include "ngx_http_dsem_filter.h"
-#include "ngx_http_dsem_handler.h"
-#include "ngx_http_dsem_hangup.h"
 #include "ngx_http_dsem_hold.h"
+#include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
-#include "ngx_http_dsem_redirect.h"
 #include "ngx_http_dsem_semaphore.h"
 #include "ngx_http_dsem_top.h"
-#include "ngx_http_dsem_variables.h"
 #include "ngx_http_dsem_zone.h"
 
 

@@ -16,11 +16,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_change.h"
-#include "ngx_http_dsem_api_metrics.h"
 #include "ngx_http_dsem_api_name.h"
-#include "ngx_http_dsem_api_page.h"
-#include "ngx_http_dsem_api_semaphores.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_module.h"

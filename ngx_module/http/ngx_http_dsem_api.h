@@ -1,6 +1,6 @@
 
 /*
- * The API: the content handler of locations with "dsem_api".
+ * The API: what the paths of a location with "dsem_api" lead to.
  */
 
 
@@ -13,7 +13,34 @@
 #include <ngx_http.h>
 
 
-ngx_int_t ngx_http_dsem_api_handler(ngx_http_request_t *r);
+/* results are those of a content handler; a name is encoded, and not empty
+   where the path has one */
+
+/* api_page: GET / */
+ngx_int_t ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name);
+
+/* pieces of page.html; between two of them stands a nonce */
+extern ngx_str_t  ngx_http_dsem_page[];
+
+/* api_semaphores: GET /semaphores, GET /semaphores/<name>, GET /health */
+ngx_int_t ngx_http_dsem_api_semaphores(ngx_http_request_t *r,
+    ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_semaphore(ngx_http_request_t *r,
+    ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name);
+
+/* api_metrics: GET /metrics */
+ngx_int_t ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name);
+
+/* api_change: PATCH /semaphores/<name>, DELETE /sessions/<session> */
+ngx_int_t ngx_http_dsem_api_change_patch(ngx_http_request_t *r,
+    ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_change_delete(ngx_http_request_t *r,
+    ngx_str_t *session);
+
+/* api_origin: whether a request may change something, by where it is from */
+ngx_int_t ngx_http_dsem_api_origin_refused(ngx_http_request_t *r,
+    ngx_uint_t needed);
 
 
 #endif /* _NGX_HTTP_DSEM_API_H_INCLUDED_ */

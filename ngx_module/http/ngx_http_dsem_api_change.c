@@ -14,12 +14,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
 #include "ngx_http_dsem_api_cache.h"
-#include "ngx_http_dsem_api_change.h"
 #include "ngx_http_dsem_api_json.h"
-#include "ngx_http_dsem_api_origin.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_survey.h"

@@ -21,7 +21,6 @@
 
 static void ngx_http_dsem_json_key(ngx_http_dsem_api_text_t *text,
     const char *key);
-static size_t ngx_http_dsem_json_plain(u_char *p, u_char *last);
 static u_char *ngx_http_dsem_json_escape(ngx_http_dsem_api_text_t *text,
     u_char *p, u_char *last);
 static size_t ngx_http_dsem_json_utf8(u_char *p, u_char *last);
@@ -140,8 +139,7 @@ void
 ngx_http_dsem_json_string(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_str_t *value)
 {
-    size_t   len;
-    u_char  *p, *last;
+    u_char  *p, *first, *last;
 
     ngx_http_dsem_json_key(text, key);
     ngx_http_dsem_api_put(text, "\"");
@@ -150,35 +148,22 @@ ngx_http_dsem_json_string(ngx_http_dsem_api_text_t *text, const char *key,
     last = p + value->len;
 
     while (p < last) {
-        len = ngx_http_dsem_json_plain(p, last);
+        first = p;
 
-        if (len) {
-            ngx_http_dsem_api_write(text, p, len);
-            p += len;
-            continue;
+        while (p < last
+               && *p >= 0x20 && *p < 0x7f && !ngx_strchr("\"\\<>&'", *p))
+        {
+            p++;
         }
 
-        p = ngx_http_dsem_json_escape(text, p, last);
+        ngx_http_dsem_api_write(text, first, p - first);
+
+        if (p < last) {
+            p = ngx_http_dsem_json_escape(text, p, last);
+        }
     }
 
     ngx_http_dsem_api_put(text, "\"");
-}
-
-
-/* how many bytes stand for themselves */
-
-static size_t
-ngx_http_dsem_json_plain(u_char *p, u_char *last)
-{
-    u_char  *first;
-
-    for (first = p; p < last; p++) {
-        if (*p < 0x20 || *p >= 0x7f || ngx_strchr("\"\\<>&'", *p)) {
-            break;
-        }
-    }
-
-    return p - first;
 }
 
 

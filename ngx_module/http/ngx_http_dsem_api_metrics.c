@@ -15,11 +15,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
-#include "ngx_http_dsem_api_metrics.h"
 #include "ngx_http_dsem_api_prometheus.h"
 #include "ngx_http_dsem_api_turns.h"
 #include "ngx_http_dsem_conf.h"
@@ -59,8 +59,6 @@ static ngx_int_t ngx_http_dsem_metrics_write(
     ngx_http_dsem_metrics_list_t *list, off_t size);
 static ngx_int_t ngx_http_dsem_metrics_rows(
     ngx_http_dsem_metrics_list_t *list, off_t size);
-static ngx_uint_t ngx_http_dsem_metrics_has(
-    ngx_http_dsem_metrics_list_t *list, ngx_http_dsem_api_row_t *row);
 
 static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -486,30 +484,18 @@ ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_list_t *list, off_t size)
 
         list->row++;
 
-        if (ngx_http_dsem_metrics_has(list, row)) {
-            metric->write(&list->metrics, metric, row);
+        if ((metric->kind == NGX_HTTP_DSEM_METRIC_HISTOGRAM
+             && !list->full && !row->literal)
+            || (metric->kind == NGX_HTTP_DSEM_METRIC_FLEET
+                && row->fleet == NULL))
+        {
+            continue;
         }
+
+        metric->write(&list->metrics, metric, row);
     }
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_metrics_has(ngx_http_dsem_metrics_list_t *list,
-    ngx_http_dsem_api_row_t *row)
-{
-    switch (list->metric->kind) {
-
-    case NGX_HTTP_DSEM_METRIC_HISTOGRAM:
-        return list->full || row->literal;
-
-    case NGX_HTTP_DSEM_METRIC_FLEET:
-        return row->fleet != NULL;
-
-    default:
-        return 1;
-    }
 }
 
 

@@ -14,9 +14,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
-#include "ngx_http_dsem_api_origin.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
 

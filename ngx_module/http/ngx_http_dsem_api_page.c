@@ -14,8 +14,8 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <sys/random.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_api_page.h"
 
 
 #define NGX_HTTP_DSEM_NONCE_LEN  16

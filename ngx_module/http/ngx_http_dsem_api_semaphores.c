@@ -13,12 +13,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_auto.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_api_json.h"
-#include "ngx_http_dsem_api_semaphores.h"
 #include "ngx_http_dsem_api_turns.h"
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"

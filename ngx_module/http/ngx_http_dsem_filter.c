@@ -20,7 +20,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
-#include "ngx_http_dsem_filter.h"
+#include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_refusal.h"
 
@@ -41,7 +41,6 @@ static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx);
-static ngx_uint_t ngx_http_dsem_filter_updating(ngx_http_request_t *r);
 
 
 static ngx_http_dsem_filter_t  ngx_http_dsem_filter;
@@ -107,10 +106,16 @@ ngx_http_dsem_filter_watch(ngx_http_dsem_ctx_t *ctx,
 
     u = r->upstream;
 
-    if (ngx_http_dsem_filter_updating(r)) {
+#if (NGX_HTTP_CACHE)
+
+    /* a response from the cache, which a subrequest updates */
+
+    if (r->cached && r->cache && r->cache->background) {
         ctx->updating = 1;
         return;
     }
+
+#endif
 
     if (u == NULL || u->peer.connection == NULL) {
         /* a response from the cache, or of nginx itself */
@@ -248,17 +253,4 @@ ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx)
     }
 
     return 0;
-}
-
-
-/* a response from the cache, which a subrequest updates */
-
-static ngx_uint_t
-ngx_http_dsem_filter_updating(ngx_http_request_t *r)
-{
-#if (NGX_HTTP_CACHE)
-    return r->cached && r->cache && r->cache->background;
-#else
-    return 0;
-#endif
 }

@@ -16,8 +16,8 @@
 #include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_cached.h"
-#include "ngx_http_dsem_handler.h"
 #include "ngx_http_dsem_hold.h"
+#include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 
 

@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_hangup.h"
+#include "ngx_http_dsem_http.h"
 
 
 /*

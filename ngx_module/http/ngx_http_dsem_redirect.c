@@ -16,8 +16,8 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_acquire.h"
+#include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
-#include "ngx_http_dsem_redirect.h"
 
 
 static ngx_int_t ngx_http_dsem_redirect_watch(ngx_http_dsem_ctx_t *ctx);

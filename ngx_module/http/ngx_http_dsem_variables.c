@@ -14,7 +14,7 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_hint.h"
-#include "ngx_http_dsem_variables.h"
+#include "ngx_http_dsem_http.h"
 
 
 static ngx_int_t ngx_http_dsem_status_variable(ngx_http_request_t *r,

@@ -9,7 +9,7 @@
 BEGIN {
     printf "\n/* generated from page.html by page.awk */\n\n"
     printf "#include <ngx_config.h>\n#include <ngx_core.h>\n"
-    printf "#include \"ngx_http_dsem_api_page.h\"\n\n\n"
+    printf "#include \"ngx_http_dsem_api.h\"\n\n\n"
     printf "ngx_str_t  ngx_http_dsem_page[] = {\n"
     printf "    ngx_string(\n"
 }

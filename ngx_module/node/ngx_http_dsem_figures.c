@@ -38,8 +38,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_dsem_figures_row(
     ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *row);
-static ngx_uint_t ngx_http_dsem_figures_wanted(
-    ngx_http_dsem_counters_reader_t *reader, ngx_str_t *name);
 static ngx_http_dsem_figures_t *ngx_http_dsem_figures_copy(
     ngx_http_dsem_counters_reader_t *reader, ngx_http_dsem_row_t *copy);
 static ngx_http_dsem_figures_t *ngx_http_dsem_figures_of(
@@ -189,9 +187,15 @@ ngx_http_dsem_figures_row(ngx_http_dsem_counters_reader_t *reader,
 
     ngx_http_dsem_figures_add(&reader->other, copy.base, NULL);
 
-    if (!ngx_http_dsem_figures_wanted(reader, &name)) {
-        ngx_http_dsem_figures_add_row(&reader->other, &copy);
-        return NGX_OK;
+    if (!reader->wants(reader->data, &name)) {
+
+        if (reader->spare == 0) {
+            reader->partial = 1;
+            ngx_http_dsem_figures_add_row(&reader->other, &copy);
+            return NGX_OK;
+        }
+
+        reader->spare--;
     }
 
     figures = ngx_http_dsem_figures_copy(reader, &copy);
@@ -206,25 +210,6 @@ ngx_http_dsem_figures_row(ngx_http_dsem_counters_reader_t *reader,
     place->figures = figures;
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_figures_wanted(ngx_http_dsem_counters_reader_t *reader,
-    ngx_str_t *name)
-{
-    if (reader->wants(reader->data, name)) {
-        return 1;
-    }
-
-    if (reader->spare == 0) {
-        reader->partial = 1;
-        return 0;
-    }
-
-    reader->spare--;
-
-    return 1;
 }
 
 
