@@ -214,7 +214,7 @@ local function auto_enough(s, now)
     local each = math.min(math.max(s.sessions, 1), AUTO_EACH) * auto_pace(s)
     if s.span * 10 < each * 9 then return false end
     if s.mode == AUTO_MODE.errors then
-        -- half of a low rate is to be told from all of it
+        -- half of a low rate has to differ from all of it
         return count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
     end
     if auto_wall(s) then return true end

@@ -7,7 +7,7 @@
 --
 -- The fair ZSET has F by "<class> <key>", at class * CLASS + F, and a half more
 -- if the key has a credit, of tickets that were cancelled, for its next ones:
--- at "!<class> <key>". Its marker, ".", tells that it was not lost. V by class
+-- at "!<class> <key>". Its marker, ".", shows that it was not lost. V by class
 -- ends the head of the semaphore while tickets with keys wait, " <class>:<V>
 -- ...". Without these, or without the marker, tags begin anew, behind all
 -- tickets that wait.
@@ -40,7 +40,7 @@ local FAIR_NEW = ' *'
 local FAIR_COST = 10000000000
 
 -- The cost and the key of a ticket in ARGV[i], checked; limit: that at which it
--- was queued, where that is told.
+-- was queued, where that is stated.
 local function fair_argument(i, ticket, cost, key, limit)
     ticket.cost, ticket.key = tonumber(cost), key
     ticket.limit = tonumber(limit or 0)

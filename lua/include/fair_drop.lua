@@ -1,8 +1,8 @@
 -- A full queue: a ticket with a key drops the last one in the order, if its own
 -- place is before that. The dropped ticket leaves the queue and the counts; its
--- session is sent a message, and told by its next sync, whatever that is for:
--- the account keeps the numbers so long. Where a session has too many of them
--- nothing is dropped.
+-- session is sent a message, and its next sync names it, whatever that is for:
+-- the account keeps the numbers until then. Where a session has too many of
+-- them nothing is dropped.
 
 -- Dropped tickets of one account that no reply to its session has named yet, at
 -- most.
@@ -45,7 +45,7 @@ local function account_drop(sem, account, number)
     return true
 end
 
--- Drops a ticket. Returns false if its session has too many to be told of.
+-- Drops a ticket. Returns false if too many of its session are unnamed.
 local function fair_drop(call, sem, view, ticket)
     local account = sem.accounts[ticket.session]
     if account and account.epoch == ticket.epoch then

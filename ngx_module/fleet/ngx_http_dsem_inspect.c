@@ -173,7 +173,7 @@ ngx_http_dsem_inspect_semaphore(
 }
 
 
-/* "<session> <held> <waiting> <idle> <ms of lease left> <heard from>" */
+/* "<session> <held> <waiting> <idle> <ms of lease left> <1: not silent>" */
 
 static ngx_int_t
 ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,

@@ -371,7 +371,7 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
 }
 
 
-/* "dsem_on_error" decides: an operator is told how often */
+/* "dsem_on_error" decides: counted for the log, which has how often */
 
 static void
 ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
@@ -605,7 +605,7 @@ ngx_http_dsem_acquire_write_handler(ngx_http_request_t *r)
 
 #if (NGX_HTTP_DSEM_QUIC)
 
-    /* no read event tells that a stream was reset */
+    /* a stream that is reset has no read event */
 
     if (c->quic && c->write->error) {
         c->error = 1;

@@ -9,7 +9,7 @@
  * upstream, and keeps its permits; and not at the last buffer, which waits
  * for slow readers.  Where none of this happens, the log phase releases.
  *
- * The handler is told whether the upstream failed after its header, which no
+ * The handler sees whether the upstream failed after its header, which no
  * status shows.  "limit=auto" needs that, so there it is ours in any case.
  *
  * Called by: nginx, as a filter of headers.
