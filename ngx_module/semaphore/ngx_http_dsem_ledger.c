@@ -27,8 +27,7 @@
 typedef enum {
     NGX_HTTP_DSEM_ROWS_CLEAR = 0,  /* nothing is to be given back */
     NGX_HTTP_DSEM_ROWS_KEEP,       /* own permits are, and are declared */
-    NGX_HTTP_DSEM_ROWS_LOSE,       /* Redis counts them until the lease ends */
-    NGX_HTTP_DSEM_ROWS_FORGET      /* it does not any more */
+    NGX_HTTP_DSEM_ROWS_LOSE        /* Redis counts them until the lease ends */
 } ngx_http_dsem_rows_e;
 
 
@@ -355,7 +354,6 @@ ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
 
     if (!account->synced) {
         account->last_reported = 0;
-        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_FORGET);
     }
 }
 
@@ -473,7 +471,6 @@ ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
     }
 
     account->last_reported = 0;
-    ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_FORGET);
 
     account->synced = 1;
 
@@ -508,10 +505,6 @@ ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
         case NGX_HTTP_DSEM_ROWS_LOSE:
             row->last_reported = row->held + row->pending_release
                                  - row->unclaimed;
-            break;
-
-        case NGX_HTTP_DSEM_ROWS_FORGET:
-            row->last_reported = 0;
             break;
 
         default: /* NGX_HTTP_DSEM_ROWS_CLEAR */

@@ -43,7 +43,7 @@ typedef struct {
     ngx_int_t                  held;
     ngx_int_t                  pending_release;
     ngx_int_t                  unclaimed;
-    ngx_int_t                  last_reported;
+    ngx_int_t                  last_reported;    /* void while the sum is 0 */
 } ngx_http_dsem_servers_row_t;
 
 
