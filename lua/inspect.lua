@@ -34,9 +34,10 @@
 --   asks <limit> <node>
 --     for each live configuration with another literal limit than the lowest, 8
 --     at most
---   server <server> <held> <limit>
---     of a pool, for each server that has permits out, or is in a list that an
---     account has: permits held, the highest limit of these lists, "-": none
+--   server <server> <held> <limit> <limit of the order>
+--     of a pool, for each server that has permits out, is in a list that an
+--     account has, or has a limit of its own in the order: permits held, the
+--     highest limit of these lists, limit of the order; "-": none
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
@@ -266,17 +267,19 @@ local function words(number)
 end
 
 -- Adds the lines of the servers of a pool: those with permits, then those of
--- lists, most of which have the same ones. Returns whether these are all.
-local function server_lines(key, head)
+-- lists, most of which have the same ones, and of the order. Without a head it
+-- may be one. Returns whether these are all.
+local function server_lines(key, head, ordered)
     local lists, held = string.match(head, ' /%d+;%S-;(%S-);(.*)$')
-    if not lists then return true end
+    if not lists and (head ~= '' or not next(ordered)) then return true end
+    lists = lists or ''
     local fields, servers, limits, permits = {}, {}, {}, {}
     for id in string.gmatch(lists, '(%x+)=[1-9]') do
         if #fields < LISTS then fields[#fields + 1] = 'list:' .. id end
     end
     local texts = fields[1] and redis.call('HMGET', key, unpack(fields)) or {}
     local all, count = true, 0
-    table.insert(texts, 1, held)
+    table.insert(texts, 1, held or '')
     for i, text in ipairs(texts) do
         local of = i == 1 and permits or limits
         -- R14: encoded name
@@ -294,9 +297,15 @@ local function server_lines(key, head)
             if not had or n - had > 0 then of[server] = n end
         end
     end
+    for server in pairs(ordered) do
+        if not permits[server] and not limits[server] then
+            servers[#servers + 1] = server
+        end
+    end
     for _, server in ipairs(servers) do
         reply[#reply + 1] = 'server ' .. server .. ' '
             .. (permits[server] or '0') .. ' ' .. (limits[server] or '-')
+            .. ' ' .. words(ordered[server])
     end
     return all
 end
@@ -324,7 +333,7 @@ local function semaphore_lines(shard, key, auto, name, order, limits)
         reply[#reply + 1] = string.format('asks %.0f %s', config.limit,
             config.node)
     end
-    if held then all = server_lines(key, head) and all end
+    all = server_lines(key, held and head or '', view.servers or {}) and all
     reply[at] = string.format('semaphore %s %.0f %.0f %s %s %s %d %d',
         name, held or 0, waiting or 0, words(view.limit), words(configured),
         words((order_parse(order))), view.paused and 1 or 0, all and 0 or 1)

@@ -1,5 +1,6 @@
 -- order: sets or ends the operator's order of one semaphore: its limit, whether
--- it is paused, or both. It keeps the counts: a lowered limit drains. In the
+-- it is paused, or both; or of a pool the limit of one server. It keeps the
+-- counts: a lowered limit drains. In the
 -- same step it recalls idle permits where the limit in force is below the
 -- permits held or the semaphore is paused, and serves the queue.
 --
@@ -11,18 +12,24 @@
 -- ARGV[5] limit: integer, permits, 10^9 at most; "-": the configured one;
 --   "=": as it is
 -- ARGV[6] 1: pause, 0: no pause, "=": as it is
+-- ARGV[7] server that the limit is for: string, percent-encoded; missing: the
+--   semaphore, or each server of a pool. With a server ARGV[6] is "="
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then limit in force (-1: unknown), configured limit (-1: unknown), limit of
 --   the order (-1: none), 1: paused, permits held, tickets waiting, 1: call
 --   again with "=" and "=", as work was left, 0: none was; limit of the order
---   before (-1: none), 1: paused before: integers
+--   before (-1: none), 1: paused before, and 0, or why there is no new order:
+--   1: the semaphore is no pool, 2: too many servers have a limit: integers.
+--   With a server the configured limit, those of the order and the permits held
+--   are its own: the highest configured limit of all lists (-1: in none)
 -- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
 --   also to the calling session
 --
--- With another status than ok there is no new order. An order without limit and
--- pause is deleted, a malformed one counts as none; "=" and "=" write no order.
--- Where the state recovers the order is set, and nothing is granted. A
--- semaphore without a key may have an order.
+-- With another status than ok there is no new order. An order without limit,
+-- pause and servers is deleted, a malformed one counts as none; "=" and "="
+-- write no order. Where the state recovers the order is set, and nothing is
+-- granted. A semaphore without a key may have an order, as a server that is in
+-- no list.
 -- Idempotent but for what it replies of the order before. O(log q), q tickets
 -- queued; reads as many tickets, accounts and ended sessions as sync.
 
@@ -50,23 +57,42 @@ local call = {
     name = encoded_name(4)
 }
 -- of argument 5: "-", "=" or the integer as text; of argument 6: "=", "0", "1"
-local limit, pause = ARGV[5], ARGV[6]
+local limit, pause, server = ARGV[5], ARGV[6], ARGV[7]
+local REFUSED = { no = 0, no_pool = 1, servers = 2 }
 
 if limit ~= '-' and limit ~= '=' then
     limit = string.format('%.0f', integer(5, 0, ORDER_MAX_LIMIT))
 end
-if pause ~= '=' then pause = tostring(integer(6, 0, 1)) end
+if server then encoded_name(7) end
+-- a server is not paused: no integer is in range
+if pause ~= '=' then pause = tostring(integer(6, 0, server and -1 or 1)) end
 
--- The text of the new order; nil: none.
+-- Limits of servers as the end of an order, in order; nil: too many.
+local function servers_text(servers)
+    local list = {}
+    for name, most in pairs(servers) do
+        list[#list + 1] = string.format(' %s=%.0f', name, most)
+    end
+    table.sort(list)
+    return #list <= ORDER_SERVERS and table.concat(list) or nil
+end
+
+-- The text of the new order; nil: none; false: too many servers.
 local function order_text(before)
-    local old_limit, paused = order_parse(before)
-    local new_limit, new_pause = limit, pause
-    if limit == '=' then
+    local old_limit, paused, servers = order_parse(before)
+    local new_limit, new_pause = server and '=' or limit, pause
+    servers = servers or {}
+    if server and limit ~= '=' then servers[server] = tonumber(limit) end
+    if new_limit == '=' then
         new_limit = old_limit and string.format('%.0f', old_limit) or '-'
     end
     if pause == '=' then new_pause = paused and '1' or '0' end
-    if new_limit == '-' and new_pause == '0' then return nil end
-    return new_limit .. ' ' .. new_pause
+    local of_servers = servers_text(servers)
+    if not of_servers then return false end
+    if new_limit == '-' and new_pause == '0' and of_servers == '' then
+        return nil
+    end
+    return new_limit .. ' ' .. new_pause .. of_servers
 end
 
 -- Writes the order. Not called unless it can be executed.
@@ -81,7 +107,8 @@ local function order_write(before, text)
     end
 end
 
--- Of a pool: the permits of all lists, and those above their limits.
+-- Of a pool: the permits of all lists, and those above their limits. Returns
+-- the highest limit of each server.
 local function pool_union(sem, view)
     local union = { limits = {} }
     for id in pairs(sem.pool.lists) do
@@ -91,6 +118,7 @@ local function pool_union(sem, view)
         end
     end
     view.capacity, view.over = pool_size(sem, union, view)
+    return union.limits
 end
 
 -- Serves the queue and recalls idle permits. Returns a status, and the sessions
@@ -98,7 +126,7 @@ end
 local function execute(sem, view)
     semaphore_drop_ended(sem, view)
     sem.limit = view.lowest or sem.limit
-    if sem.pool then pool_union(sem, view) end
+    view.union = sem.pool and pool_union(sem, view)
     local first, status = serve(sem, view)
     if not first then return status end
     status = queue_write(sem, view)
@@ -118,7 +146,14 @@ local function order()
         redis.pcall('HMGET', KEYS[2], '.'), view)
     if not sem then return STATUS.broken end
 
+    local refused = REFUSED.no
     local text = order_text(before)
+    if text == false then
+        refused = REFUSED.servers
+    elseif server and sem.text and not sem.pool then
+        refused = REFUSED.no_pool
+    end
+    if refused ~= REFUSED.no then text = before or nil end
     view.lowest = limits_lowest(values[4])
     view.limit = view.lowest or sem.limit
     local configured = view.limit or -1
@@ -136,11 +171,19 @@ local function order()
     else
         order_write(before, text)
     end
-    local ordered, paused = order_parse(text)
-    local old_limit, old_paused = order_parse(before)
+    local ordered, paused, servers = order_parse(text)
+    local old_limit, old_paused, old_servers = order_parse(before)
+    local held = sem.held
+    if server then
+        local stated = view.union and view.union[server]
+        configured = stated and math.min(stated, configured) or -1
+        ordered = servers and servers[server]
+        old_limit = old_servers and old_servers[server]
+        held = sem.pool and sem.pool.held[server] or 0
+    end
     return STATUS.ok, view.limit or -1, configured, ordered or -1,
-        paused and 1 or 0, sem.held, sem.waiting, view.more and 1 or 0,
-        old_limit or -1, old_paused and 1 or 0
+        paused and 1 or 0, held, sem.waiting, view.more and 1 or 0,
+        old_limit or -1, old_paused and 1 or 0, refused
 end
 
 return { call.session, call.epoch, call.number, order() }

@@ -105,9 +105,9 @@ end
 
 -- All permits of a list, and those held above the limits of its servers.
 local function pool_size(sem, list, view)
-    local all, over = 0, 0
+    local all, over, ordered = 0, 0, view.servers or {}
     for server, limit in pairs(list.limits) do
-        limit = math.min(limit, view.limit)
+        limit = math.min(limit, view.limit, ordered[server] or limit)
         all = all + limit
         over = over + math.max((sem.pool.held[server] or 0) - limit, 0)
     end
@@ -121,11 +121,13 @@ local function pool_choose(sem, view, id)
     local pool, list = sem.pool, pool_list(sem, id)
     if not list or pool.full[id] then return nil end
     local size, best, least, number = #list.names, nil, 1, nil
+    local ordered = view.servers
     for i = pool.turn, pool.turn + size - 1 do
         local n = i % size + 1
         local server = list.names[n]
         local held = pool.held[server] or 0
         local limit = math.min(list.limits[server], view.limit)
+        if ordered then limit = math.min(limit, ordered[server] or limit) end
         -- R1: room for a permit
         if held < limit and held / limit < least then
             best, least, number = server, held / limit, n
@@ -175,7 +177,11 @@ function pools.decide(sem, view, ticket, account)
     if not pool_list(sem, list) then return 'park' end
     ticket.server, ticket.at = pool_choose(sem, view, list)
     if ticket.server then return 'grant' end
-    pool.skipped[list], pool.last = true, ticket.place
+    pool.skipped[list] = true
+    -- tickets with keys may have equal places, of which not all may be met
+    if ticket.place ~= pool.last then
+        pool.before, pool.last = pool.last, ticket.place
+    end
     return 'skip'
 end
 
@@ -185,6 +191,8 @@ end
 -- is served from its head.
 function pools.behind(sem, view)
     local pool = sem.pool
+    -- of tickets that were met at the end of the queue
+    pool.before, pool.last = nil, nil
     for id in pairs(pool.cursor and pool.skipped or {}) do
         if pool_choose(sem, view, id) then pool.cursor = nil end
     end

@@ -158,6 +158,7 @@ local function serve(sem, view)
         from, size = from + size, math.min(2 * size, view.steps)
     end
     view.more = true
-    if sem.pool then sem.pool.cursor = sem.pool.last or sem.pool.cursor end
+    local pool = sem.pool
+    if pool then pool.cursor = pool.before or pool.last or pool.cursor end
     return FIRST_UNKNOWN
 end

@@ -253,7 +253,9 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
     ngx_uint_t                    i;
     ngx_http_dsem_pool_server_t  *server;
 
-    limit = dscf->limit->number;
+    /* the limit of all servers, which an order may raise, is not its own */
+
+    limit = NGX_HTTP_DSEM_MAX_LIMIT;
 
     if (peer->max_conns) {
         limit = ngx_min(limit, (ngx_int_t) peer->max_conns);

@@ -37,6 +37,7 @@ typedef struct {
     ngx_str_t         name;         /* encoded */
     ngx_int_t         held;
     ngx_int_t         limit;        /* that sessions state; -1: none does */
+    ngx_int_t         ordered;      /* -1: none */
 } ngx_http_dsem_survey_server_t;
 
 

@@ -228,7 +228,7 @@ ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
 }
 
 
-/* "<server> <held> <limit>", the limit may be "-" */
+/* "<server> <held> <limit> <ordered limit>"; limits may be "-" */
 
 static ngx_int_t
 ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
@@ -241,10 +241,13 @@ ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
     if (!ngx_http_dsem_fleet_is_name(&server.name)
         || ngx_http_dsem_inspect_numbers(line, &server.held, 1) != NGX_OK
         || ngx_http_dsem_inspect_limit(line, &server.limit) != NGX_OK
+        || ngx_http_dsem_inspect_limit(line, &server.ordered) != NGX_OK
         || line->len)
     {
         return NGX_DECLINED;
     }
+
+    semaphore->known = 1;
 
     return ngx_http_dsem_fleet_server(fleet, semaphore, &server);
 }

@@ -30,6 +30,7 @@ typedef ngx_int_t (*ngx_http_dsem_api_pt)(ngx_http_request_t *r,
 /* what can be asked for; a path with a slash at its end has a name below */
 typedef struct {
     ngx_str_t               path;
+    ngx_uint_t              server;     /* unsigned:1, a server follows */
     ngx_http_dsem_api_pt    get;        /* and HEAD; or NULL */
     ngx_uint_t              survey;     /* unsigned:1, it shows the fleet */
     ngx_uint_t              method;     /* another one; or 0 */
@@ -69,27 +70,31 @@ static void ngx_http_dsem_api_cleanup(void *data);
 
 static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
 
-    { ngx_string(""), ngx_http_dsem_api_page, 0,
+    { ngx_string(""), 0, ngx_http_dsem_api_page, 0,
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
-    { ngx_string("semaphores"), ngx_http_dsem_api_semaphores, 1,
+    { ngx_string("semaphores"), 0, ngx_http_dsem_api_semaphores, 1,
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
-    { ngx_string("semaphores/"), ngx_http_dsem_api_semaphore, 1,
+    { ngx_string("semaphores/"), 1, NULL, 0,
+      NGX_HTTP_PATCH, ngx_http_dsem_api_change_server,
+      NULL, ngx_string("PATCH") },
+
+    { ngx_string("semaphores/"), 0, ngx_http_dsem_api_semaphore, 1,
       NGX_HTTP_PATCH, ngx_http_dsem_api_change_patch,
       ngx_http_dsem_api_read_semaphore, ngx_string("GET, HEAD, PATCH") },
 
-    { ngx_string("metrics"), ngx_http_dsem_api_metrics, 1,
+    { ngx_string("metrics"), 0, ngx_http_dsem_api_metrics, 1,
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
-    { ngx_string("health"), ngx_http_dsem_api_health, 0,
+    { ngx_string("health"), 0, ngx_http_dsem_api_health, 0,
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
-    { ngx_string("sessions/"), NULL, 0,
+    { ngx_string("sessions/"), 0, NULL, 0,
       NGX_HTTP_DELETE, ngx_http_dsem_api_change_delete,
       ngx_http_dsem_api_read_session, ngx_string("DELETE") }
 };
@@ -257,6 +262,7 @@ ngx_http_dsem_api_redirect(ngx_http_request_t *r)
 static ngx_http_dsem_api_route_t *
 ngx_http_dsem_api_route(ngx_str_t *rest, ngx_str_t *name)
 {
+    ngx_str_t                   semaphore, server;
     ngx_uint_t                  i;
     ngx_http_dsem_api_route_t  *route;
 
@@ -274,9 +280,17 @@ ngx_http_dsem_api_route(ngx_str_t *rest, ngx_str_t *name)
         name->data = rest->data + route->path.len;
         name->len = rest->len - route->path.len;
 
+        semaphore = *name;
+
+        if (route->server
+            && ngx_http_dsem_api_change_split(&semaphore, &server) != NGX_OK)
+        {
+            continue;
+        }
+
         /* nothing follows, or a name does */
 
-        if ((name->len != 0) == (route->read_name != NULL)) {
+        if ((name->len != 0) == (route->server || route->read_name)) {
             return route;
         }
     }

@@ -32,9 +32,15 @@ ngx_int_t ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name);
 /* api_metrics: GET /metrics */
 ngx_int_t ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name);
 
-/* api_change: PATCH /semaphores/<name>, DELETE /sessions/<session> */
+/*
+ * api_change: PATCH /semaphores/<name> and /semaphores/<name>/servers/<server>,
+ * DELETE /sessions/<session>; path: a name and a server, as _split() reads them
+ */
 ngx_int_t ngx_http_dsem_api_change_patch(ngx_http_request_t *r,
     ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_change_server(ngx_http_request_t *r,
+    ngx_str_t *path);
+ngx_int_t ngx_http_dsem_api_change_split(ngx_str_t *path, ngx_str_t *server);
 ngx_int_t ngx_http_dsem_api_change_delete(ngx_http_request_t *r,
     ngx_str_t *session);
 

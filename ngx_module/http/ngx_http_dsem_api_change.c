@@ -1,7 +1,7 @@
 
 /*
- * PATCH /semaphores/<name> and DELETE /sessions/<session>: what an operator
- * changes in the whole fleet.
+ * PATCH /semaphores/<name> and /semaphores/<name>/servers/<server>, DELETE
+ * /sessions/<session>: what an operator changes in the whole fleet.
  *
  * A change needs a JSON body that is right in every byte.  Each change is
  * logged with its author.  The request does not watch for its client while
@@ -19,6 +19,8 @@
 #include "ngx_http_dsem_api_body.h"
 #include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_json.h"
+#include "ngx_http_dsem_api_name.h"
+#include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_order.h"
 #include "ngx_http_dsem_survey.h"
@@ -42,7 +44,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
-    ngx_str_t *name, ngx_uint_t session);
+    ngx_str_t *name, ngx_str_t *server, ngx_uint_t session);
 static ngx_int_t ngx_http_dsem_api_change_user(ngx_http_request_t *r,
     ngx_str_t *user);
 static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
@@ -54,11 +56,14 @@ static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
 static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer(
     ngx_http_dsem_api_change_t *change);
+static void ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer_order(
     ngx_http_dsem_api_change_t *change);
 static ngx_int_t ngx_http_dsem_api_change_answer_session(
     ngx_http_dsem_api_change_t *change);
 static void ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change);
+static void ngx_http_dsem_api_change_log_server(
+    ngx_http_dsem_api_change_t *change);
 static char *ngx_http_dsem_api_change_limit_text(u_char *buf, ngx_int_t limit);
 static void ngx_http_dsem_api_change_cleanup(void *data);
 
@@ -76,6 +81,17 @@ static ngx_http_dsem_api_member_t  ngx_http_dsem_api_order_members[] = {
 };
 
 
+/* of a server: it is not paused */
+static ngx_http_dsem_api_member_t  ngx_http_dsem_api_server_members[] = {
+
+    { ngx_string("limit"), NGX_HTTP_DSEM_API_NUMBER|NGX_HTTP_DSEM_API_NULL,
+      NGX_HTTP_DSEM_MAX_LIMIT, "a whole number from 0 to 1000000000, or null",
+      0, 0 },
+
+    { ngx_null_string, 0, 0, NULL, 0, 0 }
+};
+
+
 static ngx_http_dsem_api_member_t  ngx_http_dsem_api_session_members[] = {
     { ngx_string("force"), NGX_HTTP_DSEM_API_FLAG, 0, "true or false", 0, 0 },
     { ngx_null_string, 0, 0, NULL, 0, 0 }
@@ -85,22 +101,68 @@ static ngx_http_dsem_api_member_t  ngx_http_dsem_api_session_members[] = {
 ngx_int_t
 ngx_http_dsem_api_change_patch(ngx_http_request_t *r, ngx_str_t *name)
 {
-    return ngx_http_dsem_api_change(r, name, 0);
+    return ngx_http_dsem_api_change(r, name, NULL, 0);
+}
+
+
+ngx_int_t
+ngx_http_dsem_api_change_server(ngx_http_request_t *r, ngx_str_t *path)
+{
+    ngx_str_t  name, server;
+
+    name = *path;
+
+    if (ngx_http_dsem_api_change_split(&name, &server) != NGX_OK
+        || ngx_http_dsem_api_name(r->pool, &name) != NGX_OK
+        || ngx_http_dsem_api_name(r->pool, &server) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_dsem_api_change(r, &name, &server, 0);
+}
+
+
+/*
+ * "<name>/servers/<server>": path is the name then.  NGX_DECLINED: it is not
+ * of this form.
+ */
+
+ngx_int_t
+ngx_http_dsem_api_change_split(ngx_str_t *path, ngx_str_t *server)
+{
+    u_char  *p;
+
+    static ngx_str_t  word = ngx_string("/servers/");
+
+    p = ngx_strnstr(path->data, (char *) word.data, path->len);
+
+    if (p == NULL || p == path->data
+        || p + word.len == path->data + path->len)
+    {
+        return NGX_DECLINED;
+    }
+
+    server->data = p + word.len;
+    server->len = path->data + path->len - server->data;
+    path->len = p - path->data;
+
+    return NGX_OK;
 }
 
 
 ngx_int_t
 ngx_http_dsem_api_change_delete(ngx_http_request_t *r, ngx_str_t *session)
 {
-    return ngx_http_dsem_api_change(r, session, 1);
+    return ngx_http_dsem_api_change(r, session, NULL, 1);
 }
 
 
-/* session: whether it is one that the name is of */
+/* server: of a pool, or NULL; session: whether it is one that the name is of */
 
 static ngx_int_t
 ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
-    ngx_uint_t session)
+    ngx_str_t *server, ngx_uint_t session)
 {
     ngx_int_t                    rc;
     ngx_http_cleanup_t          *cln;
@@ -119,6 +181,11 @@ ngx_http_dsem_api_change(ngx_http_request_t *r, ngx_str_t *name,
     change->request = r;
     change->session = session;
     change->order.name = *name;
+
+    if (server) {
+        change->order.server = *server;
+    }
+
     change->order.limit = NGX_HTTP_DSEM_ORDER_KEEP;
     change->order.paused = -1;
     change->order.handler = ngx_http_dsem_api_change_done;
@@ -238,7 +305,8 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
         return NGX_OK;
     }
 
-    members = ngx_http_dsem_api_order_members;
+    members = order->server.len ? ngx_http_dsem_api_server_members
+                                : ngx_http_dsem_api_order_members;
 
     if (ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
                                      members, error)
@@ -262,7 +330,8 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
 
     if (order->limit == NGX_HTTP_DSEM_ORDER_KEEP && order->paused < 0) {
         error->len = ngx_sprintf(error->data, "nothing is to be changed: "
-                                 "\"limit\" or \"paused\" must be there")
+                                 "\"limit\"%s must be there",
+                                 order->server.len ? "" : " or \"paused\"")
                      - error->data;
         return NGX_ERROR;
     }
@@ -328,6 +397,10 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
 
     ngx_http_set_log_request(c->log, r);
 
+    if (order->rc == NGX_OK && order->server.len) {
+        ngx_http_dsem_api_change_configured(order);
+    }
+
     ngx_http_dsem_api_change_log(change);
 
     if (order->rc == NGX_OK || order->rc == NGX_ERROR) {
@@ -352,11 +425,27 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
                : ngx_http_dsem_api_change_answer_order(change);
 
     case NGX_DECLINED:
+
+        if (change->order.server.len) {
+            return ngx_http_dsem_api_error(change->request,
+                                           NGX_HTTP_NOT_FOUND,
+                                           "semaphore \"%V\" has no servers",
+                                           &change->order.name);
+        }
+
         return ngx_http_dsem_api_error(change->request, NGX_HTTP_NOT_FOUND,
                                        "session \"%V\" is not known to Redis",
                                        &change->order.name);
 
     case NGX_BUSY:
+
+        if (change->order.server.len) {
+            return ngx_http_dsem_api_error(change->request, NGX_HTTP_CONFLICT,
+                                           "64 servers of \"%V\" have ordered "
+                                           "limits already, null ends one",
+                                           &change->order.name);
+        }
+
         return ngx_http_dsem_api_error(change->request, NGX_HTTP_CONFLICT,
                                        "session \"%V\" was heard from within "
                                        "two heartbeats; with \"force\": true "
@@ -378,6 +467,27 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
 }
 
 
+/*
+ * Of a server Redis has replied what sessions state, and the limit in force of
+ * all servers.  Of one that no session states this node may have it in its own
+ * configuration.
+ */
+
+static void
+ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order)
+{
+    if (order->configured == -1) {
+        order->configured = ngx_http_dsem_api_pool_configured(&order->name,
+                                                              &order->server);
+    }
+
+    order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,
+                                                   order->configured);
+    order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,
+                                                   order->ordered);
+}
+
+
 static ngx_int_t
 ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
 {
@@ -390,10 +500,19 @@ ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
 
     ngx_http_dsem_json_open(&text, NULL, "{");
     ngx_http_dsem_json_string(&text, "name", &order->name);
+
+    if (order->server.len) {
+        ngx_http_dsem_api_pool_decode(&order->server);
+        ngx_http_dsem_json_string(&text, "server", &order->server);
+    }
+
     ngx_http_dsem_json_known(&text, "limit", order->in_force);
     ngx_http_dsem_json_known(&text, "configured", order->configured);
 
-    if (order->ordered >= 0 || order->is_paused) {
+    if (order->server.len) {
+        ngx_http_dsem_json_known(&text, "ordered", order->ordered);
+
+    } else if (order->ordered >= 0 || order->is_paused) {
         ngx_http_dsem_json_open(&text, "order", "{");
         ngx_http_dsem_json_known(&text, "limit", order->ordered);
         ngx_http_dsem_json_flag(&text, "paused", order->is_paused);
@@ -462,6 +581,11 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
         return;
     }
 
+    if (order->server.len) {
+        ngx_http_dsem_api_change_log_server(change);
+        return;
+    }
+
     if (change->session) {
         ngx_log_error(NGX_LOG_NOTICE, log, 0,
                       "dsem: session %V removed%s by %V (user \"%V\"), its "
@@ -479,6 +603,27 @@ ngx_http_dsem_api_change_log(ngx_http_dsem_api_change_t *change)
                   ngx_http_dsem_api_change_limit_text(is, order->ordered),
                   order->was_paused ? "yes" : "no",
                   order->is_paused ? "yes" : "no",
+                  &change->request->connection->addr_text, &change->user,
+                  ngx_http_dsem_api_change_limit_text(in_force,
+                                                      order->in_force));
+}
+
+
+static void
+ngx_http_dsem_api_change_log_server(ngx_http_dsem_api_change_t *change)
+{
+    u_char                  was[NGX_INT_T_LEN + 1], is[NGX_INT_T_LEN + 1];
+    u_char                  in_force[NGX_INT_T_LEN + 1];
+    ngx_http_dsem_order_t  *order;
+
+    order = &change->order;
+
+    ngx_log_error(NGX_LOG_NOTICE, change->request->connection->log, 0,
+                  "dsem: order for server %V of semaphore \"%V\": limit %s -> "
+                  "%s, by %V (user \"%V\"), limit in force %s",
+                  &order->server, &order->name,
+                  ngx_http_dsem_api_change_limit_text(was, order->was_ordered),
+                  ngx_http_dsem_api_change_limit_text(is, order->ordered),
                   &change->request->connection->addr_text, &change->user,
                   ngx_http_dsem_api_change_limit_text(in_force,
                                                       order->in_force));

@@ -9,7 +9,7 @@
  * a plain semaphore.  A server that no session can use adds nothing to the
  * limit of the pool.
  *
- * Called by: api_figures.
+ * Called by: api_figures, api_change.
  */
 
 
@@ -30,8 +30,6 @@ static ngx_http_dsem_api_server_t *ngx_http_dsem_api_pool_add(
     ngx_http_dsem_api_pool_t *result, ngx_str_t *encoded);
 static void ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet);
-static ngx_int_t ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two);
-static void ngx_http_dsem_api_pool_decode(ngx_str_t *name);
 static int ngx_libc_cdecl ngx_http_dsem_api_pool_cmp(const void *one,
     const void *two);
 
@@ -110,8 +108,12 @@ ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
 
         ngx_http_dsem_api_pool_decode(&server->name);
 
+        /* at rest only those that have a limit of their own are listed */
+        result->used |= (read[i].held || read[i].limit != -1);
+
         server->in_use = read[i].held;
         server->configured = read[i].limit;
+        server->ordered = read[i].ordered;
         server->usable = (read[i].limit != -1) ? 1
                          : (stated && !fleet->partial) ? 0 : -1;
     }
@@ -162,7 +164,7 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
         server->name = own->name;
 
         if (server->configured == -1) {
-            server->configured = own->limit;
+            server->configured = ngx_min(own->limit, dscf->limit->number);
         }
 
         /*
@@ -171,7 +173,8 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
          */
 
         if (server->usable == -1) {
-            server->usable = (n && !fleet->partial) ? 0 : (list >> i) & 1;
+            server->usable = (result->used && !fleet->partial)
+                             ? 0 : (list >> i) & 1;
         }
     }
 
@@ -196,6 +199,7 @@ ngx_http_dsem_api_pool_add(ngx_http_dsem_api_pool_t *result,
     server->encoded = *encoded;
     server->in_use = 0;
     server->configured = -1;
+    server->ordered = -1;
     server->usable = -1;
 
     return server;
@@ -218,6 +222,8 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
         stated = server[i].configured;
 
         server[i].limit = ngx_http_dsem_api_pool_lower(stated, fleet->limit);
+        server[i].limit = ngx_http_dsem_api_pool_lower(server[i].limit,
+                                                       server[i].ordered);
         server[i].configured = ngx_http_dsem_api_pool_lower(stated,
                                                          fleet->configured);
 
@@ -234,9 +240,34 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
 }
 
 
+/* the configured limit of one server at this node; -1: it has no such server */
+
+ngx_int_t
+ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server)
+{
+    ngx_uint_t                    i;
+    ngx_http_dsem_srv_conf_t     *dscf;
+    ngx_http_dsem_pool_server_t  *own;
+
+    dscf = ngx_http_dsem_pool_conf(semaphore);
+
+    for (i = 0; dscf && i < dscf->pool.n; i++) {
+        own = &dscf->pool.servers[i];
+
+        if (own->encoded.len == server->len
+            && ngx_memcmp(own->encoded.data, server->data, server->len) == 0)
+        {
+            return ngx_min(own->limit, dscf->limit->number);
+        }
+    }
+
+    return -1;
+}
+
+
 /* each may be -1, unknown */
 
-static ngx_int_t
+ngx_int_t
 ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two)
 {
     if (one == -1 || two == -1) {
@@ -252,7 +283,7 @@ ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two)
  * from Redis.
  */
 
-static void
+void
 ngx_http_dsem_api_pool_decode(ngx_str_t *name)
 {
     u_char     *p, *s, *last;

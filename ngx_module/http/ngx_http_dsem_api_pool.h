@@ -20,6 +20,7 @@ typedef struct {
     ngx_int_t     in_use;
     ngx_int_t     limit;        /* in force */
     ngx_int_t     configured;   /* without an order */
+    ngx_int_t     ordered;      /* for this server; -1: none */
     ngx_int_t     usable;       /* 1, 0; -1: unknown */
 } ngx_http_dsem_api_server_t;
 
@@ -29,11 +30,16 @@ typedef struct {
     ngx_array_t   servers;      /* ngx_http_dsem_api_server_t, by name */
     ngx_int_t     limit;
     ngx_int_t     configured;
+    unsigned      used:1;       /* not at rest: sessions state servers */
 } ngx_http_dsem_api_pool_t;
 
 
 ngx_int_t ngx_http_dsem_api_pool(ngx_pool_t *pool,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result);
+ngx_int_t ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore,
+    ngx_str_t *server);
+ngx_int_t ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two);
+void ngx_http_dsem_api_pool_decode(ngx_str_t *name);
 
 
 #endif /* _NGX_HTTP_DSEM_API_POOL_H_INCLUDED_ */

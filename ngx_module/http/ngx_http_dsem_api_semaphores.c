@@ -510,6 +510,7 @@ ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
         ngx_http_dsem_json_string(text, "server", &server[i].name);
         ngx_http_dsem_json_number(text, "in_use", server[i].in_use);
         ngx_http_dsem_json_known(text, "limit", server[i].limit);
+        ngx_http_dsem_json_known(text, "ordered", server[i].ordered);
 
         if (server[i].usable == -1) {
             ngx_http_dsem_json_literal(text, "usable", "null");

@@ -42,6 +42,10 @@
 #define NGX_HTTP_DSEM_ORDER_MORE        6
 #define NGX_HTTP_DSEM_ORDER_BEFORE      7
 #define NGX_HTTP_DSEM_ORDER_WAS_PAUSED  8
+#define NGX_HTTP_DSEM_ORDER_REFUSED     9
+
+/* why an order for a server was refused, 0: it was not */
+#define NGX_HTTP_DSEM_ORDER_NO_POOL     1
 
 #define NGX_HTTP_DSEM_ORDER_NAME_LEN                                          \
     ngx_max(NGX_HTTP_DSEM_MAX_NAME, NGX_HTTP_DSEM_SESSION_LEN)
@@ -59,6 +63,8 @@ typedef struct {
 
     ngx_str_t                   name;      /* of a semaphore, or a session */
     u_char                      buf[NGX_HTTP_DSEM_ORDER_NAME_LEN];
+    ngx_str_t                   server;
+    u_char                      server_buf[NGX_HTTP_DSEM_MAX_NAME];
     ngx_int_t                   limit;
     ngx_int_t                   paused;
     ngx_uint_t                  calls;
@@ -139,6 +145,7 @@ ngx_http_dsem_order_set(ngx_http_dsem_order_t *order)
     ngx_http_dsem_order_task_t  *task;
 
     if (!ngx_http_dsem_fleet_is_name(&order->name)
+        || (order->server.len && !ngx_http_dsem_fleet_is_name(&order->server))
         || order->limit < NGX_HTTP_DSEM_ORDER_KEEP
         || order->limit > NGX_HTTP_DSEM_MAX_LIMIT)
     {
@@ -265,6 +272,13 @@ ngx_http_dsem_order_task(ngx_http_dsem_order_t *order)
     task->name.data = task->buf;
     ngx_memcpy(task->buf, order->name.data, order->name.len);
 
+    task->server.len = order->server.len;
+    task->server.data = task->server_buf;
+
+    if (order->server.len) {
+        ngx_memcpy(task->server_buf, order->server.data, order->server.len);
+    }
+
     task->timer.handler = ngx_http_dsem_order_timer_handler;
     task->timer.data = task;
     task->timer.log = ngx_cycle->log;
@@ -366,7 +380,7 @@ ngx_http_dsem_order_begin(ngx_http_dsem_order_task_t *task)
 
     command = ngx_http_dsem_redis_begin(task->session->redis,
                                         NGX_HTTP_DSEM_SCRIPT_ORDER, keys, 2,
-                                        3);
+                                        task->server.len ? 4 : 3);
     ngx_free(buf);
 
     return command;
@@ -404,6 +418,10 @@ ngx_http_dsem_order_call(ngx_http_dsem_order_task_t *task)
         ngx_http_dsem_resp_number(command, task->paused != 0);
     }
 
+    if (task->server.len) {
+        ngx_http_dsem_resp_string(command, &task->server);
+    }
+
     if (ngx_http_dsem_redis_call(task->session->redis,
                                  ngx_http_dsem_order_handler, task)
         != NGX_OK)
@@ -427,6 +445,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
     ngx_http_dsem_order_task_t *task = data;
 
     int64_t                *values;
+    ngx_int_t               rc;
     ngx_http_dsem_order_t  *order;
 
     task->sent = 0;
@@ -440,9 +459,18 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
+    values = reply->values;
+
+    if (values[NGX_HTTP_DSEM_ORDER_REFUSED]) {
+        rc = (values[NGX_HTTP_DSEM_ORDER_REFUSED]
+              == NGX_HTTP_DSEM_ORDER_NO_POOL) ? NGX_DECLINED : NGX_BUSY;
+
+        ngx_http_dsem_order_finish(task, rc);
+        return;
+    }
+
     if (task->order) {
         order = task->order;
-        values = reply->values;
 
         order->in_force = values[NGX_HTTP_DSEM_ORDER_IN_FORCE];
         order->configured = values[NGX_HTTP_DSEM_ORDER_CONFIGURED];
@@ -459,7 +487,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     task->calls++;
 
-    if (reply->values[NGX_HTTP_DSEM_ORDER_MORE]
+    if (values[NGX_HTTP_DSEM_ORDER_MORE]
         && task->calls < NGX_HTTP_DSEM_ORDER_MAX_CALLS
         && ngx_http_dsem_order_call(task) == NGX_OK)
     {

@@ -22,6 +22,8 @@ typedef struct ngx_http_dsem_order_s  ngx_http_dsem_order_t;
 
 struct ngx_http_dsem_order_s {
     ngx_str_t         name;         /* encoded; of a session: its name */
+    ngx_str_t         server;       /* of a pool, encoded; empty: none, the
+                                       limit is that of the semaphore */
     ngx_int_t         limit;        /* or one of the above */
     ngx_int_t         paused;       /* 0, 1; -1: as it is */
     unsigned          force:1;      /* sessions: also a live one */
@@ -33,12 +35,13 @@ struct ngx_http_dsem_order_s {
      * the result, when the handler is called, from a posted event: NGX_OK;
      * NGX_ERROR: Redis did not answer, the order may be executed all the
      * same if it was sent; sessions also NGX_DECLINED: unknown, NGX_BUSY:
-     * alive
+     * alive; servers also NGX_DECLINED: the semaphore is no pool, NGX_BUSY:
+     * too many of them have a limit
      */
     ngx_int_t         rc;
     ngx_int_t         in_force;     /* limit; -1: unknown, as below */
-    ngx_int_t         configured;
-    ngx_int_t         ordered;      /* -1: none */
+    ngx_int_t         configured;   /* with a server: its own, as are the */
+    ngx_int_t         ordered;      /* next three; -1: none */
     ngx_int_t         was_ordered;
     ngx_int_t         held;
     ngx_int_t         waiting;

@@ -25,7 +25,9 @@
 typedef struct {
     ngx_str_t                  name;       /* as nginx prints the address */
     ngx_str_t                  encoded;    /* as texts of Redis have it */
-    ngx_int_t                  limit;      /* permits at most */
+    ngx_int_t                  limit;      /* its own, "max_conns", permits;
+                                              without one the largest there
+                                              is */
 } ngx_http_dsem_pool_server_t;
 
 

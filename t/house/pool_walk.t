@@ -38,7 +38,7 @@ sub walk {
     return $bad ? "t/model/walk pool $seed $length: $bad" : ();
 }
 
-for my $small (0, 1) {
+for my $small (0, 3) {
     my $scripts = Model::PoolWalk->load($client, \&text, $small);
     my @bad = map { walk($scripts, $_, $steps) } 1 .. $walks;
     is @bad, 0, $small ? 'walks in small steps' : 'walks'
@@ -46,7 +46,8 @@ for my $small (0, 1) {
 }
 # with other numbers of the same generator each is there, too
 cmp_ok $seen{$_} // 0, '>', 0, "seen: $_"
-    for 'served', 'kill', 'lost message', 'late cancel', 'server';
+    for 'served', 'kill', 'lost message', 'late cancel', 'server',
+    'order of a server';
 
 # The walk itself is tested with scripts that are broken on purpose; the last
 # number is a seed that has seen it.
@@ -65,9 +66,14 @@ for (
         'view.limit', 0, 1 ],
     [ 'S1', 'order', qr/math\.min\(list\.limits\[server\], view\.limit\)/,
         'list.limits[server]', 0, 25 ],
+    # the order of one server
+    [ 'S1', 'sync', qr/if ordered then limit =/, 'if false then limit =', 0,
+        1 ],
+    [ 'L2', 'order', qr/servers\[server\] = tonumber\(limit\)/,
+        'servers[server] = tonumber(limit) or 0', 0, 1 ],
     # the head waits for its servers, and others behind it for theirs
-    [ 'L2', 'sync', qr/pool\.last = true, ticket\.place\s+return 'skip'/,
-        "pool.last = true, ticket.place\n    return 'stop'", 0, 1 ],
+    [ 'L2', 'sync', qr/pool\.last, ticket\.place\s+end\s+return 'skip'/,
+        "pool.last, ticket.place\n    end\n    return 'stop'", 0, 1 ],
     # the list of this call is new
     [ 'L2', 'sync',
         qr/if view\.list and pool_choose\(sem, view, view\.list\)/,
@@ -79,13 +85,15 @@ for (
         1 ],
     # the cursor, and what sets it back
     [ 'L2', 'sync', qr/if pool_choose\(sem, view, id\) then pool\.cursor = nil/,
-        'if false then pool.cursor = nil', 1, 1 ],
-    [ 'L2', 'sync', qr/if call\.moved then/, 'if false then', 1, 2 ],
+        'if false then pool.cursor = nil', 2, 1 ],
+    # of tickets with equal places it may have met only some
+    [ 'L2', 'sync', qr/pool\.before or pool\.last or/, 'pool.last or', 2, 93 ],
+    [ 'L2', 'sync', qr/if call\.moved then/, 'if false then', 2, 2 ],
     [ 'L2', 'sync', qr/if sem\.pool\.cursor and place <= sem\.pool\.cursor/,
-        'if false', 1, 1 ],
+        'if false', 2, 253 ],
     # a request is granted past tickets that were not looked at
     [ '(?:L2|F1)', 'sync', qr/if view\.paused or not walked then/,
-        'if view.paused then', 1, 56 ],
+        'if view.paused then', 2, 5 ],
 ) {
     my ($what, $which, $from, $to, $small, $hint) = @$_;
     my $found = 0;

@@ -114,7 +114,8 @@ is results($one, list => 'aa', limit => 2, check => [ 6 ]), 'ok 0 1 2 2',
 # for a display: permits out, and the limit that sessions state
 my $of = $one->inspect([ 'p' ])->{semaphores}[0];
 is_deeply [ @$of{qw/held limit partial servers/} ], [ 5, 2, 0, {
-    '%5B::1%5D:80' => '1 1', $long => '2 2', '10.0.0.1:80' => '2 2' } ],
+    '%5B::1%5D:80' => '1 1 -', $long => '2 2 -',
+    '10.0.0.1:80' => '2 2 -' } ],
     'inspect has the servers' or diag explain $of;
 
 # a plain command leaves it alone
@@ -144,6 +145,60 @@ $one->listen;
 is $one->order('p', '-', 0)->{held}, 5, 'goes on';
 like +($one->messages)[0], qr/^grant p 1 5 5 10\@\Q$long\E$/,
     'the message names the server';
+
+# an order for one server: the others are granted, it is when that ends
+is results($one, list => 'aa', limit => 2, freed => "10.0.0.1:80=1"), 'ok',
+    'a free server';
+$order = $one->order('p', 0, '=', '10.0.0.1:80');
+is_deeply [ @$order{qw/limit configured ordered held waiting was_ordered
+    refused/} ], [ 2, 2, 0, 1, 0, -1, 0 ], 'a server ordered: its figures';
+is $one->order('p', '=', '=', 'aa')->{configured}, -1, 'one that no list has';
+is $scripts->state->ordered('p'), '- 0 10.0.0.1:80=0', 'kept';
+like results($one, list => 'aa', limit => 2, ask => [ 11, 12 ]),
+    qr/^ok 2 \d+ 1 2 \d+ 2$/, 'queued beside its free permit';
+is results($one, list => 'aa', limit => 2, freed => '10.0.0.1:80=1'), 'ok',
+    'its last permit goes to none';
+is_deeply $one->inspect([ 'p' ])->{semaphores}[0]{servers}{'10.0.0.1:80'},
+    '0 2 0', 'inspect has its order';
+$one->order('p', 2, 1);
+is $scripts->state->ordered('p'), '2 1 10.0.0.1:80=0', 'beside that of all';
+$one->order('p', 1, '=', '%5B::1%5D:80');
+$one->order('p', '-', 0);
+is $scripts->state->ordered('p'), '- 0 %5B::1%5D:80=1 10.0.0.1:80=0',
+    'that of all ends, those of servers stay';
+$order = $one->order('p', '-', '=', '10.0.0.1:80');
+is "$order->{ordered} $order->{was_ordered}", '-1 0', 'ended';
+is_deeply [ ($one->messages)[0] =~ / (\d+\@\S+)/g ],
+    [ '11@10.0.0.1:80', '12@10.0.0.1:80' ], 'and granted again';
+is $one->order('p', '-', '=', '%5B::1%5D:80')->{status}, 'ok', 'the last one';
+is $scripts->state->ordered('p') // '', '', 'no order is left';
+
+# as many servers as a pool may have, and at a semaphore that is none
+is $one->order('p', 0, '=', "s$_")->{refused}, 0, "server $_" for 1, 64;
+$scripts->state->order('p', '- 0' . join '', map { " s$_=0" } 1 .. 64);
+is $one->order('p', 0, '=', 's65')->{refused}, 2, 'one more is refused';
+is $one->order('p', 1, '=', 's64')->{refused}, 0, 'but not a change';
+$one->order('p', '-', '=', 's1');
+is $one->order('p', 0, '=', 's65')->{refused}, 0, 'one for another';
+for my $bad ('- 0 a', '- 0 a=1 a=2', '- 0  a=1', '- 0 a=1 ', '- 0 a[=1',
+    '- 0 a=2000000000', '- 0' . join '', map { " s$_=0" } 1 .. 65)
+{
+    $scripts->state->order('p', $bad);
+    is $one->order('p', '=', '=')->{ordered}, -1, "malformed: '"
+        . substr($bad, 0, 20) . "'";
+    results($one, list => 'aa', limit => 2);
+    is scalar(grep { /^order p 1 / } $one->messages), 1, 'said so';
+}
+$scripts->state->drop_order('p');
+is results($one, list => 'aa', limit => 2, freed => '10.0.0.1:80=2'), 'ok',
+    'released';
+$one->ask('solid', 1, limit => 1);
+is $one->order('solid', 0, '=', 's1')->{refused}, 1, 'no pool: refused';
+is $scripts->state->ordered('solid') // '', '', 'and has no order';
+like eval { $one->order('p', 0, 1, 's1'); 'done' } // $@,
+    qr/DSEM argument 6/, 'a server is not paused';
+like eval { $one->order('p', 0, '=', 's 1'); 'done' } // $@,
+    qr/DSEM argument 7/, 'no server';
 
 # declared in a new epoch; the account of the old one gives its servers back
 $one->hello;
@@ -303,7 +358,7 @@ for my $lost (qw/first second/) {
 $redis->cmd('HDEL', key_of('first'), 'list:aa');
 is $one->order('first', '-', 0)->{waiting}, 1, 'a list is lost: none granted';
 is_deeply $one->inspect([ 'first' ])->{semaphores}[0]{servers},
-    { a => '1 -' }, 'its limits are not displayed';
+    { a => '1 - -' }, 'its limits are not displayed';
 set('second', '.', head('second') =~ s/;a=1$/;/r);
 $one->hello;
 $one->call('declare', 'second', 2, 0, 2, 0, 'aa a=1', '');

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The page has a bar for each server of a pool, below its row, and sets the
-# limit of each server.
+# The page has a bar for each server of a pool, below its row, sets the limit of
+# each server, and drains one.
 
 use lib 't/lib';
 use Dsem::Browser qw(browser_missing);
@@ -51,7 +51,7 @@ $browser->click('tr.row button >> text=plain');
 eventually { $browser->text('.details') =~ /In force: 2,/ } 'no pool';
 is $browser->evaluate('details.pool.hidden'), 1, 'has no servers';
 $browser->click('tr.row button >> text=gpus');
-my $each = join '\s+', map { quotemeta($_->address) . '\s+3 of 4' } @up;
+my $each = join '\s+', map { quotemeta($_->address) . '\s+3 of 4\s+Drain' } @up;
 eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
     'each server has its figures'
     or diag $browser->text('.details .servers');
@@ -78,13 +78,30 @@ like $browser->text('.details'),
 $browser->click('.details button >> text=Back to configured (4)');
 eventually { $browser->text('.details') =~ /no ordered limit/ } 'taken back';
 
+# one is drained, and put back
+
+my $first = quotemeta $up[0]->address;
+$browser->click('.details .servers button >> nth=0');
+eventually { $browser->text('dialog') =~ /Drain $first\?/ } 'asked first';
+$browser->click('#dialog-yes');
+eventually {
+    $browser->text('.details .servers')
+        =~ /$first\s+drained\s+3 of 0\s+Put back\s.*\s3 of 4\s+Drain/s
+} 'drained' or diag $browser->text('.details .servers');
+is $browser->text('.control ~ .said'), $up[0]->address . ' is drained.', 'said';
+$browser->screenshot('servers-drained');
+is_deeply [$browser->findings], [], 'nothing serious, drained';
+$browser->click('.details .servers button >> nth=0');
+eventually {
+    $browser->text('.details .servers') =~ /$first\s+3 of 4\s+Drain/
+} 'put back';
+
 # one that has failed
 
 $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for @held;
 $up[0]->refuse('n1');
 wait_for { $node->get('/')->status == 502 } 15, 'a try fails';
-my $first = quotemeta $up[0]->address;
 eventually {
     $browser->text('.details .servers') =~ /$first\s+not usable\s+0 of 4/
 } 'marked' or diag $browser->text('.details .servers');

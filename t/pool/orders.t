@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The limit of each server of a pool is the lowest that a node has in its
-# configuration, or that of an order; an order of 0 rejects, and a pause makes
-# requests wait beside free servers.
+# configuration, or that of an order, which may be higher; an order of 0 rejects,
+# and a pause makes requests wait beside free servers.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -48,23 +48,28 @@ order('{"limit":2}', 'ordered: 2');
 eventually { running() eq '2 2' } 'two at each server';
 is counts(), '4 0', 'none waits';
 
+my @more = map { $_->begin('/?hang=1') } $one, $two;
+eventually { counts() eq '4 2' } 'two more wait';
+order('{"limit":3}', 'ordered: 3, more than any node wants');
+eventually { running() eq '3 3' } 'three at each server';
+
 order('{"limit":0}', 'ordered: 0');
 is $_->get('/')->status, 503, $_->name . ': rejected' for $one, $two;
-is running(), '2 2', 'what runs goes on';
+is running(), '3 3', 'what runs goes on';
 $_->release_all for @up;
-is $_->wait->status, 200, 'request ended' for @held;
+is $_->wait->status, 200, 'request ended' for @held, @more;
 eventually { counts() eq '0 0' } 'all permits are free';
 
 order('{"limit":null,"paused":true}', 'paused');
 my @wait = map { $_->begin('/?hang=1') } $one, $two;
 eventually { counts() eq '0 2' } 'requests wait';
 $redis->beats(4, 'two heartbeats of each worker');
-is started(), '2 2', 'none is at a server';
+is started(), '3 3', 'none is at a server';
 
 order('{"paused":false}', 'goes on');
 eventually { running() eq '1 1' } 'served, at each server one';
 $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for @wait;
-is $_->peak, 2, 'limit of a server reached, not exceeded' for @up;
+is $_->peak, 3, 'limit of a server reached, not exceeded' for @up;
 
 $t->done;

@@ -287,12 +287,14 @@ sub bye {
     return $reply;
 }
 
-# The operator's order, by the script: limit and pause as its arguments.
+# The operator's order, by the script: limit and pause as its arguments, and a
+# server of a pool.
 sub order {
-    my ($self, $name, $limit, $pause) = @_;
-    my ($reply, @rest) = $self->call('order', $name, $name, $limit, $pause);
+    my ($self, $name, $limit, $pause, @server) = @_;
+    my ($reply, @rest) = $self->call('order', $name, $name, $limit, $pause,
+        @server);
     @$reply{qw/limit configured ordered paused held waiting more was_ordered
-        was_paused/} = @rest;
+        was_paused refused/} = @rest;
     return $reply;
 }
 
@@ -372,7 +374,7 @@ sub inspect {
         } elsif ($kind eq 'asks') {
             push @{ $of->{asks} }, \@word;
         } elsif ($kind eq 'server') {
-            $of->{servers}{ $word[0] } = "@word[1, 2]";
+            $of->{servers}{ $word[0] } = join ' ', @word[ 1 .. 3 ];
         } else {
             die "inspect: line '$kind @word'\n";
         }

@@ -4,7 +4,7 @@ package Model::PoolWalk;
 # pool: each permit has a server. Requests come, end, leave; permits stay idle;
 # replies and messages are lost; workers are killed, the state is lost; servers
 # are down at a node, or leave it; the limit changes, by the configuration or an
-# order.
+# order, also that of one server, which may be drained.
 #
 # Checked after each step:
 #   S1  requests that run at a server, in all workers: not above the limits that
@@ -34,13 +34,14 @@ use constant {
 };
 
 # SHA-1 of the scripts, by name; text: code that returns the text of a script;
-# small: a call looks at few tickets, and leaves the others to the next one
+# small: tickets that a call looks at, it leaves the others to the next one; 2
+# are too few where more have equal places
 sub load {
     my ($class, $client, $text, $small) = @_;
     return { map {
         my $script = $text->($_);
         $script =~ s/redis\.call\('TIME'\)/{ 1000000000, 0 }/g;
-        $script =~ s/^local STEPS = \K64$/2/m if $small;
+        $script =~ s/^local STEPS = \K64$/$small/m if $small;
         $_ => $client->cmd('SCRIPT', 'LOAD', $script);
     } @{ SCRIPTS() } };
 }
@@ -55,6 +56,7 @@ sub new {
         client => $client, sha => $sha, out => {}, ticket => 0, reask => [],
         seen => {}, lossy => LOSSY, was => 0, stored => 0, fair => $seed % 2,
         limit => one_of(9, 9, 2, 1), ordered => undef, trace => $trace,
+        ordered_at => {}, was_at => {},
     }, $class;
     $self->{limits} = { map { ("10.0.0.$_:80" => one_of(1, 1, 2, 3)) }
         1 .. one_of(2, 3, 4, 6) };
@@ -148,13 +150,18 @@ sub list {
 
 sub force { $_[0]{ordered} // $_[0]{limit} }
 
+# That of one server without its own limit.
+sub order_at { $_[0]{ordered_at}{ $_[1] } // 99 }
+
 # A request begins at a server. A limit that was lowered holds when what runs
 # has come down to it, see audit.
 sub started {
     my ($self, $server) = @_;
     my $running = sum0(map { $_->{run}{$server} // 0 } @{ $self->{workers} });
-    my $limit = min($self->{limits}{$server}, max($self->force, $self->{was}));
+    my $limit = min($self->{limits}{$server}, max($self->force, $self->{was}),
+        max($self->order_at($server), $self->{was_at}{$server} // 0));
     $self->saw('served');
+    $self->saw('served at an order') if $self->order_at($server) < 99;
     die "S1 $server has $running of $limit" if $running > $limit;
 }
 
@@ -205,17 +212,17 @@ sub audit {
         if join(' ', map { "list:$_" } sort keys %accounts)
         ne join ' ', sort grep { /^list:/ } keys %of;
     $self->{stored} = $limit;
-    $self->{was} = 0 if $limit == $self->{limit}
+    @$self{qw(was was_at)} = (0, {}) if $limit == $self->{limit}
         && !grep { $_->{recovering} } @{ $self->{workers} }
-        and !grep { $at{$_} > min($self->{limits}{$_}, $self->force) }
-            keys %at;
+        and !grep { $at{$_} > min($self->{limits}{$_}, $self->force,
+            $self->order_at($_)) } keys %at;
 }
 
-# After a sync that has left no work: asks are [ticket, class], granted ones
-# have a server.
+# After a sync: asks are [ticket, class], granted ones have a server; more: it
+# has left work.
 sub served {
-    my ($self, $worker, @asks) = @_;
-    return if !chance(0.3);
+    my ($self, $worker, $more, @asks) = @_;
+    return if $more ? !grep { defined $_->[2] } @asks : !chance(0.3);
     my %of = $self->semaphore or return;
     my ($held, $waiting, $limit) = split ' ', $of{'.'};
     return if !$waiting;
@@ -234,7 +241,8 @@ sub served {
         my $class = floor($place / CLASS);
         for my $server (keys %$can) {
             die "L2 '$member' waits, $server is free"
-                if ($servers->{$server} // 0) < min($can->{$server}, $limit);
+                if !$more && ($servers->{$server} // 0)
+                < min($can->{$server}, $limit, $self->order_at($server));
             die "F1 '$member' was passed at $server" if grep {
                 ($_->[2] // '') eq $server && ($_->[1] > $class
                     || $_->[1] == $class && !$self->{fair})
@@ -288,7 +296,8 @@ sub kill {
 
 sub lose {
     my ($self) = @_;
-    @$self{qw(was ordered)} = (max($self->force, $self->{was}), undef);
+    @$self{qw(was ordered ordered_at)}
+        = (max($self->force, $self->{was}), undef, {});
     $self->saw('loss');
     $self->{client}->cmd('FLUSHALL');
     $_->{inbox} = [] for @{ $self->{workers} };
@@ -299,11 +308,25 @@ sub lose {
 sub order {
     my ($self, $worker) = @_;
     $self->{was} = max($self->force, $self->{was}, $self->{stored});
-    $self->{ordered} = one_of(undef, undef, 1, 2, 9);
-    $self->saw('order');
+    if (chance(0.5)) {
+        $self->{ordered} = one_of(undef, undef, 1, 2, 9);
+        $self->saw('order');
+        return $self->ordered($worker, $self->{ordered} // '-');
+    }
+    my $server = one_of(sort keys %{ $self->{limits} });
+    $self->{was_at}{$server} = max($self->order_at($server),
+        $self->{was_at}{$server} // 0);
+    $self->{ordered_at}{$server} = one_of(undef, 0, 0, 1);
+    $self->saw('order of a server');
+    $self->ordered($worker, $self->{ordered_at}{$server} // '-', $server);
+}
+
+# Sends it, until no work is left.
+sub ordered {
+    my ($self, $worker, $limit, @server) = @_;
     for (1 .. 20) {
         my ($status, @of) = $self->script('order', @$worker{qw(name epoch)}, 7,
-            NAME, $self->{ordered} // '-', '=');
+            NAME, $limit, '=', @server);
         $status == 1 ? $worker->hello : !$of[6] && return;
     }
 }
@@ -327,15 +350,19 @@ sub change_limit {
 sub drain {
     my ($self) = @_;
     @$self{qw(lossy out)} = (0, {});
+    $self->{was} = max($self->force, $self->{was}, $self->{stored});
+    @$self{qw(ordered ordered_at)} = (undef, {});
+    $self->{client}->cmd('HDEL', PREFIX, 'order:' . NAME);
+    my @left;
     for (1 .. 400) {
         for my $worker (@{ $self->{workers} }) {
             $worker->read;
             $worker->end_all;
         }
         $self->ask_again(keep => 0) while @{ $self->{reask} };
-        last if !grep { $_->busy } @{ $self->{workers} };
+        @left = @{ $self->{client}->cmd('KEYS', PREFIX . ':[sqf]:*') };
+        last if !@left && !grep { $_->busy } @{ $self->{workers} };
     }
-    my @left = @{ $self->{client}->cmd('KEYS', PREFIX . ':[sqf]:*') };
     die "E1 @left " . join ' ', $self->semaphore if @left;
     die 'E1 a request waits' if grep { $_->busy } @{ $self->{workers} };
 }

@@ -248,7 +248,7 @@ sub sync_read {
         }
         push @{ $walk->{reask} }, [ $self, @$ask[1, 2] ] if $verdict == 3;
     }
-    $walk->served($self, @asks) if !$recovery && !$more;
+    $walk->served($self, $more, @asks) if !$recovery;
     $self->admit($_) for grep { defined } map { $_->[2] } @asks;
     my %absent;
     for my $ticket (@{ $call->{checks} }) {
