@@ -27,8 +27,9 @@
 -- latency rises more than the limit: beyond a wall each takes some times as
 -- long.
 --
--- Failing requests lower the limit, and a lower limit that does not lower
--- their rate is taken back.
+-- Failing requests lower the limit. A lower limit that does not lower their
+-- rate is taken back; one that does is found when the limit of before has
+-- failed once more.
 --
 -- Times are in ms of the clock, latencies in us, rates in permille;
 -- logarithms are natural ones, in units of 1/10000.
@@ -214,8 +215,11 @@ local function auto_enough(s, now)
     local each = math.min(math.max(s.sessions, 1), AUTO_EACH) * auto_pace(s)
     if s.span * 10 < each * 9 then return false end
     if s.mode == AUTO_MODE.errors then
-        -- half of a low rate has to differ from all of it
-        return count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
+        -- few requests show whether it is half of the rate, where that is high
+        local half = count * s.before / 2000
+        return count >= AUTO_FEWEST
+            and math.abs(s.errors - half) > 2 * math.sqrt(half)
+            or count >= (s.before < 200 and AUTO_FAILED_LOW or AUTO_FAILED)
     end
     if auto_wall(s) then return true end
     if count < math.max(AUTO_FEWEST, math.min(2 * limit, AUTO_MOST)) then
@@ -243,8 +247,8 @@ local function auto_add(s, sample, now)
 end
 
 -- Requests fail more often than usual: a lower limit shows whether that
--- helps, the limit found where another one is tried. Where most fail that says
--- nothing about a higher one that is tried: it is no limit of before.
+-- helps, the limit found where another one is tried. A higher one that is tried
+-- has not been judged: it is no limit of before.
 local function auto_failed(s, rate, min, now)
     local limit, kept = s.found, auto_kept(s)
     local lower = math.floor(limit * (1000 - math.max(100,
@@ -256,7 +260,7 @@ local function auto_failed(s, rate, min, now)
     end
     auto_drop(s)
     s.mode, s.before, s.again = AUTO_MODE.errors, rate, 0
-    s.base = rate >= 500 and math.min(limit, kept) or limit
+    s.base = math.min(limit, kept)
     s.ceiling, s.blamed = limit, now
     auto_set(s, math.max(min, math.min(lower, limit - 1)), now)
 end
@@ -264,21 +268,19 @@ end
 -- Of a limit that was lowered because of errors. Where half of it does not
 -- halve their rate, their failing has nothing to do with load. Far above the
 -- load that a backend takes most requests fail, at half of it too: then down
--- to the minimum. Where most failed, and do no more, an outage may have
--- ended: the limit of before is taken once more, and the lower one again if
--- it fails.
+-- to the minimum. Where they fail no more, the lower limit has helped, or what
+-- made them fail has ended: the limit of before is taken once more, and the
+-- lower one again if it fails.
 local function auto_blame(s, rate, min, now)
     local limit, better = s.found, rate * 2 <= s.before
     if s.again > 0 then
         local lower = s.again
         s.again, s.mode = 0, AUTO_MODE.steady
-        if better then
-            s.ceiling = 0
-        else
+        if not better and auto_fails(s) then
             s.ceiling, s.blamed = s.base, now
             auto_set(s, lower, now)
         end
-    elseif better and s.before >= 500 and limit * 2 <= s.base then
+    elseif better and limit < s.base then
         s.again = limit
         auto_set(s, s.base, now)
     elseif better then
@@ -288,7 +290,6 @@ local function auto_blame(s, rate, min, now)
         s.ceiling = 0
         auto_set(s, s.base, now)
     else
-        s.ceiling, s.blamed = limit, now
         auto_set(s, math.max(min, math.floor(limit / 2)), now)
     end
 end
