@@ -40,6 +40,8 @@ sub right {
                     bulk => { share => 1 }, gold => { share => 2 },
                     little => { share => 1, within => 1 },
                 } },
+                pool => { limit => 1, servers => [ 8001, 8002 ], queue => 2,
+                    timeout => 2 },
             } },
         faults => [], error => ["[notice] 7#7: start"],
         quiet => [ map { { left => [], flying => 0, backend => 0, keys => [],
@@ -53,6 +55,10 @@ sub right {
         for 0 .. 19;
     request(\%log, "auto-$_", sem => 'auto', from => $_ / 2, to => $_ / 2 + 0.9,
         told => 2) for 0 .. 39;
+    for my $port (8001, 8002) {
+        request(\%log, "pool-$port-$_", sem => 'pool', from => $_,
+            to => $_ + 0.8, port => $port) for 0 .. 19;
+    }
     # of three permits, two for the key with two shares
     for my $i (0 .. 119) {
         request(\%log, "bulk-$i", sem => 'fair', key => 'bulk',
@@ -67,7 +73,7 @@ sub right {
 
 # A request: at the backend from..to, unless start is undef. More of it: status
 # sent (before from), end (of the client), dsem, wait, pid, node, nginx (its
-# status), got (s), key, told (the limit).
+# status), got (s), key, told (the limit), port (of a pool's server).
 sub request {
     my ($log, $nonce, %of) = @_;
     $log->{request}{$nonce} = { status => 200, dsem => 'PASSED', wait => 0,
@@ -111,7 +117,8 @@ sub violated {
         push @verdicts, (sprintf '%.3f %s %s %s %.3f - %d %.3f', $WALL + $to,
             $nonce, $r->{nginx} // $r->{status}, @$r{qw(dsem wait pid)},
             $to - $sent) x $r->{lines};
-        push @backend, ([$from, 1, "+ $from $nonce $r->{sem} $r->{weight} "
+        my $sem = join '@', $r->{sem}, $r->{port} // ();
+        push @backend, ([$from, 1, "+ $from $nonce $sem $r->{weight} "
             . "$r->{pid} $r->{node} $r->{told}"]) x $r->{starts};
         push @backend, ([$to, 0, "- $to $nonce $r->{how}"]) x $r->{starts};
     }
@@ -162,6 +169,12 @@ finds('limit', 'one too many', sub {
 finds('', 'one too many beside two masters', sub {
     $_[0]{promotions} = [4];
     request($_[0], 'x', sem => 'one', from => 5.2, to => 5.3);
+});
+finds('limit', 'one too many at a server of a pool', sub {
+    request($_[0], 'x', sem => 'pool', from => 5.2, to => 5.3, port => 8001);
+});
+finds('', 'as many as the limit at another one', sub {
+    request($_[0], 'x', sem => 'pool', from => 5.2, to => 5.3, port => 8003);
 });
 finds('limit', 'two too many beside two masters', sub {
     $_[0]{promotions} = [4];
@@ -234,6 +247,10 @@ sub not_reached {
         for grep { $_->{sem} eq 'local' } values %{ $log->{request} };
 }
 finds('reached', 'limit not reached', sub { not_reached($_[0]) });
+finds('reached', 'limit of a server not reached', sub {
+    my $requests = $_[0]{request};
+    delete @$requests{ grep { /^pool-8002/ } keys %$requests };
+});
 finds('', 'on a machine that mostly stood still',
     sub { not_reached($_[0], [10, 28]) });
 finds('reached', 'for less than half of the time',

@@ -2,7 +2,8 @@
 
 # The soak, for 45 s: three nodes, mixed clients, a single Redis, Sentinel, and
 # a Cluster, with faults of all of them, and not one violation. The three phases
-# run beside each other, at a lower rate. DSEM_LONG=1: ten minutes.
+# run beside each other, at a lower rate, without the pool. DSEM_LONG=1: ten
+# minutes, with all.
 
 use warnings;
 use strict;
@@ -31,7 +32,7 @@ my $begun = now;
 my @run = map {
     my @command = ($^X, "-I$root/t/lib", "$root/t/soak/soak.pl",
         "--seconds=$SECONDS", "--seed=$SEED", "--rate=$RATE", "--phase=$_",
-        "--dir=$dir");
+        "--dir=$dir", $ENV{DSEM_LONG} ? () : '--no-pool');
     open my $from, '-|', "@command 2>&1" or die "fork: $!";
     { phase => $_, from => $from };
 } @Soak::Schedule::PHASES;

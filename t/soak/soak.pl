@@ -4,6 +4,7 @@
 # independent check of everything that was logged. See README.md.
 #
 #   soak.pl [--seconds=60] [--seed=1] [--rate=1] [--dir=build/soak] [--list]
+#       [--no-pool]
 #
 # SECONDS, SEED, RATE and LIST in the environment are the same. The logs remain
 # in the directory: check.pl checks them again.
@@ -57,9 +58,10 @@ sub main {
 sub options {
     my %opt = (seconds => $ENV{SECONDS} || 60, seed => $ENV{SEED} || 1,
         rate => $ENV{RATE} || 1, list => $ENV{LIST},
-        dir => "$Dsem::Test::ROOT/build/soak");
+        dir => "$Dsem::Test::ROOT/build/soak", pool => 1);
     GetOptions(\%opt, 'seconds=f', 'seed=i', 'rate=f', 'dir=s', 'phase=s',
-        'list') && !@ARGV or exit 2;
+        'list', 'pool!') && !@ARGV or exit 2;
+    delete $Soak::Fleet::SEMAPHORE{pool} unless $opt{pool};
     # unix sockets are in it
     $opt{dir} = File::Spec->rel2abs($opt{dir});
     die "make soak: SECONDS must be at least 30\n" if $opt{seconds} < 30;

@@ -17,7 +17,7 @@ use EV;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
 use IO::Handle;
 use Socket qw(SOL_SOCKET SO_LINGER IPPROTO_TCP TCP_NODELAY MSG_PEEK
-    MSG_DONTWAIT);
+    MSG_DONTWAIT unpack_sockaddr_in);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 use Dsem::Control;
@@ -192,12 +192,20 @@ sub next_request {
     $conn->{length} = $header{'content-length'};
     $conn->{running} = {
         nonce => $header{'x-nonce'} // '', uri => $uri, method => $method,
-        node => $header{'x-node'} // '', sem => $header{'x-sem'} // '',
+        node => $header{'x-node'} // '', sem => counted_by($conn, \%header),
         worker => $header{'x-worker'} // '', limit => $header{'x-limit'} // '',
         weight => ($header{'x-weight'} // '') eq '' ? 1
             : $header{'x-weight'} + 0,
     };
     count_up($conn, $conn->{running});
+}
+
+# X-Sem; one that ends with "@" has the port behind it: counted by server.
+sub counted_by {
+    my ($conn, $header) = @_;
+    my $sem = $header->{'x-sem'} // '';
+    return $sem unless $sem =~ /\@$/;
+    return $sem . (unpack_sockaddr_in getsockname $conn->{sock})[0];
 }
 
 # The response begins when the request body is complete.

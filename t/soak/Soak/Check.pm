@@ -96,7 +96,8 @@ sub count {
 ###########################################################################
 # the limit
 
-# Plays the log of the backend: at each start, the weight that runs.
+# Plays the log of the backend: at each start, the weight that runs, of a pool
+# at the server.
 sub limit {
     my ($self) = @_;
     my (%running, %level, %by, %told, @wrong);
@@ -105,35 +106,44 @@ sub limit {
         my ($sign, $time, $nonce) = @$event;
         if ($sign eq '-') {
             my $of = delete $by{$nonce} // next;
-            $level{ $of->[3] } -= $of->[4];
-            delete $running{ $of->[3] }{$nonce};
+            my $at = where($of);
+            $level{$at} -= $of->[4];
+            delete $running{$at}{$nonce};
             next;
         }
         my ($sem, $weight) = @$event[3, 4];
-        $by{$nonce} = $running{$sem}{$nonce} = $event;
-        my $now = $level{$sem} += $weight;
+        my $at = where($event);
+        $by{$nonce} = $running{$at}{$nonce} = $event;
+        my $now = $level{$at} += $weight;
         my $limit = $windows->limit($sem, $time);
         if ($self->found($sem)) {
             my $found = $self->in_force($told{$sem} //= {}, $event,
-                values %{ $running{$sem} });
+                values %{ $running{$at} });
             $limit = min($limit, $found);
             $self->{at_limit}{$sem}++ if $now == $found;
         }
         $figures->{peak}{$sem} = max($figures->{peak}{$sem} // 0, $now);
+        $self->{peak}{$at} = max($self->{peak}{$at} // 0, $now);
         next if $now <= $limit;
         my $share = $windows->share($sem, $time);
         my $excused = 0;
         $excused += $_->[4] for grep {
             $windows->excused(@$_[6, 5], $_->[1], $time)
                 || $self->too_late($_)
-        } values %{ $running{$sem} };
+        } values %{ $running{$at} };
         $figures->{overage}{$sem} = max($figures->{overage}{$sem} // 0,
             $now - $limit) if $now - $limit <= $share + $excused;
         push @wrong, sprintf '%s: %s: %d running, limit %d, %d excused (%s)',
-            $self->at($time), $sem, $now, $limit, $share + $excused, $nonce
+            $self->at($time), $at, $now, $limit, $share + $excused, $nonce
             if $now - $limit > $share + $excused;
     }
     return @wrong, map { "$_ has not ended at the backend" } sort keys %by;
+}
+
+# What has a limit of its own: the semaphore, or the server of a pool.
+sub where {
+    my ($event) = @_;
+    return join '@', $event->[3], $event->[8] // ();
 }
 
 # True if the limit is one that the fleet finds.
@@ -207,11 +217,14 @@ sub reached {
         max($self->{conf}{begin}, map { $_->{t} } @{ $self->{logs}{state} }));
     return if $self->{windows}->stall($begin, $end) > ($end - $begin) / 2;
     return map {
-        my $limit = $self->{conf}{semaphores}{$_}{limit};
-        my $peak = $self->{figures}{peak}{$_} // 0;
-        $self->found($_)
-            ? $self->{at_limit}{$_} ? () : "$_: never the limit in force"
-            : $peak < $limit ? "$_: at most $peak, limit $limit" : ();
+        my ($sem, $of) = ($_, $self->{conf}{semaphores}{$_});
+        $self->found($sem)
+            ? $self->{at_limit}{$sem} ? () : "$sem: never the limit in force"
+            : map {
+                my $peak = $self->{peak}{$_} // 0;
+                $peak < $of->{limit} ? "$_: at most $peak, limit $of->{limit}"
+                    : ();
+            } $of->{servers} ? map { "$sem\@$_" } @{ $of->{servers} } : $sem;
     } $self->semaphores;
 }
 

@@ -37,7 +37,7 @@ use constant { LEASE => 3, REUSE => 1 };
 # time that the backend takes, and their mean pause (ms). With limit=auto: the
 # limit is the upper bound, min the lower one; knee: of the backend. With fair:
 # the keys with their shares; within: a key that always needs less than its
-# share
+# share. With servers: a pool of so many, each has the limit
 our %SEMAPHORE = (
     one => { limit => 1, queue => 15, timeout => 2, service => 4,
         pause => 60, clients => 14 },
@@ -58,6 +58,8 @@ our %SEMAPHORE = (
             [1, 40, 80], [2, 30, 300], [3, 30, 900], [4, 10, 400],
             [5, 40, 1500]),
     } },
+    pool => { limit => 2, servers => 4, queue => 20, timeout => 3,
+        service => 50, pause => 60, clients => 26 },
 );
 
 my $json = Cpanel::JSON::XS->new->canonical;
@@ -92,8 +94,10 @@ sub start {
     my $phase = $self->{phase};
     $self->start_metronome;
     my @at = $self->can("start_$phase")->($self);
-    $self->{backend} = $self->upstream(stream => "$self->{dir}/backend.log");
-    my $text = conf();
+    my $pool = $SEMAPHORE{pool};
+    $self->{backend} = $self->upstream(stream => "$self->{dir}/backend.log",
+        ports => 1 + ($pool ? $pool->{servers} : 0));
+    my $text = conf($self->servers);
     $self->node("n$_", $text, AT => $at[ ($_ - 1) % @at ]) for 1 .. NODES;
     wait_for { $self->complete } 30, 'all sessions';
     $self->write_conf;
@@ -108,6 +112,13 @@ sub start_metronome {
     $self->{metronome} = 'metronome';
     local $ENV{DSEM_METRONOME};
     Dsem::Test::start_metronome("$self->{dir}/metronome");
+}
+
+# Those of the pool, in the backend beside the one for all others.
+sub servers {
+    my ($self) = @_;
+    my (undef, @servers) = $self->{backend}->addresses;
+    return @servers;
 }
 
 sub start_single {
@@ -162,8 +173,10 @@ sub complete {
 }
 
 sub conf {
+    my (@servers) = @_;
     my $locations = join '', map { locations($_) } sort keys %SEMAPHORE;
-    return <<'EOF_CONF' =~ s/LOCATIONS/$locations/r;
+    my $pool = @servers ? pool(@servers) : '';
+    return <<'EOF_CONF' =~ s/LOCATIONS/$locations/r =~ s/POOL/$pool/r;
 %%GLOBALS%%
 worker_processes 2;
 events { worker_connections 1024; }
@@ -180,9 +193,19 @@ http {
     dsem_reuse 1s;
     dsem_log_level info;
     dsem_node %%NODE%%;
-    proxy_set_header X-Sem $dsem_name;
+    map $dsem_name $sem {
+        default $dsem_name;
+        pool pool@;
+    }
+    # of a pool it is not that of one server
+    map $dsem_name $limit {
+        default $dsem_limit;
+        pool "";
+    }
+    POOL
+    proxy_set_header X-Sem $sem;
     proxy_set_header X-Weight $arg_w;
-    proxy_set_header X-Limit $dsem_limit;
+    proxy_set_header X-Limit $limit;
     proxy_set_header X-Worker $pid;
     proxy_set_header X-Node %%NODE%%;
     server {
@@ -196,10 +219,25 @@ LOCATIONS
 EOF_CONF
 }
 
+sub pool {
+    my (@servers) = @_;
+    my $of = $SEMAPHORE{pool};
+    return join ' ', 'upstream pool { zone pool 256k;',
+        map({ "server $_;" } @servers),
+        "dsem pool limit=$of->{limit}/server queue=$of->{queue} "
+            . "timeout=$of->{timeout}s; }";
+}
+
 # One for each share of a key; they limit the same semaphore.
 sub locations {
     my ($sem) = @_;
     my $of = $SEMAPHORE{$sem};
+    return <<"EOF_LOCATION" if $of->{servers};
+        location /$sem {
+            dsem_on_error reject;
+            proxy_pass http://$sem;
+        }
+EOF_LOCATION
     my $limit = $of->{min} ? "auto min=$of->{min} max=$of->{limit}"
         : $of->{limit};
     my $weight = $sem eq 'fifty' ? ' weight=$arg_w' : '';
@@ -220,10 +258,13 @@ EOF_LOCATION
 sub write_conf {
     my ($self) = @_;
     open my $fh, '>', "$self->{dir}/conf.json" or croak "conf.json: $!";
+    my %of = %SEMAPHORE;
+    $of{pool} = { %{ $of{pool} }, servers => [ map { /:(\d+)$/ }
+        $self->servers ] } if $of{pool};
     print $fh $json->encode({
         phase => $self->{phase}, lease => LEASE, factor => time_factor,
         nodes => NODES, workers => 2, rate => $self->{rate},
-        metronome => $self->{metronome}, semaphores => \%SEMAPHORE,
+        metronome => $self->{metronome}, semaphores => \%of,
         wall => Time::HiRes::time() - now, begin => now,
     });
     close $fh;

@@ -7,7 +7,8 @@ package Soak::Logs;
 #   request     nonce => [kind node sem weight start end status reused echo
 #               key]
 #   backend     [sign, time, nonce, sem, weight, worker, node, limit told to the
-#               request] in order; for an end, the fourth is how it ended
+#               request, server of a pool: its port, where it came] in order;
+#               for an end, the fourth is how it ended
 #   verdict     nonce => [time status dsem_status wait position pid arrival],
 #               doubles: nonces with more than one
 #   faults      [{ kind, from, to, ... }] in order of time
@@ -104,7 +105,10 @@ sub read_backend {
     my ($self) = @_;
     $self->{backend} = [];
     $self->each_line('backend.log', sub {
-        push @{ $self->{backend} }, [ split / /, $_[0] ];
+        my @of = split / /, $_[0];
+        # "pool@8001" of a start
+        @of[3, 8] = ($1, $2) if $of[3] =~ /^(.*)\@(\d+)$/;
+        push @{ $self->{backend} }, \@of;
     });
 }
 

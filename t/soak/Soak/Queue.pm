@@ -189,8 +189,9 @@ sub conserving {
 }
 
 # Spans of time, by semaphore, in which the heaviest request would have had a
-# permit. With keys, where requests wait for long, and with limit=auto a start
-# ends a span: on a busy machine few permits may be in use for long.
+# permit, of a pool at any server. With keys, where requests wait for long, and
+# with limit=auto a start ends a span: on a busy machine few permits may be in
+# use for long.
 sub free {
     my ($self) = @_;
     my (%told, %level, %by, %since, %free);
@@ -208,7 +209,8 @@ sub free {
         my $ends = $sign eq '+' && ($of->{keys} || $of->{min});
         my $heaviest = $sem eq 'fifty' ? 3 : 1;
         $told{$sem} = $event->[7] if $of->{min} && $sign eq '+';
-        my $room = ($told{$sem} // $of->{limit}) - $heaviest;
+        my $room = ($told{$sem} // $of->{limit} * @{ $of->{servers} // [1] })
+            - $heaviest;
         my $is_free = $level{$sem} <= $room;
         # when it began, and its highest level: the limit may have been lowered
         my ($since, $high) = @{ delete $since{$sem} // [$time, $level{$sem}] };
