@@ -27,8 +27,8 @@ server {
 }
 EOF_CONF
 
-# replies of scripts begin with the session
-$proxy[0]->hold('^\*\d+\r\n\$\d+\r\nfirst:');
+# replies of scripts begin with the session; others may come with the first one
+$proxy[0]->hold('\*\d+\r\n\$\d+\r\nfirst:');
 my $first = $t->node('first', $conf, REDIS => $proxy[0]->address);
 wait_for { $t->state->session_count == 1
     && $t->state->subscribed == 1 } 15, 'the first node';
