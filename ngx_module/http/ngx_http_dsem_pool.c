@@ -32,7 +32,8 @@ typedef struct {
 
     ngx_event_get_peer_pt              get;
     ngx_event_free_peer_pt             free;
-#if (NGX_HTTP_SSL)
+#if (NGX_SSL || NGX_COMPAT)
+    /* nginx may have TLS, though the tree of the build had not */
     ngx_event_set_peer_session_pt      set_session;
     ngx_event_save_peer_session_pt     save_session;
 #endif
@@ -53,7 +54,7 @@ static ngx_http_upstream_rr_peer_t *ngx_http_dsem_pool_find(
     ngx_http_dsem_pool_peer_t *peer, ngx_http_upstream_rr_peers_t **peersp);
 static void ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
-#if (NGX_HTTP_SSL)
+#if (NGX_SSL || NGX_COMPAT)
 static ngx_int_t ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc,
     void *data);
 static void ngx_http_dsem_pool_save_session(ngx_peer_connection_t *pc,
@@ -158,7 +159,7 @@ ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
     u->peer.get = ngx_http_dsem_pool_get;
     u->peer.free = ngx_http_dsem_pool_free;
 
-#if (NGX_HTTP_SSL)
+#if (NGX_SSL || NGX_COMPAT)
     peer->set_session = u->peer.set_session;
     peer->save_session = u->peer.save_session;
     u->peer.set_session = ngx_http_dsem_pool_set_session;
@@ -357,7 +358,7 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
 }
 
 
-#if (NGX_HTTP_SSL)
+#if (NGX_SSL || NGX_COMPAT)
 
 static ngx_int_t
 ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc, void *data)
