@@ -377,4 +377,22 @@ set('same', '.', head('same') =~ s{;aa=}{;@{[ join '=1,', 100 .. 140 ]}=1,aa=}r)
 is_deeply [ keys %{ $shown->{accounts} } ], [ $three->name ],
     'a long account is not displayed';
 
+# orders for a server: of a pool without a head, of a server in no list, of one
+# with permits; and two tickets with keys at one place that are stepped over
+for ([qw/ghost z/], [qw/same z/], [qw/same a/]) {
+    my ($name, $server) = @$_;
+    is +($one->call('order', $name, $name, 3, '=', $server))[0]{status}, 'ok',
+        "$name: an order for $server";
+    like $one->inspect([ $name ])->{semaphores}[0]{servers}{$server},
+        $server eq 'z' ? qr/^0 - 3$/ : qr/^[1-9]\d* \S+ 3$/, 'is displayed';
+}
+pool($one, name => 'places', list => 'aa a=1', ask => [ 1 ]);
+pool($_->[0], name => 'places', list => 'aa a=1', ask => [ 2 ],
+    key => $_->[1]) for [ $one, 'x' ], [ $three, 'y' ];
+my $places = $scripts->state->places('places');
+$redis->cmd('ZADD', $scripts->state->queue_key('places'),
+    map { (1000, $_) } grep { / 2 1 [xy]$/ } keys %$places);
+is results($two, name => 'places', list => 'bb a=1 b=1', ask => [ 2 ]),
+    'ok 1 2 0', 'granted behind them';
+
 $scripts->done;
