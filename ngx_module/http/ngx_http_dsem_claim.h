@@ -27,6 +27,7 @@ typedef struct {
     unsigned                   again:1;    /* its server had failed */
     unsigned                   busy:1;     /* the permit of a pool is at its
                                               server */
+    unsigned                   came:1;     /* it has been there */
 } ngx_http_dsem_claim_t;
 
 

@@ -46,6 +46,8 @@ static ngx_int_t ngx_http_dsem_pool_init(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_pool_permit(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
     ngx_str_t *server);
+static ngx_uint_t ngx_http_dsem_pool_gets(ngx_http_request_t *r,
+    ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
     ngx_http_dsem_pool_peer_t *peer);
 static ngx_int_t ngx_http_dsem_pool_get(ngx_peer_connection_t *pc,
@@ -199,7 +201,7 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         }
     }
 
-    if (*claim && !(*claim)->busy && ngx_http_dsem_claim_granted(*claim)) {
+    if (*claim && ngx_http_dsem_pool_gets(r, *claim)) {
         *server = ctx->server;
         return NGX_OK;
     }
@@ -238,6 +240,25 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
                   "refusal), request failed", &dscf->upstream->host);
 
     return NGX_ERROR;
+}
+
+
+/* a subrequest gets no permit that its request has yet to use, or uses now */
+
+static ngx_uint_t
+ngx_http_dsem_pool_gets(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim)
+{
+    if (claim->busy || !ngx_http_dsem_claim_granted(claim)) {
+        return 0;
+    }
+
+#if (NGX_HTTP_CACHE)
+    if (r->main->cached) {
+        return 1;
+    }
+#endif
+
+    return r == r->main || claim->came;
 }
 
 
@@ -347,6 +368,7 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
 
     if (peer->claim) {
         peer->claim->busy = 0;
+        peer->claim->came = 1;
     }
 
     peer->free(pc, peer->rrp, state);

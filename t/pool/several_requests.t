@@ -42,6 +42,12 @@ upstream gpus {
     server 127.0.0.1:%%PORT3%%;
     dsem gpus limit=1/server queue=10 timeout=60s;
 }
+upstream least {
+    least_conn;
+    server 127.0.0.1:%%PORT2%%;
+    server 127.0.0.1:%%PORT3%%;
+    dsem least limit=1/server queue=10 timeout=60s;
+}
 upstream others {
     server @{[ $other->address ]};
     dsem others limit=1/server queue=10 timeout=60s;
@@ -70,12 +76,33 @@ server {
         mirror /mirror;
         proxy_pass http://gpus;
     }
+    location /locked {
+        proxy_cache cache;
+        proxy_cache_key \$uri;
+        proxy_cache_lock on;
+        proxy_cache_lock_timeout 60s;
+        proxy_cache_lock_age 60s;
+        mirror /mirror;
+        proxy_pass http://gpus;
+    }
     location /mirror {
         internal;
         proxy_pass http://gpus/mirror?hang=1;
     }
     location /same/ {
         proxy_pass http://gpus/same?hang=1;
+    }
+    location /both {
+        proxy_cache cache;
+        proxy_cache_key \$uri;
+        proxy_cache_use_stale updating;
+        proxy_cache_background_update on;
+        mirror /beside;
+        proxy_pass http://least;
+    }
+    location /beside {
+        internal;
+        proxy_pass http://least/mirror?hang=1;
     }
     location /other/ {
         proxy_pass http://others/other?hang=1;
@@ -185,5 +212,29 @@ is $mirrored->status, 200, 'served';
 eventually { counts() eq '0 0' } 'all permits are back';
 is scalar($node->grep_log(qr/\[warn\].*subrequest to upstream "gpus" has no/)),
     1, 'and logged';
+$_->reset for @up;
+
+# beside the update of a cached response: one of both has its permit
+
+my $fill = begin('/both?t=1', 'fill');
+wait_for { $_->release_all for @up; $fill->done } 15, 'cached';
+end();
+my $both = begin('/both?hang=1', 'both');
+is $both->wait->header('X-Cache'), 'STALE', 'served from the cache';
+eventually { running() eq '1 1' } 'the other one gets another server';
+end();
+
+# a mirror that runs while its request waits for another one to fill the cache
+
+my $fills = begin('/locked?hang=1', 'fills');
+wait_for { $up[0]->now + $up[1]->now == 2 } 15, 'one fills the cache';
+my $locked = begin('/locked?hang=1', 'locked');
+eventually { $up[0]->now + $up[1]->now == 3 } 'the mirror of one that waits';
+$_->release_nonce('fills') for @up;
+wait_for { $fills->done } 15, 'the cache is filled';
+eventually { 2 == grep { $_ eq 'locked' } map { $_->order } @up }
+    'the request has its permit still';
+wait_for { $_->release_all for @up; $locked->done } 30, 'the end of both';
+is $_->status, 200, 'served' for $fills, $locked;
 
 $t->done;
