@@ -51,9 +51,12 @@ is_deeply(counted(), {
     PASSED => $limit, TIMEOUT_DRY_RUN => $queue, REJECTED_DRY_RUN => $places,
 }, 'verdicts in error log');
 
-my $next = $node->get('/search/?t=1');
-is($next->status, 200, 'one more request');
-eventually { counted()->{PASSED} == $limit + 1 } 'request passed';
+# a request that has ended before the reply of Redis has no verdict
+my $more = 0;
+eventually {
+    $more++;
+    $node->get('/search/?t=1')->status == 200 && counted()->{PASSED} > $limit;
+} 'one more request passed';
 like(log_text(), qr/ name=search wait=\d\.\d{3} .* in_use=1\/$limit "GET /,
     'numbers logged');
 
@@ -67,8 +70,8 @@ push @requests, map { $node->begin('/search/?hang=1') } 1 .. $places;
 wait_for { counted()->{REJECTED} } 15, 'first request rejected';
 eventually { $up->release_all; !grep { !$_->done } @requests } 'all answered';
 is($up->peak, $limit, 'limit never exceeded');
-# those of before, and one more
-wait_for { logged() == 2 * $places + 1 + @requests } 15, 'their lines';
+# those of before, and some more
+wait_for { logged() == 2 * $places + $more + @requests } 15, 'their lines';
 is(scalar(grep { $_->status == 503 } @requests), counted()->{REJECTED},
     'some requests rejected');
 
