@@ -77,11 +77,13 @@ local function servers_text(servers)
     return #list <= ORDER_SERVERS and table.concat(list) or nil
 end
 
--- The text of the new order; nil: none; false: too many servers.
-local function order_text(before)
+-- The text of the new order; nil: none; false: too many servers. A semaphore
+-- that is plain loses the limits of servers that it had as a pool, or got at
+-- rest, when it may be either: with any order a sync takes no short path.
+local function order_text(before, plain)
     local old_limit, paused, servers = order_parse(before)
     local new_limit, new_pause = server and '=' or limit, pause
-    servers = servers or {}
+    servers = not plain and servers or {}
     if server and limit ~= '=' then servers[server] = tonumber(limit) end
     if new_limit == '=' then
         new_limit = old_limit and string.format('%.0f', old_limit) or '-'
@@ -146,11 +148,11 @@ local function order()
         redis.pcall('HMGET', KEYS[2], '.'), view)
     if not sem then return STATUS.broken end
 
-    local refused = REFUSED.no
-    local text = order_text(before)
+    local refused, plain = REFUSED.no, sem.text and not sem.pool
+    local text = order_text(before, plain)
     if text == false then
         refused = REFUSED.servers
-    elseif server and sem.text and not sem.pool then
+    elseif server and plain and limit ~= '-' then
         refused = REFUSED.no_pool
     end
     if refused ~= REFUSED.no then text = before or nil end

@@ -195,6 +195,20 @@ is results($one, list => 'aa', limit => 2, freed => '10.0.0.1:80=2'), 'ok',
 $one->ask('solid', 1, limit => 1);
 is $one->order('solid', 0, '=', 's1')->{refused}, 1, 'no pool: refused';
 is $scripts->state->ordered('solid') // '', '', 'and has no order';
+# set at rest, or when it was a pool
+for (
+    [ 'of the server', '', '-', '=', 's1' ],
+    [ 'of all', '', '-', 0 ],
+    [ 'of another limit', '5 0', 5, '=' ],
+) {
+    my ($what, $left, @end) = @$_;
+    $scripts->state->order('solid', '- 0 s1=0 s2=1');
+    is $one->order('solid', 1, '=', 's2')->{refused}, 1, 'no pool: refused';
+    is $scripts->state->ordered('solid'), '- 0 s1=0 s2=1', 'and none set';
+    is $one->order('solid', @end)->{refused}, 0, "no pool: an order $what";
+    is $scripts->state->ordered('solid') // '', $left, 'ends those of servers';
+}
+$scripts->state->drop_order('solid');
 like eval { $one->order('p', 0, 1, 's1'); 'done' } // $@,
     qr/DSEM argument 6/, 'a server is not paused';
 like eval { $one->order('p', 0, '=', 's 1'); 'done' } // $@,
