@@ -21,7 +21,8 @@
 --   before (-1: none), 1: paused before, and 0, or why there is no new order:
 --   1: the semaphore is no pool, 2: too many servers have a limit: integers.
 --   With a server the configured limit, those of the order and the permits held
---   are its own: the highest configured limit of all lists (-1: in none)
+--   are its own: the highest configured limit of all lists (-1: in none). The
+--   limit in force is then what it would be without an order for the server
 -- Messages: "grant", "recall" and "reclaimed" as of sync; "grant" and "recall"
 --   also to the calling session
 --
@@ -175,15 +176,16 @@ local function order()
     end
     local ordered, paused, servers = order_parse(text)
     local old_limit, old_paused, old_servers = order_parse(before)
-    local held = sem.held
+    local held, in_force = sem.held, view.limit or -1
     if server then
         local stated = view.union and view.union[server]
         configured = stated and math.min(stated, configured) or -1
+        in_force = stated and math.min(stated, in_force) or in_force
         ordered = servers and servers[server]
         old_limit = old_servers and old_servers[server]
         held = sem.pool and sem.pool.held[server] or 0
     end
-    return STATUS.ok, view.limit or -1, configured, ordered or -1,
+    return STATUS.ok, in_force, configured, ordered or -1,
         paused and 1 or 0, held, sem.waiting, view.more and 1 or 0,
         old_limit or -1, old_paused and 1 or 0, refused
 end

@@ -468,9 +468,9 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
 
 
 /*
- * Of a server Redis has replied what sessions state, and the limit in force of
- * all servers.  Of one that no session states this node may have it in its own
- * configuration.
+ * Of a server Redis has replied what sessions state, and the limit in force but
+ * for an order for this server alone.  Of one that no session states this node
+ * may have it in its own configuration.
  */
 
 static void
@@ -478,11 +478,9 @@ ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order)
 {
     if (order->configured == -1) {
         order->configured = ngx_http_dsem_api_pool_configured(&order->name,
-                                                              &order->server);
+                                             &order->server, &order->in_force);
     }
 
-    order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,
-                                                   order->configured);
     order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,
                                                    order->ordered);
 }

@@ -163,8 +163,12 @@ ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
 
         server->name = own->name;
 
+        /* of all servers Redis knows it: an order may be above it */
+
         if (server->configured == -1) {
-            server->configured = ngx_min(own->limit, dscf->limit->number);
+            server->configured = (fleet->configured == -1)
+                                 ? ngx_min(own->limit, dscf->limit->number)
+                                 : own->limit;
         }
 
         /*
@@ -240,11 +244,16 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
 }
 
 
-/* the configured limit of one server at this node; -1: it has no such server */
+/*
+ * The configured limit of one server at this node; -1: it has no such server.
+ * in_force: limit in force of all servers, or -1; lowered to that of this one.
+ */
 
 ngx_int_t
-ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server)
+ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server,
+    ngx_int_t *in_force)
 {
+    ngx_int_t                     limit;
     ngx_uint_t                    i;
     ngx_http_dsem_srv_conf_t     *dscf;
     ngx_http_dsem_pool_server_t  *own;
@@ -257,7 +266,12 @@ ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server)
         if (own->encoded.len == server->len
             && ngx_memcmp(own->encoded.data, server->data, server->len) == 0)
         {
-            return ngx_min(own->limit, dscf->limit->number);
+            limit = ngx_min(own->limit, dscf->limit->number);
+
+            /* an order for all servers may be above the configured limit */
+            *in_force = (*in_force == -1) ? limit
+                                          : ngx_min(*in_force, own->limit);
+            return limit;
         }
     }
 

@@ -162,7 +162,8 @@ is_deeply $one->inspect([ 'p' ])->{semaphores}[0]{servers}{'10.0.0.1:80'},
     '0 2 0', 'inspect has its order';
 $one->order('p', 2, 1);
 is $scripts->state->ordered('p'), '2 1 10.0.0.1:80=0', 'beside that of all';
-$one->order('p', 1, '=', '%5B::1%5D:80');
+is $one->order('p', 1, '=', '%5B::1%5D:80')->{limit}, 1,
+    'the limit in force is not above that of the list';
 $one->order('p', '-', 0);
 is $scripts->state->ordered('p'), '- 0 %5B::1%5D:80=1 10.0.0.1:80=0',
     'that of all ends, those of servers stay';

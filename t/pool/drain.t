@@ -91,6 +91,10 @@ eventually { started() eq '2 3' } 'the other server goes on';
 ($status) = patch($nodes[0], 'gpus', '{"limit":3}');
 is $status, 200, 'ordered: 3';
 eventually { running() eq '0 3' } 'for the other server';
+($status, $answer) = patch($other, "gpus/servers/$addresses[1]",
+    '{"limit":null}');
+is_deeply [ @$answer{qw/limit configured/} ], [ 3, 2 ],
+    'more than is configured is in force';
 ($status) = patch($nodes[0], 'gpus', '{"limit":null}');
 is $status, 200, 'and ended';
 $up[1]->release(3);
@@ -118,6 +122,17 @@ shows($nodes[0], '2 null 4', 'shown');
 $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for $next, $last, $back;
 is join(' ', map { $_->peak } @up), '2 3', 'limits in force not exceeded';
+
+# at rest one that is above what is configured
+
+eventually { counts() eq '0 0' } 'at rest again';
+is +(patch($nodes[0], 'gpus', '{"limit":3}'))[0], 200, 'ordered at rest: 3';
+($status, $answer) = patch($nodes[0], "gpus/servers/$addresses[0]",
+    '{"limit":null}');
+is_deeply [ @$answer{qw/limit configured/} ], [ 3, 2 ], 'in force at rest';
+shows($nodes[0], '3 null 6', 'shown at rest');
+is +(patch($nodes[0], 'gpus', '{"limit":null}'))[0], 200, 'ended at rest';
+shows($nodes[0], '2 null 4', 'and shown');
 
 # without any server requests wait
 
