@@ -24,7 +24,7 @@
 -- @include "include/entry_field.lua"
 -- @include "include/text.lua"
 
--- fields of a step, in parts; it ends early when it has read so many bytes:
+-- fields of a step, in parts; it ends early when it has read BYTES bytes:
 -- fields are long where many nodes have configurations of their own
 local FIELDS, PART, BYTES = 256, 64, 100000
 

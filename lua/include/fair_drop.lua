@@ -67,7 +67,7 @@ local function fair_drop(call, sem, view, ticket)
     return true
 end
 
--- Makes room for a ticket at this place in a queue of so many tickets. Returns
+-- Makes room for a ticket at this place in a queue of "most" tickets. Returns
 -- whether there is room now. A queue that is longer, as other requests may have
 -- a longer one, has room for it instead of those that were dropped: none is
 -- dropped in vain. Sets call.status if the queue is broken or lost.

@@ -7,7 +7,7 @@
  * asked for.  A client that asks rarely always gets an answer of now.
  *
  * The memory stays with the worker, as much as the longest answer that was
- * asked for so often.
+ * asked for often.
  *
  * Called by: api_semaphores, api_metrics; api_change.
  */

@@ -36,7 +36,7 @@ ngx_http_dsem_api_text_init(ngx_http_dsem_api_text_t *text, ngx_pool_t *pool)
 
 
 /*
- * Room for so many bytes, in one piece, for a caller that moves
+ * Room for len bytes, in one piece, for a caller that moves
  * text->buf->last itself.
  *
  * len   at most the size of the first buffer

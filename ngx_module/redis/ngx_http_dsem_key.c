@@ -248,7 +248,7 @@ ngx_http_dsem_key_encode(ngx_pool_t *pool, ngx_str_t *name,
 
 
 /*
- * Tells whether a byte of a name stands for itself in the encoded form, that
+ * Whether a byte of a name stands for itself in the encoded form, that
  * is, whether it is one of [A-Za-z0-9._:-].  Returns zero or not zero.
  */
 

@@ -35,7 +35,7 @@
 #define NGX_HTTP_DSEM_FAIR_MIN_COST  1000
 #define NGX_HTTP_DSEM_FAIR_MAX_COST  10000000000
 
-/* hold times in the mean: from then on the last one is a part of so many */
+/* hold times in the mean: from then on the last one is a tenth of it */
 #define NGX_HTTP_DSEM_FAIR_MEASURED  10
 
 /* costs by which a key may owe more than it has paid; prepaid ones at most */
@@ -238,7 +238,7 @@ ngx_http_dsem_fair_add(ngx_http_dsem_fair_t *fair, ngx_str_t *name,
 
 
 /*
- * Forgets keys without a ticket until so many keys are left.  A slow one that
+ * Forgets keys without a ticket until "left" keys are left.  A slow one that
  * is forgotten would count as a usual one: many new keys must not do that.
  */
 
@@ -412,7 +412,7 @@ ngx_http_dsem_fair_hold(ngx_http_dsem_fair_t *fair,
 
 
 /*
- * The permits of a ticket with a key come free after so many ms; mean is that
+ * The permits of a ticket with a key come free after hold_time ms; mean is that
  * of the semaphore.  What it has used beyond its cost remains to be paid.
  * What it has not used counts for the next ones, if it was queued: a ticket
  * that is granted at once pays nothing.  Time in which this worker did not run
@@ -542,7 +542,7 @@ ngx_http_dsem_fair_debt(ngx_http_dsem_fair_t *fair,
 }
 
 
-/* debts are computed again in so many ms at most */
+/* debts are computed again within this time, in ms */
 
 static void
 ngx_http_dsem_fair_watch(ngx_http_dsem_fair_t *fair, int64_t time)
@@ -655,7 +655,7 @@ ngx_http_dsem_fair_debts(ngx_http_dsem_fair_t *fair)
 }
 
 
-/* takes what keys owe, of so many at most; returns the number */
+/* takes what keys owe, of n keys at most; returns their number */
 
 ngx_uint_t
 ngx_http_dsem_fair_charge(ngx_http_dsem_fair_t *fair,

@@ -229,7 +229,7 @@ ngx_http_dsem_semaphore_watch_handler(ngx_event_t *ev)
 
 
 /*
- * "queue=auto": how many requests may wait for so long that nearly all of them
+ * "queue=auto": how many requests may wait, so that nearly all of them
  * have a permit before their timeout, in ms.  If n requests are served within
  * it on average, the number that is served varies by the root of n: two of
  * these are left out, else half of those at the end of the queue would wait in
@@ -325,7 +325,7 @@ ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
 }
 
 
-/* it has waited so many ms in the queue */
+/* it has waited in the queue, in ms */
 
 void
 ngx_http_dsem_semaphore_waited(ngx_http_dsem_ask_t *ask,
