@@ -151,7 +151,7 @@ is $last->wait->status, 200, 'request ended';
 
 is $nodes[0]->get('/dsem/semaphores/gpus/servers/x')->status, 405, 'no GET';
 my $held = $other->begin('/plain?hang=1');
-wait_for { $t->state->held('plain') == 1 } 15, 'a permit of no pool';
+wait_for { $up[1]->now == 1 } 15, 'a permit of no pool';
 for (
     [ 400, 'nothing to change', 'gpus/servers/x', '{}' ],
     [ 400, 'a pause', 'gpus/servers/x', '{"paused":true}' ],
