@@ -18,9 +18,9 @@
  * A pool has no shares: those of a server with one permit would be 1 for each
  * worker.  A worker goes on with what it had at each server, as long as Redis
  * is unavailable, and the sums stay below the limits, unless these had been
- * lowered just before; one that had nothing admits one request at a time after
- * the lease, at one server while the same ones are usable.  One whose permits
- * may be those of others, after an overage, admits none.
+ * lowered just before; one that had nothing, or whose permits may be those of
+ * others, after an overage, admits one request at a time after the lease, at
+ * one server while the same ones are usable.
  *
  * Requests are served in the order of the queue: class, then start tag where
  * it is fair, then age.
@@ -155,9 +155,7 @@ ngx_http_dsem_local_server(ngx_http_dsem_account_t *account)
     ngx_http_dsem_servers_t      *servers;
     ngx_http_dsem_servers_row_t  *row;
 
-    if (account->disowned
-        || !ngx_http_dsem_lease_fenced(&account->session->lease))
-    {
+    if (!ngx_http_dsem_lease_fenced(&account->session->lease)) {
         return NGX_HTTP_DSEM_NO_SERVER;
     }
 
@@ -165,7 +163,7 @@ ngx_http_dsem_local_server(ngx_http_dsem_account_t *account)
     list = ngx_http_dsem_servers_usable(&account->node.str, servers);
     limit = ngx_http_dsem_account_local_limit(account);
 
-    if (account->last_reported == 0) {
+    if (account->disowned || account->last_reported == 0) {
         return (limit && account->held == 0)
                ? ngx_http_dsem_local_first(account, list)
                : NGX_HTTP_DSEM_NO_SERVER;

@@ -3,8 +3,9 @@
 # The lease of a worker ends while its request is at a server, and the server is
 # granted to another worker: an overage. As long as it may last, the worker
 # passes no other request there on permits of its own, whatever is free at other
-# servers, until the fence or after it. A worker that exits when its lease is
-# long over does not speak of permits that Redis has.
+# servers, until the fence or after it; after the lease it passes one at a time,
+# as a worker that had none. A worker that exits when its lease is long over does
+# not speak of permits that Redis has.
 
 use lib 't/lib';
 use Dsem::Clock;
@@ -72,7 +73,7 @@ wait_for {
 } 15, 'Redis unavailable';
 $up[0]->release_nonce($first->nonce);
 is $first->wait->status, 200, 'the request of the overage has ended';
-for my $when ('until the fence', 'after the lease') {
+for my $when ('until the fence', 'after it') {
     is $cut->get('/')->status, 503, "$when: its permit serves no other one";
     is running(), '1 0', "$when: one request at the server";
     $up[0]->release_all;
@@ -80,9 +81,14 @@ for my $when ('until the fence', 'after the lease') {
     wait_for { !grep { !$_->done } @more } 15, 'it ends';
     push @more, $other->begin('/?hang=1');
     eventually { running() eq '1 0' } "$when: the other worker continues";
-    $clock->step($LEASE + 10) if $when eq 'until the fence';
+    # the fence is at three quarters of the lease
+    $clock->step($LEASE * 0.8) if $when eq 'until the fence';
 }
-$up[0]->release_all;
+$clock->step($LEASE);
+push @more, $cut->begin('/?hang=1');
+eventually { $up[0]->now + $up[1]->now == 2 } 'after the lease: one request';
+is $cut->get('/')->status, 503, 'not more than one';
+$_->release_all for @up;
 is $_->wait->status, 200, 'request served' for @more;
 is join(' ', map { $_->peak } @up), '2 1', 'no other overage';
 
