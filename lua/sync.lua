@@ -37,7 +37,8 @@
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
 --   may be kept, 0: all idle permits are wanted back, 1: call again at once,
 --   0: no work was left; of a pool also the limit in force of each server, and
---   permits above the limits of the servers of the list; then for each
+--   permits above the limits of the servers of the list, and of those where the
+--   account has permits; then for each
 --   cancel:  1 removed from the queue, 0 too late
 --   acquire: verdict, place, position (1: head; place and position are 0
 --            unless queued)
@@ -362,7 +363,7 @@ elseif not sem.limit or #call.acquires > 0 and call.flags % 2 == 1 then
 end
 view.limit = sem.limit
 order_apply(view, shard_values[3])
-if is_pool then pools.limits(call, sem, view) end
+if is_pool then pools.limits(call, sem, view, account) end
 
 -- the tickets that are cancelled or checked: their places; without its marker
 -- a queue that others wait in was lost

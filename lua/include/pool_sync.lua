@@ -29,9 +29,18 @@ function pools.take(call, sem, view, account)
     return STATUS.ok
 end
 
--- The limits of the list, by the limit of one server.
-function pools.limits(call, sem, view)
-    view.capacity, view.over = pool_size(sem, pool_list(sem, call.list), view)
+-- The limits of the list, by the limit of one server. Permits above a limit may
+-- also be at a server that the session can use no more.
+function pools.limits(call, sem, view, account)
+    local list, ordered = pool_list(sem, call.list), view.servers or {}
+    view.capacity, view.over = pool_size(sem, list, view)
+    for server, n in pairs(account.at) do
+        if n > 0 and not list.limits[server] then
+            local limit = math.min(view.limit, ordered[server] or view.limit)
+            view.over = view.over
+                + math.max((sem.pool.held[server] or 0) - limit, 0)
+        end
+    end
     if call.moved then pool_before(sem, view, call.list) end
 end
 

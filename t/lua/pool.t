@@ -131,6 +131,14 @@ is "$order->{limit} $order->{held}", '1 5', 'ordered';
 my @figures = pool($one, list => 'aa', limit => 2);
 is "@figures[2, 9, 10]", '3 1 2',
     'limits of all servers, of each, and permits above these';
+
+# a list without servers at which the account is above the limit
+@figures = pool($one, list => 'ab 10.0.0.1:80=2', limit => 2);
+is "@figures[2, 9, 10]", '1 1 2', 'also permits at a server that it has lost';
+$one->order('p', 0, '=', $long);
+is +(pool($one, list => 'ab', limit => 2))[10], 3, 'which has an order';
+$one->order('p', '-', '=', $long);
+is +(pool($one, list => $all, limit => 2))[10], 2, 'the list is back';
 is results($one, list => 'aa', limit => 2, freed => "$long=1", ask => [ 8 ]),
     'ok 2 ' . (head() =~ /^4 1 2 (\d+)/)[0] . ' 1', 'a server at its order';
 is results($one, list => 'aa', limit => 2, freed => "$long=1"),
