@@ -2,17 +2,20 @@
 
 # After a queue a worker keeps free permits only when a reply has shown that
 # Redis knows of it, and would recall them: while the reply is on its way the
-# semaphore may have been paused.
+# semaphore may have been paused. The clock of the worker stands: a heartbeat
+# would send a sync, too, whose reply shows it.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
+my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 10s;
 server {
@@ -27,7 +30,9 @@ EOF_CONF
 # a queue, and its end
 
 my @requests = map { $node->begin('/?hang=1') } 1 .. 2;
-wait_for { $up->now == 2 } 15, 'two at the backend';
+wait_for { $up->now == 2 && $t->state->subscribed == 1 } 15,
+    'two at the backend';
+$clock->stop;
 push @requests, $node->begin('/?hang=1');
 wait_for { $t->state->counts('api') eq '2 1' } 15, 'one waits';
 $up->release(1);
@@ -37,7 +42,7 @@ wait_for { $up->now == 2 && $t->state->counts('api') eq '2 0' } 15,
 # two requests end: of the first Redis hears, and its reply is on its way
 
 $t->state->order('api', '- 1');
-$proxy->delay(1, 's2c');
+$proxy->freeze('s2c');
 $up->release(1);
 wait_for { $t->state->counts('api') eq '1 0' } 15, 'one given back';
 $up->release(1);
@@ -49,8 +54,9 @@ wait_for { $t->state->waiting('api') || $up->served > 3 } 15,
 is($t->state->waiting('api'), 1, 'paused: it waits');
 is($up->served, 3, 'not served by a permit that came free');
 
-$proxy->delay(0, 's2c');
+$proxy->thaw('s2c');
 $t->state->drop_orders;
+$clock->go;
 is($_->wait->status, 200, 'served') for @requests;
 
 $t->done;
