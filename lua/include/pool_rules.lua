@@ -103,11 +103,19 @@ function pools.account(text)
     return plain or text, list, pool_numbers(at)
 end
 
+-- The limit in force of a server: that of the semaphore, or a lower one that
+-- its list states, or that an order has for it.
+local function pool_limit(view, server, stated)
+    local limit = math.min(view.limit, stated)
+    local ordered = view.servers
+    return ordered and math.min(limit, ordered[server] or limit) or limit
+end
+
 -- All permits of a list, and those held above the limits of its servers.
 local function pool_size(sem, list, view)
-    local all, over, ordered = 0, 0, view.servers or {}
-    for server, limit in pairs(list.limits) do
-        limit = math.min(limit, view.limit, ordered[server] or limit)
+    local all, over = 0, 0
+    for server, stated in pairs(list.limits) do
+        local limit = pool_limit(view, server, stated)
         all = all + limit
         over = over + math.max((sem.pool.held[server] or 0) - limit, 0)
     end
@@ -121,13 +129,11 @@ local function pool_choose(sem, view, id)
     local pool, list = sem.pool, pool_list(sem, id)
     if not list or pool.full[id] then return nil end
     local size, best, least, number = #list.names, nil, 1, nil
-    local ordered = view.servers
     for i = pool.turn, pool.turn + size - 1 do
         local n = i % size + 1
         local server = list.names[n]
         local held = pool.held[server] or 0
-        local limit = math.min(list.limits[server], view.limit)
-        if ordered then limit = math.min(limit, ordered[server] or limit) end
+        local limit = pool_limit(view, server, list.limits[server])
         -- R1: room for a permit
         if held < limit and held / limit < least then
             best, least, number = server, held / limit, n

@@ -32,11 +32,11 @@ end
 -- The limits of the list, by the limit of one server. Permits above a limit may
 -- also be at a server that the session can use no more.
 function pools.limits(call, sem, view, account)
-    local list, ordered = pool_list(sem, call.list), view.servers or {}
+    local list = pool_list(sem, call.list)
     view.capacity, view.over = pool_size(sem, list, view)
     for server, n in pairs(account.at) do
         if n > 0 and not list.limits[server] then
-            local limit = math.min(view.limit, ordered[server] or view.limit)
+            local limit = pool_limit(view, server, view.limit)
             view.over = view.over
                 + math.max((sem.pool.held[server] or 0) - limit, 0)
         end

@@ -60,15 +60,15 @@ for (
     [ 'C1', 'sync', qr/do pool_add\(sem, account, server, -n\) end/,
         'do account_add(sem, account, -n, 0) end', 0, 1 ],
     # the limit of a server, and that of all
-    [ 'S1', 'sync', qr/math\.min\(list\.limits\[server\], view\.limit\)/,
+    [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
         'list.limits[server]', 0, 2 ],
-    [ 'S1', 'sync', qr/math\.min\(list\.limits\[server\], view\.limit\)/,
+    [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
         'view.limit', 0, 1 ],
-    [ 'S1', 'order', qr/math\.min\(list\.limits\[server\], view\.limit\)/,
+    [ 'S1', 'order', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
         'list.limits[server]', 0, 25 ],
     # the order of one server
-    [ 'S1', 'sync', qr/if ordered then limit =/, 'if false then limit =', 0,
-        1 ],
+    [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
+        'math.min(list.limits[server], view.limit)', 0, 1 ],
     [ 'L2', 'order', qr/servers\[server\] = tonumber\(limit\)/,
         'servers[server] = tonumber(limit) or 0', 0, 1 ],
     # the head waits for its servers, and others behind it for theirs
