@@ -57,6 +57,9 @@ server {
     listen 127.0.0.1:%%PORT%%;
     add_header X-Server \$dsem_server;
     add_header X-Cache \$upstream_cache_status;
+    proxy_cache_key \$uri;
+    proxy_cache_use_stale updating;
+    proxy_cache_background_update on;
     location / {
         proxy_pass http://gpus;
     }
@@ -67,9 +70,6 @@ server {
     }
     location /cached {
         proxy_cache cache;
-        proxy_cache_key \$uri;
-        proxy_cache_use_stale updating;
-        proxy_cache_background_update on;
         proxy_pass http://gpus;
     }
     location /mirrored {
@@ -78,7 +78,6 @@ server {
     }
     location /locked {
         proxy_cache cache;
-        proxy_cache_key \$uri;
         proxy_cache_lock on;
         proxy_cache_lock_timeout 60s;
         proxy_cache_lock_age 60s;
@@ -94,9 +93,6 @@ server {
     }
     location /both {
         proxy_cache cache;
-        proxy_cache_key \$uri;
-        proxy_cache_use_stale updating;
-        proxy_cache_background_update on;
         mirror /beside;
         proxy_pass http://least;
     }
