@@ -9,6 +9,7 @@ package Dsem::Suite;
 #
 # Files of one folder use the machine alike: of many files, neighbours in the
 # list do not run at one time. Short ones are last: no long file runs alone then.
+# While the processors are idle one file more runs than -j says.
 #
 # Called by: prove --harness Dsem::Suite.
 
@@ -24,6 +25,7 @@ use TAP::Parser::Aggregator;
 
 use Dsem::Metronome;
 use Dsem::Suite::File;
+use Dsem::Suite::Jobs;
 use Dsem::Wait qw(now wait_for);
 
 # what a file can stand: a machine that is slower by this factor on average, and
@@ -35,6 +37,8 @@ use constant FENCE => 0.75;
 
 # files
 use constant { MANY => 100, LAST => 30 };
+
+sub multiplexer_class { 'Dsem::Suite::Jobs' }
 
 sub aggregate_tests {
     my ($self, $aggregate, @tests) = @_;
