@@ -34,7 +34,8 @@ static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_dsem_hold_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
-static ngx_int_t ngx_http_dsem_conf_location(ngx_conf_t *cf);
+static ngx_int_t ngx_http_dsem_conf_location(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
 static ngx_int_t ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_node(ngx_conf_t *cf, ngx_str_t *node);
 
@@ -565,7 +566,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
     if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK
-        || ngx_http_dsem_conf_location(cf) != NGX_OK)
+        || ngx_http_dsem_conf_location(cf, prev, conf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -785,10 +786,17 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 /* what modules make of a location is known when all of them have merged */
 
 static ngx_int_t
-ngx_http_dsem_conf_location(ngx_conf_t *cf)
+ngx_http_dsem_conf_location(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+    ngx_http_dsem_loc_conf_t *conf)
 {
+    ngx_http_conf_ctx_t         *ctx;
     ngx_http_core_loc_conf_t   **clcf;
     ngx_http_dsem_main_conf_t   *dmcf;
+
+    ctx = cf->ctx;
+
+    conf->above = prev;
+    conf->loc_conf = ctx->loc_conf;
 
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 

@@ -140,7 +140,14 @@ typedef struct {
 } ngx_http_dsem_srv_conf_t;
 
 
-typedef struct {
+typedef struct ngx_http_dsem_loc_conf_s  ngx_http_dsem_loc_conf_t;
+
+
+struct ngx_http_dsem_loc_conf_s {
+    ngx_http_dsem_loc_conf_t  *above;       /* of the level above this one */
+    void                     **loc_conf;    /* of this level, by module; NULL:
+                                               that of "http" */
+
     ngx_array_t               *limits;      /* ngx_http_dsem_limit_t;
                                                NULL: not limited */
     ngx_array_t               *below;       /* limits of the levels below one
@@ -176,7 +183,7 @@ typedef struct {
     unsigned                   body_asked:1;    /* a value needs the body */
     unsigned                   body_missed:1;   /* and that it has none has
                                                    been logged */
-} ngx_http_dsem_loc_conf_t;
+};
 
 
 typedef struct {

@@ -34,6 +34,10 @@ static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
     const void *two);
 static ngx_int_t ngx_http_dsem_upstream_target(ngx_conf_t *cf,
     void **loc_conf, ngx_module_t *module);
+static ngx_http_upstream_srv_conf_t *ngx_http_dsem_upstream_of(
+    void **loc_conf, ngx_module_t *module, ngx_command_t *cmd);
+static ngx_uint_t ngx_http_dsem_upstream_passes(void **loc_conf,
+    ngx_module_t *module, ngx_command_t *cmd);
 static ngx_int_t ngx_http_dsem_upstream_add(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_srv_conf_t *dscf);
 
@@ -426,7 +430,7 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
 
     for (i = 0; i < dmcf->locations->nelts; i++) {
 
-        if (clcf[i]->handler == NULL || clcf[i]->loc_conf == NULL) {
+        if (clcf[i]->loc_conf == NULL) {
             continue;
         }
 
@@ -450,10 +454,9 @@ static ngx_int_t
 ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
     ngx_module_t *module)
 {
-    char                          *conf;
     ngx_command_t                 *cmd;
-    ngx_http_upstream_conf_t      *ucf;
     ngx_http_dsem_srv_conf_t      *dscf;
+    ngx_http_upstream_srv_conf_t  *uscf;
 
     static ngx_str_t  suffix = ngx_string("_next_upstream_tries");
 
@@ -463,26 +466,85 @@ ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
         return NGX_OK;
     }
 
-    conf = loc_conf[module->ctx_index];
-    ucf = (ngx_http_upstream_conf_t *)
-              (conf + cmd->offset
-               - offsetof(ngx_http_upstream_conf_t, next_upstream_tries));
+    uscf = ngx_http_dsem_upstream_of(loc_conf, module, cmd);
 
     /* an address that no upstream block has is without configurations */
 
-    if (ucf->upstream == NULL || ucf->upstream->srv_conf == NULL) {
+    if (uscf == NULL || uscf->srv_conf == NULL) {
         return NGX_OK;
     }
 
-    dscf = ngx_http_conf_upstream_srv_conf(ucf->upstream,
-                                           ngx_http_dsem_module);
+    dscf = ngx_http_conf_upstream_srv_conf(uscf, ngx_http_dsem_module);
 
-    if (dscf->limit == NULL) {
+    if (dscf->limit == NULL
+        || !ngx_http_dsem_upstream_passes(loc_conf, module, cmd))
+    {
         return NGX_OK;
     }
 
     return ngx_http_dsem_upstream_add(cf,
                             loc_conf[ngx_http_dsem_module.ctx_index], dscf);
+}
+
+
+/* the upstream of a module at some level, NULL: it has none, or variables */
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_dsem_upstream_of(void **loc_conf, ngx_module_t *module,
+    ngx_command_t *cmd)
+{
+    char                      *conf;
+    ngx_http_upstream_conf_t  *ucf;
+
+    conf = loc_conf[module->ctx_index];
+    ucf = (ngx_http_upstream_conf_t *)
+              (conf + cmd->offset
+               - offsetof(ngx_http_upstream_conf_t, next_upstream_tries));
+
+    return ucf->upstream;
+}
+
+
+/*
+ * Whether requests of this level are passed by this module.  An "if" has the
+ * handler of the level above, unless it sets its own, and its upstreams in any
+ * case, as levels below a "memcached_pass" have.  An upstream is used if it was
+ * set at a level with the handler that is in force here.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_upstream_passes(void **loc_conf, ngx_module_t *module,
+    ngx_command_t *cmd)
+{
+    void                      **above;
+    ngx_http_handler_pt         handler;
+    ngx_http_dsem_loc_conf_t   *dlcf;
+    ngx_http_core_loc_conf_t   *clcf;
+
+    handler = NULL;
+
+    for ( ;; ) {
+        clcf = loc_conf[ngx_http_core_module.ctx_index];
+        dlcf = loc_conf[ngx_http_dsem_module.ctx_index];
+        above = dlcf->above ? dlcf->above->loc_conf : NULL;
+
+        if (handler == NULL) {
+            handler = clcf->handler;
+
+            if (handler == NULL && !clcf->noname) {
+                return 0;
+            }
+        }
+
+        if (above == NULL
+            || ngx_http_dsem_upstream_of(above, module, cmd)
+               != ngx_http_dsem_upstream_of(loc_conf, module, cmd))
+        {
+            return clcf->handler == handler;
+        }
+
+        loc_conf = above;
+    }
 }
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # Subrequests, redirects, a tunnel and other protocols reach a pool with the
-# permit of their request, or as their balancing method says.
+# permit of their request, or as their balancing method says. The pool of a
+# location is that of the module that answers there.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -69,6 +70,28 @@ server {
             proxy_pass http://gpus;
         }
     }
+    location /inherits {
+        proxy_pass http://gpus;
+        if (\$arg_pool) {
+            add_header X-Set "\$dsem_server \$upstream_addr" always;
+        }
+    }
+    location /replaces {
+        scgi_pass others;
+        if (\$arg_pool) {
+            proxy_pass http://gpus;
+        }
+    }
+    location /below {
+        set \$memcached_key key;
+        memcached_pass others;
+        location /below/it {
+            proxy_pass http://gpus;
+            if (\$arg_pool) {
+                add_header X-Set "\$dsem_server \$upstream_addr" always;
+            }
+        }
+    }
     location /except {
         limit_except HEAD {
             proxy_pass http://gpus;
@@ -103,6 +126,23 @@ is at_its_server($node->get('/if?pool=gpus'), 'in an "if"')->status, 200,
 
 is at_its_server($node->get('/except'), 'in a "limit_except"')->status, 200,
     'served';
+
+# an "if" has the upstreams of its location, and passes to one of them at most
+
+for (
+    [ '/inherits?pool=gpus', 'in an "if" that passes nothing', 'X-Set' ],
+    [ '/replaces?pool=gpus', 'in an "if" that passes elsewhere', 'X-Server' ],
+    [ '/below/it', 'below a "memcached_pass"', 'X-Server' ],
+    [ '/below/it?pool=gpus', 'in an "if" below it', 'X-Set' ],
+) {
+    my ($path, $name, $header) = @$_;
+    my $request = $node->begin($path . ($path =~ /\?/ ? '&' : '?') . 'hang=1');
+    wait_for { $request->done || grep { $_->now } @up } 15, $name;
+    is $t->state->counts('others'), '0 0', "$name: no permit of another pool";
+    $_->release_all for @up;
+    is $request->wait->status, 200, "$name: served";
+    like $request->header($header), qr/^(\S+) \1$/, 'at its server';
+}
 
 # a redirect keeps the permit of the same pool, and its server
 
