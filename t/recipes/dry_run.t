@@ -72,8 +72,10 @@ eventually { $up->release_all; !grep { !$_->done } @requests } 'all answered';
 is($up->peak, $limit, 'limit never exceeded');
 # those of before, and some more
 wait_for { logged() == 2 * $places + $more + @requests } 15, 'their lines';
-is(scalar(grep { $_->status == 503 } @requests), counted()->{REJECTED},
-    'some requests rejected');
+# a busy machine may let some wait for their time
+my $counted = counted();
+is(scalar(grep { $_->status == 503 } @requests),
+    $counted->{REJECTED} + ($counted->{TIMEOUT} // 0), 'the others rejected');
 
 done_testing();
 
