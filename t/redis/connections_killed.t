@@ -43,7 +43,7 @@ my $load = $t->load_start(urls => [ map { $_->url('/killed') } @fleet ],
     clients => 40, seconds => 3600, keepalive => 1);
 wait_for { $up->peak == 5 } 15, 'load';
 
-my $killed = 0;
+my ($killed, $began) = (0, now);
 for (1 .. $KILLS) {
     my ($next, $served) = (now + 0.3, $up->served);
     wait_for {
@@ -52,15 +52,15 @@ for (1 .. $KILLS) {
     $killed += $redis->client_kill;
 }
 
+# kills are 0.3 s apart; a worker is connected again at once
+cmp_ok took($began), '<', $KILLS, 'service continues';
+
 my $result = $load->stop->wait;
 cmp_ok $killed, '>', $KILLS * $workers, 'most connections killed';
 is_deeply [ keys %{ $result->{statuses} } ], [200], 'every request answered'
     or diag explain $result->{statuses};
 is $result->{mismatched}, 0, 'each response complete';
 is $up->peak, 5, 'limit reached, never exceeded';
-my ($first, @log) = $up->log;
-cmp_ok $up->goodput(5, $first->{start}, $log[-1]{start}), '>', 0.3,
-    'service continues';
 is scalar(map { $_->grep_log(qr/unavailable \(/) } @fleet), 0,
     'redis stays available';
 
