@@ -19,7 +19,7 @@ my @way = map { $t->proxy($_->address) } @sentinel;
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
-dsem_redis_connect_timeout 1s;
+dsem_redis_connect_timeout 3s;
 # so that pauses are short
 dsem_lease 2s;
 dsem_redis_timeout 1s;
