@@ -18,10 +18,10 @@
 --   acquire; given KEYS[4], also "<cost> <key>" as in an acquire of sync, or
 --   "-": no key
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
---   then permits in use above the limit (0: none; of a pool above those of the
---   servers of the list), and for each ticket its
---   place (0: Redis never queued it, or has dropped it: acquire again):
---   integers
+--   then permits in use above the limit, or above that of an order where it is
+--   higher (0: none; of a pool above those of the servers of the list), and for
+--   each ticket its place (0: Redis never queued it, or has dropped it: acquire
+--   again): integers
 -- Messages: "reclaimed" as of sync
 --
 -- A ticket keeps its place. A ticket whose place is unknown, or that has a key,
@@ -42,6 +42,7 @@
 -- @include "include/semaphore.lua"
 -- @include "include/semaphore_ended.lua"
 -- @include "include/view_lose.lua"
+-- @include "include/order.lua"
 -- @include "include/publish.lua"
 
 local fairs = false
@@ -169,9 +170,10 @@ local function declare_held(sem)
 end
 
 -- The limit in force without orders, and the permits above it; of a pool all
--- those of its list.
-local function declare_limit(sem)
-    local most = sem.limit or limit
+-- those of its list. Permits of before a lower order are no overage, nor are
+-- those that a higher one allows.
+local function declare_limit(sem, ordered)
+    local most = math.max(sem.limit or limit, ordered or 0)
     if is_pool then
         return pool_size(sem, pool_list(sem, list_id), { limit = most })
     end
@@ -179,7 +181,9 @@ local function declare_limit(sem)
 end
 
 local function declare(all)
-    local v = redis.call('HMGET', KEYS[1], '.', session)
+    -- the name is the rest of the key, after ":s:"
+    local name = string.sub(KEYS[2], #KEYS[1] + 4)
+    local v = redis.call('HMGET', KEYS[1], '.', session, 'order:' .. name)
     local view = view_new(KEYS[1], session, v[1], v[2])
     if not view or view.entry.epoch ~= epoch then return STATUS.resync end
     local sem = semaphore_new(KEYS[2], KEYS[3], session,
@@ -219,13 +223,11 @@ local function declare(all)
         return STATUS.resync
     end
     semaphore_write(sem, view)
-    -- the name is the rest of the key, after ":s:"
-    publish_notes({ session = session, epoch = epoch,
-        name = string.sub(KEYS[2], #KEYS[1] + 4) }, view)
+    publish_notes({ session = session, epoch = epoch, name = name }, view)
 
     local places = {}
     for i, ticket in ipairs(all) do places[i] = ticket.place end
-    local _, over = declare_limit(sem)
+    local _, over = declare_limit(sem, (order_parse(v[3])))
     return STATUS.ok, over, unpack(places)
 end
 

@@ -2,7 +2,8 @@
 
 # The operator's order overrides the limit of the asks, keeps the counts, and
 # can pause: asks wait while paused, limit 0 refuses. Idle permits above it are
-# recalled, a malformed order is ignored.
+# recalled, a malformed order is ignored. Permits that it allows are no overage,
+# nor are those of before it.
 
 use lib 't/lib';
 use Dsem::Scripts;
@@ -65,6 +66,15 @@ is_deeply told(), [ 'recall idle 1', '', 'recall idle 1' ],
     'paused: recall of all';
 $two->sync('idle', limit => 4);
 is_deeply told(), [ '', '', '' ], 'recalled once';
+
+# permits that a higher one allows are no overage, nor are those of before it
+for ([ 5, 4, 0 ], [ 5, 7, 2 ], [ 1, 2, 0 ], [ 1, 4, 2 ]) {
+    my ($limit, $held, $over) = @$_;
+    $scripts->order('over', $limit);
+    is $three->declare('over', held => $held, limit => 2)->{over}, $over,
+        "$held permits with an order of $limit: overage of $over";
+}
+$three->declare('over', held => 0);
 
 # malformed
 for my $text ('', '5', '5 2', '5  0', ' 5 0', '5 0 ', 'x 0', '-1 0', '1e2 0',
