@@ -421,7 +421,7 @@ ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
 
     if (held != values[NGX_HTTP_DSEM_SYNC_HELD]
         || queued != values[NGX_HTTP_DSEM_SYNC_TICKETS]
-        || (ngx_http_dsem_sync_reply_counted(sync)
+        || (sync->sums
             && ngx_http_dsem_sync_reply_servers(sync, value, last) != NGX_OK))
     {
         if (sync->unchecked && !sync->account->differed) {
