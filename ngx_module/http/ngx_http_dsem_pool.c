@@ -22,6 +22,7 @@
 
 
 typedef struct {
+    ngx_http_upstream_t               *upstream;
     ngx_http_upstream_rr_peer_data_t  *rrp;      /* of the balancer */
     ngx_http_upstream_rr_peers_t      *peers;
     ngx_http_dsem_srv_conf_t          *conf;
@@ -56,6 +57,7 @@ static ngx_http_upstream_rr_peer_t *ngx_http_dsem_pool_find(
     ngx_http_dsem_pool_peer_t *peer, ngx_http_upstream_rr_peers_t **peersp);
 static void ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
+static ngx_uint_t ngx_http_dsem_pool_failed(ngx_http_upstream_t *u);
 #if (NGX_SSL || NGX_COMPAT)
 static ngx_int_t ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc,
     void *data);
@@ -124,6 +126,7 @@ ngx_http_dsem_pool_init(ngx_http_request_t *r,
 
     /* first in the data of each balancer of nginx */
 
+    peer->upstream = r->upstream;
     peer->rrp = r->upstream->peer.data;
     peer->peers = us->peer.data;
     peer->conf = dscf;
@@ -371,12 +374,47 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
         peer->claim->came = 1;
     }
 
+    if (state == 0 && ngx_http_dsem_pool_failed(peer->upstream)) {
+        state = NGX_PEER_FAILED;
+    }
+
     peer->free(pc, peer->rrp, state);
 
     if (state & NGX_PEER_FAILED) {
         ngx_http_dsem_semaphore_servers(&peer->conf->limit->encoded,
                                         peer->conf->limit->hash);
     }
+}
+
+
+/*
+ * Answers that "..._next_upstream" takes for failed tries: nginx reads it only
+ * where another try may follow, and here none does.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
+{
+    ngx_uint_t  i;
+
+    static struct {
+        ngx_uint_t  status;
+        ngx_uint_t  mask;
+    } answers[] = {
+        { NGX_HTTP_TOO_MANY_REQUESTS, NGX_HTTP_UPSTREAM_FT_HTTP_429 },
+        { NGX_HTTP_INTERNAL_SERVER_ERROR, NGX_HTTP_UPSTREAM_FT_HTTP_500 },
+        { NGX_HTTP_BAD_GATEWAY, NGX_HTTP_UPSTREAM_FT_HTTP_502 },
+        { NGX_HTTP_SERVICE_UNAVAILABLE, NGX_HTTP_UPSTREAM_FT_HTTP_503 },
+        { NGX_HTTP_GATEWAY_TIME_OUT, NGX_HTTP_UPSTREAM_FT_HTTP_504 }
+    };
+
+    for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        if (u->headers_in.status_n == answers[i].status) {
+            return (u->conf->next_upstream & answers[i].mask) != 0;
+        }
+    }
+
+    return 0;
 }
 
 
