@@ -121,6 +121,9 @@ typedef struct {
 
     ngx_uint_t                 body;        /* unsigned:1, a value is written
                                                with $request_body */
+    ngx_uint_t                 max_conns;   /* unsigned:1, of an upstream: the
+                                               limit of each server is its own,
+                                               number is the largest one */
     ngx_http_dsem_pool_t      *pool;        /* of an upstream; or NULL */
     ngx_flag_t                *strict;      /* "queue" is 0 for every request,
                                                or "dsem_hold" answers, in any

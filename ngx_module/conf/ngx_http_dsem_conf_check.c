@@ -39,6 +39,7 @@ struct ngx_http_dsem_seen_s {
     ngx_int_t                  max;        /* of "auto"; 0: another one */
     ngx_str_t                  encoded;    /* of a name */
     ngx_flag_t                *strict;     /* of a name: outlives the check */
+    ngx_uint_t                 max_conns;  /* unsigned:1, of a pool */
     ngx_uint_t                 pool;       /* unsigned:1, of a name: it is
                                               that of an upstream */
     ngx_array_t               *later;      /* of a name: what is taken after
@@ -143,6 +144,7 @@ ngx_http_dsem_check_literals(ngx_http_dsem_check_t *check,
         pair->limit = seen->limit;
         pair->min = seen->min;
         pair->max = seen->max;
+        pair->max_conns = seen->max_conns;
     }
 
     return NGX_OK;
@@ -275,6 +277,7 @@ ngx_http_dsem_check_pool(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit)
     seen->encoded = limit->encoded;
     seen->strict = limit->strict;
     seen->limit = limit->number;
+    seen->max_conns = limit->max_conns;
     seen->pool = 1;
 
     return NGX_OK;

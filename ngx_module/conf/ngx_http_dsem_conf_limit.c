@@ -29,6 +29,7 @@ static ngx_int_t ngx_http_dsem_limit_pool_words(ngx_conf_t *cf,
     ngx_command_t *cmd);
 static ngx_int_t ngx_http_dsem_limit_per_server(ngx_str_t *text,
     ngx_int_t *number);
+static ngx_uint_t ngx_http_dsem_limit_is_max_conns(ngx_str_t *text);
 static ngx_uint_t ngx_http_dsem_limit_is_auto(ngx_http_dsem_arg_t *limit);
 static ngx_int_t ngx_http_dsem_limit_bounds(ngx_conf_t *cf,
     ngx_command_t *cmd, ngx_http_dsem_arg_t *args);
@@ -76,7 +77,8 @@ static ngx_http_dsem_param_t  ngx_http_dsem_params[] = {
 /* in an upstream; it differs in the limit, and takes no weight but 1 */
 static ngx_http_dsem_param_t  ngx_http_dsem_pool_params[] = {
     { ngx_string("limit"), ngx_http_dsem_limit_per_server, 1,
-      NGX_HTTP_DSEM_MAX_LIMIT, 0, "\"n/server\" with a number", "" },
+      NGX_HTTP_DSEM_MAX_LIMIT, 0, "\"n/server\" with a number, or "
+      "\"max_conns\"", "" },
     ngx_http_dsem_number("weight", 1, 1, 0),
     ngx_http_dsem_params_after_weight
 };
@@ -194,6 +196,9 @@ ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
+    limit->max_conns = ngx_http_dsem_limit_is_max_conns(
+                                      &args[NGX_HTTP_DSEM_PARAM_LIMIT].text);
+
     /* no permit of a pool stays with a worker */
     *limit->strict = 1;
 
@@ -216,8 +221,6 @@ ngx_http_dsem_limit_pool_words(ngx_conf_t *cf, ngx_command_t *cmd)
         ngx_str_t    word;      /* it begins so */
         const char  *why;
     } refused[] = {
-        { ngx_string("limit=max_conns"), "write \"limit=n/server\" with a "
-          "number, a lower \"max_conns\" of a server counts" },
         { ngx_string("limit=auto"), "write \"limit=n/server\" with a number" },
         { ngx_string("weight="), "a request takes one permit of its server" },
         { ngx_string("min="), "it is for \"limit=auto\"" },
@@ -253,13 +256,18 @@ ngx_http_dsem_limit_pool_words(ngx_conf_t *cf, ngx_command_t *cmd)
 }
 
 
-/* "n/server" */
+/* "n/server"; "max_conns" is the largest one: servers have lower ones */
 
 static ngx_int_t
 ngx_http_dsem_limit_per_server(ngx_str_t *text, ngx_int_t *number)
 {
     size_t     len;
     ngx_str_t  digits;
+
+    if (ngx_http_dsem_limit_is_max_conns(text)) {
+        *number = NGX_HTTP_DSEM_MAX_LIMIT;
+        return NGX_OK;
+    }
 
     len = sizeof("/server") - 1;
 
@@ -273,6 +281,14 @@ ngx_http_dsem_limit_per_server(ngx_str_t *text, ngx_int_t *number)
     digits.len = text->len - len;
 
     return ngx_http_dsem_parse_number(&digits, number);
+}
+
+
+static ngx_uint_t
+ngx_http_dsem_limit_is_max_conns(ngx_str_t *text)
+{
+    return text->len == sizeof("max_conns") - 1
+           && ngx_strncmp(text->data, "max_conns", text->len) == 0;
 }
 
 

@@ -51,7 +51,7 @@ ngx_http_dsem_create_srv_conf(ngx_conf_t *cf)
 }
 
 
-/* "dsem name limit=n/server ..." in an upstream */
+/* "dsem name limit=n/server|max_conns ..." in an upstream */
 
 char *
 ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
@@ -256,6 +256,16 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
     ngx_int_t                     limit;
     ngx_uint_t                    i;
     ngx_http_dsem_pool_server_t  *server;
+
+    if (dscf->limit->max_conns && peer->max_conns == 0) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "server %V of upstream \"%V\" has no \"max_conns\" in "
+                      "%s:%ui, \"dsem\" with \"limit=max_conns\" takes the "
+                      "limit of each server from it", &peer->server,
+                      &dscf->upstream->host, dscf->upstream->file_name,
+                      dscf->upstream->line);
+        return NGX_ERROR;
+    }
 
     /* the limit of all servers, which an order may raise, is not its own */
 

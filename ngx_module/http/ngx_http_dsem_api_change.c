@@ -23,6 +23,7 @@
 #include "ngx_http_dsem_api_pool.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_order.h"
+#include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_survey.h"
 
 
@@ -397,7 +398,7 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
 
     ngx_http_set_log_request(c->log, r);
 
-    if (order->rc == NGX_OK && order->server.len) {
+    if (order->rc == NGX_OK && !change->session) {
         ngx_http_dsem_api_change_configured(order);
     }
 
@@ -470,19 +471,29 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
 /*
  * Of a server Redis has replied what sessions state, and the limit in force but
  * for an order for this server alone.  Of one that no session states this node
- * may have it in its own configuration.
+ * may have it in its own configuration.  With "limit=max_conns" it has replied
+ * the largest limit there is, for all servers.
  */
 
 static void
 ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order)
 {
-    if (order->configured == -1) {
+    if (order->server.len == 0) {
+
+        if (ngx_http_dsem_pool_conf(&order->name) == NULL) {
+            return;
+        }
+
+    } else if (order->configured == -1) {
         order->configured = ngx_http_dsem_api_pool_configured(&order->name,
                                              &order->server, &order->in_force);
     }
 
     order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,
                                                    order->ordered);
+
+    order->in_force = ngx_http_dsem_api_pool_each(order->in_force);
+    order->configured = ngx_http_dsem_api_pool_each(order->configured);
 }
 
 

@@ -216,20 +216,22 @@ static void
 ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet)
 {
-    ngx_int_t                    stated;
+    ngx_int_t                    limit, configured, stated;
     ngx_uint_t                   i;
     ngx_http_dsem_api_server_t  *server;
+
+    limit = ngx_http_dsem_api_pool_each(fleet->limit);
+    configured = ngx_http_dsem_api_pool_each(fleet->configured);
 
     server = result->servers.elts;
 
     for (i = 0; i < result->servers.nelts; i++) {
         stated = server[i].configured;
 
-        server[i].limit = ngx_http_dsem_api_pool_lower(stated, fleet->limit);
+        server[i].limit = ngx_http_dsem_api_pool_lower(stated, limit);
         server[i].limit = ngx_http_dsem_api_pool_lower(server[i].limit,
                                                        server[i].ordered);
-        server[i].configured = ngx_http_dsem_api_pool_lower(stated,
-                                                         fleet->configured);
+        server[i].configured = ngx_http_dsem_api_pool_lower(stated, configured);
 
         if (server[i].usable == 0) {
             continue;
@@ -276,6 +278,15 @@ ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server,
     }
 
     return -1;
+}
+
+
+/* the limit of all servers; -1: it is "max_conns", each has its own */
+
+ngx_int_t
+ngx_http_dsem_api_pool_each(ngx_int_t limit)
+{
+    return (limit == NGX_HTTP_DSEM_MAX_LIMIT) ? -1 : limit;
 }
 
 

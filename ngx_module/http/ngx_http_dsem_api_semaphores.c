@@ -59,7 +59,7 @@ static void ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
 static ngx_int_t ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet);
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
 static void ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet);
 static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
@@ -428,7 +428,7 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_api_row_disagreeing(text, fleet);
+    ngx_http_dsem_api_row_disagreeing(text, fleet, row->pool);
 
     if (key) {
         if (ngx_http_dsem_tops_read(r->pool, &row->name,
@@ -497,8 +497,10 @@ ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
     }
 
     ngx_http_dsem_json_open(text, "per_server", "{");
-    ngx_http_dsem_json_known(text, "limit", fleet->limit);
-    ngx_http_dsem_json_known(text, "configured", fleet->configured);
+    ngx_http_dsem_json_known(text, "limit",
+                             ngx_http_dsem_api_pool_each(fleet->limit));
+    ngx_http_dsem_json_known(text, "configured",
+                             ngx_http_dsem_api_pool_each(fleet->configured));
     ngx_http_dsem_json_close(text, "}");
 
     ngx_http_dsem_json_open(text, "servers", "[");
@@ -565,8 +567,9 @@ ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
 
 static void
 ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet)
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
 {
+    ngx_int_t                      limit;
     ngx_uint_t                     i;
     ngx_http_dsem_disagreement_t  *node;
 
@@ -575,9 +578,12 @@ ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
     node = fleet->disagreements.elts;
 
     for (i = 0; i < fleet->disagreements.nelts; i++) {
+        limit = pool ? ngx_http_dsem_api_pool_each(node[i].limit)
+                     : node[i].limit;
+
         ngx_http_dsem_json_open(text, NULL, "{");
         ngx_http_dsem_json_string(text, "node", &node[i].node);
-        ngx_http_dsem_json_known(text, "limit", node[i].limit);
+        ngx_http_dsem_json_known(text, "limit", limit);
         ngx_http_dsem_json_close(text, "}");
     }
 
@@ -630,7 +636,9 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
 
     ngx_http_dsem_json_open(text, key, "{");
 
-    ngx_http_dsem_json_known(text, "configured", literal ? literal->limit : -1);
+    ngx_http_dsem_json_known(text, "configured",
+                             (literal && !literal->max_conns) ? literal->limit
+                                                              : -1);
     ngx_http_dsem_json_known(text, "limit", local->limit);
     ngx_http_dsem_json_flag(text, "dry_run", local->dry_run);
 

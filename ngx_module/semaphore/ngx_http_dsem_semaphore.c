@@ -78,7 +78,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
 
     answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
-    answer->limit = ask->limit;
+    answer->limit = ngx_http_dsem_servers_permits(ask->pool, ask->limit);
     answer->in_use = -1;
 
     session = account ? account->session
@@ -255,8 +255,9 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
 
     /* of "limit=auto" the one that is found */
 
-    limit = (account && account->usage.limit > 0) ? account->usage.limit
-                                                  : ask->limit;
+    limit = (account && account->usage.limit > 0)
+            ? account->usage.limit
+            : ngx_http_dsem_servers_permits(ask->pool, ask->limit);
 
     drains = ((uint64_t) limit * timeout << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
              / hold_time / ask->weight;

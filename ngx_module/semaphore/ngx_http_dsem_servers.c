@@ -81,6 +81,31 @@ ngx_http_dsem_servers_create(ngx_http_dsem_pool_t *pool)
 }
 
 
+/*
+ * The limit of a semaphore as this node has it: of a pool the sum over all its
+ * servers, NULL: a plain semaphore.  limit: that of each server.
+ */
+
+ngx_int_t
+ngx_http_dsem_servers_permits(ngx_http_dsem_pool_t *pool, ngx_int_t limit)
+{
+    ngx_int_t   permits;
+    ngx_uint_t  i;
+
+    if (pool == NULL) {
+        return limit;
+    }
+
+    permits = 0;
+
+    for (i = 0; i < pool->n; i++) {
+        permits += ngx_min(pool->servers[i].limit, limit);
+    }
+
+    return permits;
+}
+
+
 /* true if an account has the servers of this pool, NULL: a plain semaphore */
 
 ngx_uint_t

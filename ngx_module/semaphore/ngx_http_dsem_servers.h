@@ -68,6 +68,8 @@ typedef uint64_t (*ngx_http_dsem_servers_usable_pt)(ngx_str_t *semaphore,
 void ngx_http_dsem_servers_init(ngx_http_dsem_servers_usable_pt usable);
 ngx_http_dsem_servers_t *ngx_http_dsem_servers_create(
     ngx_http_dsem_pool_t *pool);
+ngx_int_t ngx_http_dsem_servers_permits(ngx_http_dsem_pool_t *pool,
+    ngx_int_t limit);
 ngx_uint_t ngx_http_dsem_servers_of(ngx_http_dsem_servers_t *servers,
     ngx_http_dsem_pool_t *pool);
 uint64_t ngx_http_dsem_servers_usable(ngx_str_t *semaphore,

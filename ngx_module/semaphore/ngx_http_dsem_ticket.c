@@ -115,7 +115,8 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->early = ask->early;
     ticket->local = ask->local;
     ticket->pass = ask->pass;
-    ticket->answer.limit = ask->limit;
+    ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
+                                                         ask->limit);
     ticket->answer.in_use = -1;
 
     ngx_http_dsem_waiting_number(ticket);
@@ -156,7 +157,8 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
     ticket->weight = ask->weight;
     ticket->handler = ask->handler;
     ticket->data = ask->data;
-    ticket->answer.limit = ask->limit;
+    ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
+                                                         ask->limit);
 
     if (ask->fair && account->fair) {
         ngx_http_dsem_fair_join(account->fair, &ticket->fair, ask->class,

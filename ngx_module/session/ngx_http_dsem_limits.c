@@ -141,6 +141,7 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
     literal->limit = pair->limit;
     literal->min = pair->min;
     literal->max = pair->max;
+    literal->max_conns = pair->max_conns;
     literal->in_force = -1;
 
     literal->known = pair->max
@@ -483,6 +484,8 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
     ngx_http_dsem_literal_t *literal, ngx_int_t limit, ngx_str_t *node,
     ngx_uint_t namesake)
 {
+    u_char  own[NGX_INT_T_LEN + sizeof("max_conns")];
+
     if ((literal->elsewhere && literal->in_force == limit)
         || (namesake
             && literal->namesakes++ < NGX_HTTP_DSEM_LIMITS_NAMESAKES))
@@ -511,17 +514,24 @@ ngx_http_dsem_limits_lower_elsewhere(ngx_http_dsem_limits_t *limits,
         return;
     }
 
+    if (literal->max_conns) {
+        ngx_sprintf(own, "max_conns%Z");
+
+    } else {
+        ngx_sprintf(own, "%i%Z", literal->limit);
+    }
+
     if (node->len == 0) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: limit of \"%V\" is %i by an operator's order, "
-                      "this node asks for %i",
-                      &literal->node.str, limit, literal->limit);
+                      "this node asks for %s",
+                      &literal->node.str, limit, own);
         return;
     }
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "dsem: limit of \"%V\" is %i in force (%snode %V asks for "
-                  "it), this node asks for %i",
+                  "it), this node asks for %s",
                   &literal->node.str, limit, namesake ? "another " : "", node,
-                  literal->limit);
+                  own);
 }

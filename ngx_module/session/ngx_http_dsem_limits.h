@@ -27,6 +27,8 @@ typedef struct {
     ngx_int_t                     limit;     /* of "auto": at the start */
     ngx_int_t                     min;       /* of "limit=auto" */
     ngx_int_t                     max;       /* of "auto"; 0: another one */
+    ngx_uint_t                    max_conns; /* unsigned:1, of a pool: each
+                                                server has its own limit */
 } ngx_http_dsem_limits_pair_t;
 
 
@@ -59,6 +61,7 @@ typedef struct {
     ngx_uint_t                    warnings;  /* in it */
     ngx_uint_t                    namesakes; /* messages that a node of this
                                                 name asks for a lower one */
+    unsigned                      max_conns:1; /* limit is the largest one */
     unsigned                      elsewhere:1; /* another node's limit, or an
                                                 order, is in force: in the
                                                 log, or not worth a line */

@@ -9,12 +9,15 @@ use Dsem::Test;
 my $server = 'server 10.0.0.1:80;';
 my $pass = 'proxy_pass http://g;';
 my $not = 'is not allowed in "dsem" directive of an upstream,';
-my $number = 'it must be "n/server" with a number in';
+my $number = 'it must be "n/server" with a number, or "max_conns" in';
 my $name = '"dsem" directive in an upstream must have a name without '
     . 'variables, and not "off"';
 my $affinity = 'the balancing method of upstream "g" chooses only for requests '
     . 'without a permit, "dsem" gives the others the server with most free '
     . 'permits: affinity is lost';
+my $own = 'of upstream "g" has no "max_conns" in '
+    . '%%TESTDIR%%/conf/nginx.conf:%LINE%, "dsem" with "limit=max_conns" takes '
+    . 'the limit of each server from it';
 my $loopback = 'of upstream "g" with "dsem" in %%TESTDIR%%/conf/nginx.conf:%LINE% '
     . 'is taken for the same server at all nodes';
 
@@ -40,7 +43,8 @@ my @cases = (
     (map { ["$server dsem g limit=$_;",
             qq(invalid value "$_" of "limit" parameter in "dsem" directive, )
                 . $number, 1] }
-        '4', '4/servers', '/server', 'x/server', 'server', '4/server/server'),
+        '4', '4/servers', '/server', 'x/server', 'server', '4/server/server',
+        'MAX_CONNS', 'max_conns/server', 'max_connss'),
     ["$server dsem g limit=0/server;", 'invalid value "0/server" of "limit" '
         . 'parameter in "dsem" directive, it must be between 1 and ', 1],
     ["$server dsem g limit=-1/server;", 'invalid value "-1/server" of "limit" '
@@ -51,9 +55,16 @@ my @cases = (
     ["$server dsem g limit=\$arg_n/server;", 'invalid value "$arg_n/server" of '
         . '"limit" parameter in "dsem" directive, it must be without variables',
         1],
-    ["$server dsem g limit=max_conns;", qq("limit=max_conns" $not write )
-        . '"limit=n/server" with a number, a lower "max_conns" of a server '
-        . 'counts', 1],
+    ['server 10.0.0.1:80 max_conns=2; server 10.0.0.2:80 max_conns=1 backup; '
+        . 'server 10.0.0.3:80 max_conns=3 down; dsem g limit=max_conns;'],
+    ["$server dsem g limit=max_conns;", "server 10.0.0.1:80 $own", 1],
+    (map { ["server 10.0.0.1:80 max_conns=2; server $_; dsem g limit=max_conns;",
+            'server ' . s/ .*//r . " $own", 1] }
+        '10.0.0.2:80', '10.0.0.2:80 max_conns=0', '10.0.0.2:80 backup',
+        '10.0.0.2:80 down', '10.0.0.1:80', 'unix:/tmp/g.sock', '[::1]:80'),
+    ["$server dsem g limit=1/server;", 'invalid value "max_conns" of "limit" '
+        . 'parameter in "dsem" directive, it must be a number or', 1, '',
+        "server { location / { dsem other limit=max_conns; $pass } }"],
     ["$server dsem g limit=auto;", qq("limit=auto" $not write "limit=n/server" )
         . 'with a number', 1],
 

@@ -24,6 +24,10 @@ upstream gpus {
     $servers
     dsem gpus limit=4/server queue=100 timeout=60s;
 }
+upstream sizes {
+    server @{[ $up[0]->address ]} max_conns=2;
+    dsem sizes limit=max_conns;
+}
 server {
     listen 127.0.0.1:%%PORT%%;
     location / {
@@ -34,6 +38,9 @@ server {
         dsem plain limit=2;
         empty_gif;
     }
+    location /sizes {
+        proxy_pass http://sizes;
+    }
     location /dsem/ {
         dsem_api write=on;
     }
@@ -41,15 +48,22 @@ server {
 EOF_CONF
 
 is $node->get('/plain')->status, 200, 'a plain semaphore';
+is $node->get('/sizes')->status, 200, 'a pool of servers of different sizes';
 my @held = map { $node->begin('/?hang=1') } 1 .. 9;
 wait_for { $t->state->held('gpus') == 9 } 15, 'nine permits are out';
 
 $browser->open($node->url('/dsem/'));
 $browser->evaluate('settings.poll = 250');
-eventually { $browser->count('tr.row') == 2 } 'two rows';
+eventually { $browser->count('tr.row') == 3 } 'three rows';
 $browser->click('tr.row button >> text=plain');
 eventually { $browser->text('.details') =~ /In force: 2,/ } 'no pool';
 is $browser->evaluate('details.pool.hidden'), 1, 'has no servers';
+$browser->click('tr.row button >> text=sizes');
+eventually {
+    $browser->text('.details') =~ /Each server\. In force: max_conns, /
+        && $browser->text('.details') =~ /configured: max_conns, no ordered/
+} 'no number for all servers' or diag $browser->text('.details');
+like $browser->text('.details .servers'), qr/0 of 2/, 'the server has one';
 $browser->click('tr.row button >> text=gpus');
 my $each = join '\s+', map { quotemeta($_->address) . '\s+3 of 4\s+Drain' } @up;
 eventually { $browser->text('.details .servers') =~ /^\s*$each\s*$/ }
