@@ -56,7 +56,7 @@ static ngx_int_t ngx_http_dsem_api_redirect(ngx_http_request_t *r);
 static ngx_http_dsem_api_route_t *ngx_http_dsem_api_route(ngx_str_t *rest,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
-    ngx_http_dsem_api_route_t *route);
+    ngx_http_dsem_api_route_t *route, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
@@ -129,7 +129,7 @@ ngx_http_dsem_api_handler(ngx_http_request_t *r)
     if (!((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) && route->get)
         && r->method != route->method)
     {
-        return ngx_http_dsem_api_not_allowed(r, route);
+        return ngx_http_dsem_api_not_allowed(r, route, &name);
     }
 
     if (route->read_name) {
@@ -301,8 +301,17 @@ ngx_http_dsem_api_route(ngx_str_t *rest, ngx_str_t *name)
 
 static ngx_int_t
 ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
-    ngx_http_dsem_api_route_t *route)
+    ngx_http_dsem_api_route_t *route, ngx_str_t *name)
 {
+    ngx_int_t  rc;
+
+    rc = route->server ? ngx_http_dsem_api_change_no_pool(r, name)
+                       : NGX_DECLINED;
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
     if (ngx_http_dsem_api_header(r, "Allow", &route->allow) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

@@ -40,6 +40,8 @@ ngx_int_t ngx_http_dsem_api_change_patch(ngx_http_request_t *r,
     ngx_str_t *name);
 ngx_int_t ngx_http_dsem_api_change_server(ngx_http_request_t *r,
     ngx_str_t *path);
+ngx_int_t ngx_http_dsem_api_change_no_pool(ngx_http_request_t *r,
+    ngx_str_t *path);
 ngx_int_t ngx_http_dsem_api_change_split(ngx_str_t *path, ngx_str_t *server);
 ngx_int_t ngx_http_dsem_api_change_delete(ngx_http_request_t *r,
     ngx_str_t *session);

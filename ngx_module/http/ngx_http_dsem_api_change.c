@@ -152,6 +152,38 @@ ngx_http_dsem_api_change_split(ngx_str_t *path, ngx_str_t *server)
 }
 
 
+/*
+ * Another method for a server: NGX_DECLINED, but for a semaphore that is no
+ * pool, as far as this node knows.  A plain name may have "/servers/" in it.
+ */
+
+ngx_int_t
+ngx_http_dsem_api_change_no_pool(ngx_http_request_t *r, ngx_str_t *path)
+{
+    ngx_str_t                          name, server;
+    ngx_http_dsem_survey_semaphore_t  *fleet;
+
+    name = *path;
+
+    if (ngx_http_dsem_api_change_split(&name, &server) != NGX_OK
+        || ngx_http_dsem_api_name(r->pool, &name) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    fleet = ngx_http_dsem_survey_find(&name);
+
+    if (ngx_http_dsem_pool_conf(&name) || (fleet && fleet->servers.nelts)) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
+                                   "\"%V\" is no pool that this node knows; "
+                                   "\"/servers/\" in the name of a semaphore "
+                                   "is to be encoded", &name);
+}
+
+
 ngx_int_t
 ngx_http_dsem_api_change_delete(ngx_http_request_t *r, ngx_str_t *session)
 {

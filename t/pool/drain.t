@@ -150,6 +150,10 @@ is $last->wait->status, 200, 'request ended';
 # what is refused
 
 is $nodes[0]->get('/dsem/semaphores/gpus/servers/x')->status, 405, 'no GET';
+my $none = $nodes[0]->get('/dsem/semaphores/plain/servers/x');
+is $none->status, 404, 'nor of what is no pool';
+is decode_json($none->body)->{error}, '"plain" is no pool that this node knows; '
+    . '"/servers/" in the name of a semaphore is to be encoded', 'said';
 my $held = $other->begin('/plain?hang=1');
 wait_for { $up[1]->now == 1 } 15, 'a permit of no pool';
 for (
