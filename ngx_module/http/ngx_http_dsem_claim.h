@@ -28,6 +28,7 @@ typedef struct {
     unsigned                   busy:1;     /* the permit of a pool is at its
                                               server */
     unsigned                   came:1;     /* it has been there */
+    unsigned                   spent:1;    /* its server failed the request */
 } ngx_http_dsem_claim_t;
 
 

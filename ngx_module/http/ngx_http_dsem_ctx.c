@@ -172,8 +172,9 @@ ngx_http_dsem_ctx_claims(ngx_http_dsem_ctx_t *ctx, ngx_uint_t n)
 
 /*
  * Into a location with these claims: keeps the permits that the list begins
- * with and releases all others, before the rest is acquired.  A redirected
- * request never holds permits that it does not need while it waits.
+ * with, unless its server has failed, and releases all others, before the rest
+ * is acquired.  A redirected request never holds permits that it does not need
+ * while it waits.
  */
 
 void
@@ -189,6 +190,7 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
         held = &ctx->claims[i];
 
         if (!ngx_http_dsem_claim_granted(held)
+            || held->spent
             || !ngx_http_dsem_claim_same(held, &claims[i])
             || held->ask.weight < claims[i].ask.weight)
         {

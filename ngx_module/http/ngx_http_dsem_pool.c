@@ -381,6 +381,12 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     peer->free(pc, peer->rrp, state);
 
     if (state & NGX_PEER_FAILED) {
+
+        if (peer->claim) {
+            /* a redirect leads to another server */
+            peer->claim->spent = 1;
+        }
+
         ngx_http_dsem_semaphore_servers(&peer->conf->limit->encoded,
                                         peer->conf->limit->hash);
     }
