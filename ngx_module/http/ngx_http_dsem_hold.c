@@ -80,8 +80,9 @@ static ngx_http_dsem_holds_t  ngx_http_dsem_holds;
 ngx_int_t
 ngx_http_dsem_hold_handler(ngx_http_request_t *r)
 {
-    ngx_int_t             rc;
-    ngx_http_dsem_ctx_t  *ctx;
+    ngx_int_t                  rc;
+    ngx_http_dsem_ctx_t       *ctx;
+    ngx_http_dsem_loc_conf_t  *dlcf;
 
     /* a subrequest is not limited, and its request would wait for ever */
 
@@ -94,6 +95,18 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
     if (ctx == NULL || ctx->refused) {
         /* the page of an error: it must not say that it holds anything */
         return NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    if (ctx->nclaims == 0) {
+        /* any other request would not be limited */
+
+        dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+        ngx_log_error(dlcf->log_level, r->connection->log, 0,
+                      "dsem: no permit to hold (the name or the limit of "
+                      "\"dsem\" is empty), request refused");
+
+        return dlcf->status_error;
     }
 
     rc = ngx_http_read_client_request_body(r, ngx_http_dsem_hold_start);

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # A program holds a permit by its connection: it is told when it has it, and the
-# end of the connection, however it ends, is the end of the hold.
+# end of the connection, however it ends, is the end of the hold. Where a name or
+# a limit is empty there is none to be held.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -17,6 +18,11 @@ location /jobs {
 }
 location /named/ {
     dsem "job:$uri" limit=1 queue=3;
+    dsem_hold;
+}
+location /empty {
+    dsem $arg_name limit=$arg_limit;
+    dsem_status 503 error=500;
     dsem_hold;
 }
 location /full {
@@ -55,6 +61,16 @@ for my $n (1 .. 3) {
 is $queued[0]->read(0), '', 'nothing is answered yet';
 is $node->get('/jobs')->status, 503, 'no place in the queue';
 is $node->get('/jobs', -method => 'HEAD')->status, 503, 'HEAD has none either';
+
+# without a name, or a limit, it must not say that anything is held
+
+is $node->get("/empty?$_")->status, 500, "no permit with '$_'"
+    for '', 'name=x', 'limit=1';
+is scalar($node->grep_log(qr/\[error\].*no permit to hold/)), 3, 'and logged';
+my $both = $node->ask('/empty?name=x&limit=1');
+like $both->read_until(qr/granted\n/), qr/^Dsem-Permit: x\r\n/m,
+    'granted with both';
+$both->close;
 
 # FIN, RST and half of a FIN
 
