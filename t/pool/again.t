@@ -55,7 +55,10 @@ is $good->peak, 1, 'limit of a server not exceeded';
 $good->refuse('a');
 $again = $node->get('/');
 is $again->status, 502, 'no server is left';
-is $again->header('X-Tries'), $good->address . ' : gpus', 'tried once';
+# over a connection that was kept, which nginx does by default since 1.29.7, twice
+my $address = quotemeta $good->address;
+like $again->header('X-Tries'), qr/^$address(, $address)? : gpus$/,
+    'asked for again once';
 eventually { $t->state->counts('gpus') eq '0 0' } 'all permits are back';
 
 $t->done;
