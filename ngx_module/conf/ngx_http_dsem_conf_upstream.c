@@ -23,6 +23,8 @@
 
 
 static char *ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf);
+static ngx_uint_t ngx_http_dsem_upstream_wraps(ngx_conf_t *cf,
+    void **srv_conf, const char *name);
 static ngx_int_t ngx_http_dsem_upstream_pool(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 static void ngx_http_dsem_upstream_warn(ngx_conf_t *cf,
@@ -40,6 +42,10 @@ static ngx_uint_t ngx_http_dsem_upstream_passes(void **loc_conf,
     ngx_module_t *module, ngx_command_t *cmd);
 static ngx_int_t ngx_http_dsem_upstream_add(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_srv_conf_t *dscf);
+
+
+static const char  ngx_http_dsem_upstream_sticky[] =
+                                            "ngx_http_upstream_sticky_module";
 
 
 /* an upstream's configuration, no pool; NULL: no memory */
@@ -114,54 +120,64 @@ ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * Why the balancer cannot be wrapped; NULL: it can.  A directive before this
- * one may have wrapped it: "keepalive", up to 1.29.6, has a conf that begins
- * with its number of connections, and "sticky" one that begins with what it
- * wraps.
- */
+/* why the balancer cannot be wrapped; NULL: it can */
 
 static char *
 ngx_http_dsem_upstream_wrapped(ngx_conf_t *cf)
 {
-    void                 **conf;
-    ngx_uint_t             i;
-    ngx_module_t         **modules;
-    ngx_http_conf_ctx_t   *ctx;
+    ngx_http_conf_ctx_t  *ctx;
 
 #if (NGX_HTTP_DSEM_NO_POOLS)
     return "in an upstream is not supported with Angie";
 #endif
 
     ctx = cf->ctx;
+
+#if (nginx_version < 1029007)
+    if (ngx_http_dsem_upstream_wraps(cf, ctx->srv_conf,
+                                     "ngx_http_upstream_keepalive_module"))
+    {
+        return "must be before \"keepalive\"";
+    }
+#endif
+
+    if (ngx_http_dsem_upstream_wraps(cf, ctx->srv_conf,
+                                     ngx_http_dsem_upstream_sticky))
+    {
+        return "must be before \"sticky\"";
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Whether this module wraps the balancer of an upstream: "keepalive" has a conf
+ * that begins with its number of connections, up to 1.29.6, and "sticky" one
+ * that begins with what it wraps.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_upstream_wraps(ngx_conf_t *cf, void **srv_conf,
+    const char *name)
+{
+    void          **conf;
+    ngx_uint_t      i;
+    ngx_module_t  **modules;
+
     modules = cf->cycle->modules;
 
     for (i = 0; modules[i]; i++) {
 
-        if (modules[i]->type != NGX_HTTP_MODULE) {
-            continue;
-        }
-
-        conf = ctx->srv_conf[modules[i]->ctx_index];
-
-#if (nginx_version < 1029007)
-        if (ngx_strcmp(modules[i]->name, "ngx_http_upstream_keepalive_module")
-            == 0
-            && *conf)
+        if (modules[i]->type == NGX_HTTP_MODULE
+            && ngx_strcmp(modules[i]->name, name) == 0)
         {
-            return "must be before \"keepalive\"";
-        }
-#endif
-
-        if (ngx_strcmp(modules[i]->name, "ngx_http_upstream_sticky_module")
-            == 0
-            && *conf)
-        {
-            return "must be before \"sticky\"";
+            conf = srv_conf[modules[i]->ctx_index];
+            return *conf != NULL;
         }
     }
 
-    return NULL;
+    return 0;
 }
 
 
@@ -332,6 +348,18 @@ ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
                       "%s:%ui, if it fails at once it is always the freest "
                       "one and gets most requests", &careless->name,
                       &us->host, us->file_name, us->line);
+    }
+
+    /* it stands around this directive, which was read before it */
+
+    if (ngx_http_dsem_upstream_wraps(cf, us->srv_conf,
+                                     ngx_http_dsem_upstream_sticky))
+    {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"sticky\" of upstream \"%V\" in %s:%ui chooses only "
+                      "for requests without a permit, \"dsem\" gives the "
+                      "others the server with most free permits: affinity is "
+                      "lost", &us->host, us->file_name, us->line);
     }
 
     if (loopback) {

@@ -165,7 +165,11 @@ http {
 }
 EOF_CONF
 push @cases, ["$server sticky cookie s; dsem g limit=1/server;",
-    '"dsem" directive must be before "sticky"', 1] unless $unknown;
+        '"dsem" directive must be before "sticky"', 1],
+    ["$server dsem g limit=1/server; sticky cookie s;", '"sticky" of upstream '
+        . '"g" in %%TESTDIR%%/conf/nginx.conf:%LINE% chooses only for requests '
+        . 'without a permit, "dsem" gives the others the server with most free '
+        . 'permits: affinity is lost'] unless $unknown;
 
 for (@cases) {
     my ($in, $sentence, $refused, $before, $after) = @$_;
