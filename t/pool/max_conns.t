@@ -19,7 +19,7 @@ my $servers = join ' ', map {
     "server $addresses[$_] max_conns=$LIMITS[$_];"
 } 0 .. $#up;
 
-my @nodes = $t->fleet(2, <<"EOF_CONF");
+my $conf = <<"EOF_CONF";
 worker_processes 2;
 upstream gpus {
     zone gpus 64k;
@@ -42,6 +42,13 @@ server {
     }
 }
 EOF_CONF
+my @nodes = $t->fleet(2, $conf);
+
+sub sessions {
+    wait_for {
+        $t->state->session_count == 4 && $t->state->subscribed == 4
+    } 30, 'sessions of all workers';
+}
 
 sub running { return join ' ', map { $_->now } @up }
 
@@ -72,7 +79,7 @@ sub shows {
     eventually { ($seen = figures()) eq $figures } $name or diag $seen;
 }
 
-wait_for { $t->state->subscribed == 4 } 15, 'sessions';
+sessions();
 my $seen;
 wait_for { ($seen = figures()) =~ /^\d/ } 15, 'figures of the fleet';
 is $seen, '4 4 null null null 1 3', 'at rest';
@@ -131,5 +138,19 @@ $limits{ $nodes[0]->get('/strict')->header('X-Limit') } = 1;
 is_deeply \%limits, { 4 => 1 }, '$dsem_limit is the sum of all servers';
 $redis->start;
 eventually { $nodes[0]->get('/strict')->status == 200 } 'served again';
+sessions();
+
+# another number at one node counts for the requests of that
+
+$nodes[0]->reload($conf =~ s/max_conns=3/max_conns=1/r);
+sessions();
+@held = map { $nodes[0]->begin('/?hang=1') } 1 .. 3;
+eventually { running() eq '1 1' } 'one at each server';
+eventually { $t->state->counts('gpus') eq '2 1' } 'one request waits';
+push @held, map { $nodes[1]->begin('/?hang=1') } 1, 2;
+eventually { running() eq '1 3' } 'the other node has its own number';
+is $t->state->counts('gpus'), '4 1', 'the first one waits still';
+wait_for { $_->release_all for @up; !grep { !$_->done } @held } 30, 'all end';
+is $_->status, 200, 'served' for @held;
 
 $t->done;
