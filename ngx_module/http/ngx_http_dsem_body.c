@@ -7,8 +7,9 @@
  * Only the order of two steps changes: a body is read here if nginx would
  * read it whole before it connects to the upstream.  That is so for the
  * content handlers of the modules that have a directive "..._request_buffering"
- * beside their "..._pass", unless it is off.  All other handlers (DAV, lua,
- * gRPC) read a body in their own way, and must find it unread.
+ * beside their "..._pass", unless it is off, and of "dsem_hold", which makes no
+ * use of it.  All other handlers (DAV, lua, gRPC) read a body in their own way,
+ * and must find it unread.
  *
  * Called by: module, when a configuration is read; handler.
  */
@@ -378,7 +379,7 @@ ngx_uint_t
 ngx_http_dsem_body_expected(ngx_http_dsem_ctx_t *ctx)
 {
     return ctx->nclaims
-           && !ctx->request->headers_in.chunked
+           && (!ctx->request->headers_in.chunked || ctx->conf->hold)
            && ngx_http_dsem_body_readable(ctx);
 }
 
@@ -398,6 +399,11 @@ ngx_http_dsem_body_readable(ngx_http_dsem_ctx_t *ctx)
         || r->content_handler == NULL)
     {
         return 0;
+    }
+
+    if (ctx->conf->hold) {
+        /* the time of a hold, which may have an end, begins behind the body */
+        return 1;
     }
 
     dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);

@@ -2,7 +2,8 @@
 
 # A program holds a permit by its connection: it is told when it has it, and the
 # end of the connection, however it ends, is the end of the hold. Where a name or
-# a limit is empty there is none to be held.
+# a limit is empty there is none to be held. A body is read before the permit is
+# asked for, also a chunked one.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -23,6 +24,10 @@ location /named/ {
 location /empty {
     dsem $arg_name limit=$arg_limit;
     dsem_status 503 error=500;
+    dsem_hold;
+}
+location /slow {
+    dsem slow limit=1;
     dsem_hold;
 }
 location /full {
@@ -71,6 +76,23 @@ my $both = $node->ask('/empty?name=x&limit=1');
 like $both->read_until(qr/granted\n/), qr/^Dsem-Permit: x\r\n/m,
     'granted with both';
 $both->close;
+
+# a request that is slow to send its body holds nothing
+
+my @slow = map {
+    my $raw = $node->raw;
+    $raw->send("POST /slow HTTP/1.1\r\nHost: a\r\n$_\r\n\r\n");
+    $raw;
+} 'Content-Length: 1', 'Transfer-Encoding: chunked';
+$redis->beats(2, 'both are there');
+for ([ $node->ask('/slow'), '' ], [ $slow[0], 'x' ], [ $slow[1], "0\r\n\r\n" ])
+{
+    my ($holder, $body) = @$_;
+    $holder->send($body) if $body;
+    like $holder->read_until(qr/granted\n/), qr/granted/, 'granted';
+    $holder->close;
+    eventually { $t->state->held('slow') == 0 } 'and given back';
+}
 
 # FIN, RST and half of a FIN
 
