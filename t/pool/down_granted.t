@@ -9,7 +9,7 @@ use Dsem::Test;
 
 my $GRANT = '^\*3\r\n\$7\r\nmessage\r\n(?s:.*)\r\n[0-9a-f]{16} grant ';
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 600);
 my $redis = $t->redis;
 my @up = map { $t->upstream } 1, 2;
 my $servers = join ' ', map { "server $_ fail_timeout=1h;" }
@@ -18,6 +18,9 @@ my $proxy = $t->proxy($redis->address);
 
 my $conf = <<"EOF_CONF";
 worker_processes 1;
+# nothing of the node gets to Redis for a while
+dsem_redis_timeout 1m;
+dsem_lease 10m;
 upstream gpus {
     $servers
     dsem gpus limit=2/server queue=100 timeout=60s;
