@@ -40,7 +40,7 @@ my $held = $node->begin('/?hang=1');
 wait_for { $up[0]->now + $up[1]->now == 1 } 15, 'one is taken';
 my ($good, $bad) = $up[0]->now ? @up : reverse @up;
 $bad->refuse('a');
-my $again = $node->begin('/');
+my $again = $node->begin('/', -method => 'POST', -body => 'once more');
 eventually { $t->state->counts('gpus') eq '1 1' } 'it waits for the other one';
 is $good->now, 1, 'which is still taken';
 $good->release(1);
