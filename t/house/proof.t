@@ -109,6 +109,12 @@ is $table->compatibility(@stages), <<'EOF', 'systems';
 | Debian 12 | 1.26.3 | 1.2.0 | Redis 8.0.2 | 502 | 1 | 2 | 89abcde |
 EOF
 
+my @systems = grep { $_->{system} } Proof::Stages::all();
+my $every = Proof::Table->new("$dir/every");
+mkdir "$dir/every";
+$every->keep($_->{name} => $table->row('this')) for @systems;
+unlike $every->compatibility(@systems), qr/^\|  \|/m, 'each system has a name';
+
 # the command
 
 my $proof = "$FindBin::Bin/../proof/proof";

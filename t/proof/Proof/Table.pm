@@ -12,14 +12,18 @@ use Cpanel::JSON::XS ();
 
 my $json = Cpanel::JSON::XS->new->canonical;
 
-# what t/matrix/README.md calls the systems
+# what t/matrix/README.md calls the systems; with a variable of it where they do
+# not run all tests
 my %SYSTEM = (
     'this' => 'Debian 12', 'debian12-i386' => 'Debian 12, i386 (32 bits)',
-    'debian13' => 'Debian 13', 'debian13-valkey' => 'Debian 13',
+    'debian13' => 'Debian 13', 'debian13-valkey' => 'Debian 13: `VALKEY_T`',
     'nginx' => 'nginx from source, module dynamic',
     'nginx-static' => 'nginx from source, module linked in',
-    'openresty' => "OpenResty's nginx and ngx_lua, module linked in",
-    'angie' => 'Angie from source, module dynamic',
+    'nginx-stable' => 'stable nginx from source, module dynamic',
+    'musl' => 'stable nginx and hiredis with musl: `MUSL_T`',
+    'openresty' =>
+        "OpenResty's nginx and ngx_lua, module linked in: `FORK_T`",
+    'angie' => 'Angie from source, module dynamic: `FORK_T`',
 );
 
 sub new {
