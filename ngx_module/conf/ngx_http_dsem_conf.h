@@ -131,6 +131,13 @@ typedef struct {
 } ngx_http_dsem_limit_t;
 
 
+/* servers of an upstream may come and go by DNS, since 1.27.3 */
+#if (NGX_HTTP_UPSTREAM_ZONE && defined ngx_http_upstream_rr_peer_ref          \
+     && !NGX_HTTP_DSEM_NO_POOLS)
+#define NGX_HTTP_DSEM_RESOLVE  1
+#endif
+
+
 /* of an upstream */
 typedef struct {
     ngx_http_dsem_limit_t         *limit;   /* NULL: it is no pool */
@@ -255,6 +262,9 @@ ngx_int_t ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
 /* conf_upstream */
 void *ngx_http_dsem_create_srv_conf(ngx_conf_t *cf);
 char *ngx_http_dsem_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+ngx_int_t ngx_http_dsem_upstream_table(ngx_pool_t *pool,
+    ngx_http_upstream_srv_conf_t *us, ngx_http_dsem_pool_t *table);
+ngx_int_t ngx_http_dsem_upstream_limit(ngx_http_upstream_rr_peer_t *peer);
 ngx_int_t ngx_http_dsem_upstream_servers(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,

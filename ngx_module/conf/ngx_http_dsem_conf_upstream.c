@@ -29,8 +29,12 @@ static ngx_int_t ngx_http_dsem_upstream_pool(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 static void ngx_http_dsem_upstream_warn(ngx_conf_t *cf,
     ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_dsem_upstream_server(ngx_conf_t *cf,
+static ngx_uint_t ngx_http_dsem_upstream_careless(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *us, ngx_http_upstream_rr_peer_t *peer);
+static ngx_int_t ngx_http_dsem_upstream_sized(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_upstream_rr_peer_t *peer);
+static ngx_int_t ngx_http_dsem_upstream_server(ngx_pool_t *pool,
+    ngx_array_t *servers, ngx_http_upstream_rr_peer_t *peer);
 static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
 static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
     const void *two);
@@ -216,34 +220,30 @@ ngx_http_dsem_upstream_pool(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 ngx_int_t
 ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 {
-    ngx_uint_t                     n;
-    ngx_http_upstream_rr_peer_t   *peer;
     ngx_http_upstream_srv_conf_t  *us;
-    ngx_http_upstream_rr_peers_t  *peers, *first;
+    ngx_http_upstream_rr_peers_t  *peers;
 
     us = dscf->upstream;
-    first = us->peer.data;
-    n = 0;
 
-    for (peers = first; peers; peers = peers->next) {
-        for (peer = peers->peer; peer; peer = peer->next) {
-            n++;
+    for (peers = us->peer.data; peers; peers = peers->next) {
+
+        if (ngx_http_dsem_upstream_sized(cf, dscf, peers->peer) != NGX_OK) {
+            return NGX_ERROR;
         }
+
+#if (NGX_HTTP_DSEM_RESOLVE)
+
+        if (ngx_http_dsem_upstream_sized(cf, dscf, peers->resolve) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        dscf->pool.resolve |= (peers->resolve != NULL);
+
+#endif
     }
 
-    dscf->pool.servers = ngx_palloc(cf->pool,
-                                    (n + 1)
-                                    * sizeof(ngx_http_dsem_pool_server_t));
-    if (dscf->pool.servers == NULL) {
+    if (ngx_http_dsem_upstream_table(cf->pool, us, &dscf->pool) != NGX_OK) {
         return NGX_ERROR;
-    }
-
-    for (peers = first; peers; peers = peers->next) {
-        for (peer = peers->peer; peer; peer = peer->next) {
-            if (ngx_http_dsem_upstream_server(cf, dscf, peer) != NGX_OK) {
-                return NGX_ERROR;
-            }
-        }
     }
 
     ngx_http_dsem_upstream_warn(cf, us);
@@ -257,43 +257,99 @@ ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
         return NGX_ERROR;
     }
 
-    ngx_qsort(dscf->pool.servers, dscf->pool.n,
-              sizeof(ngx_http_dsem_pool_server_t),
-              ngx_http_dsem_upstream_compare);
+    return NGX_OK;
+}
+
+
+/* of this list of servers each has "max_conns", where that is the limit */
+
+static ngx_int_t
+ngx_http_dsem_upstream_sized(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
+    ngx_http_upstream_rr_peer_t *peer)
+{
+    for ( /* void */ ; peer; peer = peer->next) {
+
+        if (dscf->limit->max_conns && peer->max_conns == 0) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "server %V of upstream \"%V\" has no \"max_conns\" "
+                          "in %s:%ui, \"dsem\" with \"limit=max_conns\" takes "
+                          "the limit of each server from it", &peer->server,
+                          &dscf->upstream->host, dscf->upstream->file_name,
+                          dscf->upstream->line);
+            return NGX_ERROR;
+        }
+    }
 
     return NGX_OK;
 }
 
 
+/*
+ * All servers that an upstream has now, by name: of its configuration, later
+ * also those that DNS has brought.  NGX_ERROR: no memory.
+ */
+
+ngx_int_t
+ngx_http_dsem_upstream_table(ngx_pool_t *pool,
+    ngx_http_upstream_srv_conf_t *us, ngx_http_dsem_pool_t *table)
+{
+    ngx_int_t                      rc;
+    ngx_array_t                    servers;
+    ngx_http_upstream_rr_peer_t   *peer;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    rc = ngx_array_init(&servers, pool, 8,
+                        sizeof(ngx_http_dsem_pool_server_t));
+
+    for (peers = us->peer.data; rc == NGX_OK && peers; peers = peers->next) {
+
+        ngx_http_upstream_rr_peers_rlock(peers);
+
+        for (peer = peers->peer; rc == NGX_OK && peer; peer = peer->next) {
+            rc = ngx_http_dsem_upstream_server(pool, &servers, peer);
+        }
+
+        ngx_http_upstream_rr_peers_unlock(peers);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_qsort(servers.elts, servers.nelts,
+              sizeof(ngx_http_dsem_pool_server_t),
+              ngx_http_dsem_upstream_compare);
+
+    table->servers = servers.elts;
+    table->n = servers.nelts;
+
+    return NGX_OK;
+}
+
+
+/* the limit of all servers, which an order may raise, is not its own */
+
+ngx_int_t
+ngx_http_dsem_upstream_limit(ngx_http_upstream_rr_peer_t *peer)
+{
+    return peer->max_conns
+           ? (ngx_int_t) ngx_min(peer->max_conns, NGX_HTTP_DSEM_MAX_LIMIT)
+           : NGX_HTTP_DSEM_MAX_LIMIT;
+}
+
+
 static ngx_int_t
-ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
+ngx_http_dsem_upstream_server(ngx_pool_t *pool, ngx_array_t *servers,
     ngx_http_upstream_rr_peer_t *peer)
 {
     ngx_int_t                     limit;
     ngx_uint_t                    i;
     ngx_http_dsem_pool_server_t  *server;
 
-    if (dscf->limit->max_conns && peer->max_conns == 0) {
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                      "server %V of upstream \"%V\" has no \"max_conns\" in "
-                      "%s:%ui, \"dsem\" with \"limit=max_conns\" takes the "
-                      "limit of each server from it", &peer->server,
-                      &dscf->upstream->host, dscf->upstream->file_name,
-                      dscf->upstream->line);
-        return NGX_ERROR;
-    }
+    limit = ngx_http_dsem_upstream_limit(peer);
+    server = servers->elts;
 
-    /* the limit of all servers, which an order may raise, is not its own */
-
-    limit = NGX_HTTP_DSEM_MAX_LIMIT;
-
-    if (peer->max_conns) {
-        limit = ngx_min(limit, (ngx_int_t) peer->max_conns);
-    }
-
-    server = dscf->pool.servers;
-
-    for (i = 0; i < dscf->pool.n; i++) {
+    for (i = 0; i < servers->nelts; i++) {
         if (server[i].name.len == peer->name.len
             && ngx_memcmp(server[i].name.data, peer->name.data,
                           peer->name.len)
@@ -305,14 +361,22 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
         }
     }
 
-    server = &dscf->pool.servers[dscf->pool.n++];
+    server = ngx_array_push(servers);
+    if (server == NULL) {
+        return NGX_ERROR;
+    }
 
-    /* with "zone" peers are copied into shared memory, these names stay */
+    /* that of a peer may go with it */
 
-    server->name = peer->name;
+    server->name.data = ngx_pstrdup(pool, &peer->name);
+    if (server->name.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    server->name.len = peer->name.len;
     server->limit = limit;
 
-    return ngx_http_dsem_key_encode(cf->pool, &peer->name, &server->encoded);
+    return ngx_http_dsem_key_encode(pool, &server->name, &server->encoded);
 }
 
 
@@ -321,18 +385,23 @@ ngx_http_dsem_upstream_server(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf,
 static void
 ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 {
-    ngx_http_upstream_rr_peer_t   *peer, *careless, *loopback;
+    ngx_uint_t                     careless;
+    ngx_http_upstream_rr_peer_t   *peer, *loopback;
     ngx_http_upstream_rr_peers_t  *peers;
 
-    careless = NULL;
+    careless = 0;
     loopback = NULL;
 
     for (peers = us->peer.data; peers; peers = peers->next) {
-        for (peer = peers->peer; peer; peer = peer->next) {
 
-            if (careless == NULL && peer->max_fails == 0) {
-                careless = peer;
-            }
+#if (NGX_HTTP_DSEM_RESOLVE)
+        careless = careless
+                   || ngx_http_dsem_upstream_careless(cf, us, peers->resolve);
+#endif
+        careless = careless
+                   || ngx_http_dsem_upstream_careless(cf, us, peers->peer);
+
+        for (peer = peers->peer; peer; peer = peer->next) {
 
             if (loopback == NULL
                 && ngx_http_dsem_upstream_loopback(peer->sockaddr))
@@ -340,14 +409,6 @@ ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
                 loopback = peer;
             }
         }
-    }
-
-    if (careless) {
-        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
-                      "server %V of upstream \"%V\" has \"max_fails=0\" in "
-                      "%s:%ui, if it fails at once it is always the freest "
-                      "one and gets most requests", &careless->name,
-                      &us->host, us->file_name, us->line);
     }
 
     /* it stands around this directive, which was read before it */
@@ -368,6 +429,30 @@ ngx_http_dsem_upstream_warn(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
                       "is taken for the same server at all nodes",
                       &loopback->name, &us->host, us->file_name, us->line);
     }
+}
+
+
+/* of this list of servers; true: it has such a server */
+
+static ngx_uint_t
+ngx_http_dsem_upstream_careless(ngx_conf_t *cf,
+    ngx_http_upstream_srv_conf_t *us, ngx_http_upstream_rr_peer_t *peer)
+{
+    while (peer && peer->max_fails) {
+        peer = peer->next;
+    }
+
+    if (peer == NULL) {
+        return 0;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                  "server %V of upstream \"%V\" has \"max_fails=0\" in %s:%ui, "
+                  "if it fails at once it is always the freest one and gets "
+                  "most requests", &peer->server, &us->host, us->file_name,
+                  us->line);
+
+    return 1;
 }
 
 

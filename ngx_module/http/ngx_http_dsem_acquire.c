@@ -199,15 +199,8 @@ static ngx_uint_t
 ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)
 {
-    ngx_http_dsem_servers_t  servers;
-
-    ngx_memzero(&servers, sizeof(ngx_http_dsem_servers_t));
-
-    servers.n = claim->ask.pool->n;
-    servers.servers = claim->ask.pool->servers;
-
     if (ctx->conf->dry_run
-        || ngx_http_dsem_servers_usable(&claim->ask.name, &servers))
+        || ngx_http_dsem_servers_usable(&claim->ask.name, NULL))
     {
         return 0;
     }

@@ -57,7 +57,8 @@ static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
 static void ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order);
 static ngx_int_t ngx_http_dsem_api_change_answer(
     ngx_http_dsem_api_change_t *change);
-static void ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order);
+static void ngx_http_dsem_api_change_configured(
+    ngx_http_dsem_api_change_t *change);
 static ngx_int_t ngx_http_dsem_api_change_answer_order(
     ngx_http_dsem_api_change_t *change);
 static ngx_int_t ngx_http_dsem_api_change_answer_session(
@@ -431,7 +432,7 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
     ngx_http_set_log_request(c->log, r);
 
     if (order->rc == NGX_OK && !change->session) {
-        ngx_http_dsem_api_change_configured(order);
+        ngx_http_dsem_api_change_configured(change);
     }
 
     ngx_http_dsem_api_change_log(change);
@@ -508,8 +509,12 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
  */
 
 static void
-ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order)
+ngx_http_dsem_api_change_configured(ngx_http_dsem_api_change_t *change)
 {
+    ngx_http_dsem_order_t  *order;
+
+    order = &change->order;
+
     if (order->server.len == 0) {
 
         if (ngx_http_dsem_pool_conf(&order->name) == NULL) {
@@ -517,8 +522,10 @@ ngx_http_dsem_api_change_configured(ngx_http_dsem_order_t *order)
         }
 
     } else if (order->configured == -1) {
-        order->configured = ngx_http_dsem_api_pool_configured(&order->name,
-                                             &order->server, &order->in_force);
+        order->configured = ngx_http_dsem_api_pool_configured(
+                                             change->request->pool,
+                                             &order->name, &order->server,
+                                             &order->in_force);
     }
 
     order->in_force = ngx_http_dsem_api_pool_lower(order->in_force,

@@ -23,9 +23,11 @@
 static ngx_int_t ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
     ngx_http_dsem_api_pool_t *result,
     ngx_http_dsem_survey_semaphore_t *fleet);
+static ngx_int_t ngx_http_dsem_api_pool_servers(ngx_pool_t *pool,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_servers_t *servers);
 static ngx_int_t ngx_http_dsem_api_pool_local(
-    ngx_http_dsem_api_pool_t *result,
-    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_srv_conf_t *dscf);
+    ngx_http_dsem_api_pool_t *result, ngx_http_dsem_survey_semaphore_t *fleet,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_servers_t *servers);
 static ngx_http_dsem_api_server_t *ngx_http_dsem_api_pool_add(
     ngx_http_dsem_api_pool_t *result, ngx_str_t *encoded);
 static void ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
@@ -43,27 +45,29 @@ ngx_int_t
 ngx_http_dsem_api_pool(ngx_pool_t *pool,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result)
 {
-    ngx_uint_t                 n;
+    ngx_http_dsem_servers_t    servers;
     ngx_http_dsem_srv_conf_t  *dscf;
 
     *result = NULL;
 
     dscf = ngx_http_dsem_pool_conf(&fleet->name);
-    n = fleet->servers.nelts + (dscf ? dscf->pool.n : 0);
 
-    if (n == 0) {
+    if (dscf == NULL && fleet->servers.nelts == 0) {
         return NGX_OK;
     }
 
     *result = ngx_pcalloc(pool, sizeof(ngx_http_dsem_api_pool_t));
 
     if (*result == NULL
-        || ngx_array_init(&(*result)->servers, pool, n,
+        || ngx_http_dsem_api_pool_servers(pool, dscf, &servers) != NGX_OK
+        || ngx_array_init(&(*result)->servers, pool,
+                          fleet->servers.nelts + servers.n + 1,
                           sizeof(ngx_http_dsem_api_server_t))
            != NGX_OK
         || ngx_http_dsem_api_pool_fleet(pool, *result, fleet) != NGX_OK
         || (dscf
-            && ngx_http_dsem_api_pool_local(*result, fleet, dscf) != NGX_OK))
+            && ngx_http_dsem_api_pool_local(*result, fleet, dscf, &servers)
+               != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -72,6 +76,46 @@ ngx_http_dsem_api_pool(ngx_pool_t *pool,
 
     ngx_qsort((*result)->servers.elts, (*result)->servers.nelts,
               sizeof(ngx_http_dsem_api_server_t), ngx_http_dsem_api_pool_cmp);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The servers that this node has, none without dscf: with "resolve" those that
+ * it has now.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_pool_servers(ngx_pool_t *pool,
+    ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_servers_t *servers)
+{
+    ngx_uint_t            i;
+    ngx_http_dsem_pool_t  table;
+
+    ngx_memzero(servers, sizeof(ngx_http_dsem_servers_t));
+
+    if (dscf == NULL) {
+        return NGX_OK;
+    }
+
+    table = dscf->pool;
+
+    if (table.resolve
+        && ngx_http_dsem_upstream_table(pool, dscf->upstream, &table)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    servers->n = ngx_min(table.n, NGX_HTTP_DSEM_MAX_SERVERS);
+    servers->servers = table.servers;
+
+    for (i = 0; i < servers->n; i++) {
+        servers->sorted[i] = (u_char) i;
+    }
+
+    servers->nsorted = servers->n;
 
     return NGX_OK;
 }
@@ -124,24 +168,19 @@ ngx_http_dsem_api_pool_fleet(ngx_pool_t *pool,
 
 static ngx_int_t
 ngx_http_dsem_api_pool_local(ngx_http_dsem_api_pool_t *result,
-    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_srv_conf_t *dscf)
+    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_srv_conf_t *dscf,
+    ngx_http_dsem_servers_t *servers)
 {
     uint64_t                      list;
     ngx_uint_t                    i, k, n;
-    ngx_http_dsem_servers_t       servers;
     ngx_http_dsem_api_server_t   *server;
     ngx_http_dsem_pool_server_t  *own;
 
-    ngx_memzero(&servers, sizeof(ngx_http_dsem_servers_t));
-
-    servers.n = dscf->pool.n;
-    servers.servers = dscf->pool.servers;
-
-    list = ngx_http_dsem_pool_usable(&fleet->name, &servers);
+    list = ngx_http_dsem_pool_usable(&fleet->name, servers);
     n = fleet->servers.nelts;
 
-    for (i = 0; i < servers.n; i++) {
-        own = &servers.servers[i];
+    for (i = 0; i < servers->n; i++) {
+        own = &servers->servers[i];
         server = result->servers.elts;
 
         for (k = 0; k < n; k++) {
@@ -247,23 +286,29 @@ ngx_http_dsem_api_pool_limits(ngx_http_dsem_api_pool_t *result,
 
 
 /*
- * The configured limit of one server at this node; -1: it has no such server.
- * in_force: limit in force of all servers, or -1; lowered to that of this one.
+ * The configured limit of one server at this node; -1: it has no such server,
+ * or no memory.  in_force: limit in force of all servers, or -1; lowered to
+ * that of this one.
  */
 
 ngx_int_t
-ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore, ngx_str_t *server,
-    ngx_int_t *in_force)
+ngx_http_dsem_api_pool_configured(ngx_pool_t *pool, ngx_str_t *semaphore,
+    ngx_str_t *server, ngx_int_t *in_force)
 {
     ngx_int_t                     limit;
     ngx_uint_t                    i;
+    ngx_http_dsem_servers_t       servers;
     ngx_http_dsem_srv_conf_t     *dscf;
     ngx_http_dsem_pool_server_t  *own;
 
     dscf = ngx_http_dsem_pool_conf(semaphore);
 
-    for (i = 0; dscf && i < dscf->pool.n; i++) {
-        own = &dscf->pool.servers[i];
+    if (ngx_http_dsem_api_pool_servers(pool, dscf, &servers) != NGX_OK) {
+        return -1;
+    }
+
+    for (i = 0; i < servers.n; i++) {
+        own = &servers.servers[i];
 
         if (own->encoded.len == server->len
             && ngx_memcmp(own->encoded.data, server->data, server->len) == 0)

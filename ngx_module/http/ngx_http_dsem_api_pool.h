@@ -36,8 +36,8 @@ typedef struct {
 
 ngx_int_t ngx_http_dsem_api_pool(ngx_pool_t *pool,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t **result);
-ngx_int_t ngx_http_dsem_api_pool_configured(ngx_str_t *semaphore,
-    ngx_str_t *server, ngx_int_t *in_force);
+ngx_int_t ngx_http_dsem_api_pool_configured(ngx_pool_t *pool,
+    ngx_str_t *semaphore, ngx_str_t *server, ngx_int_t *in_force);
 ngx_int_t ngx_http_dsem_api_pool_each(ngx_int_t limit);
 ngx_int_t ngx_http_dsem_api_pool_lower(ngx_int_t one, ngx_int_t two);
 void ngx_http_dsem_api_pool_decode(ngx_str_t *name);

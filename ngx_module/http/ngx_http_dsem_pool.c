@@ -458,14 +458,16 @@ ngx_http_dsem_pool_notify(ngx_peer_connection_t *pc, void *data,
 
 /*
  * The servers that this worker can use now: primary ones, or backups if there
- * are none.
+ * are none.  With "resolve" this is where an account gets to know which
+ * addresses there are.
  */
 
 uint64_t
 ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers)
 {
-    uint64_t                       list;
+    uint64_t                       list, usable;
+    ngx_uint_t                     all;
     ngx_http_dsem_srv_conf_t      *dscf;
     ngx_http_upstream_rr_peers_t  *peers;
 
@@ -476,11 +478,18 @@ ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     }
 
     list = 0;
-    peers = dscf->upstream->peer.data;
+    all = (servers && servers->resolved);
 
-    while (list == 0 && peers) {
-        list = ngx_http_dsem_pool_list(peers, servers);
-        peers = peers->next;
+    for (peers = dscf->upstream->peer.data; peers; peers = peers->next) {
+        usable = ngx_http_dsem_pool_list(peers, servers);
+
+        if (list == 0) {
+            list = usable;
+        }
+
+        if (list && !all) {
+            break;
+        }
     }
 
     return list;
@@ -532,6 +541,7 @@ ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
     time_t                        now;
     uint64_t                      list;
     ngx_int_t                     i;
+    ngx_uint_t                    usable;
     ngx_http_upstream_rr_peer_t  *peer;
 
     now = ngx_time();
@@ -541,18 +551,20 @@ ngx_http_dsem_pool_list(ngx_http_upstream_rr_peers_t *peers,
 
     for (peer = peers->peer; peer; peer = peer->next) {
 
-        if (peer->down
-            || (peer->max_fails
-                && peer->fails >= peer->max_fails
-                && now - peer->checked <= peer->fail_timeout))
-        {
+        usable = !(peer->down
+                   || (peer->max_fails
+                       && peer->fails >= peer->max_fails
+                       && now - peer->checked <= peer->fail_timeout));
+
+        if (servers == NULL) {
+            list |= usable;
             continue;
         }
 
-        i = ngx_http_dsem_servers_find(servers->servers, servers->n,
-                                       &peer->name);
+        i = ngx_http_dsem_servers_number(servers, &peer->name,
+                                         ngx_http_dsem_upstream_limit(peer));
 
-        if (i != NGX_HTTP_DSEM_NO_SERVER) {
+        if (usable && i != NGX_HTTP_DSEM_NO_SERVER) {
             list |= (uint64_t) 1 << i;
         }
     }

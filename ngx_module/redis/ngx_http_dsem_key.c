@@ -30,7 +30,6 @@ static u_char *ngx_http_dsem_key_write(ngx_str_t *key, u_char *p,
     ngx_str_t *shard, const char *part, ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
     ngx_str_t *encoded);
-static u_char *ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len);
 
 
 static uint32_t  ngx_http_dsem_key_plain_chars[] = {
@@ -294,7 +293,7 @@ ngx_http_dsem_key_digest(ngx_pool_t *pool, ngx_str_t *name,
 
 /* writes up to three bytes for each one, returns the end */
 
-static u_char *
+u_char *
 ngx_http_dsem_key_escape(u_char *dst, u_char *src, size_t len)
 {
     static const u_char  hex[] = "0123456789ABCDEF";

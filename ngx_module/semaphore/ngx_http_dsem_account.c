@@ -136,7 +136,7 @@ ngx_http_dsem_account_get(ngx_http_dsem_session_t *session, ngx_str_t *name,
 
     if (account == NULL) {
         if (servers) {
-            ngx_free(servers);
+            ngx_http_dsem_servers_free(servers);
         }
 
         return NULL;
@@ -460,7 +460,7 @@ ngx_http_dsem_account_done(ngx_http_dsem_account_t *account)
     }
 
     if (account->servers) {
-        ngx_free(account->servers);
+        ngx_http_dsem_servers_free(account->servers);
     }
 
     ngx_rbtree_delete(&ngx_http_dsem_accounts.names, &account->node.node);

@@ -184,18 +184,21 @@ ngx_http_dsem_declare_servers(ngx_http_dsem_account_t *account,
     ngx_http_dsem_resp_t *command)
 {
     u_char                   *last, *text;
+    uint64_t                  list;
     ngx_http_dsem_servers_t  *servers;
 
     servers = account->servers;
+
+    /* first, DNS may have brought new names */
+
+    list = ngx_http_dsem_servers_usable(&account->node.str, servers);
 
     text = ngx_alloc(ngx_http_dsem_servers_size(servers), ngx_cycle->log);
     if (text == NULL) {
         return NGX_ERROR;
     }
 
-    last = ngx_http_dsem_servers_list(servers,
-                  ngx_http_dsem_servers_usable(&account->node.str, servers),
-                  text);
+    last = ngx_http_dsem_servers_list(servers, list, text);
     ngx_http_dsem_resp_bytes(command, text, last - text);
 
     last = ngx_http_dsem_servers_counts(servers, 1, text);

@@ -535,7 +535,7 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     ngx_http_dsem_account_forget_usage(account);
 
     if (account->servers) {
-        account->servers->check = NULL;
+        ngx_http_dsem_servers_reset(account->servers);
     }
 
     account->inflight = 0;

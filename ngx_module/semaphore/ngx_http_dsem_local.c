@@ -206,7 +206,8 @@ ngx_http_dsem_local_first(ngx_http_dsem_account_t *account, uint64_t list)
 
     hash = ngx_crc32_short(session->node.data, session->node.len);
 
-    return ngx_http_dsem_servers_nth(list, 1 + (hash + ngx_worker) % n);
+    return ngx_http_dsem_servers_nth(account->servers, list,
+                                     1 + (hash + ngx_worker) % n);
 }
 
 

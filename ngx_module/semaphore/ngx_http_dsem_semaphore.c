@@ -20,6 +20,8 @@
 #include "ngx_http_dsem_waiting.h"
 
 
+static ngx_int_t ngx_http_dsem_semaphore_limit(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 static ngx_http_dsem_ticket_t *ngx_http_dsem_semaphore_reuse(
     ngx_http_dsem_account_t *account, ngx_http_dsem_ask_t *ask);
 static ngx_uint_t ngx_http_dsem_semaphore_asked(
@@ -78,7 +80,7 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     ngx_memzero(answer, sizeof(ngx_http_dsem_answer_t));
 
     answer->verdict = NGX_HTTP_DSEM_VERDICT_UNAVAILABLE;
-    answer->limit = ngx_http_dsem_servers_permits(ask->pool, ask->limit);
+    answer->limit = ngx_http_dsem_semaphore_limit(account, ask);
     answer->in_use = -1;
 
     session = account ? account->session
@@ -120,6 +122,18 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
     }
 
     return ticket;
+}
+
+
+/* as this node has it; the account may be NULL */
+
+static ngx_int_t
+ngx_http_dsem_semaphore_limit(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
+    return ngx_http_dsem_servers_permits(ask->pool,
+                                         account ? account->servers : NULL,
+                                         ask->limit);
 }
 
 
@@ -257,7 +271,7 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
 
     limit = (account && account->usage.limit > 0)
             ? account->usage.limit
-            : ngx_http_dsem_servers_permits(ask->pool, ask->limit);
+            : ngx_http_dsem_semaphore_limit(account, ask);
 
     drains = ((uint64_t) limit * timeout << NGX_HTTP_DSEM_HOLD_TIME_SHIFT)
              / hold_time / ask->weight;

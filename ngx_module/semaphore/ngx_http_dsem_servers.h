@@ -37,6 +37,8 @@ typedef struct ngx_http_dsem_pool_s  ngx_http_dsem_pool_t;
 struct ngx_http_dsem_pool_s {
     ngx_uint_t                 n;
     ngx_http_dsem_pool_server_t    *servers;    /* by name */
+    ngx_uint_t                 resolve;    /* unsigned:1, others come and go
+                                              by DNS */
 };
 
 
@@ -49,18 +51,44 @@ typedef struct {
 } ngx_http_dsem_servers_row_t;
 
 
+/* of a pool with "resolve" */
+typedef struct {
+    ngx_uint_t                 written;    /* servers of the configuration,
+                                              which have the first numbers */
+    uint64_t                   present;    /* servers that the upstream has,
+                                              usable or not */
+    ngx_uint_t                 full;       /* unsigned:1, one of these has no
+                                              number */
+
+    /* numbers of syncs */
+    uint64_t                   sent;
+    uint64_t                   answered;
+    uint64_t                   stated[NGX_HTTP_DSEM_MAX_SERVERS];
+} ngx_http_dsem_servers_resolved_t;
+
+
 /* of an account */
 typedef struct {
-    ngx_uint_t                   n;
+    ngx_uint_t                   n;        /* also numbers of no server: these
+                                              have no name */
     ngx_http_dsem_pool_server_t      *servers; /* a copy: an account may
                                               outlive the configuration */
     ngx_http_dsem_servers_row_t *rows;
     void                        *check;    /* the sync that compares counts,
                                               unanswered; or NULL */
+
+    ngx_uint_t                   nsorted;
+    u_char                       sorted[NGX_HTTP_DSEM_MAX_SERVERS];
+                                           /* numbers of servers, by name */
+    ngx_http_dsem_servers_resolved_t *resolved; /* NULL: all servers are of
+                                              the configuration */
 } ngx_http_dsem_servers_t;
 
 
-/* the servers of this semaphore that the worker can use now, as a list */
+/*
+ * The servers of this semaphore that the worker can use now, as a list; servers
+ * may be NULL: whether there is any.
+ */
 typedef uint64_t (*ngx_http_dsem_servers_usable_pt)(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers);
 
@@ -68,18 +96,27 @@ typedef uint64_t (*ngx_http_dsem_servers_usable_pt)(ngx_str_t *semaphore,
 void ngx_http_dsem_servers_init(ngx_http_dsem_servers_usable_pt usable);
 ngx_http_dsem_servers_t *ngx_http_dsem_servers_create(
     ngx_http_dsem_pool_t *pool);
+void ngx_http_dsem_servers_free(ngx_http_dsem_servers_t *servers);
 ngx_int_t ngx_http_dsem_servers_permits(ngx_http_dsem_pool_t *pool,
-    ngx_int_t limit);
+    ngx_http_dsem_servers_t *servers, ngx_int_t limit);
 ngx_uint_t ngx_http_dsem_servers_of(ngx_http_dsem_servers_t *servers,
     ngx_http_dsem_pool_t *pool);
 uint64_t ngx_http_dsem_servers_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers);
 
-ngx_int_t ngx_http_dsem_servers_find(ngx_http_dsem_pool_server_t *servers,
-    ngx_uint_t n, ngx_str_t *name);
+ngx_int_t ngx_http_dsem_servers_number(ngx_http_dsem_servers_t *servers,
+    ngx_str_t *name, ngx_int_t limit);
+ngx_uint_t ngx_http_dsem_servers_vacate(ngx_http_dsem_servers_t *servers);
+uint64_t ngx_http_dsem_servers_stated(ngx_http_dsem_servers_t *servers,
+    uint64_t list);
+void ngx_http_dsem_servers_answered(ngx_http_dsem_servers_t *servers,
+    uint64_t number);
+void ngx_http_dsem_servers_reset(ngx_http_dsem_servers_t *servers);
+
 ngx_int_t ngx_http_dsem_servers_encoded(ngx_http_dsem_servers_t *servers,
     ngx_str_t *text);
-ngx_int_t ngx_http_dsem_servers_nth(uint64_t list, int64_t number);
+ngx_int_t ngx_http_dsem_servers_nth(ngx_http_dsem_servers_t *servers,
+    uint64_t list, int64_t number);
 ngx_uint_t ngx_http_dsem_servers_count(uint64_t list);
 
 size_t ngx_http_dsem_servers_size(ngx_http_dsem_servers_t *servers);

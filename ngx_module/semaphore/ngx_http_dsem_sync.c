@@ -32,6 +32,9 @@
 /* tickets that one check compares, the oldest */
 #define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
 
+/* ms between log lines for a pool with too many servers */
+#define NGX_HTTP_DSEM_SYNC_FULL_TIME     60000
+
 /* values in the first argument; the name; then one per cancel, ask, check */
 #define NGX_HTTP_DSEM_SYNC_HEAD          7
 #define NGX_HTTP_DSEM_SYNC_ARGS          1
@@ -60,6 +63,7 @@ static void ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync,
     int64_t *head);
 static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
     ngx_str_t *list, ngx_str_t *releases);
+static void ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_sync_charges(ngx_http_dsem_sync_t *sync,
     ngx_http_dsem_resp_t *command, ngx_http_dsem_fair_charge_t *charges);
 static void ngx_http_dsem_sync_ticket(ngx_http_dsem_sync_ticket_t *sent,
@@ -357,13 +361,29 @@ ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
     account = sync->account;
     servers = account->servers;
 
+    sync->list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+
+    if (servers->resolved && servers->resolved->full) {
+
+        if (ngx_http_dsem_servers_vacate(servers)) {
+            sync->list = ngx_http_dsem_servers_usable(&account->node.str,
+                                                      servers);
+        }
+
+        if (servers->resolved->full) {
+            ngx_http_dsem_sync_full(account);
+        }
+    }
+
+    /* not before, DNS may have brought new names */
+
     texts = ngx_alloc(2 * ngx_http_dsem_servers_size(servers),
                       ngx_cycle->log);
     if (texts == NULL) {
         return NULL;
     }
 
-    sync->list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+    sync->stated = ngx_http_dsem_servers_stated(servers, sync->list);
 
     list->data = texts;
     p = ngx_http_dsem_servers_list(servers, sync->list, texts);
@@ -378,6 +398,26 @@ ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
     releases->len = p - releases->data;
 
     return texts;
+}
+
+
+static void
+ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account)
+{
+    static ngx_msec_t  logged;
+    static ngx_uint_t  ever;
+
+    if (ever && ngx_current_msec - logged < NGX_HTTP_DSEM_SYNC_FULL_TIME) {
+        return;
+    }
+
+    ever = 1;
+    logged = ngx_current_msec;
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "dsem: pool \"%V\" has more than %d servers (addresses in "
+                  "DNS, and those that requests still use), the others get no "
+                  "permits", &account->node.str, NGX_HTTP_DSEM_MAX_SERVERS);
 }
 
 

@@ -37,6 +37,7 @@ typedef struct {
     ngx_uint_t                    keep;     /* unsigned:1, account's keep_sent
                                                 with it */
     uint64_t                      list;     /* of a pool: servers as sent */
+    uint64_t                      stated;   /* number by which it states it */
     ngx_int_t                    *sums;     /* of a check of a pool: the
                                                ledger's sums by server */
 

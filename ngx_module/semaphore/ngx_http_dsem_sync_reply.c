@@ -105,8 +105,12 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     account = sync->account;
     account->inflight--;
 
-    if (account->servers && account->servers->check == sync) {
-        account->servers->check = NULL;
+    if (account->servers) {
+        ngx_http_dsem_servers_answered(account->servers, sync->stated);
+
+        if (account->servers->check == sync) {
+            account->servers->check = NULL;
+        }
     }
 
     rc = NGX_OK;
@@ -211,7 +215,8 @@ ngx_http_dsem_sync_reply_others(ngx_http_dsem_sync_t *sync, int64_t *value,
         server = NGX_HTTP_DSEM_NO_SERVER;
 
         if (account->servers && value + 1 < last) {
-            server = ngx_http_dsem_servers_nth(sync->list, *++value);
+            server = ngx_http_dsem_servers_nth(account->servers, sync->list,
+                                               *++value);
         }
 
         if (ngx_http_dsem_sync_reply_grant(account, number, server) != NGX_OK) {
@@ -357,7 +362,8 @@ ngx_http_dsem_sync_reply_ask(ngx_http_dsem_sync_t *sync,
 
     case NGX_HTTP_DSEM_ASK_GRANTED:
         server = account->servers
-                 ? ngx_http_dsem_servers_nth(sync->list, value[1])
+                 ? ngx_http_dsem_servers_nth(account->servers, sync->list,
+                                             value[1])
                  : NGX_HTTP_DSEM_NO_SERVER;
 
         return ngx_http_dsem_sync_reply_grant(account, ticket->number, server);
@@ -470,30 +476,29 @@ static ngx_int_t
 ngx_http_dsem_sync_reply_servers(ngx_http_dsem_sync_t *sync, int64_t *value,
     int64_t *last)
 {
-    int64_t                      *count, *pair;
+    int64_t                      *pair;
     ngx_int_t                     left[NGX_HTTP_DSEM_MAX_SERVERS], server;
-    ngx_uint_t                    i, n;
+    ngx_uint_t                    i;
     ngx_http_dsem_servers_t      *servers;
     ngx_http_dsem_sync_ticket_t  *ticket;
 
     servers = sync->account->servers;
-    count = value + sync->nchecks;
-    n = 0;
+    pair = value + sync->nchecks;
 
-    for (i = 0; i < servers->n; i++) {
-        left[i] = -sync->sums[i];
+    /* at servers that are not in the reply nothing can be found */
 
-        if (sync->list & ((uint64_t) 1 << i)) {
-            left[i] += count[n++];
+    ngx_memzero(left, sizeof(left));
 
-        } else {
-            /* not in the reply; nothing can be found there */
-            left[i] = 0;
+    for (i = 0; i < servers->nsorted; i++) {
+        server = servers->sorted[i];
+
+        if (sync->list & ((uint64_t) 1 << server)) {
+            left[server] = *pair++ - sync->sums[server];
         }
     }
 
-    for (pair = count + n; pair + 1 < last && *pair > 0; pair += 2) {
-        server = ngx_http_dsem_servers_nth(sync->list, pair[1]);
+    for ( /* void */ ; pair + 1 < last && *pair > 0; pair += 2) {
+        server = ngx_http_dsem_servers_nth(servers, sync->list, pair[1]);
 
         if (server == NGX_HTTP_DSEM_NO_SERVER) {
             return NGX_DECLINED;

@@ -116,6 +116,7 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->local = ask->local;
     ticket->pass = ask->pass;
     ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
+                                                         account->servers,
                                                          ask->limit);
     ticket->answer.in_use = -1;
 
@@ -158,6 +159,7 @@ ngx_http_dsem_ticket_create_held(ngx_http_dsem_account_t *account,
     ticket->handler = ask->handler;
     ticket->data = ask->data;
     ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
+                                                         account->servers,
                                                          ask->limit);
 
     if (ask->fair && account->fair) {

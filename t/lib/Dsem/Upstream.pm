@@ -23,9 +23,10 @@ sub new {
     my $dir = $t->dir . "/$name";
     make_path($dir);
     my $self = bless {
-        name => $name, ports => 1, service => 0, %opt,
+        name => $name, ports => 1, service => 0, host => '127.0.0.1', %opt,
     }, $class;
-    my @listen = map { $self->_listen($t->free_port) } 1 .. $self->{ports};
+    my @listen = map { $self->_listen($self->{port} // $t->free_port) }
+        1 .. $self->{ports};
     push @listen, $self->_listen_unix("$dir/http") if $self->{unix};
     my $control = Dsem::Control::listen_on("$dir/control");
     $self->{process} = Dsem::Process->spawn(
@@ -41,9 +42,9 @@ sub new {
 
 sub _listen {
     my ($self, $port) = @_;
-    push @{ $self->{address} }, "127.0.0.1:$port";
+    push @{ $self->{address} }, "$self->{host}:$port";
     return IO::Socket::INET->new(
-        LocalAddr => '127.0.0.1', LocalPort => $port, Proto => 'tcp',
+        LocalAddr => $self->{host}, LocalPort => $port, Proto => 'tcp',
         Listen => 4096, ReuseAddr => 1) // croak "listen on $port: $!";
 }
 
