@@ -592,7 +592,7 @@ model-limits: limits-needs
 
 model-zoo: limits-needs
 	@SORT=1 $$(command -v luajit || command -v lua5.1) t/model/zoo \
-	    $(if $(END),$(or $(filter last walls rest errors,$(END)),end))
+	    $(if $(END),$(or $(filter last walls rest errors fresh,$(END)),end))
 
 mutants: test-needs
 	@J=$(J) t/mutants/run $(NAME)

@@ -44,6 +44,10 @@ local function auto_write(key, s, changed, now)
         set[3] = 'history'
         set[4] = auto_changed(s, redis.call('HGET', key, set[3]), now)
     end
+    if s.usual_of > 0 then
+        set[#set + 1], set[#set + 2] = 'usual',
+            string.format('%.3f %d', s.usual, s.usual_of)
+    end
     set[#set + 1], set[#set + 2] = '.', auto_text(s)
     redis.call(unpack(set))
     redis.call('PEXPIRE', key, AUTO_EXPIRE_MS)

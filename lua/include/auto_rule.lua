@@ -27,6 +27,12 @@
 -- latency rises more than the limit: beyond a wall each takes some times as
 -- long.
 --
+-- A node may be farther from the backend than others. How far the usual time
+-- of a session is from that of the fleet is taken off its requests: a turn with
+-- more requests of that node would be slower, and their scatter would hide the
+-- rest. A distance below NODES, which may be chance, is left, from twice that
+-- on all of it is taken.
+--
 -- Failing requests lower the limit. A lower limit that does not lower their
 -- rate is taken back; one that does is found when the limit of before has
 -- failed once more.
@@ -85,6 +91,9 @@ local AUTO_LONGEST_MS = 10000
 local AUTO_ERRORS = 50
 -- ms for which a limit that caused errors is not tried again
 local AUTO_BLAME_MS = 20000
+-- distance of a session's usual time from that of the fleet that may be chance;
+-- samples that the usual time of the fleet is the mean of, at most
+local AUTO_NODES, AUTO_USUAL = 2500, 10000
 -- ms after a change that are not judged, two latencies, at most
 local AUTO_SETTLE_MS = 120000
 
@@ -98,7 +107,8 @@ local function auto_new(limit, now)
         paced = now, paced_span = 0, sessions = 0, mean = 0, opened = now,
         tried = 0, gain = 0, gains = 0, pairs = 0, half = 0, rise = 0,
         level = 0, error = 0, trial = 0, trial_error = 0, spread = 100,
-        step = AUTO_FAR, up = 1, lost = 0, higher = 0, rest = 0, known = 0
+        step = AUTO_FAR, up = 1, lost = 0, higher = 0, rest = 0, known = 0,
+        usual = 0, usual_of = 0
     }
 end
 
@@ -230,10 +240,28 @@ local function auto_enough(s, now)
         or passed * 1000 * (count - s.errors) >= longer * s.sum
 end
 
+-- Takes off the times of a sample how far the session is from the fleet, whose
+-- usual time is the mean of that of its sessions: it moves with each of them.
+local function auto_near(s, sample)
+    if sample.usual == 0 or s.sessions < 2 then return end
+    if s.usual_of == 0 then s.usual = sample.usual end
+    s.usual_of = math.min(s.usual_of + 1, AUTO_USUAL)
+    s.usual = s.usual + (sample.after - sample.usual) / s.sessions
+    local away = sample.usual - s.usual
+    s.usual = s.usual + away / s.usual_of
+    local most = math.max(0, 2 * math.abs(away) - 2 * AUTO_NODES)
+    away = math.max(-most, math.min(most, away)) / 10000
+    local good = sample.count - sample.errors
+    sample.squares = sample.squares - 2 * away * sample.logs
+        + 1000 * good * away ^ 2
+    sample.logs = sample.logs - 1000 * good * away
+end
+
 -- Adds a sample of one session. Returns whether the requests suffice for a
 -- judgement. Requests of before the last change do not count.
 local function auto_add(s, sample, now)
     auto_sessions(s, sample.window, now)
+    auto_near(s, sample)
     local settled = s.changed + math.min(s.mean / 500, AUTO_SETTLE_MS)
     if now - sample.window < settled then return false end
     if s.span == 0 then s.opened = now - sample.window end

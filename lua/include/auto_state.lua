@@ -1,8 +1,10 @@
 -- What is kept of limit=auto, in the HASH of a name: its field "." has the
 -- state of the rule, integers in the order of AUTO_FIELDS; the field "history"
 -- the last changes, the oldest first, " <clock> <limit> <reason>" each, in one
--- text, as displays read many. The HASH expires an hour after the last sample;
--- the limit of a literal name stays in the shard.
+-- text, as displays read many; the field "usual" the usual time of all nodes,
+-- and how many samples it is from: builds that know none of it go on with ".".
+-- The HASH expires an hour after the last sample; the limit of a literal name
+-- stays in the shard.
 
 -- bytes of the last changes at most
 local AUTO_HISTORY_BYTES = 2400
@@ -24,4 +26,10 @@ local function auto_parse(text)
         if AUTO_FIELDS[n] then s[AUTO_FIELDS[n]] = tonumber(word) end
     end
     return n == #AUTO_FIELDS and s or nil
+end
+
+-- Adds what is in the field "usual" to the state; text: nil or false, nothing.
+local function auto_parse_usual(s, text)
+    local usual, of = string.match(text or '', '^(%d+%.%d+) (%d+)$')
+    s.usual, s.usual_of = tonumber(usual or 0), tonumber(of or 0)
 end

@@ -45,9 +45,17 @@
 /* the most requests of a sample, as in adjust.lua */
 #define NGX_HTTP_DSEM_AUTO_REQUESTS  1000000
 
+/*
+ * the usual time of a worker's requests is that of its last 20 s, or of its
+ * last 200 requests if these are more; it is known from 100 requests on
+ */
+#define NGX_HTTP_DSEM_AUTO_USUAL     20000.0
+#define NGX_HTTP_DSEM_AUTO_USUAL_OF  200.0
+#define NGX_HTTP_DSEM_AUTO_KNOWN     100.0
+
 /* values in the first argument, and those of the sample */
 #define NGX_HTTP_DSEM_AUTO_HEAD      4
-#define NGX_HTTP_DSEM_AUTO_SAMPLE    7
+#define NGX_HTTP_DSEM_AUTO_SAMPLE    9
 
 /* values of a reply */
 #define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
@@ -73,6 +81,10 @@ struct ngx_http_dsem_auto_s {
 
     ngx_event_t               timer;       /* of the next sample */
     ngx_msec_t                wait;        /* ms between two samples */
+    /* since the start of the worker */
+    double                    usual;       /* mean of ln(us), without errors */
+    double                    usual_of;    /* requests that it is the mean of */
+
     unsigned                  sent:1;      /* a reply is to come */
     unsigned                  broken:1;    /* a key is of another type */
 };
@@ -91,6 +103,8 @@ static void ngx_http_dsem_auto_peak(ngx_http_dsem_auto_t *record,
 static void ngx_http_dsem_auto_schedule(ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record);
+static void ngx_http_dsem_auto_usual(ngx_http_dsem_auto_t *record,
+    ngx_msec_t window, int64_t *values);
 static ngx_http_dsem_resp_t *ngx_http_dsem_auto_begin(
     ngx_http_dsem_auto_t *record);
 static void ngx_http_dsem_auto_handler(void *data,
@@ -385,6 +399,8 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
     values[5] = (int64_t) (record->logs * 1000 + 0.5);
     values[6] = (int64_t) (record->squares * 1000 + 0.5);
 
+    ngx_http_dsem_auto_usual(record, window, &values[7]);
+
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
     ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_SAMPLE);
 
@@ -403,6 +419,39 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
                    record->peak);
 
     return NGX_OK;
+}
+
+
+/*
+ * Nodes may be farther from the backend than others.  The usual time of this
+ * worker's requests before the sample and with it, ln(us) times 10000; twice
+ * zero while few requests have ended.
+ */
+
+static void
+ngx_http_dsem_auto_usual(ngx_http_dsem_auto_t *record, ngx_msec_t window,
+    int64_t *values)
+{
+    double      left, mean;
+    int64_t     good;
+    ngx_uint_t  known;
+
+    good = record->count - record->errors;
+    known = (record->usual_of >= NGX_HTTP_DSEM_AUTO_KNOWN);
+
+    left = record->usual_of
+           * ngx_max(1 - window / NGX_HTTP_DSEM_AUTO_USUAL, 0);
+    record->usual_of = good + ngx_max(left, ngx_min(record->usual_of,
+                                                NGX_HTTP_DSEM_AUTO_USUAL_OF));
+
+    values[0] = known ? (int64_t) (record->usual * 10000 + 0.5) : 0;
+
+    if (good) {
+        mean = record->logs / good;
+        record->usual += (mean - record->usual) * good / record->usual_of;
+    }
+
+    values[1] = known ? (int64_t) (record->usual * 10000 + 0.5) : 0;
 }
 
 

@@ -313,13 +313,13 @@ sub logs {
 }
 
 # A sample of limit=auto: count, sum (us), errors, peak, window (ms), logs,
-# squares; min, max, found.
+# squares, usual, after; min, max, found.
 sub adjust {
     my ($self, $name, %arg) = @_;
     my ($reply, @rest) = $self->call('adjust', $name, $self->{gen},
         $arg{min} // 1, $arg{max} // 1000, $arg{found} // 0, $name,
         join ' ', map { $arg{$_} // 0 } qw/count sum errors peak window/,
-        logs(\%arg));
+        logs(\%arg), qw/usual after/);
     return $reply unless $reply->{status} eq 'ok';
     @$reply{qw/limit found reason floor latency next kept/} = @rest;
     $reply->{reason} = $REASON[ $reply->{reason} ];

@@ -31,7 +31,7 @@ local LONGEST = 10000
 -- whole ms, and a sample is due when the pace that it was told has passed.
 local function worker_new(i)
     return { count = 0, sum = 0, logs = 0, squares = 0, errors = 0, peak = 0,
-        since = 0, wait = 100 + i, next = math.huge }
+        since = 0, wait = 100 + i, next = math.huge, usual = 0, usual_of = 0 }
 end
 
 local function worker_clear(w, clock)
@@ -60,10 +60,25 @@ local function worker_add(w, now, latency, failed, held)
     end
 end
 
+-- The usual time before and with a sample, of the last 20 s, or 200 requests.
+local function worker_usual(w, window)
+    local good, of = w.count - w.errors, w.usual_of
+    local known, before = of >= 100, w.usual
+    w.usual_of = good + math.max(of * math.max(1 - window / 20000, 0),
+        math.min(of, 200))
+    if good > 0 then
+        w.usual = before + (w.logs / good / 1000 - before) * good / w.usual_of
+    end
+    return known and math.floor(before * 10000 + 0.5) or 0,
+        known and math.floor(w.usual * 10000 + 0.5) or 0
+end
+
 local function worker_sample(w, clock, waiting)
+    local window = math.max(clock - w.since, 1)
+    local usual, after = worker_usual(w, window)
     return { count = w.count, sum = w.sum, errors = w.errors, peak = w.peak,
         logs = math.floor(w.logs + 0.5), squares = math.floor(w.squares + 0.5),
-        window = math.max(clock - w.since, 1), waiting = waiting }
+        usual = usual, after = after, window = window, waiting = waiting }
 end
 
 -- Samples of the workers move the limit, as adjust.lua does it.

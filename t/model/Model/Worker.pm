@@ -372,7 +372,8 @@ sub adjust {
     $self->send('adjust', $name, [ "$self->{gen} 1 $walk->{limit} 0", $name,
         join ' ', $count, ($count - $errors) * $ms * 1000, $errors,
         pick(0, $walk->{limit}), $window,
-        map { int(1000 * ($count - $errors) * log($ms * 1000) ** $_) } 1, 2 ]);
+        map({ int(1000 * ($count - $errors) * log($ms * 1000) ** $_) } 1, 2),
+        (int(10_000 * log($ms * 1000))) x 2 ]);
 }
 
 # A request arrives (come), is aborted while it waits (leave), ends (finish).
