@@ -52,6 +52,8 @@ local AUTO_REASON = {
 
 local AUTO_MODE = { steady = 0, probe = 1, errors = 2 }
 
+-- the limit of a name of which nothing is known, as in the configuration
+local AUTO_START = 10
 -- requests of a turn: twice the limit, within these bounds; a turn takes some
 -- latencies, as the first requests to end are short ones, and up to half as
 -- long again, so that it does not keep pace with anything
@@ -97,7 +99,9 @@ local AUTO_NODES, AUTO_USUAL = 2500, 10000
 -- ms after a change that are not judged, two latencies, at most
 local AUTO_SETTLE_MS = 120000
 
--- A state that begins with a limit.
+-- A state that begins with a limit. One above AUTO_START was found before: it
+-- may be far too high now, which a still higher one would not show, so a lower
+-- one is tried first.
 local function auto_new(limit, now)
     return {
         found = limit, reason = AUTO_REASON.none, floor = 0, latency = 0,
@@ -107,8 +111,8 @@ local function auto_new(limit, now)
         paced = now, paced_span = 0, sessions = 0, mean = 0, opened = now,
         tried = 0, gain = 0, gains = 0, pairs = 0, half = 0, rise = 0,
         level = 0, error = 0, trial = 0, trial_error = 0, spread = 100,
-        step = AUTO_FAR, up = 1, lost = 0, higher = 0, rest = 0, known = 0,
-        usual = 0, usual_of = 0
+        step = AUTO_FAR, up = limit > AUTO_START and 0 or 1, lost = 0,
+        higher = 0, rest = 0, known = 0, usual = 0, usual_of = 0
     }
 end
 
@@ -400,13 +404,17 @@ local function auto_won(s, min, max, now)
     auto_try(s, min, max, now)
 end
 
--- It is not: the other direction, nearer. After both a rest, longer where the
--- latency rose much, or no higher limit may be tried.
+-- It is not: the other direction, nearer, but as far after a first lower one.
+-- After both a rest, longer where the latency rose much, or no higher limit may
+-- be tried.
 local function auto_lost(s, min, max, now)
     local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
     s.lost = (s.lost > 0 or s.step <= AUTO_NEAR) and s.lost + 1 or 0
     s.higher = s.up == 1 and s.higher + 1 or 0
-    s.step, s.up = math.floor(s.step / 2), 1 - s.up
+    if s.reason ~= AUTO_REASON.none or s.up == 1 then
+        s.step = math.floor(s.step / 2)
+    end
+    s.up = 1 - s.up
     s.mode, s.tried = AUTO_MODE.steady, 0
     auto_set(s, s.base, now)
     s.reason = (s.base >= max or s.base <= min) and AUTO_REASON.bound

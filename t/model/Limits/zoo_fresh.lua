@@ -1,5 +1,5 @@
 -- Rows of the zoo that were written when all others had been seen, before the
--- rule was tried with times by node, and with a first comparison downward.
+-- rule was changed for times by node, and for a first comparison downward.
 -- Nodes whose network is bad, of which one becomes so for a while; walls that
 -- come down; few servers and many, and what else was not there yet.
 
