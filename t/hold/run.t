@@ -62,6 +62,16 @@ sub run_is {
     like $got[1], $out, "$name: output";
 }
 
+# the words of all processes; some end meanwhile
+sub commands {
+    my @commands;
+    for my $path (glob '/proc/[0-9]*/cmdline') {
+        open my $file, '<', $path or next;
+        push @commands, readline($file) // ();
+    }
+    return @commands;
+}
+
 sub all_back {
     my ($name) = @_;
     eventually { !$t->state->held('jobs') }
@@ -108,11 +118,13 @@ for my $shell (@shells) {
 
     # signals, while it waits and while it runs
 
-    my $waits = start($shell, $jobs, '--', 'echo', 'in');
+    my $waits = start($shell, '-w', 60, $jobs, '--', 'echo', 'in');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
     kill TERM => $waits->{pid};
     is((finish($waits))[0], 143, "$name: ended while it waits");
     eventually { $t->state->waiting('jobs') == 0 } "$name: its place is free";
+    eventually { !grep { /dsem-run\x00-w\x0060\x00\Q$jobs\E\x00/ } commands() }
+        "$name: nothing is left that would kill another process later";
     my $next = start($shell, $jobs, '--', 'sh', '-c',
         'trap "echo caught; exit 5" TERM; echo in; while :; do sleep .1; done');
     eventually { $t->state->waiting('jobs') == 1 } "$name: the next one waits";
