@@ -36,6 +36,7 @@ static void message_resync(ngx_http_dsem_session_t *session,
 #include "ngx_http_dsem_fair.c"
 #include "ngx_http_dsem_ledger.c"
 #include "ngx_http_dsem_waiting.c"
+#include "ngx_http_dsem_servers.c"
 #include "ngx_http_dsem_ticket.c"
 #include "ngx_http_dsem_idle.c"
 #include "ngx_http_dsem_session.c"
@@ -177,7 +178,7 @@ message_begin(ngx_str_t *line)
     ngx_http_dsem_session_t  *session;
 
     static ngx_http_dsem_limits_pair_t  pairs[] = {
-        { ngx_string("a"), 5, 0, 0 }, { ngx_string("b"), 1, 0, 0 }
+        { ngx_string("a"), 5, 0, 0, 0 }, { ngx_string("b"), 1, 0, 0, 0 }
     };
 
     ngx_http_dsem_limits_settings_t  limits = {
