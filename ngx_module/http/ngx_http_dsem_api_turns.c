@@ -6,7 +6,8 @@
  * read, sort and write all of it would keep other requests waiting.  The first
  * piece, which mostly is the whole answer, is made at once.  After that each
  * turn of the event loop makes one piece, of the request that has waited
- * longest: many such requests take as much of a turn as one.
+ * longest: many such requests take as much of a turn as one.  A worker that
+ * exits makes them all.
  *
  * Called by: api_semaphores, api_metrics.
  */
@@ -17,6 +18,10 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 #include "ngx_http_dsem_api_turns.h"
+
+
+/* ms: a timer that never comes so far keeps a worker that exits */
+#define NGX_HTTP_DSEM_API_TURNS_KEEP  60000
 
 
 /* a request that has more pieces */
@@ -38,6 +43,7 @@ typedef struct {
 
 static void ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn);
 static void ngx_http_dsem_api_turns_post(void);
+static void ngx_http_dsem_api_turns_left(void);
 static void ngx_http_dsem_api_turns_handler(ngx_event_t *ev);
 static void ngx_http_dsem_api_turns_cleanup(void *data);
 
@@ -121,6 +127,27 @@ ngx_http_dsem_api_turns_post(void)
     if (!ev->posted) {
         ngx_post_event(ev, &ngx_posted_next_events);
     }
+
+    /* without a timer a worker exits, whatever is posted */
+
+    if (!ev->timer_set) {
+        ngx_add_timer(ev, NGX_HTTP_DSEM_API_TURNS_KEEP);
+    }
+}
+
+
+/* a request has left the queue */
+
+static void
+ngx_http_dsem_api_turns_left(void)
+{
+    ngx_event_t  *ev;
+
+    ev = &ngx_http_dsem_api_all_turns.event;
+
+    if (ev->timer_set && ngx_queue_empty(&ngx_http_dsem_api_all_turns.queue)) {
+        ngx_del_timer(ev);
+    }
 }
 
 
@@ -149,6 +176,8 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
         ngx_http_dsem_api_turns_post();
     }
 
+    ngx_http_dsem_api_turns_left();
+
     r = turn->request;
     c = r->connection;
 
@@ -175,5 +204,7 @@ ngx_http_dsem_api_turns_cleanup(void *data)
     if (turn->waiting) {
         ngx_queue_remove(&turn->queue);
         turn->waiting = 0;
+
+        ngx_http_dsem_api_turns_left();
     }
 }

@@ -3,7 +3,8 @@
 # A node has counted more names than an answer of the API has rows: the rest is
 # in the row of the other names, and the answer is marked as partial. A literal
 # name has a row in any case. The answers are made in pieces: another request
-# that comes behind is answered before their end.
+# that comes behind is answered before their end, and a worker that exits answers
+# first.
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
@@ -53,19 +54,25 @@ my $hour = $json->{other}{last_hour}{passed};
 $hour += $_->{local}{last_hour}{passed} // 0 for @{ $json->{semaphores} };
 is $hour, $NAMES + 1, 'and in the last hour';
 
-# both requests are there when the worker goes on, the second one behind
+# two connections that the worker knows; it is frozen
 
-sub order {
-    my ($path) = @_;
+sub connections {
     my @raw = map { $node->raw } 1, 2;
     for (@raw) {
-        # the worker knows the connection
         $_->send("GET /other HTTP/1.1\r\nHost: x\r\n\r\n");
         $_->read_until(qr/GIF89a/);
     }
     # the figures of the fleet are there
     $node->get('/dsem/semaphores');
     $node->freeze(($node->workers)[0]);
+    return @raw;
+}
+
+# both requests are there when the worker goes on, the second one behind
+
+sub order {
+    my ($path) = @_;
+    my @raw = connections();
     # of a kind that was not asked for before: there is no text to repeat
     $raw[0]->send("HEAD $path?last HTTP/1.1\r\nHost: x\r\n"
         . "Accept: application/openmetrics-text\r\n\r\n");
@@ -83,5 +90,17 @@ for my $path (qw(/write/semaphores /dsem/metrics)) {
     is_deeply [ order($path) ], ['/other', $path],
         "$path: another request in between";
 }
+
+# and then the end
+
+my @raw = connections();
+my $worker = ($node->workers)[0];
+$_->send("GET /write/semaphores HTTP/1.1\r\nHost: x\r\n\r\n") for @raw;
+$node->signal('QUIT');
+wait_for { $node->grep_log(qr/SIGQUIT/) } 15, 'the master';
+$node->thaw($worker);
+ok $_->read_until(qr/(?!)/) =~ /^HTTP\S+ 200.*"zzz".*"buckets":.*\}\s/s,
+    'answered to the end' for @raw;
+wait_for { !$node->alive } 15, 'exit';
 
 $t->done;
