@@ -5,18 +5,14 @@
 # earlier phase already.
 
 use lib 't/lib';
+use Dsem::Lua;
 use Dsem::Test;
 
-my $modules = '/usr/lib/nginx/modules';
-plan skip_all => 'no lua module for this nginx'
-    if $ENV{DSEM_NGINX} || ! -e "$modules/ngx_http_lua_module.so";
+my $lua = lua_modules;
 
 my $t = Dsem::Test->new;
 $t->redis;
 my $up = $t->upstream;
-
-my $lua = "load_module $modules/ndk_http_module.so;\n"
-    . "load_module $modules/ngx_http_lua_module.so;";
 
 my $node = $t->node('n1', <<'EOF_CONF', LUA => $lua);
 %%LUA%%

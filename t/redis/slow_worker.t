@@ -4,20 +4,18 @@
 # are late. It notices each time that Redis does not reply.
 
 use lib 't/lib';
+use Dsem::Lua;
 use Dsem::Test;
 
-my $LUA = '/usr/lib/nginx/modules/ngx_http_lua_module.so';
-plan skip_all => 'no lua module for this nginx'
-    if $ENV{DSEM_NGINX} || ! -e $LUA;
+my $lua = lua_modules;
 
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
-my $node = $t->node('slow', <<'EOF_CONF', REDIS => $proxy->address);
-load_module /usr/lib/nginx/modules/ndk_http_module.so;
-load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+my $node = $t->node('a', <<'EOF_CONF', LUA => $lua, REDIS => $proxy->address);
+%%LUA%%
 %%GLOBALS%%
 worker_processes 1;
 events { }

@@ -5,11 +5,10 @@
 # permit, because the second upstream already uses it.
 
 use lib 't/lib';
+use Dsem::Lua;
 use Dsem::Test;
 
-my $modules = '/usr/lib/nginx/modules';
-plan skip_all => 'no lua module for this nginx'
-    if $ENV{DSEM_NGINX} || ! -e "$modules/ngx_http_lua_module.so";
+my $lua = lua_modules;
 
 my $t = Dsem::Test->new;
 $t->redis;
@@ -44,10 +43,7 @@ http {
 }
 EOF_CONF
 
-my $lua = "load_module $modules/ndk_http_module.so;\n"
-    . "load_module $modules/ngx_http_lua_module.so;\n";
-
-for my $order (['before', "$lua%%GLOBALS%%"], ['after', "%%GLOBALS%%\n$lua"]) {
+for my $order (['before', "$lua\n%%GLOBALS%%"], ['after', "%%GLOBALS%%\n$lua\n"]) {
     my ($name, $globals) = @$order;
     $up->reset;
     my $node = $t->node($name, $conf =~ s/%%GLOBALS%%/$globals/r);
