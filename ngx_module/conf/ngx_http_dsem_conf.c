@@ -489,6 +489,7 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
 
     dlcf->limits = NGX_CONF_UNSET_PTR;
     dlcf->below = NULL;
+    dlcf->named = NULL;
 
     dlcf->api = NGX_CONF_UNSET;
     dlcf->write = NGX_CONF_UNSET;
@@ -536,6 +537,10 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     inherited = (prev->api == 1) ? prev->below : prev->limits;
 
     ngx_conf_merge_ptr_value(conf->limits, inherited, NULL);
+
+    if (conf->named == NULL) {
+        conf->named = prev->named;
+    }
 
     if (ngx_http_dsem_conf_api_merge(cf, prev, conf, own) != NGX_OK) {
         return NGX_CONF_ERROR;

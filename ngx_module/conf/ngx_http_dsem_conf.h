@@ -125,6 +125,8 @@ typedef struct {
                                                limit of each server is its own,
                                                number is the largest one */
     ngx_http_dsem_pool_t      *pool;        /* of an upstream; or NULL */
+    ngx_uint_t                 upstream;    /* unsigned:1, the line is that of
+                                               the upstream with this name */
     ngx_flag_t                *strict;      /* "queue" is 0 for every request,
                                                or "dsem_hold" answers, in any
                                                limit of this literal name */
@@ -153,6 +155,17 @@ typedef struct {
 typedef struct ngx_http_dsem_loc_conf_s  ngx_http_dsem_loc_conf_t;
 
 
+/* "dsem upstream=name" */
+typedef struct {
+    ngx_str_t                  text;
+    ngx_http_dsem_limit_t      limit;       /* its name is that of an upstream,
+                                               all else is in its line */
+    ngx_http_dsem_loc_conf_t  *level;       /* where it is written */
+    ngx_str_t                  file;
+    ngx_uint_t                 line;
+} ngx_http_dsem_named_t;
+
+
 struct ngx_http_dsem_loc_conf_s {
     ngx_http_dsem_loc_conf_t  *above;       /* of the level above this one */
     void                     **loc_conf;    /* of this level, by module; NULL:
@@ -162,6 +175,8 @@ struct ngx_http_dsem_loc_conf_s {
                                                NULL: not limited */
     ngx_array_t               *below;       /* limits of the levels below one
                                                with "dsem_api" */
+    ngx_http_dsem_named_t     *named;       /* the pool, where a target has
+                                               variables; or NULL */
 
     ngx_flag_t                 api;         /* "dsem_api" answers here */
     ngx_flag_t                 write;       /* and it may change the fleet */
@@ -271,6 +286,8 @@ ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
 ngx_int_t ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
+ngx_http_dsem_srv_conf_t *ngx_http_dsem_upstream_find(
+    ngx_http_dsem_main_conf_t *dmcf, ngx_str_t *name);
 ngx_command_t *ngx_http_dsem_upstream_command(ngx_module_t *module,
     ngx_str_t *suffix,
     char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf));

@@ -17,11 +17,15 @@
 #include "ngx_http_dsem_module.h"
 
 
+static char *ngx_http_dsem_limit_line(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_list(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static char *ngx_http_dsem_limit_longest(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, ngx_int_t queue, ngx_str_t *name);
 static char *ngx_http_dsem_limit_off(ngx_conf_t *cf,
+    ngx_http_dsem_loc_conf_t *dlcf);
+static char *ngx_http_dsem_limit_upstream(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf);
 static ngx_int_t ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args);
@@ -84,11 +88,14 @@ static ngx_http_dsem_param_t  ngx_http_dsem_pool_params[] = {
 };
 
 
+static ngx_str_t  ngx_http_dsem_limit_named = ngx_string("upstream=");
+
+
 /*
- * Reads one "dsem" directive of a level, or "dsem off".
+ * Reads one "dsem" directive of a level, "dsem off", or "dsem upstream=name".
  *
  * conf   the level's ngx_http_dsem_loc_conf_t: limits grows by one, or is
- *        NULL from now on
+ *        NULL from now on; or named is set
  *
  * Returns NGX_CONF_OK, or as nginx's setters do: NGX_CONF_ERROR when a
  * message has been logged, or the rest of a message for nginx to log.
@@ -99,16 +106,36 @@ ngx_http_dsem_limit(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_loc_conf_t *dlcf = conf;
 
-    ngx_str_t                  *value;
-    ngx_http_dsem_arg_t         args[NGX_HTTP_DSEM_NPARAMS];
-    ngx_http_dsem_limit_t       made, *limit;
-    ngx_http_dsem_main_conf_t  *dmcf;
+    ngx_str_t  *value;
 
     value = cf->args->elts;
 
     if (value[1].len == 3 && ngx_strncmp(value[1].data, "off", 3) == 0) {
         return ngx_http_dsem_limit_off(cf, dlcf);
     }
+
+    if (value[1].len >= ngx_http_dsem_limit_named.len
+        && ngx_strncmp(value[1].data, ngx_http_dsem_limit_named.data,
+                       ngx_http_dsem_limit_named.len)
+           == 0)
+    {
+        return ngx_http_dsem_limit_upstream(cf, dlcf);
+    }
+
+    return ngx_http_dsem_limit_line(cf, cmd, dlcf);
+}
+
+
+static char *
+ngx_http_dsem_limit_line(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ngx_str_t                  *value;
+    ngx_http_dsem_arg_t         args[NGX_HTTP_DSEM_NPARAMS];
+    ngx_http_dsem_limit_t       made, *limit;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    value = cf->args->elts;
 
     if (value[1].len == 0) {
         return "has an empty name";
@@ -352,6 +379,62 @@ ngx_http_dsem_limit_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
     }
 
     dlcf->limits = NULL;
+
+    return NGX_CONF_OK;
+}
+
+
+/* conf_upstream checks the name when all upstreams are read */
+
+static char *
+ngx_http_dsem_limit_upstream(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
+{
+    ngx_str_t                  *value;
+    ngx_http_dsem_named_t      *named;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    value = cf->args->elts;
+
+    if (cf->cmd_type != NGX_HTTP_LOC_CONF) {
+        return "with \"upstream=\" is allowed in a location only";
+    }
+
+    if (cf->args->nelts > 2) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\" in \"dsem upstream=\", "
+                           "the limit is that of the upstream",
+                           ngx_http_dsem_conf_word(cf, &value[2]));
+        return NGX_CONF_ERROR;
+    }
+
+    if (dlcf->named) {
+        return "with \"upstream=\" is duplicate";
+    }
+
+    named = ngx_pcalloc(cf->pool, sizeof(ngx_http_dsem_named_t));
+    if (named == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    named->text.len = value[1].len - ngx_http_dsem_limit_named.len;
+    named->text.data = value[1].data + ngx_http_dsem_limit_named.len;
+    named->level = dlcf;
+    named->file = cf->conf_file->file.name;
+    named->line = cf->conf_file->line;
+
+    named->limit.upstream = 1;
+    named->limit.body = ngx_http_dsem_limit_body(&named->text);
+
+    if (ngx_http_dsem_limit_compile(cf, &named->text, &named->limit.name)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    dlcf->named = named;
+
+    dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
+    dmcf->enabled = 1;
 
     return NGX_CONF_OK;
 }

@@ -9,7 +9,8 @@
  *
  * Called by: nginx, through the table of directives in conf; http/pool, when
  * nginx has the servers of an upstream; conf and module, when all is read;
- * http/body, which finds directives of other modules, too.
+ * http/body, which finds directives of other modules, too; claim, which finds
+ * a pool by the name of its upstream.
  */
 
 
@@ -39,13 +40,18 @@ static ngx_uint_t ngx_http_dsem_upstream_loopback(struct sockaddr *sockaddr);
 static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
     const void *two);
 static ngx_int_t ngx_http_dsem_upstream_target(ngx_conf_t *cf,
-    void **loc_conf, ngx_module_t *module);
+    void **loc_conf, ngx_module_t *module,
+    ngx_http_upstream_srv_conf_t **target);
 static ngx_http_upstream_srv_conf_t *ngx_http_dsem_upstream_of(
     void **loc_conf, ngx_module_t *module, ngx_command_t *cmd);
 static ngx_uint_t ngx_http_dsem_upstream_passes(void **loc_conf,
     ngx_module_t *module, ngx_command_t *cmd);
+static ngx_int_t ngx_http_dsem_upstream_named(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf, void **loc_conf,
+    ngx_http_upstream_srv_conf_t *target);
+static ngx_uint_t ngx_http_dsem_upstream_handled(void **loc_conf);
 static ngx_int_t ngx_http_dsem_upstream_add(ngx_conf_t *cf,
-    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_srv_conf_t *dscf);
+    ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_limit_t *line);
 
 
 static const char  ngx_http_dsem_upstream_sticky[] =
@@ -532,19 +538,22 @@ ngx_http_dsem_upstream_check(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
  * The pools that locations pass to: their line is taken last, after those of
  * the location, which "dsem off" does not end.  Every module with "..._pass"
  * has "..._next_upstream_tries" in the same part of its configuration, which
- * has the upstream, too; NULL where the target has variables.  NGX_ERROR: no
- * memory.
+ * has the upstream, too; NULL where the target has variables, and "dsem
+ * upstream=name" may name it.  NGX_ERROR: no memory, or a message has been
+ * logged.
  */
 
 ngx_int_t
 ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf)
 {
-    ngx_uint_t                  i, j;
-    ngx_module_t              **modules;
-    ngx_http_core_loc_conf_t  **clcf;
+    ngx_uint_t                      i, j;
+    ngx_module_t                  **modules;
+    ngx_http_core_loc_conf_t      **clcf;
+    ngx_http_dsem_loc_conf_t       *dlcf;
+    ngx_http_upstream_srv_conf_t   *target;
 
-    if (dmcf->pools == NULL || dmcf->locations == NULL) {
+    if (dmcf->locations == NULL) {
         return NGX_OK;
     }
 
@@ -557,15 +566,31 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
             continue;
         }
 
+        dlcf = clcf[i]->loc_conf[ngx_http_dsem_module.ctx_index];
+
+        if (dmcf->pools == NULL && dlcf->named == NULL) {
+            continue;
+        }
+
+        target = NULL;
+
         for (j = 0; modules[j]; j++) {
 
             if (modules[j]->type == NGX_HTTP_MODULE
                 && ngx_http_dsem_upstream_target(cf, clcf[i]->loc_conf,
-                                                 modules[j])
+                                                 modules[j], &target)
                    != NGX_OK)
             {
                 return NGX_ERROR;
             }
+        }
+
+        if (dlcf->named
+            && ngx_http_dsem_upstream_named(cf, dmcf, clcf[i]->loc_conf,
+                                            target)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
         }
     }
 
@@ -573,9 +598,11 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
 }
 
 
+/* target: where this module passes requests of this level; or untouched */
+
 static ngx_int_t
 ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
-    ngx_module_t *module)
+    ngx_module_t *module, ngx_http_upstream_srv_conf_t **target)
 {
     ngx_command_t                 *cmd;
     ngx_http_dsem_srv_conf_t      *dscf;
@@ -591,22 +618,25 @@ ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
 
     uscf = ngx_http_dsem_upstream_of(loc_conf, module, cmd);
 
+    if (uscf == NULL || !ngx_http_dsem_upstream_passes(loc_conf, module, cmd)) {
+        return NGX_OK;
+    }
+
+    *target = uscf;
+
     /* an address that no upstream block has is without configurations */
 
-    if (uscf == NULL || uscf->srv_conf == NULL) {
+    if (uscf->srv_conf == NULL) {
         return NGX_OK;
     }
 
     dscf = ngx_http_conf_upstream_srv_conf(uscf, ngx_http_dsem_module);
 
-    if (dscf->limit == NULL
-        || !ngx_http_dsem_upstream_passes(loc_conf, module, cmd))
-    {
-        return NGX_OK;
-    }
-
-    return ngx_http_dsem_upstream_add(cf,
-                            loc_conf[ngx_http_dsem_module.ctx_index], dscf);
+    return dscf->limit
+           ? ngx_http_dsem_upstream_add(cf,
+                                loc_conf[ngx_http_dsem_module.ctx_index],
+                                dscf->limit)
+           : NGX_OK;
 }
 
 
@@ -699,9 +729,120 @@ ngx_http_dsem_upstream_command(ngx_module_t *module, ngx_str_t *suffix,
 }
 
 
+/*
+ * The pool that "dsem upstream=name" names for this level.  A target without
+ * variables needs no name, also where that is inherited.  NGX_ERROR: no memory,
+ * or a message has been logged.
+ */
+
+static ngx_int_t
+ngx_http_dsem_upstream_named(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
+    void **loc_conf, ngx_http_upstream_srv_conf_t *target)
+{
+    char                       *wrong;
+    ngx_uint_t                  i, answers;
+    ngx_http_dsem_named_t      *named;
+    ngx_http_dsem_loc_conf_t   *dlcf;
+    ngx_http_dsem_srv_conf_t   *dscf, **pool;
+
+    dlcf = loc_conf[ngx_http_dsem_module.ctx_index];
+    named = dlcf->named;
+    answers = (dlcf->hold == 1 || dlcf->api == 1);
+    dscf = ngx_http_dsem_upstream_find(dmcf, &named->text);
+    wrong = NULL;
+
+    if (named->limit.name.lengths ? dmcf->pools == NULL
+                                  : dscf == NULL && named->text.len)
+    {
+        wrong = "names no upstream that has a \"dsem\" directive";
+
+    } else if (answers
+               || (target && (dscf == NULL || dscf->upstream != target)))
+    {
+        wrong = "is only for a \"proxy_pass\" with variables";
+    }
+
+    if (wrong && named->level == dlcf) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "\"upstream=%V\" of \"dsem\" in %V:%ui %s",
+                      &named->text, &named->file, named->line, wrong);
+        return NGX_ERROR;
+    }
+
+    if (target || answers || !ngx_http_dsem_upstream_handled(loc_conf)) {
+        return NGX_OK;
+    }
+
+    if (named->limit.name.lengths == NULL) {
+        return dscf ? ngx_http_dsem_upstream_add(cf, dlcf, dscf->limit)
+                    : NGX_OK;
+    }
+
+    pool = dmcf->pools->elts;
+
+    for (i = 0; i < dmcf->pools->nelts; i++) {
+        named->limit.body |= pool[i]->limit->body;
+    }
+
+    return ngx_http_dsem_upstream_add(cf, dlcf, &named->limit);
+}
+
+
+/* whether a module answers; an "if" has the handler of the level above */
+
+static ngx_uint_t
+ngx_http_dsem_upstream_handled(void **loc_conf)
+{
+    ngx_http_dsem_loc_conf_t  *dlcf;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    for ( ;; ) {
+        clcf = loc_conf[ngx_http_core_module.ctx_index];
+        dlcf = loc_conf[ngx_http_dsem_module.ctx_index];
+
+        if (clcf->handler || !clcf->noname) {
+            return clcf->handler != NULL;
+        }
+
+        loc_conf = dlcf->above->loc_conf;
+    }
+}
+
+
+/* the pool of the upstream with this name; NULL: there is none */
+
+ngx_http_dsem_srv_conf_t *
+ngx_http_dsem_upstream_find(ngx_http_dsem_main_conf_t *dmcf, ngx_str_t *name)
+{
+    ngx_str_t                  *host;
+    ngx_uint_t                  i;
+    ngx_http_dsem_srv_conf_t  **dscf;
+
+    if (dmcf->pools == NULL) {
+        return NULL;
+    }
+
+    dscf = dmcf->pools->elts;
+
+    for (i = 0; i < dmcf->pools->nelts; i++) {
+        host = &dscf[i]->upstream->host;
+
+        /* as nginx finds that of a "proxy_pass" with variables */
+
+        if (host->len == name->len
+            && ngx_strncasecmp(host->data, name->data, name->len) == 0)
+        {
+            return dscf[i];
+        }
+    }
+
+    return NULL;
+}
+
+
 static ngx_int_t
 ngx_http_dsem_upstream_add(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf,
-    ngx_http_dsem_srv_conf_t *dscf)
+    ngx_http_dsem_limit_t *line)
 {
     ngx_uint_t              n;
     ngx_array_t            *limits;
@@ -724,7 +865,7 @@ ngx_http_dsem_upstream_add(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf,
                    n * sizeof(ngx_http_dsem_limit_t));
     }
 
-    limit[n] = *dscf->limit;
+    limit[n] = *line;
 
     /* other levels go on with the list that they inherit */
     dlcf->limits = limits;

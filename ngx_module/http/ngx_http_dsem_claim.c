@@ -23,6 +23,9 @@
 static ngx_int_t ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_claim_t *claim,
     ngx_http_dsem_fault_t *fault);
+static ngx_int_t ngx_http_dsem_claim_upstream(ngx_http_request_t *r,
+    ngx_http_dsem_limit_t **limit, ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_fault_t *fault);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
@@ -49,8 +52,8 @@ static size_t  ngx_http_dsem_claim_numbers[] = {
  * Evaluates the limits in the order written, into claims, which has room for
  * all.  A limit whose name or number is empty is left out; a name met twice
  * is claimed once, with the larger weight and the first key.  NGX_DECLINED: a
- * value is not a number within its bounds, see fault; its claim follows the
- * last one.  NGX_ERROR: no memory.
+ * value is not a number within its bounds, or names no pool, see fault; its
+ * claim follows the last one.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
@@ -105,6 +108,13 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
 
     ask = &claim->ask;
 
+    if (limit->upstream) {
+        rc = ngx_http_dsem_claim_upstream(r, &limit, ask, fault);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
     rc = ngx_http_dsem_claim_name(r, limit, ask);
     if (rc != NGX_OK) {
         return rc;
@@ -139,6 +149,51 @@ ngx_http_dsem_claim_evaluate(ngx_http_request_t *r,
     }
 
     return limit->fair ? ngx_http_dsem_claim_fair(r, limit, ask) : NGX_OK;
+}
+
+
+/*
+ * Replaces the limit by that of the upstream that it names.  NGX_DONE: the name
+ * is empty; NGX_DECLINED: no such upstream has a limit.
+ */
+
+static ngx_int_t
+ngx_http_dsem_claim_upstream(ngx_http_request_t *r,
+    ngx_http_dsem_limit_t **limit, ngx_http_dsem_ask_t *ask,
+    ngx_http_dsem_fault_t *fault)
+{
+    ngx_str_t                   name;
+    ngx_http_dsem_srv_conf_t   *dscf;
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    if (ngx_http_complex_value(r, &(*limit)->name, &name) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (name.len == 0) {
+        return NGX_DONE;
+    }
+
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+    dscf = ngx_http_dsem_upstream_find(dmcf, &name);
+
+    if (dscf) {
+        *limit = dscf->limit;
+        return NGX_OK;
+    }
+
+    fault->value = NULL;
+    fault->text = name;
+
+    /* counted as a semaphore with this name is */
+
+    if (ngx_http_dsem_key_encode(r->pool, &name, &ask->name) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ask->hash = ngx_crc32_short(ask->name.data, ask->name.len);
+
+    return NGX_DECLINED;
 }
 
 
@@ -280,6 +335,15 @@ ngx_http_dsem_claim_log(ngx_http_request_t *r, ngx_http_dsem_claim_t *claim,
     }
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+
+    if (fault->value == NULL) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "dsem error%s: value \"%V\" of \"upstream\" names no "
+                      "upstream that has a \"dsem\" directive",
+                      dlcf->dry_run ? ", dry run" : "", &shown);
+        return;
+    }
+
     param = fault->value->param;
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,

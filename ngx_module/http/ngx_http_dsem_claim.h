@@ -39,7 +39,7 @@ typedef struct {
 
 /* a value that is not valid; text may come from a client */
 typedef struct {
-    ngx_http_dsem_value_t     *value;
+    ngx_http_dsem_value_t     *value;      /* NULL: it names no pool */
     ngx_str_t                  text;
 } ngx_http_dsem_fault_t;
 

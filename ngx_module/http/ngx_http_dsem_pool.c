@@ -239,8 +239,9 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                   "dsem: request to upstream \"%V\" has no permit (its "
-                  "location names the upstream by a variable, or answers a "
-                  "refusal), request failed", &dscf->upstream->host);
+                  "location has variables in \"proxy_pass\" and does not name "
+                  "this upstream by \"dsem upstream=\", or answers a refusal), "
+                  "request failed", &dscf->upstream->host);
 
     return NGX_ERROR;
 }

@@ -8,6 +8,7 @@ use Dsem::Test;
 
 my $server = 'server 10.0.0.1:80;';
 my $pass = 'proxy_pass http://g;';
+my $to = 'proxy_pass http://$arg_p;';
 my $not = 'is not allowed in "dsem" directive of an upstream,';
 my $number = 'it must be "n/server" with a number, or "max_conns" in';
 my $name = '"dsem" directive in an upstream must have a name without '
@@ -94,6 +95,43 @@ my @cases = (
     ["$server dsem g limit=1/server;", 'semaphore "g" is that of an upstream '
         . 'in %%TESTDIR%%/conf/nginx.conf:%LINE%, no other line may have its '
         . 'name', 1, '', "server { location / { dsem g limit=3; $pass } }"],
+
+    # "upstream=" of a location
+
+    (map { ["$server dsem g limit=1/server;", undef, 0,
+            "upstream h { $server } server { location / { $_ } }"] }
+        "dsem upstream=g; $to", "dsem upstream=G; $to", "dsem upstream=; $to",
+        "dsem off; dsem upstream=\$arg_p; dsem_on_error local; $to",
+        "dsem upstream=\$arg_p; dsem other limit=3; $to",
+        "dsem upstream=g; $pass", 'dsem upstream=g; if ($arg_p) { return 204; }',
+        "dsem upstream=g; $to location /h { proxy_pass http://h; }",
+        "dsem upstream=g; $to location /a { proxy_pass http://10.0.0.2; }",
+        "dsem upstream=g; $to location /api { dsem_api; }",
+        "dsem upstream=g; $to location /hold { dsem o limit=1; dsem_hold; }"),
+    (map { ["$server dsem g limit=1/server;", qq("upstream=$_" of "dsem" in )
+            . '%%TESTDIR%%/conf/nginx.conf:%LINE% names no upstream that has a '
+            . '"dsem" directive', 1,
+            "upstream h { $server } server { location / { dsem upstream=$_; $to } }"]
+    } qw(h none g:80 http://g)),
+    [$server, '"upstream=$arg_p" of "dsem" in %%TESTDIR%%/conf/nginx.conf:%LINE% '
+        . 'names no upstream that has a "dsem" directive', 1,
+        "server { location / { dsem upstream=\$arg_p; $to } }"],
+    (map { ["$server dsem g limit=1/server;", qq("upstream=$_->[0]" of "dsem" in )
+            . '%%TESTDIR%%/conf/nginx.conf:%LINE% is only for a "proxy_pass" '
+            . 'with variables', 1, "upstream h { $server dsem h limit=1/server; } "
+            . "server { location / { dsem upstream=$_->[0]; $_->[1] } }"] }
+        ['$arg_p', $pass], ['', $pass], ['h', $pass],
+        ['g', 'proxy_pass http://10.0.0.2;'], ['g', 'dsem_api;'],
+        ['g', 'dsem o limit=1; dsem_hold;']),
+    (map { ["$server dsem g limit=1/server;", '"dsem" directive with "upstream=" '
+            . 'is allowed in a location only', 1, $_] }
+        'dsem upstream=g;', "server { dsem upstream=g; location / { $to } }"),
+    ["$server dsem g limit=1/server;", 'invalid parameter "limit=1" in "dsem '
+        . 'upstream=", the limit is that of the upstream', 1,
+        "server { location / { dsem upstream=g limit=1; $to } }"],
+    ["$server dsem g limit=1/server;", '"dsem" directive with "upstream=" is '
+        . 'duplicate', 1,
+        "server { location / { dsem upstream=g; dsem upstream=; $to } }"],
 
     # its place
 
