@@ -1,8 +1,8 @@
 -- Recalls idle permits of other sessions while tickets wait, or more permits
 -- are held than the limit in force allows: from the largest holders, until
--- their permits cover what is wanted. While the semaphore is paused it recalls
--- all of them. A session is recalled once until its next sync, and again by
--- each call with checks: the message may be lost.
+-- their permits cover what is wanted. While the semaphore is paused, and of a
+-- pool, it recalls all of them. A session is recalled once until its next sync,
+-- and again by each call with checks: the message may be lost.
 
 -- Accounts read by one call. Of more accounts, some are read, and
 -- others by the next call; the field "recall" has the cursor.
@@ -16,6 +16,8 @@ local function recall(sem, view, waiting, again)
     if not view.paused then
         wanted = math.max(view.over or sem.held - view.limit, 0)
             + (sem.waiting > sem.parked and waiting or 0)
+        -- any of them may be at the server that is wanted
+        if sem.pool and wanted > 0 then wanted = math.huge end
     end
     -- of this session; others may have idle permits if more are active
     local mine = own and own.reuse == REUSE.active and 1 or 0
@@ -69,7 +71,7 @@ local function recall(sem, view, waiting, again)
         notified[#notified + 1] = session
     end
     if not all and sem.reuse[REUSE.active] > mine
-        and (view.paused or sem.reuse[REUSE.active] == active)
+        and (wanted == math.huge or sem.reuse[REUSE.active] == active)
     then
         view.more = true
     end

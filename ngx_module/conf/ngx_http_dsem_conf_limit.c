@@ -226,9 +226,6 @@ ngx_http_dsem_limit_pool(ngx_conf_t *cf, ngx_command_t *cmd,
     limit->max_conns = ngx_http_dsem_limit_is_max_conns(
                                       &args[NGX_HTTP_DSEM_PARAM_LIMIT].text);
 
-    /* no permit of a pool stays with a worker */
-    *limit->strict = 1;
-
     dmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_dsem_module);
 
     return (ngx_http_dsem_limit_longest(cf, dmcf, limit->queue, &value[1])

@@ -159,12 +159,11 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
         claim->ask.pass = (ctx->conf->on_error
                            == NGX_HTTP_DSEM_ON_ERROR_PASS);
 
-        if (claim->ask.pool) {
-            claim->ask.reuse = 0;
-
-            if (!claim->again && ngx_http_dsem_acquire_unusable(ctx, claim)) {
-                continue;
-            }
+        if (claim->ask.pool
+            && !claim->again
+            && ngx_http_dsem_acquire_unusable(ctx, claim))
+        {
+            continue;
         }
 
         claim->ticket = ngx_http_dsem_semaphore_acquire(&claim->ask, &answer);

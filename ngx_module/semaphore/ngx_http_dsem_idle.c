@@ -43,7 +43,14 @@ ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
         q = ngx_queue_head(&account->asks);
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
 
-        if (!ngx_http_dsem_account_reuse(account, ticket->weight)) {
+        if (account->servers) {
+            ticket->server = ngx_http_dsem_account_reuse_server(account);
+
+            if (ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
+                return;
+            }
+
+        } else if (!ngx_http_dsem_account_reuse(account, ticket->weight)) {
             return;
         }
 
@@ -127,6 +134,10 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
     ngx_http_dsem_account_t  *account;
 
     account = ev->data;
+
+    if (account->servers) {
+        ngx_http_dsem_account_give_back_unusable(account);
+    }
 
     ngx_http_dsem_account_give_back_idle(account,
                                          ngx_exiting ? account->idle

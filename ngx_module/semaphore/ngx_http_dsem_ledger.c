@@ -10,7 +10,7 @@
  * too.
  *
  * A permit of a pool has a server: the same counts by server are the rows of
- * account->servers, whose sums are those of the account.  None is idle.
+ * account->servers, whose sums are those of the account.
  *
  * Called by: ticket (a request begins and ends), idle, local, sync,
  * declare, dispatch (a new epoch).
@@ -25,12 +25,18 @@
 
 /* what happens to all rows of a pool at once */
 typedef enum {
-    NGX_HTTP_DSEM_ROWS_CLEAR = 0,  /* nothing is to be given back */
+    NGX_HTTP_DSEM_ROWS_CLEAR = 0,  /* none is idle, or to be given back */
+    NGX_HTTP_DSEM_ROWS_SENT,       /* nothing is to be given back */
     NGX_HTTP_DSEM_ROWS_KEEP,       /* own permits are, and are declared */
     NGX_HTTP_DSEM_ROWS_LOSE        /* Redis counts them until the lease ends */
 } ngx_http_dsem_rows_e;
 
 
+static ngx_inline ngx_uint_t ngx_http_dsem_account_reusable(
+    ngx_http_dsem_account_t *account, ngx_int_t weight);
+static void ngx_http_dsem_account_give_back_row(
+    ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row,
+    ngx_int_t idle);
 static ngx_inline void ngx_http_dsem_account_add_held(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
 static ngx_inline void ngx_http_dsem_account_add_idle(
@@ -39,6 +45,12 @@ static ngx_int_t ngx_http_dsem_account_row_own(
     ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row);
 static void ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
     ngx_http_dsem_rows_e verb);
+
+
+/* whether this worker can use a server of a pool now */
+#define ngx_http_dsem_account_usable(account, server)                         \
+    ((ngx_http_dsem_servers_usable(&(account)->node.str, (account)->servers)  \
+      >> (server)) & 1)
 
 
 /* of a pool, and only there a ticket has a server */
@@ -73,14 +85,7 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    /* permits are idle only in a session that is ready */
-
-    if (account->idle < weight
-        || account->limit != account->sent_limit
-        || account->reuse == 0
-        || account->strict
-        || ngx_http_dsem_lease_fenced(&account->session->lease))
-    {
+    if (!ngx_http_dsem_account_reusable(account, weight)) {
         ngx_http_dsem_account_give_back_idle(account, account->idle);
         return 0;
     }
@@ -93,18 +98,88 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 }
 
 
+/* permits are idle only in a session that is ready */
+
+static ngx_inline ngx_uint_t
+ngx_http_dsem_account_reusable(ngx_http_dsem_account_t *account,
+    ngx_int_t weight)
+{
+    if (account->idle < weight
+        || account->limit != account->sent_limit
+        || account->reuse == 0
+        || account->strict
+        || ngx_http_dsem_lease_fenced(&account->session->lease))
+    {
+        return 0;
+    }
+
+    return 1;
+}
+
+
+/*
+ * Of a pool: an idle permit for a request, at the server at which requests of
+ * this worker hold fewest, of equal ones that with most idle permits.  Those of
+ * servers that it cannot use now go back.  NGX_HTTP_DSEM_NO_SERVER: none is
+ * left.
+ */
+
+ngx_int_t
+ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
+{
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_servers_row_t  *row, *best;
+
+    if (account->idle == 0) {
+        return NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    ngx_http_dsem_account_give_back_unusable(account);
+
+    if (!ngx_http_dsem_account_reusable(account, 1)) {
+        ngx_http_dsem_account_give_back_idle(account, account->idle);
+        return NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    best = NULL;
+    servers = account->servers;
+
+    for (i = 0; i < servers->n; i++) {
+        row = &servers->rows[i];
+
+        if (row->idle
+            && (best == NULL
+                || row->held < best->held
+                || (row->held == best->held && row->idle > best->idle)))
+        {
+            best = row;
+        }
+    }
+
+    best->idle--;
+    best->held++;
+
+    ngx_http_dsem_account_add_idle(account, -1);
+    ngx_http_dsem_account_add_held(account, 1);
+    account->reused = 1;
+
+    return best - servers->rows;
+}
+
+
 /*
  * A request's permits come free after a hold time in ms: true if they stay for
  * the next one, otherwise they have to be given back.  None stays before Redis
  * is known to recall it: the semaphore may have been paused meanwhile.  Asks
  * that await their reply are no reason to give permits back as long as there is
  * room for them: every request would take away the permit of the next.  If they
- * must wait, the reply will recall idle permits.
+ * must wait, the reply will recall idle permits.  server: of a pool's permit.
  */
 
 ngx_uint_t
 ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_msec_t hold_time)
+    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server)
 {
     if (account->hold_time == 0) {
         account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
@@ -129,6 +204,17 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
         || ngx_exiting)
     {
         return 0;
+    }
+
+    if (server != NGX_HTTP_DSEM_NO_SERVER) {
+
+        if (!ngx_http_dsem_account_usable(account, server)) {
+            /* it has failed; others may be able to use it */
+            return 0;
+        }
+
+        ngx_http_dsem_account_row(account, server)->held -= weight;
+        ngx_http_dsem_account_row(account, server)->idle += weight;
     }
 
     ngx_http_dsem_account_add_held(account, -weight);
@@ -216,20 +302,96 @@ ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
 }
 
 
-/* idle permits go back */
+/* idle permits go back; of a pool the same part of those of each server */
 
 void
 ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle)
 {
+    int64_t                       of;
+    ngx_int_t                     n, left;
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_t      *servers;
+    ngx_http_dsem_servers_row_t  *row, *most;
+
     if (idle == 0) {
         return;
     }
+
+    servers = account->servers;
+
+    if (servers == NULL) {
+        account->pending_release += idle;
+        ngx_http_dsem_account_add_idle(account, -idle);
+
+        ngx_http_dsem_account_post(account);
+        return;
+    }
+
+    of = account->idle;
+    left = idle;
+
+    for (i = 0; i < servers->n; i++) {
+        row = &servers->rows[i];
+
+        n = (ngx_int_t) (row->idle * (int64_t) idle / of);
+        left -= n;
+
+        ngx_http_dsem_account_give_back_row(account, row, n);
+    }
+
+    /* each part was rounded down, by less than one */
+
+    for ( /* void */ ; left; left--) {
+        most = servers->rows;
+
+        for (i = 1; i < servers->n; i++) {
+            if (servers->rows[i].idle > most->idle) {
+                most = &servers->rows[i];
+            }
+        }
+
+        ngx_http_dsem_account_give_back_row(account, most, 1);
+    }
+}
+
+
+static void
+ngx_http_dsem_account_give_back_row(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_servers_row_t *row, ngx_int_t idle)
+{
+    row->idle -= idle;
+    row->pending_release += idle;
 
     account->pending_release += idle;
     ngx_http_dsem_account_add_idle(account, -idle);
 
     ngx_http_dsem_account_post(account);
+}
+
+
+/* of a pool: idle permits of servers that this worker cannot use any more */
+
+void
+ngx_http_dsem_account_give_back_unusable(ngx_http_dsem_account_t *account)
+{
+    uint64_t                      list;
+    ngx_uint_t                    i;
+    ngx_http_dsem_servers_row_t  *row;
+
+    if (account->idle == 0) {
+        return;
+    }
+
+    list = ngx_http_dsem_servers_usable(&account->node.str, account->servers);
+
+    for (i = 0; i < account->servers->n; i++) {
+        row = &account->servers->rows[i];
+
+        if (row->idle && !(list & ((uint64_t) 1 << i))) {
+            ngx_http_dsem_account_give_back_row(account, row, row->idle);
+        }
+    }
 }
 
 
@@ -393,7 +555,7 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
 
     if (account->servers && weight) {
         /* all of them: "releasable" is nothing, or all that is pending */
-        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
+        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_SENT);
     }
 
     if (account->pending_release == 0) {
@@ -503,11 +665,17 @@ ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
             break;
 
         case NGX_HTTP_DSEM_ROWS_LOSE:
-            row->last_reported = row->held + row->pending_release
+            row->last_reported = row->held + row->idle + row->pending_release
                                  - row->unclaimed;
             break;
 
+        case NGX_HTTP_DSEM_ROWS_SENT:
+            row->pending_release = 0;
+            row->unclaimed = 0;
+            break;
+
         default: /* NGX_HTTP_DSEM_ROWS_CLEAR */
+            row->idle = 0;
             row->pending_release = 0;
             row->unclaimed = 0;
             break;

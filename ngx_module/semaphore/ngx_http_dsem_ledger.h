@@ -17,14 +17,18 @@ void ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);
 ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
     ngx_int_t weight);
+ngx_int_t ngx_http_dsem_account_reuse_server(
+    ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_msec_t hold_time);
+    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server);
 void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);
 void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);
 void ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
+void ngx_http_dsem_account_give_back_unusable(
+    ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_own(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,

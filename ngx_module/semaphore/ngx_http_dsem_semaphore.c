@@ -176,22 +176,47 @@ static ngx_http_dsem_ticket_t *
 ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
+    ngx_int_t                server;
     ngx_http_dsem_ticket_t  *ticket;
 
     ngx_http_dsem_semaphore_configure(account, ask);
 
     /* requests that asked before in this turn come first */
 
-    if (account->nasks || !ngx_http_dsem_account_reuse(account, ask->weight))
-    {
+    if (account->nasks) {
         return NULL;
+    }
+
+    server = NGX_HTTP_DSEM_NO_SERVER;
+
+    if (account->servers == NULL && ask->pool == NULL) {
+
+        if (!ngx_http_dsem_account_reuse(account, ask->weight)) {
+            return NULL;
+        }
+
+    } else {
+
+        if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
+            /* an account that empties makes room for another one */
+            ngx_http_dsem_account_give_back_idle(account, account->idle);
+            return NULL;
+        }
+
+        server = ngx_http_dsem_account_reuse_server(account);
+
+        if (server == NGX_HTTP_DSEM_NO_SERVER) {
+            return NULL;
+        }
     }
 
     ticket = ngx_http_dsem_ticket_create_held(account, ask);
     if (ticket == NULL) {
-        ngx_http_dsem_account_give_back(account, ask->weight,
-                                        NGX_HTTP_DSEM_NO_SERVER);
+        ngx_http_dsem_account_give_back(account, ask->weight, server);
+        return NULL;
     }
+
+    ticket->server = server;
 
     return ticket;
 }
@@ -429,7 +454,13 @@ ngx_http_dsem_semaphore_servers(ngx_str_t *name, uint32_t hash)
 
     account = ngx_http_dsem_account_find(name, hash);
 
-    if (account && account->ntickets) {
+    if (account == NULL || account->servers == NULL) {
+        return;
+    }
+
+    ngx_http_dsem_account_give_back_unusable(account);
+
+    if (account->ntickets) {
         account->refresh = 1;
         ngx_http_dsem_account_post(account);
     }
@@ -473,7 +504,9 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
                                        >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
         }
 
-        if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time)) {
+        if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time,
+                                        ticket->server))
+        {
             ngx_http_dsem_account_give_back(account, ticket->weight,
                                             ticket->server);
         }

@@ -379,6 +379,7 @@ ngx_http_dsem_servers_vacate(ngx_http_dsem_servers_t *servers)
         if (number < resolved->written
             || (resolved->present & ((uint64_t) 1 << number))
             || row->held
+            || row->idle
             || row->pending_release
             || resolved->stated[number] > resolved->answered)
         {
@@ -590,7 +591,7 @@ ngx_http_dsem_servers_counts(ngx_http_dsem_servers_t *servers, ngx_uint_t held,
 
     for (i = 0; i < servers->n; i++) {
         row = &servers->rows[i];
-        permits = row->pending_release + (held ? row->held : 0);
+        permits = row->pending_release + (held ? row->held + row->idle : 0);
 
         if (permits) {
             p = ngx_http_dsem_servers_text(&servers->servers[i], permits,

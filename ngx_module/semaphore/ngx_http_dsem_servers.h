@@ -45,6 +45,7 @@ struct ngx_http_dsem_pool_s {
 /* of one server; the sums over all rows are those of the account */
 typedef struct {
     ngx_int_t                  held;
+    ngx_int_t                  idle;
     ngx_int_t                  pending_release;
     ngx_int_t                  unclaimed;
     ngx_int_t                  last_reported;    /* void while the sum is 0 */

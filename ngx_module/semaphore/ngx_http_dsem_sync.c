@@ -84,11 +84,12 @@ static ngx_int_t ngx_http_dsem_sync_failed(ngx_http_dsem_session_t *session,
 ngx_int_t
 ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 {
-    ngx_uint_t               i, n;
-    ngx_queue_t             *q;
-    ngx_http_dsem_resp_t    *command;
-    ngx_http_dsem_sync_t    *sync;
-    ngx_http_dsem_ticket_t  *ticket;
+    ngx_uint_t                    i, n;
+    ngx_queue_t                  *q;
+    ngx_http_dsem_resp_t         *command;
+    ngx_http_dsem_sync_t         *sync;
+    ngx_http_dsem_ticket_t       *ticket;
+    ngx_http_dsem_servers_row_t  *row;
 
     n = ngx_min(account->ntickets, NGX_HTTP_DSEM_SYNC_MAX_CHECKED);
 
@@ -108,8 +109,8 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
         account->servers->check = sync;
 
         for (i = 0; i < account->servers->n; i++) {
-            sync->sums[i] = account->servers->rows[i].held
-                            + account->servers->rows[i].pending_release;
+            row = &account->servers->rows[i];
+            sync->sums[i] = row->held + row->idle + row->pending_release;
         }
     }
 

@@ -61,23 +61,23 @@ for (
         'do account_add(sem, account, -n, 0) end', 0, 1 ],
     # the limit of a server, and that of all
     [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
-        'list.limits[server]', 0, 2 ],
+        'list.limits[server]', 0, 3 ],
     [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
-        'view.limit', 0, 1 ],
+        'view.limit', 0, 17 ],
     [ 'S1', 'order', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
-        'list.limits[server]', 0, 25 ],
+        'list.limits[server]', 0, 11 ],
     # the order of one server
     [ 'S1', 'sync', qr/pool_limit\(view, server, list\.limits\[server\]\)/,
-        'math.min(list.limits[server], view.limit)', 0, 1 ],
+        'math.min(list.limits[server], view.limit)', 0, 27 ],
     [ 'L2', 'order', qr/servers\[server\] = tonumber\(limit\)/,
-        'servers[server] = tonumber(limit) or 0', 0, 1 ],
+        'servers[server] = tonumber(limit) or 0', 0, 11 ],
     # the head waits for its servers, and others behind it for theirs
     [ 'L2', 'sync', qr/pool\.last, ticket\.place\s+end\s+return 'skip'/,
         "pool.last, ticket.place\n    end\n    return 'stop'", 0, 1 ],
     # the list of this call is new
     [ 'L2', 'sync',
         qr/if view\.list and pool_choose\(sem, view, view\.list\)/,
-        'if false', 0, 63 ],
+        'if false', 0, 121 ],
     # a list that is full is full for this call only
     [ 'L2', 'sync', qr/if not best then pool\.full\[id\] = true end/,
         'pool.full[id] = true', 0, 1 ],
@@ -85,15 +85,27 @@ for (
         1 ],
     # the cursor, and what sets it back
     [ 'L2', 'sync', qr/if pool_choose\(sem, view, id\) then pool\.cursor = nil/,
-        'if false then pool.cursor = nil', 2, 1 ],
+        'if false then pool.cursor = nil', 2, 3 ],
     # of tickets with equal places it may have met only some
-    [ 'L2', 'sync', qr/pool\.before or pool\.last or/, 'pool.last or', 2, 93 ],
-    [ 'L2', 'sync', qr/if call\.moved then/, 'if false then', 2, 2 ],
+    [ 'L2', 'sync', qr/pool\.before or pool\.last or/, 'pool.last or', 2,
+        1441 ],
+    [ 'L2', 'sync', qr/if call\.moved then/, 'if false then', 2, 19 ],
     [ 'L2', 'sync', qr/if sem\.pool\.cursor and place <= sem\.pool\.cursor/,
         'if false', 2, 253 ],
+    # idle permits: all go back where a ticket waits, any may be at the server
+    # that it can use; and those of a server with a lowered limit
+    [ 'L2', 'sync',
+        qr/if sem\.pool and wanted > 0 then wanted = math\.huge end/, '', 0,
+        2 ],
+    [ 'L2', 'sync', qr/and \(view\.over or sem\.held - view\.limit\) <= 0/, '',
+        0, 6 ],
+    [ 'L2', 'sync', qr/math\.max\(view\.over or sem\.held - view\.limit, 0\)/,
+        '0', 0, 6 ],
+    [ 'L2', 'order', qr/math\.max\(view\.over or sem\.held - view\.limit, 0\)/,
+        'math.max(sem.held - view.limit, 0)', 0, 6 ],
     # a request is granted past tickets that were not looked at
     [ '(?:L2|F1)', 'sync', qr/if view\.paused or not walked then/,
-        'if view.paused then', 2, 5 ],
+        'if view.paused then', 2, 2 ],
 ) {
     my ($what, $which, $from, $to, $small, $hint) = @$_;
     my $found = 0;

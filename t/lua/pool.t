@@ -276,6 +276,17 @@ is results($two, list => '-', ask => [ 3 ]) =~ /^ok 2/, 1,
     'without a server: queued';
 is results($one, list => 'aa', cancel => [ 300 ]), 'ok 1', 'cancelled';
 
+# idle permits are recalled from all sessions: any may be at the server that is
+# waited for, whichever has most
+my @keep = map { $scripts->session($_)->enter->listen } qw/most least/;
+my %keeps = (name => 'idle', limit => 2, flags => 19);
+pool($keep[0], %keeps, list => 'ff a=2', ask => [ 1, 2 ]);
+pool($keep[1], %keeps, list => '1f b=1', ask => [ 1 ]);
+is results($two, %keeps, list => '1f', ask => [ 500 ]) =~ /^ok 2/, 1,
+    'a ticket waits for one server';
+is_deeply [ map { $_->messages } @keep ],
+    [ map { 'recall idle ' . $_->epoch } @keep ], 'both are asked';
+
 # 40 lists: those beyond 32 are not kept, their tickets wait for their syncs
 my @many = map { $scripts->session("n$_")->enter } 1 .. 40;
 pool($_, list => sprintf('d%02x a=1 c=%d', $_->{seal_first},

@@ -19,6 +19,7 @@ my $servers = join ' ', map {
 
 my $node = $t->node('n1', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     zone gpus 64k;
     $servers

@@ -25,6 +25,7 @@ my $servers = join ' ', map {
 my $api = 'location /dsem/ { dsem_api write=on; }';
 my $node = $clock->node('a', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 dsem_redis_timeout 10m;
 dsem_lease 10m;
 upstream gpus {
@@ -45,6 +46,7 @@ server {
 EOF_CONF
 my $other = $clock->node('b', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 dsem_redis_timeout 10m;
 dsem_lease 10m;
 server {

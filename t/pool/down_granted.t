@@ -21,6 +21,7 @@ worker_processes 1;
 # nothing of the node gets to Redis for a while
 dsem_redis_timeout 1m;
 dsem_lease 10m;
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=2/server queue=100 timeout=60s;

@@ -16,6 +16,7 @@ my $servers = join ' ', map { "server $_;" } @addresses;
 
 my $conf = <<"EOF_CONF";
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=2/server queue=100 timeout=60s;
@@ -29,6 +30,7 @@ EOF_CONF
 my @nodes = map { $t->node($_, $conf) } 'one', 'two';
 my $other = $t->node('other', <<'EOF_CONF');
 worker_processes 1;
+dsem_reuse off;
 location /plain { dsem plain limit=1; proxy_pass http://%%UPSTREAM%%; }
 location /dsem/ { dsem_api write=on; }
 EOF_CONF

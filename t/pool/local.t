@@ -22,6 +22,7 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 # no timeout ends when the lease does
 my ($one, $two, $none) = $clock->fleet(3, <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 dsem_lease 10m;
 upstream gpus {
     $servers

@@ -21,6 +21,7 @@ my $servers = join ' ', map {
 
 my $conf = <<"EOF_CONF";
 worker_processes 2;
+dsem_reuse off;
 upstream gpus {
     zone gpus 64k;
     $servers

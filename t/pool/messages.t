@@ -15,6 +15,7 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<"EOF_CONF";
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=1/server queue=100 timeout=60s;

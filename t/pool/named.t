@@ -17,6 +17,7 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @cpus;
 
 my @nodes = $t->fleet(2, <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     server @{[ $gpu->address ]};
     dsem llm limit=1/server queue=20 timeout=60s;

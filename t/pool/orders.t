@@ -14,6 +14,7 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 
 my $conf = <<"EOF_CONF";
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=2/server queue=100 timeout=60s;

@@ -16,6 +16,7 @@ my $servers = join ' ', map { 'server ' . $_->address . ';' } @up;
 
 my @nodes = $clock->fleet(2, <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 dsem_lease 10m;
 upstream strict {
     $servers

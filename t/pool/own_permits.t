@@ -15,6 +15,7 @@ my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('a', <<"EOF_CONF", REDIS => $proxy->address);
 worker_processes 1;
+dsem_reuse off;
 dsem_redis_connect_timeout 500ms;
 dsem_lease 60s;
 dsem_status 503 error=500;

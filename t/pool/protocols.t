@@ -44,6 +44,7 @@ my $locations = join "\n", map {
 
 my $node = $t->node('a', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 $upstreams
 server {
     listen 127.0.0.1:%%PORT%%;

@@ -15,6 +15,7 @@ my $servers = join ' ', map {
 
 my $conf = <<"EOF_CONF";
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=max_conns queue=%%QUEUE%%;

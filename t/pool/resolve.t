@@ -29,6 +29,7 @@ my $dns = $t->dns('gpus.dsem.test' => [ @ip[0, 1] ],
 
 my $conf = <<"EOF_CONF";
 worker_processes WORKERS;
+dsem_reuse off;
 resolver %%DNS%% valid=1s ipv6=off;
 upstream gpus {
     zone gpus 256k;

@@ -16,6 +16,7 @@ my $servers = join ' ', map {
 
 my $node = $t->node('a', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 upstream gpus {
     $servers
     dsem gpus limit=1/server queue=10 timeout=60s;

@@ -36,6 +36,7 @@ EOF_CONF
 
 my $node = $t->node('a', <<"EOF_CONF");
 worker_processes 1;
+dsem_reuse off;
 proxy_cache_path %%DIR%%/cache keys_zone=cache:1m;
 upstream gpus {
     server 127.0.0.1:%%PORT2%%;

@@ -10,7 +10,9 @@ package Model::PoolWalk;
 #   S1  requests that run at a server, in all workers: not above the limits that
 #       are in force when one begins
 #   C1  the sums of Redis agree: its head, its accounts, servers and lists
-#   L2  no ticket waits while a server that it can use has a free permit
+#   L2  no ticket waits while a server that it can use has a free permit, or
+#       while others keep idle permits; none is kept of a server that has more
+#       permits out than its limit
 #   F1  no request is granted past a ticket that can use its server
 #   E1  in the end all requests are served, and no key is left
 # The clock of the scripts stands still: no lease ends.
@@ -218,6 +220,38 @@ sub audit {
             $self->order_at($_)) } keys %at;
 }
 
+# Whether one of these servers has more permits out than its limit in force.
+sub above {
+    my ($self, $head, $limits, @servers) = @_;
+    my $limit = $self->{ordered} // (split ' ', $head)[2];
+    my $held = numbers((pool_of($head))[3]);
+    return !!grep { ($held->{$_} // 0) > min($limits->{$_} // $limit, $limit,
+        $self->order_at($_)) } @servers;
+}
+
+# Sessions that may keep idle permits, and were not asked to return them.
+sub keepers {
+    my (%of) = @_;
+    return grep { /^n\d:/ && $of{$_} =~ /^\d+ [1-9]\d* \d+ 1/ } sort keys %of;
+}
+
+# After a sync that has left no work; may_keep: idle permits may stay.
+sub kept {
+    my ($self, $worker, $may_keep) = @_;
+    my %of = $self->semaphore or return;
+    my ($waiting, $parked) = (split ' ', $of{'.'})[1, 8];
+    my ($id, $at) = ($of{ $worker->{name} } // '') =~ / @(\S+)(.*)$/ or return;
+    my $above = $self->above($of{'.'}, numbers($of{"list:$id"} // ''),
+        keys %{ numbers($at) });
+    die "L2 $worker->{name} keeps permits, a server is above its limit"
+        if $may_keep && $above;
+    my ($name) = grep { $_ ne $worker->{name} } keepers(%of);
+    die "L2 $name keeps idle permits, tickets wait"
+        if $name && $waiting > $parked;
+    die "L2 $name keeps idle permits, a server is above its limit"
+        if $name && $above;
+}
+
 # After a sync: asks are [ticket, class], granted ones have a server; more: it
 # has left work.
 sub served {
@@ -327,8 +361,17 @@ sub ordered {
     for (1 .. 20) {
         my ($status, @of) = $self->script('order', @$worker{qw(name epoch)}, 7,
             NAME, $limit, '=', @server);
-        $status == 1 ? $worker->hello : !$of[6] && return;
+        $worker->hello if $status == 1;
+        last if $status != 1 && !$of[6];
     }
+    my %of = $self->semaphore or return;
+    my %limits;
+    for my $list (map { numbers($of{$_}) } grep { /^list:/ } keys %of) {
+        $limits{$_} = max($list->{$_}, $limits{$_} // 0) for keys %$list;
+    }
+    my ($name) = keepers(%of);
+    die "L2 $name keeps idle permits, a server is above its limit"
+        if $name && $self->above($of{'.'}, \%limits, keys %limits);
 }
 
 # It goes down at a node, or is back.

@@ -249,6 +249,7 @@ sub sync_read {
         push @{ $walk->{reask} }, [ $self, @$ask[1, 2] ] if $verdict == 3;
     }
     $walk->served($self, $more, @asks) if !$recovery;
+    $walk->kept($self, $may_keep) if !$more;
     $self->admit($_) for grep { defined } map { $_->[2] } @asks;
     my %absent;
     for my $ticket (@{ $call->{checks} }) {

@@ -48,7 +48,7 @@ sub locations {
             SERVERS, 2 * CLIENTS), 'dsem_reuse 1s;',
             'proxy_pass http://total;'],
         # the line of the upstream only
-        ['/pool/', 'dsem off;', 'proxy_pass http://pool;'],
+        ['/pool/', 'dsem off;', 'dsem_reuse 1s;', 'proxy_pass http://pool;'],
     );
 }
 
