@@ -247,7 +247,7 @@ ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
         claim->timeout = ngx_max(claim->timeout - waited, 1);
     }
 
-    ngx_http_dsem_semaphore_release(ticket);
+    ngx_http_dsem_semaphore_release(ticket, 1);
 
     return 1;
 }

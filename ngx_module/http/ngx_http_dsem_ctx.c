@@ -343,7 +343,7 @@ ngx_http_dsem_ctx_release(ngx_http_dsem_ctx_t *ctx,
         }
 
         claim->ticket = NULL;
-        ngx_http_dsem_semaphore_release(ticket);
+        ngx_http_dsem_semaphore_release(ticket, claim->spent);
     }
 }
 

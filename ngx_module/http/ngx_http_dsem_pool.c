@@ -204,7 +204,7 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         }
     }
 
-    if (*claim && ngx_http_dsem_pool_gets(r, *claim)) {
+    if (*claim && !ctx->conf->dry_run && ngx_http_dsem_pool_gets(r, *claim)) {
         *server = ctx->server;
         return NGX_OK;
     }

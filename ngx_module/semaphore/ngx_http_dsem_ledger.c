@@ -174,12 +174,14 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
  * is known to recall it: the semaphore may have been paused meanwhile.  Asks
  * that await their reply are no reason to give permits back as long as there is
  * room for them: every request would take away the permit of the next.  If they
- * must wait, the reply will recall idle permits.  server: of a pool's permit.
+ * must wait, the reply will recall idle permits.  server: of a pool's permit;
+ * failed: there, so that the next request may get another one.
  */
 
 ngx_uint_t
 ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server)
+    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server,
+    ngx_uint_t failed)
 {
     if (account->hold_time == 0) {
         account->hold_time = hold_time << NGX_HTTP_DSEM_HOLD_TIME_SHIFT;
@@ -196,6 +198,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
         || !account->keep_allowed
         || account->refresh
         || account->disowned
+        || failed
         || !account->synced
         || account->idle + weight > account->share
         || (account->demand

@@ -20,7 +20,8 @@ ngx_uint_t ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 ngx_int_t ngx_http_dsem_account_reuse_server(
     ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
-    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server);
+    ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server,
+    ngx_uint_t failed);
 void ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);
 void ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,

@@ -479,11 +479,12 @@ ngx_http_dsem_semaphore_hold_time(ngx_http_dsem_ticket_t *ticket)
 
 /*
  * The owner leaves: its permits come free, or its ticket leaves the queue.
- * The ticket must not be used any more.
+ * The ticket must not be used any more.  failed: by the server of its permit.
  */
 
 void
-ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
+ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket,
+    ngx_uint_t failed)
 {
     ngx_msec_t                hold_time;
     ngx_http_dsem_account_t  *account;
@@ -505,7 +506,7 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket)
         }
 
         if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time,
-                                        ticket->server))
+                                        ticket->server, failed))
         {
             ngx_http_dsem_account_give_back(account, ticket->weight,
                                             ticket->server);

@@ -34,7 +34,8 @@ ngx_str_t *ngx_http_dsem_semaphore_server(ngx_http_dsem_ticket_t *ticket);
 ngx_uint_t ngx_http_dsem_semaphore_usable(ngx_http_dsem_ticket_t *ticket);
 void ngx_http_dsem_semaphore_servers(ngx_str_t *name, uint32_t hash);
 ngx_msec_t ngx_http_dsem_semaphore_hold_time(ngx_http_dsem_ticket_t *ticket);
-void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket);
+void ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket,
+    ngx_uint_t failed);
 
 
 #endif /* _NGX_HTTP_DSEM_SEMAPHORE_H_INCLUDED_ */

@@ -1,0 +1,80 @@
+#!/usr/bin/perl
+
+# A server that fails now and then is not left out. The permit of a request that
+# failed there does not stay for the next one, so that an error page leads to
+# another server; and in a dry run no idle permit names the server.
+
+use lib 't/lib';
+use Cpanel::JSON::XS qw(decode_json);
+use Dsem::Test;
+
+my $t = Dsem::Test->new(lease => 60);
+$t->redis;
+my @up = map { $t->upstream } 1, 2;
+my $servers = join ' ', map {
+    'server ' . $_->address . ' max_fails=100;'
+} @up;
+
+my $node = $t->node('a', <<"EOF_CONF");
+worker_processes 1;
+dsem_lease 60s;
+dsem_reuse 60s;
+upstream gpus {
+    $servers
+    dsem gpus limit=2/server queue=10 timeout=60s;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    proxy_set_header X-Node a;
+    add_header X-Tries \$upstream_addr always;
+    location / {
+        error_page 502 504 = \@again;
+        proxy_pass http://gpus;
+    }
+    location \@again {
+        proxy_pass http://gpus;
+    }
+    location /dry {
+        dsem_dry_run on;
+        proxy_pass http://gpus;
+    }
+    location /dsem/ {
+        dsem_api;
+    }
+}
+EOF_CONF
+
+# One permit is idle in the worker; returns its server, and the other one.
+sub kept {
+    my ($name) = @_;
+    my $address;
+    eventually {
+        $address = $node->get('/?t=1')->header('X-Tries');
+        my $all = decode_json($node->get('/dsem/semaphores')->body);
+        my ($pool) = grep { $_->{name} eq 'gpus' } @{ $all->{semaphores} };
+        ($pool->{local}{idle} // 0) == 1;
+    } $name;
+    return sort { ($b->address eq $address) <=> ($a->address eq $address) }
+        @up;
+}
+
+my ($bad, $good) = kept('a permit stays');
+$bad->refuse('a');
+my $request = $node->get('/');
+is $request->status, 200, 'a try fails, and another one does not';
+# over a connection that was kept, which nginx does by default since 1.29.7, twice
+my ($failed, $served) = map { quotemeta $_->address } $bad, $good;
+like $request->header('X-Tries'), qr/^$failed(, $failed)? : $served$/,
+    'at another server';
+$bad->refuse('a', 0);
+
+($bad, $good) = kept('a permit stays again');
+$bad->refuse('a');
+is $node->get('/dry')->status, 200, 'a dry run is served by any server'
+    for 1 .. 2;
+
+# or its idle permits stay for a minute
+$node->quit;
+eventually { !$t->state->exists('gpus') } 'all go back';
+
+$t->done;
