@@ -778,9 +778,8 @@ ngx_http_dsem_upstream_named(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
                     : NGX_OK;
     }
 
-    pool = dmcf->pools->elts;
-
-    for (i = 0; i < dmcf->pools->nelts; i++) {
+    for (i = 0; dmcf->pools && i < dmcf->pools->nelts; i++) {
+        pool = dmcf->pools->elts;
         named->limit.body |= pool[i]->limit->body;
     }
 

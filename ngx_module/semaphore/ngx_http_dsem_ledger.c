@@ -157,6 +157,11 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
         }
     }
 
+    if (best == NULL) {
+        /* never so: each idle permit of a pool has a server */
+        return NGX_HTTP_DSEM_NO_SERVER;
+    }
+
     best->idle--;
     best->held++;
 
