@@ -49,7 +49,7 @@ static ngx_uint_t ngx_http_dsem_upstream_passes(void **loc_conf,
 static ngx_int_t ngx_http_dsem_upstream_named(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf, void **loc_conf,
     ngx_http_upstream_srv_conf_t *target);
-static ngx_uint_t ngx_http_dsem_upstream_handled(void **loc_conf);
+static ngx_http_handler_pt ngx_http_dsem_upstream_handler(void **loc_conf);
 static ngx_int_t ngx_http_dsem_upstream_add(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *dlcf, ngx_http_dsem_limit_t *line);
 
@@ -674,20 +674,16 @@ ngx_http_dsem_upstream_passes(void **loc_conf, ngx_module_t *module,
     ngx_http_dsem_loc_conf_t   *dlcf;
     ngx_http_core_loc_conf_t   *clcf;
 
-    handler = NULL;
+    handler = ngx_http_dsem_upstream_handler(loc_conf);
+
+    if (handler == NULL) {
+        return 0;
+    }
 
     for ( ;; ) {
         clcf = loc_conf[ngx_http_core_module.ctx_index];
         dlcf = loc_conf[ngx_http_dsem_module.ctx_index];
         above = dlcf->above ? dlcf->above->loc_conf : NULL;
-
-        if (handler == NULL) {
-            handler = clcf->handler;
-
-            if (handler == NULL && !clcf->noname) {
-                return 0;
-            }
-        }
 
         if (above == NULL
             || ngx_http_dsem_upstream_of(above, module, cmd)
@@ -769,7 +765,7 @@ ngx_http_dsem_upstream_named(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
         return NGX_ERROR;
     }
 
-    if (target || answers || !ngx_http_dsem_upstream_handled(loc_conf)) {
+    if (target || answers || ngx_http_dsem_upstream_handler(loc_conf) == NULL) {
         return NGX_OK;
     }
 
@@ -787,10 +783,13 @@ ngx_http_dsem_upstream_named(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
 }
 
 
-/* whether a module answers; an "if" has the handler of the level above */
+/*
+ * What answers requests of this level, NULL: nothing; an "if" has the handler
+ * of the level above, unless it sets its own.
+ */
 
-static ngx_uint_t
-ngx_http_dsem_upstream_handled(void **loc_conf)
+static ngx_http_handler_pt
+ngx_http_dsem_upstream_handler(void **loc_conf)
 {
     ngx_http_dsem_loc_conf_t  *dlcf;
     ngx_http_core_loc_conf_t  *clcf;
@@ -800,7 +799,7 @@ ngx_http_dsem_upstream_handled(void **loc_conf)
         dlcf = loc_conf[ngx_http_dsem_module.ctx_index];
 
         if (clcf->handler || !clcf->noname) {
-            return clcf->handler != NULL;
+            return clcf->handler;
         }
 
         loc_conf = dlcf->above->loc_conf;
