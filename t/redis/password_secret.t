@@ -166,6 +166,10 @@ for my $case (
         $node->signal('HUP') for 1 .. 2;
         eventually { $node->grep_log(qr/invalid value "99999"/) }
             'refused reload';
+        # the master reads no configuration any more: it comes to this last
+        $node->signal('USR1');
+        wait_for { $node->grep_log(qr/\[notice\].* reopening logs/) } 15,
+            'both reloads over';
         is_deeply in_core($node), [], 'refused reload: in no core';
     }
     $node->stop;
