@@ -149,7 +149,7 @@ local function read_fields(key)
         return redis.call('HGETALL', key), true
     end
     if fields_left <= 0 then return {}, false end
-    local count = math.min(most, fields_left)
+    local count = math.min(most + OTHERS_EACH, fields_left)
     local page = redis.call('HSCAN', key, '0', 'COUNT', count)
     local read = #page[2] / 2
     fields_left = fields_left - math.max(math.min(read, count), read - BUCKET)

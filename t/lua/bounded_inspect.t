@@ -60,6 +60,13 @@ $reply = inspect('fewer accounts', \@small, 15);
 is scalar(grep { $_->{partial} && keys %{ $_->{accounts} } == 15 }
     @{ $reply->{semaphores} }), 32, 'one account less: partial';
 
+# a page that has all fields which are no accounts, in a hash of few fields
+$one->ask('others', 1);
+$redis->cmd('HSET', $state->semaphore_key('others'), scan => '1 0', recall =>
+    '1 0', 'x' x 400 => 'x', map { ($_ => '1 3 1 1') } @crowd[0 .. 15]);
+$reply = inspect('others', [ 'others' ], 16);
+is accounts($reply), 16, 'others in a page: as many accounts';
+
 my $read = values_read('names', sub { $one->names(0) });
 cmp_ok $read, '>', 256, 'names: many fields';
 cmp_ok $read, '<', 1500, 'names: not all';
