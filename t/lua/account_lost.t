@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 
 for my $owner (qw/other own/) {
@@ -31,5 +30,3 @@ for my $owner (qw/other own/) {
     is $state->held($name), $sum, "$owner: sum of the accounts";
     $scripts->redis->cmd('FLUSHALL');
 }
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $state = $scripts->state;
@@ -81,5 +80,3 @@ for my $what ('cursor', 'account') {
     is $state->figures('api')->{seen}, $scripts->meta('ended'),
         "$what: all looked at";
 }
-
-$scripts->done;

@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my ($one, $two) = map { $scripts->session($_) } qw/one two/;

@@ -7,9 +7,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '20=1-1000',
     short => '10=1-1000' });
@@ -41,5 +40,3 @@ $scripts->redis->cmd('DEL', $state->auto_key('api'));
 $auto->run(30);
 my $median = (sort { $a <=> $b } ($auto->trace)[-31 .. -1])[15];
 cmp_ok abs($median - 20), '<=', 4, 'found anew';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '10=1-1000',
     web => '10=2-1000', app => '10=1-1000', gone => '40=1-1000' });
@@ -85,5 +84,3 @@ $auto = Dsem::Auto->new($scripts, 'app', [ $one ], errors => sub { 1 });
 $reply = $auto->run(5);
 is $reply->{latency}, 0, 'no latency known';
 cmp_ok $reply->{found}, '>=', 1, 'a limit';
-
-$scripts->done;

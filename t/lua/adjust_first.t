@@ -7,9 +7,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 for ([ 10, '10 20' ], [ 5, '5 10' ], [ 80, '80 40 80 160' ]) {
     my ($start, $expected) = @$_;
@@ -37,5 +36,3 @@ my $knee = Dsem::Auto->new($scripts, 'knee', [ $scripts->session('knee')
 $knee->run(120);
 cmp_ok abs($knee->found - 20), '<=', 4, 'down to the knee';
 is +(sort { $b <=> $a } $knee->trace)[0], 300, 'without a higher one before';
-
-$scripts->done;

@@ -7,12 +7,11 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # us
 use constant { NEAR => 50_000, FAR => 1_050_000 };
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $key = $scripts->state->auto_key('api');
 my @sessions = map { $scripts->session("n$_")->configured('a',

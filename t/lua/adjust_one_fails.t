@@ -7,9 +7,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my @sessions = map { $scripts->session("n$_")->configured('a',
     { api => '10=1-1000' }) } 0 .. 5;
 
@@ -23,5 +22,3 @@ my ($mean, $last) = (0, 400);
 $mean += $_ / $last for @trace[-$last .. -1];
 cmp_ok abs($mean - 20), '<=', 6, 'the limit that the others need'
     or diag $mean;
-
-$scripts->done;

@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->configured('a', { api => '10=1-1000',
     web => '10=1-1000', app => '10=1-1000', job => '10=1-1000' });
 # failed requests have no time by which the limit is seen to be used
@@ -77,5 +76,3 @@ $before = $auto->{reply}{kept};
 is $auto->set(errors => sub { 1 })->run(60)->{found}, $before,
     'a higher one: not taken';
 back($auto, $before, 'a higher one');
-
-$scripts->done;

@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my @sessions = map { $scripts->session("n$_")->configured('a',
     { api => '10=1-1000' }) } 1 .. 150;
@@ -43,5 +42,3 @@ for (1 .. 3) {
         window => 60_000);
 }
 is $reply->{found}, $found, 'requests of before the change do not count';
-
-$scripts->done;

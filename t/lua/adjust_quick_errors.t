@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my @knee = (latency => sub { 50 * ($_[0] > 20 ? $_[0] / 20 : 1) },
     peak => sub { $_[0] });
 
@@ -93,5 +92,3 @@ ok $auto->until(sub { $_[0]{found} == $limit }, 10), 'taken once more';
 my $sample = 0;
 $auto->set(errors => sub { $sample++ % 2 ? 0.08 : 0.09 })->run(2);
 cmp_ok $auto->{reply}{kept}, '>=', $limit, 'usual: it stays';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my ($one, $two, $three) = map { $scripts->session($_)->listen }
     qw/one two three/;
@@ -69,5 +68,3 @@ my @gone = map { $scripts->session("gone$_")->enter } 1 .. 80;
 $_->ask('ended', 1, literal => 1, queue => 1000) for @gone;
 $_->bye for @gone;
 is $one->adjust('ended')->{next}, 10, 'work left: again at once';
-
-$scripts->done;

@@ -7,9 +7,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my @names = map { "api$_" } 1 .. 8;
 my $one = $scripts->session('one')->configured('a',
     { map { $_ => '10=1-1000' } @names });
@@ -29,5 +28,3 @@ for my $i (0 .. $#names) {
 my $off = 0;
 $off += abs($_ - 40) / @found for @found;
 cmp_ok $off, '<=', 15, 'found in spite of it' or diag "@found";
-
-$scripts->done;

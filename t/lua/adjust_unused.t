@@ -5,9 +5,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a', { api => '20=1-1000',
     full => '20=1-1000', most => '20=1-1000', peak => '10=1-1000',
@@ -61,5 +60,3 @@ $one->adjust('idle', count => 1, sum => 50_000, window => 5000);
 $auto = Dsem::Auto->new($scripts, 'idle', [ $one ], used => 0.2);
 $auto->run(5);
 is_deeply [ grep { $_ != 10 } $auto->trace ], [], 'idle before: not probed';
-
-$scripts->done;

@@ -7,9 +7,8 @@
 use lib 't/lib';
 use Dsem::Auto;
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->configured('a', { api => '10=1-1000' });
 my $wall = 20;
 my $auto = Dsem::Auto->new($scripts, 'api', [ $one ],
@@ -29,5 +28,3 @@ cmp_ok $beyond, '<=', 4 * $turns, 'for two samples, not eleven';
 
 $wall = 40;
 ok $auto->until(sub { $_[0]{kept} >= 30 }, 60), 'a wall that moves is followed';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 $one->ask('api', 1, limit => 2);
@@ -172,5 +171,3 @@ for my $script (qw/inspect names order beat bye configure declare declared
 # the largest ticket
 is $scripts->session('three')->enter->ask('web', '4503599627370496'),
     'granted', '16 digits granted';
-
-$scripts->done;

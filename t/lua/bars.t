@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my @gone = map { $scripts->session("gone$_")->enter } 1 .. 3;
 
@@ -60,5 +59,3 @@ $scripts->advance(3_600_000);
 $one->enter->beat for 1, 2;
 is barred(), 0, 'long bar over';
 is $scripts->meta('first_bar'), 0, 'no bar counted';
-
-$scripts->done;

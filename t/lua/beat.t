@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $state = $scripts->state;
@@ -53,5 +52,3 @@ is $two->beat->{removed}, 36, 'rest removed next time';
 my $gen = $two->{gen};
 $two->{gen} = $gen + 1;
 is $two->beat->{status}, 'resync', 'other generation reported';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter->listen;
 
@@ -29,5 +28,3 @@ is $denied->{published}, 0, 'not permitted: reply tells';
 $one->{epoch} = 7;
 $one->beat;
 is_deeply [ $one->messages ], [], 'refused beat silent';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $state = $scripts->state;
 my $dead = 8000;
@@ -43,5 +42,3 @@ is_deeply [ keys %{ $state->accounts('api') } ], [ $one->name ],
     'live account kept';
 cmp_ok $removed, '<=', 200, 'few accounts per call';
 cmp_ok $most, '<', 20, 'few commands per call';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $silent = $scripts->session('silent')->enter;
@@ -66,5 +65,3 @@ is_deeply [ map { $_ > 0 ? 1 : 0 }
     [ (1) x 1000 ], 'declared';
 ok !eval { $many->declare('fair', held => 1,
     tickets => [ [ 2000, 1, 0, 1 ], @tickets ]) }, 'one more refused';
-
-$scripts->done;

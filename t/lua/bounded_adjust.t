@@ -7,7 +7,6 @@
 use Digest::SHA qw(sha1_hex);
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # configurations; calls of string functions by a script
 my ($MANY, $STEPS) = (400, 150);
@@ -25,7 +24,7 @@ local string = setmetatable({}, { __index = function(_, name)
 end })
 EOF_LUA
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 
 # bounds 1 to 1001, 2 to 1002 ...; and plain limits above
@@ -65,5 +64,3 @@ $new->declared;
 is $new->bye->{status}, 'ok', 'and one less';
 $state->set_found('api', 1001);
 is $many[0]->adjust('api', %sample)->{found}, 1001, 'bounds of the others';
-
-$scripts->done;

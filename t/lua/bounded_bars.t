@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one')->enter;
 # so few that none expires meanwhile
@@ -49,5 +48,3 @@ $one->bye($scripts->session('gone')) for 1 .. 19;
 is bars(), 20, 'all expired bars deleted by byes';
 is scalar(grep { /^bar:/ } @{ $redis->cmd('HKEYS', $scripts->state->key) }), 20,
     'fields of the others';
-
-$scripts->done;

@@ -6,7 +6,6 @@
 use Digest::SHA qw(sha1_hex);
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # configurations; calls of string functions by a script
 my ($MANY, $STEPS) = (400, 300);
@@ -21,7 +20,7 @@ local string = setmetatable({}, { __index = function(_, name)
 end })
 EOF_LUA
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 
 # two digests that begin with the same four digits
@@ -81,5 +80,3 @@ is $auto->adjust('a', count => 100, sum => 5e6, peak => 9, window => 999,
     errors => 99, max => 9999)->{status}, 'ok', 'a limit that is found';
 my @limits = map { $_->[0] } $state->limits('a');
 is_deeply \@limits, [ sort { $a <=> $b } @limits ], 'lowest first';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my @others = map { $scripts->session("other$_")->enter } 1 .. 9;
 my $many = 20_000;
@@ -35,5 +34,3 @@ cmp_ok $granted, '<=', 100, 'some per call';
 cmp_ok $most, '<', 60, 'few commands per call';
 is $reply->{in_use}, $many, 'all granted';
 is $reply->{waiting}, 0, 'none waits';
-
-$scripts->done;

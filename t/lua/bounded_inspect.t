@@ -3,19 +3,12 @@
 # inspect and names with a thousand sessions in semaphores and 20,000 fields in
 # the shard: a call reads some of them, and says so.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use FindBin;
 use List::Util qw(sum0);
 use lib "$FindBin::Bin/../lib";
-
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one')->enter;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my @others = map { $scripts->session("other$_")->enter } 1 .. 4;
@@ -56,5 +55,3 @@ $scripts->meta(ended => $scripts->meta('ended') + $many);
 ($calls, $reply) = all_calls('ended', 'idle', '=', '=');
 cmp_ok $calls, '>', 10, 'many calls';
 is $reply->{held}, 1, 'taken back';
-
-$scripts->done;

@@ -6,7 +6,6 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 my $LISTS = 80;
 my %SIZE = (
@@ -14,7 +13,7 @@ my %SIZE = (
     many => { servers => 64, sessions => 1000 },
 );
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my ($redis, $state) = ($scripts->redis, $scripts->state);
 my @all = map { $scripts->session("n$_")->enter } 1 .. $LISTS;
 my (%calls, $ticket);
@@ -74,5 +73,3 @@ for my $name (sort keys %SIZE) {
 }
 is $calls{$_}{many}, $calls{$_}{few}, "$_: as many commands"
     for 'a free permit', 'queued', 'handed on', 'declared';
-
-$scripts->done;

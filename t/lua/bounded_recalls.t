@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $holders = 4000;
@@ -79,5 +78,3 @@ is recalls(own => sub { $one->sync('api', limit => $holders + 1, keep => 1,
     check => [ [2] ]) }), 0, 'nor by a check';
 is $one->sync('api', limit => $holders + 1, keep => 1)->{more}, 0,
     'no call after the other';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $state = $scripts->state;
@@ -43,5 +42,3 @@ is $state->figures('api')->{seen}, $scripts->meta('ended'),
 $two->hello;
 $two->declared;
 is_deeply $one->sync_all('api', 5)->{granted}, [2], 'permit found by the log';
-
-$scripts->done;

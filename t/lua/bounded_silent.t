@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $silent = $scripts->session('silent')->enter->listen;
 my $many = 10_000;
@@ -57,5 +56,3 @@ $silent->beat;
 $one->sync('api', release => 1);
 is_deeply [ grep { /^grant/ } $silent->messages ], ['grant api 1 1 1 1'],
     'first one served';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -63,5 +62,3 @@ for my $careful (0, 1) {
 is keys %{ $scripts->state->entries }, $entries, 'no bar for unknown ones';
 is $two->bye($scripts->session('none'))->{removed}, 0, 'dead worker: unknown';
 is keys %{ $scripts->state->entries }, $entries + 1, 'and barred';
-
-$scripts->done;

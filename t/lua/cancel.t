@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -31,5 +30,3 @@ is $two->sync('api', cancel => [ [5] ])->{cancelled}{5}, 0,
 is $one->sync('api', cancel => [ [ 5, 2 ] ])->{cancelled}{5}, 0,
     'other weight ignored';
 is $one->sync('api')->{waiting}, 1, 'ticket still waiting';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 sub old {
     my ($node, $told) = @_;
@@ -49,5 +48,3 @@ $one->hello(%one);
 ok $scripts->state->recovering, 'only session missing';
 $one->bye;
 ok !$scripts->state->recovering, 'its bye ends recovery';
-
-$scripts->done;

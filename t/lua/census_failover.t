@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 my @old = map { $scripts->session($_)->enter } qw/one two three/;
 $_->beat for @old;
@@ -50,5 +49,3 @@ is $one->beat->{live}, 2, 'two registered';
 $scripts->session('next')->enter;
 $one->enter(restarted => 1);
 is $one->beat->{live}, 3, 'numbers kept';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 
 sub save {
@@ -70,5 +69,3 @@ $scripts->pass(6000, $two, $three);
 $redis->cmd('HDEL', $scripts->state->key, 'term');
 is $two->hello->{recovery}, 0, 'term lost: no census';
 is $two->{term}, $three->{term}, 'that of the session';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 sub old {
     my ($node, $told) = @_;
@@ -35,5 +34,3 @@ $_->declared for @known;
 my ($later, %later) = old('later', 5);
 $later->enter(%later);
 is $late->ask('free', 5, limit => 9), 'recovering', 'fifth session missing';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 my @all = map { $scripts->session("n$_") } 1 .. 7;
 $_->listen for @all;
@@ -21,5 +20,3 @@ is_deeply $told[6][6], [], 'not itself';
 
 $all[0]->hello;
 is_deeply [ map { $_->all_messages } @all ], [], 'known session: nothing new';
-
-done_testing;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 sub old {
     my ($node, $told) = @_;
@@ -70,5 +69,3 @@ is $_->beat->{live}, 2, 'live sessions' for @old;
 $scripts->redis->cmd('FLUSHALL');
 $_->enter for @old;
 is $old[0]->ask('api', 1), 'granted', 'second recovery ends';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 sub old {
     my ($node, $told, $age) = @_;
@@ -46,5 +45,3 @@ $short->{lease} = 1000;
 $short->enter(gen => 99, told => 2, age => 900);
 $one = old('five', 2, 100);
 is $one->ask('api', 1), 'recovering', 'short lease: not counted';
-
-$scripts->done;

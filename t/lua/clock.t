@@ -6,7 +6,6 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 my $t = Dsem::Test->new;
 my $scripts = Dsem::Scripts->new($t);

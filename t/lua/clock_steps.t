@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
@@ -35,5 +34,3 @@ for my $step (-$day, $day) {
 }
 $one->sync('api', release => 1);
 is_deeply $two->sync('api')->{account}, [ 1, 0 ], 'served as usual';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $n = 0;
@@ -128,5 +127,3 @@ left_behind('old', 5, @noisy);
 $scripts->redis->cmd('SET', $state->queue_key('old'), 'x');
 is $one->sync('old', release => 1, fair => 1)->{status}, 'broken',
     'a broken queue';
-
-$scripts->done;

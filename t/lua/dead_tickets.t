@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $dead = $scripts->session('dead')->enter;
@@ -56,5 +55,3 @@ $one->bye($dead);
 $one->ask('old', 2, queue => 0);
 is_deeply [ $scripts->queue('old') ], [], 'dead queue removed';
 is $one->sync('old')->{in_use}, 1, 'live permits kept';
-
-$scripts->done;

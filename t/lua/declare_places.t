@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -62,5 +61,3 @@ $one->ask('api', 7);
 cmp_ok $one->{asked}{asked}{7}{place}, '>', $unknown + 1, 'new tickets behind';
 @order = map { (split)[2] } $scripts->queue('api');
 is_deeply \@order, [ 4, 5, 7 ], 'places kept';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -78,5 +77,3 @@ $one->declare('new', held => 0);
 $two->hello;
 $two->declare('new', held => 0);
 is $scripts->state->exists('new'), 0, 'nothing left';
-
-$scripts->done;

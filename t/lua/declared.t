@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -46,5 +45,3 @@ $reply = $one->sync('web', release => 1);
 is_deeply $reply->{granted}, [9], 'declared session served';
 is_deeply $reply->{account}, [ 2, 1 ], 'declared account counted';
 is $reply->{waiting}, 2, 'other account counted';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
 my @keys = $scripts->state->semaphore_keys('api');
@@ -60,5 +59,3 @@ ok renewed($keys[0]), 'clock set back';
 $scripts->order('api', 1);
 my %shard = $scripts->state->shard_keys;
 is $redis->cmd('PTTL', $shard{$_}), -1, "$_ stays" for sort keys %shard;
-
-$scripts->done;

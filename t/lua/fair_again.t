@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
@@ -44,5 +43,3 @@ $two->declare('mail', fair => 1);
 is $state->waiting('mail'), 0, 'declared: nothing waits';
 is $scripts->redis->cmd('EXISTS', $state->fair_key('mail')), 0,
     'declared: no tags left';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $gen = $one->gen;
@@ -77,5 +76,3 @@ is_deeply $one->sync('api', check => [ [ 4, 1, 5, $long ], [ 3, 1, 1, 'b' ],
     'the key is part of the ticket';
 is $one->sync('api', cancel => [ [ 3, 1 ] ], fair => 1)->{cancelled}{3}, 0,
     'no key: another ticket';
-
-$scripts->done;

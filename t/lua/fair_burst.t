@@ -3,19 +3,12 @@
 # A key whose requests took 2 ms sends 60 at once that take 900. It pays for what
 # they take beyond that while they run, so the other keys keep their shares.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use FindBin;
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../model";
-
 use Dsem::Scripts;
-use Dsem::Test;
 use Model::FairPlay;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $play = Model::FairPlay->new($scripts);
 
 # 2 of the 10 permits each
@@ -28,5 +21,3 @@ cmp_ok $play->share("tenant$_", 1500, 4500), '>=', 0.8 * 0.2,
     "tenant $_ has its share" for 1 .. 3;
 cmp_ok $play->share('slow', 1500, 4500), '<=', 0.5, 'the slow one its own';
 cmp_ok $play->share('slow', 1500, 4500), '>=', 0.15, 'which is not less';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my ($one, $two);
@@ -168,5 +167,3 @@ is((split ' ', ($scripts->queue('api'))[-1])[2], 11, 'is behind');
 begin();
 ok !eval { $one->sync('api', ask => [ [ 6, 1, 0, 9, 0, 'a' ] ]); 1 },
     'no cost refused';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $ticket = 0;
@@ -122,5 +121,3 @@ $one->sync('api', cancel => [ $_ ]) for [ $ticket - 3, 1, 1000, 'h' ],
     [ $ticket - 2, 1, 4000, 'e' ], [ $ticket - 1, 1, 10, 'e' ];
 is_deeply $one->sync('api', release => 1)->{granted}, [], 'heavy one waits';
 is of_two('e', 10), 'granted', 'credit: before it';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my ($name, $limit, $ticket, %ticket) = ('', 0, 0);
@@ -62,5 +61,3 @@ cmp_ok ask('a'), '<=', 2, 'and not paid for';
 my $waits = pop @{ $ticket{b} };
 is $one->sync($name, check => [ $waits ])->{checked}{ $waits->[0] }, 1,
     'light ticket waits on';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter->listen;
@@ -130,5 +129,3 @@ is_deeply $two->declare('call', @part)->{places}, [0], 'in another part';
 $two->hello;
 is_deeply $two->declare('call', @part)->{places}, [0], 'in another epoch';
 is_deeply $two->sync('call', fair => 1)->{dropped}, [], 'not told again';
-
-$scripts->done;

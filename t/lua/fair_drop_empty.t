@@ -7,9 +7,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my ($one, $two, $three) =
     map { $scripts->session($_)->enter } qw/one two three/;
@@ -62,5 +61,3 @@ $one->ask('gone', 9);
 is $state->untold('gone'), 0, 'session gone: not told';
 $one->sync('gone', release => 1);
 is $state->exists('gone'), 0, 'nothing left';
-
-$scripts->done;

@@ -6,12 +6,11 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # us; the place after the last one of a class
 use constant { COST => 40_000_000, BEYOND => 1e13 };
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my ($ticket, $holder, %session);
 

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my @limit = (limit => 10, queue => 100);
 
@@ -51,5 +50,3 @@ for (qw/first tie/) {
     is $one->sync($name, limit => 3, release => 1, fair => 1)->{granted}[0], 3,
         'served next';
 }
-
-$scripts->done;

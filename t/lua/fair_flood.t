@@ -4,19 +4,12 @@
 # are not refused, and have at least what they have without "fair". So many keys
 # that take turns are tenants, too: each has its part.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use FindBin;
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../model";
-
 use Dsem::Scripts;
-use Dsem::Test;
 use Model::FairPlay;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $n = 0;
 
 # Four tenants with three requests each, and a flood of 1.5 times what is served.
@@ -54,5 +47,3 @@ cmp_ok $play->share('flood', 800, 1800), '>', 0.3, 'new keys are served, too';
 
 cmp_ok least(play(sub { 'pool-' . $n++ % 60 })), '>=', 0.9 / (20 + 4),
     'known keys in turn: one part of those that wait';
-
-$scripts->done;

@@ -5,24 +5,17 @@
 # times the longest request of the walk. A walk is the random traffic of some
 # keys in simulated time: it is the same on every machine.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use FindBin;
 use List::Util qw(max);
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../model";
-
 use Dsem::Scripts;
-use Dsem::Test;
 use Model::FairFluid;
 use Model::FairWalk;
 
 # ms; longest requests, see docs/fair.md
 use constant { WINDOW => 10_000, BOUND => 2.5 };
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 # In longest requests.
 sub error {
@@ -53,5 +46,3 @@ is ideal({}, [ a => 10 ], ([ b => 10 ]) x 5), '10 40',
 cmp_ok error($_), '<=', BOUND, "walk $_: near the ideal"
     for $ENV{DSEM_LONG} ? 1 .. 120 : (1, 7, 20, 24, 53, 63, 77);
 cmp_ok error(63, fair => 0), '>', BOUND, 'without "fair": seen';
-
-$scripts->done;

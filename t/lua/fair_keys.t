@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one')->enter;
@@ -52,5 +51,3 @@ cmp_ok $redis->cmd('ZCARD', $state->fair_key('api')), '<=',
 $one->sync('api', fair => 1, release => 1, cancel => [
     map { [ (split)[2], 1, 1000, (split)[4] ] } $scripts->queue('api') ]);
 is $redis->cmd('EXISTS', $state->fair_key('api')), 0, 'no tags left';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one')->enter;
@@ -82,5 +81,3 @@ for my $tags (0, 1) {
     is served($name), $tags ? '1 8 4 2 5 3 7' : '1 4 8 2 5 3 7',
         "$name: order kept, tags restored";
 }
-
-$scripts->done;

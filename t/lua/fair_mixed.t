@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
@@ -112,5 +111,3 @@ for my $first (20, 40) {
     $two->ask('api', $first + 19, limit => 1, queue => 100);
     like queue('api'), qr/ ${\($first + 19)}$/, "$first: no key: behind";
 }
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $ticket = 0;
@@ -89,5 +88,3 @@ $one->sync('api', release => 1, fair => 1);
 $one->sync('api', release => 1, fair => 1);
 my ($message) = $two->messages;
 like $message, qr/^grant api 1 1 1 $ticket$/, 'grant of a ticket with a key';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 
@@ -109,5 +108,3 @@ charge($two, 30_000, 'a');
 is +($state->places('api'))->{ $two->name . ' 2 2 1 a' }, 1000,
     'not charged while the state recovers';
 $one->declared;
-
-$scripts->done;

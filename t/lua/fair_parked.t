@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('a')->enter;
 my $ticket = 0;
@@ -52,5 +51,3 @@ behind('dropped', $silent[1]);
 is $silent[0]->sync('cancelled', cancel => [ [ 1, 1, 2000, 'k' ] ])
     ->{cancelled}{1}, 1, 'cancelled: in time';
 behind('cancelled', $silent[1]);
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my @sessions = map { $scripts->session($_)->enter } qw/one two/;
 my @names = qw/shortcuts rest/;
@@ -81,5 +80,3 @@ my @count = map {
 } @names;
 cmp_ok $count[0] // 0, '<', 8, 'the shortcut as meant';
 is $count[1], 16, 'and the rest';
-
-$scripts->done;

@@ -7,9 +7,6 @@
 
 package Watched;
 
-use warnings;
-use strict;
-
 use FindBin;
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../model";
 use parent 'Model::FairPlay';
@@ -29,9 +26,8 @@ sub refused {
 package main;
 
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 # 10 permits, 120 requests of 50 ms a second, a burst of 60 that take 900 ms;
 # the numbers of requests of the slow key at each refusal of another
@@ -49,5 +45,3 @@ is_deeply [ beside(150) ], [], 'a long queue: none refused';
 my @beside = beside(60);
 cmp_ok scalar @beside, '>', 0, 'a shorter one: some refused';
 is scalar(grep { $_ } @beside), 0, 'no request of the slow key waited then';
-
-$scripts->done;

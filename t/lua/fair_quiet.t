@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 $scripts->order('rest', 4);
@@ -29,5 +28,3 @@ for my $name (qw/shortcut rest/) {
         "$name: no tags";
     unlike $scripts->dump, qr/k[1-5]/, "$name: no key is kept";
 }
-
-$scripts->done;

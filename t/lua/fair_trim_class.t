@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $ticket = 0;
 
@@ -28,5 +27,3 @@ cmp_ok $scripts->redis->cmd('ZCARD', $scripts->state->fair_key('api')), '>',
 # new keys go as four before the noisy one
 cmp_ok ask("quiet$_", class => 1), '<=', 1.25 * $_ + 2,
     "position of quiet key $_" for 1 .. 40;
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $ticket = 1;
 
@@ -24,5 +23,3 @@ for (1 .. 1100) {
 is $scripts->state->waiting('api'), 5, 'waiting';
 cmp_ok $scripts->redis->cmd('ZCARD', $scripts->state->fair_key('api')), '<',
     1060, 'keys';
-
-$scripts->done;

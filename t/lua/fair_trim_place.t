@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $ticket = 0;
@@ -33,5 +32,3 @@ is_deeply [ keys %rest ], [1], 'one remainder';
 is $state->waiting('api'), 3, 'waiting';
 cmp_ok $scripts->redis->cmd('ZCARD', $state->fair_key('api')), '<', 1060,
     'keys';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $keyed = $scripts->session('keyed')->enter;
 my $plain = $scripts->session('plain')->enter;
 my ($ticket, %key) = (0);
@@ -50,5 +49,3 @@ cmp_ok $tag, '>', $before, 'tags of a better class';
 $plain->sync('two', release => 1);
 $keyed->sync('two', release => 1) for 1, 2;
 is_deeply [ virtual(-1), virtual(0) ], [ $tag, $before ], 'class by class';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->configured('a20', { api => 20 })->listen;
 
@@ -111,5 +110,3 @@ lose('census');
 cmp_ok $old->declared->{recovery}, '>', 0, 'recovery goes on';
 $old->enter(restarted => 1, told => 1);
 is $old->ask('api', 1), 'granted', 'a new census ends it';
-
-$scripts->done;

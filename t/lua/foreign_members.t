@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
 my $key = $scripts->state->queue_key('api');
@@ -34,5 +33,3 @@ is_deeply $one->sync('api', release => 1)->{granted}, [3],
     'ticket behind served';
 is $one->sync('api', release => 1)->{in_use}, 0, 'all permits returned';
 is $scripts->state->exists('api'), 0, 'no keys left';
-
-$scripts->done;

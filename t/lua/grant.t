@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my %arg = (limit => 2, queue => 2);
@@ -39,5 +38,3 @@ is_deeply $reply->{granted}, [3], 'head notified';
 
 # two semaphores are independent
 is $two->ask('else', 9, limit => 1), 'granted', 'other name counted separately';
-
-$scripts->done;

@@ -4,21 +4,14 @@
 # script uses, without gaps, and the reply. lua/README.md lists the fields of the
 # tables that scripts share. Assembled scripts pass luacheck.
 
-use warnings;
-use strict;
-
-use Test::More;
-
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-
 use Dsem::Scripts;
-use Dsem::Test;
 
 # as they are, not with counts of branches
 delete $ENV{DSEM_LUA};
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $t = $scripts->t;
 my @scripts = qw/hello declare declared beat bye sync configure inspect names order
     adjust/;
@@ -82,5 +75,3 @@ SKIP: {
         is $?, 0, "$script: clean" or diag $said;
     }
 }
-
-$scripts->done;

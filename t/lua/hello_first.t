@@ -4,9 +4,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one');
 
 my $reply = $one->hello(gen => 0, fresh => 4711);
@@ -22,5 +21,3 @@ $reply = $two->hello(gen => 0, fresh => 4712);
 is $reply->{gen}, 4711, 'second session keeps generation';
 is $reply->{live}, 2, 'two sessions live';
 is $reply->{recovery}, 0, 'no recovery for second session';
-
-$scripts->done;

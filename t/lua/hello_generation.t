@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one');
 my $two = $scripts->session('two');
 
@@ -44,5 +43,3 @@ $one = $scripts->session('four')->enter(gen => 0);
 is $one->ask('api', 1, limit => 9), 'granted', 'no recovery without memory';
 $two = $scripts->session('five')->enter(gen => 99);
 is $one->ask('api', 2, limit => 9), 'recovering', 'recovery with one memory';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -33,5 +32,3 @@ is $one->declared->{status}, 'ok', 'declared after the bar';
 is $one->bye->{status}, 'ok', 'own bye';
 is $one->bye->{status}, 'ok', 'own bye again';
 is $scripts->session('three')->bye($two)->{status}, 'ok', 'bye of a stranger';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 $scripts->advance(1_000_000);
 $one->enter;
@@ -30,5 +29,3 @@ cmp_ok $scripts->state->lease_end($one->name), '<', 10_000,
     'lease of the new clock';
 is $one->beat->{live}, 2, 'missing session counted';
 is $two->beat->{status}, 'resync', 'other session rejected';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one');
 
 $one->enter;
@@ -27,5 +26,3 @@ is unclocked(), $before, 'nothing changed';
 
 $one->{epoch} = 4;
 is $one->ask('api', 1), 'resync', 'unknown epoch stale';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my @before = $scripts->all_keys;
@@ -48,5 +47,3 @@ $scripts->advance(1000);
 $one->ask('api', 10);
 $one->ask('api', 11);
 cmp_ok $one->{asked}{asked}{11}{place}, '>', $place, 'places continue';
-
-$scripts->done;

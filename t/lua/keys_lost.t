@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $state = $scripts->state;
 my %shard = $state->shard_keys;
@@ -66,5 +65,3 @@ cmp_ok $one->hello->{recovery}, '>', 0, 'hello: state recovers';
 is $one->sync('api')->{status}, 'ok', 'hello: new state';
 is $scripts->session('new')->enter->ask('api', 2), 'recovering',
     'hello: limit kept';
-
-$scripts->done;

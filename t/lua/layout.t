@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $key = $scripts->state->key;
 my $wall = $scripts->wall;
@@ -67,5 +66,3 @@ for my $queue (0, 1) {
     is_deeply [ keys %{ $scripts->state->accounts($name) } ], [ $one->name ],
         "$name: accounts of its own";
 }
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 
 sub session {
@@ -110,5 +109,3 @@ is leases(), '0 ', 'no lease left';
 $scripts->redis->cmd('FLUSHALL');
 is $short->hello(told => 2, longest => 60_000)->{recovery}, 60_000,
     'state lost: the longest that was known';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $old = $scripts->session('old')->enter;
 
@@ -46,5 +45,3 @@ $one->ask('web', 3, limit => 2, weight => 2);
 is_deeply $one->sync('web', release => 3)->{granted}, [3],
     'ticket stepped over';
 is $one->sync('web', check => [ [ 2, 3 ] ])->{checked}{2}, 2, 'ticket rejected';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->configured('10', { api => 10 });
 my $two = $scripts->session('two')->configured('20', { api => 20 });
 
@@ -44,5 +43,3 @@ $scripts->state->delete_queue('api');
 is $one->ask('api', 12, limit => 10, literal => 1), 'resync', 'queue lost';
 is $one->hello(config => '10')->{unknown}, 0, 'limits still known';
 is $two->hello(config => '20')->{unknown}, 0, 'those of others, too';
-
-$scripts->done;

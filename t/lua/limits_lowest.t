@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $old = $scripts->session('old')->configured('20', { api => 20, web => 5 });
 
 is in_force($old, 'api', 20), 20, 'one configuration';

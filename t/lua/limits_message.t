@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->configured('20', { api => 20 })->listen;
 my $two = $scripts->session('two')->configured('10', { api => 10, web => 5 });
 

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $watch = $scripts->session('watch')->enter;
 my %limits = map { ("n$_" => 3) } 10 .. 99;
 my @parts = ([ qw/n1 3 n2 3/ ], [ qw/n3 3 n4 3/ ], [ qw/n5 3/ ]);

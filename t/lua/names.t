@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter;
 
@@ -39,5 +38,3 @@ for my $node ('a.b-c_d', '...', '-', 'x' x 255) {
         'node ' . substr $node, 0, 8;
     $odd->sync('odd', release => 1);
 }
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one');
@@ -56,5 +55,3 @@ $redis->cmd('HSET', $state->key, '.', '4 4711 9 1 0 4711 0 0 0', 'order:api',
     '5 0');
 is_deeply $one->names, { status => 'layout', names => [], nodes => {} },
     'other layout';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my $clock = sub { $scripts->meta('clock') };
@@ -73,5 +72,3 @@ is scalar(keys %sessions), 102, 'all nodes';
 cmp_ok $most, '<', 400, 'not all in a step';
 cmp_ok $slow, '<=', 4, 'few commands in a step';
 is $scripts->dump, $before, 'nothing written';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my %shard = $state->shard_keys;
 
@@ -31,5 +30,3 @@ for my $node (qw/order limit names config ended bar parked/) {
     is $one->ask('api', 1), 'granted', "$node: permits are granted";
     is $one->{asked}{limit}, 7, "$node: order kept";
 }
-
-$scripts->done;

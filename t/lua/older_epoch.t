@@ -4,9 +4,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -30,5 +29,3 @@ $one->hello;
 $reply = $one->sync('next', limit => 3, ask => [ [3] ]);
 is_deeply $reply->{account}, [ 1, 0 ], 'undeclared account begins at zero';
 is $reply->{in_use}, 1, 'its old permits subtracted';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $redis = $scripts->redis;
 my %shard = $state->shard_keys;
@@ -33,5 +32,3 @@ $redis->cmd('DEL', $shard{sessions});
 cmp_ok $one->hello->{recovery}, '>', 0, 'state recovers';
 is $state->ordered('api'), undef, 'order forgotten';
 is $redis->cmd('HLEN', $shard{shard}) < 20, 1, 'all else, too';
-
-$scripts->done;

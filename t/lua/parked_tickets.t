@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter;
 my $number = 0;
@@ -156,5 +155,3 @@ is_deeply $one->sync('class', release => 1)->{granted}, [9],
     'better class served';
 is_deeply $one->sync('class', release => 1)->{granted}, [8],
     'worse class served';
-
-$scripts->done;

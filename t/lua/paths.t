@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my $name;
@@ -53,5 +52,3 @@ for (qw/shortcuts rest/) {
     $two->sync($name, limit => 2, release => 1);
     is $scripts->state->exists($name), 0, "$name: nothing left";
 }
-
-$scripts->done;

@@ -7,12 +7,11 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # of every reply
 use constant FIGURES => 10;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $key = $scripts->state->keys_of('sync', 'p');
 my ($one, $two) = map { $scripts->session($_)->enter } qw/one two/;
@@ -428,5 +427,3 @@ $redis->cmd('ZADD', $scripts->state->queue_key('places'),
     map { (1000, $_) } grep { / 2 1 [xy]$/ } keys %$places);
 is results($two, name => 'places', list => 'bb a=1 b=1', ask => [ 2 ]),
     'ok 1 2 0', 'granted behind them';
-
-$scripts->done;

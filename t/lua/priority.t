@@ -4,9 +4,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 
 $one->ask('api', 1);
@@ -28,5 +27,3 @@ my $reply = $one->sync('web', limit => 2,
 is $reply->{asked}{4}{verdict}, 'granted', 'better class is the head';
 is $reply->{asked}{3}{verdict}, 'queued', 'worse class waits';
 is_deeply $reply->{account}, [ 2, 2 ], 'account counts all';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -91,5 +90,3 @@ for my $what (sort keys %way) {
     $scripts->state->delete_queue('api');
     is $way{$what}->()->{status}, 'resync', "loss noticed by a $what";
 }
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 
 is $one->ask('api', 1, queue => 0), 'granted', 'granted without a queue';
@@ -27,5 +26,3 @@ is $one->ask('heavy', 3, limit => 3, weight => 3), 'queued',
 $one->sync('heavy', release => 3, cancel => [ [ 3, 3 ] ]);
 is $scripts->state->exists('zero'), 0, 'rejected asks leave nothing';
 is $scripts->state->exists('heavy'), 0, 'no keys left';
-
-$scripts->done;

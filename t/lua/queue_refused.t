@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $redis = $scripts->redis;
 my $one = $scripts->session('one')->enter;
 
@@ -20,5 +19,3 @@ like $@, qr/can't run this command|NOPERM|ACL failure/, 'error of the command';
 $redis->cmd(qw/AUTH default x/);
 is $scripts->dump, $before, 'nothing written';
 is $one->sync('api', check => [ [2] ])->{checked}{2}, 1, 'ticket still queued';
-
-$scripts->done;

@@ -7,9 +7,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my ($one, $two, $three, $asks) =
     map { $scripts->session($_)->enter->listen } qw/one two three asks/;
 my %arg = (limit => 6, queue => 1);
@@ -148,5 +147,3 @@ $one->sync('low', %arg, keep => 1, ask => [ map { [ $_ ] } 1 .. 6 ]);
 $scripts->order('low', 2, 0);
 is $asks->ask('low', $_, %arg), 'queued', "low limit: ask $_ queued" for 1 .. 3;
 is $asks->ask('low', 4, %arg), 'refused', 'low limit: queue bound reached';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter(gen => 99);
 my $two = $scripts->session('two')->enter;
 
@@ -29,5 +28,3 @@ $scripts->pass(5000, $one, $two);
 is_deeply $one->sync('api')->{granted}, [1], 'granted after recovery';
 is $two->ask('api', 5, limit => 2), 'queued', 'later ask queued';
 is $two->ask('free', 6, limit => 2), 'granted', 'other names granted too';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 
 # as if registered in a lost state, with so many others
 sub old {
@@ -66,5 +65,3 @@ is $one->ask('api', 1), 'granted', 'one lease at most';
 $scripts->redis->cmd('FLUSHALL');
 $one = $scripts->session('five')->enter(told => 3, age => 100);
 is $one->ask('api', 1), 'granted', 'first start without recovery';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter->listen;
 my $three = $scripts->session('three')->enter->listen;
@@ -45,5 +44,3 @@ is_deeply [ $two->messages ], ['grant api 2 3 3 23'], 'epoch in the message';
 is $one->sync('api', release => 1)->{in_use}, 2, 'permit free again';
 is_deeply [ map { $_->messages } $one, $two, $three ], [],
     'no session notified';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -24,5 +23,3 @@ is $one->sync('web', release => 1, ask => [ [5] ])->{status}, 'resync',
     'unknown name rejected';
 is $scripts->dump, $before, 'nothing written';
 is $one->sync('api', release => 1)->{in_use}, 2, 'held permits still released';
-
-$scripts->done;

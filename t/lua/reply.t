@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one');
 my $two = $scripts->session('two')->enter;
 my %argv = (
@@ -66,5 +65,3 @@ is_deeply [ reply('sync', 3, 7, @{ $argv{sync} }) ], [ 'broken', 4 ],
     'sync: broken';
 is_deeply [ reply('bye', 3, 8, $one->name, 5000) ], [ 'ok', 5 ], 'bye: ok';
 is_deeply [ reply('hello', 4, 9, @hello) ], [ 'gone', 4 ], 'hello: gone';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $t = $scripts->t;
 my $one = $scripts->session('one')->enter;
 my $run = $scripts->meta('run');
@@ -46,5 +45,3 @@ $scripts->redis->cmd('FLUSHALL');
 my $three = $limited->session('three')->enter;
 is $three->hello->{recovery}, 0, 'no recovery';
 is $scripts->meta('run'), undef, 'no run id';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
 my $state = $scripts->state;
@@ -49,5 +48,3 @@ is_deeply $two->{asked}{account}, [ $large, 0 ], 'large weight exact';
 is_deeply $state->account('big', $two->name),
     { epoch => $large, held => $large, waiting => 0 }, 'weight as stored';
 is $two->sync('big', release => $large)->{in_use}, 0, 'weight released whole';
-
-$scripts->done;

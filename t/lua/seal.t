@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter;
 my @all = ($one, $two);
@@ -59,5 +58,3 @@ for my $epoch (1, 2) {
 $_->hello(restarted => $_ == $one) for @all;
 $_->declared for @all;
 sealed('end of recovery', 'recovered');
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 
 sub refused {
@@ -54,5 +53,3 @@ is $state->session_count, 1, 'without the other session';
 $scripts->redis->cmd('HDEL', $state->key, 'shards');
 is $scripts->session('four')->hello->{status}, 'ok', 'unknown number accepted';
 is $scripts->redis->cmd('HGET', $state->key, 'shards'), 1, 'and kept';
-
-$scripts->done;

@@ -6,9 +6,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $state = $scripts->state;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter;
@@ -51,5 +50,3 @@ is $state->places('api')->{ $one->name . ' 1 4 1' },
 $one->messages;
 $two->sync('api', release => 1);
 is_deeply [ $one->messages ], ['grant api 1 2 2 4'], 'served first';
-
-$scripts->done;

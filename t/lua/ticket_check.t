@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 
@@ -41,5 +40,3 @@ is_deeply $reply->{account}, [ 3, 1 ], 'account follows';
 is $reply->{waiting}, 1, 'sum follows';
 is $one->sync('api', check => [ [ 6, 2 ] ])->{checked}{6}, 0,
     'removed only once';
-
-$scripts->done;

@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter->listen;
 my $two = $scripts->session('two')->enter;
 
@@ -55,5 +54,3 @@ $one->hello;
 $one->declare('single', tickets => [ [ 2, 1, $place ] ]);
 is_deeply $two->sync('single', release => 1)->{granted}, [3],
     'single permit to the next ticket';
-
-$scripts->done;

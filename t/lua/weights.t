@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $two = $scripts->session('two')->enter;
 my %arg = (limit => 3);
@@ -39,5 +38,3 @@ $one->sync('api', release => 1);
 $reply = $two->sync('api', cancel => [ [ 4, 3 ] ]);
 is $reply->{cancelled}{4}, 1, 'heavy ticket cancelled';
 is $reply->{in_use}, 3, 'light ticket served';
-
-$scripts->done;

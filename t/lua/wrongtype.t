@@ -5,9 +5,8 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
-my $scripts = Dsem::Scripts->new(Dsem::Test->new);
+my $scripts = Dsem::Scripts->new;
 my $one = $scripts->session('one')->enter;
 my $redis = $scripts->redis;
 
@@ -83,5 +82,3 @@ for my $part (sort keys %key) {
     $redis->cmd('DEL', $key);
     $redis->cmd('RENAME', 'kept', $key) if $redis->cmd('EXISTS', 'kept');
 }
-
-$scripts->done;

@@ -11,7 +11,7 @@ use warnings;
 
 use List::Util qw(min sum0);
 
-use Dsem::Scripts;
+use Dsem::Scripts ();
 use Model::FairPlay;
 
 use constant TENANTS => 4;

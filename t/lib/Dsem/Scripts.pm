@@ -2,13 +2,13 @@ package Dsem::Scripts;
 
 # The Lua scripts, called by name with named arguments, as by a worker.
 #
-#   my $t = Dsem::Test->new;
-#   my $scripts = Dsem::Scripts->new($t);
+#   my $scripts = Dsem::Scripts->new;               # or of a Dsem::Test
 #   my $one = $scripts->session('one')->enter;      # hello, declared
 #   $one->ask('api', 7, limit => 1);                # 'granted', 'queued', ...
 #   my $reply = $one->sync('api', release => 1, check => [[8, 1]]);
 #
-# Dies unless the reply begins with session, epoch and number.
+# Dies unless the reply begins with session, epoch and number. Imports what
+# Dsem::Test does.
 #
 # The wall clock of the scripts stands still, at wall (ms): only the test moves
 # the clock of the shard, with advance and pass. new($t, clock => 'redis'): it
@@ -20,7 +20,7 @@ package Dsem::Scripts;
 #   dump: all keys and values, to show that nothing was written;
 #   calls($code): commands that scripts call meanwhile (name => number, and
 #   all: their sum).
-#   done ends the test.
+#   done ends the test before the end of the file.
 # Session: hello, configured($id, {name => limit}), state_limits, configure,
 #   declare, declared, enter, beat, bye, sync, ask, order, adjust, inspect, names;
 #   most return the reply as a hash; status is a word, and so are verdicts. sync_all($name, $most, ...):
@@ -31,12 +31,16 @@ use warnings;
 use strict;
 
 use Dsem::State;
+use Dsem::Test ();
 
 our @STATUS = qw/ok resync stale gone broken layout unlisted/;
 our @VERDICT = qw/refused granted queued recovering/;
 
+sub import { goto &Dsem::Test::import }
+
 sub new {
     my ($class, $t, %arg) = @_;
+    $t //= Dsem::Test->new;
     return bless {
         redis => $arg{redis} // $t->redis, t => $t, sha => {}, sessions => 0,
         lease => 5000, wall => time * 1000, clock => 'still', %arg,
