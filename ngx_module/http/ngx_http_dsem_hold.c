@@ -103,7 +103,7 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
         dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
         ngx_log_error(dlcf->log_level, r->connection->log, 0,
-                      "dsem: no permit to hold (the name or the limit of "
+                      "dsem: no permit can be held (the name or the limit of "
                       "\"dsem\" is empty), request refused");
 
         return dlcf->status_error;

@@ -71,7 +71,7 @@ is $node->get('/jobs', -method => 'HEAD')->status, 503, 'HEAD has none either';
 
 is $node->get("/empty?$_")->status, 500, "no permit with '$_'"
     for '', 'name=x', 'limit=1';
-is scalar($node->grep_log(qr/\[error\].*no permit to hold/)), 3, 'and logged';
+is scalar($node->grep_log(qr/\[error\].*no permit can be held/)), 3, 'and logged';
 my $both = $node->ask('/empty?name=x&limit=1');
 like $both->read_until(qr/granted\n/), qr/^Dsem-Permit: x\r\n/m,
     'granted with both';
