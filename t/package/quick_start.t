@@ -30,6 +30,9 @@ my @shown = $codes =~ /^(\d+ [A-Z]+) [\d.]+$/mg;
 is(scalar @typed, 4, 'four blocks of commands');
 is(scalar @shown, 6, 'six answers shown');
 like($logged, qr/^dsem rejected: /, 'a sentence of the log shown');
+# a block is pasted as a whole, and sudo and apt read what is not read yet
+is_deeply([grep { /\bapt / && !/&&$/ } map { (split /\n/)[0 .. tr/\n// - 2] } @typed],
+    [], 'apt takes no line for an answer');
 
 SKIP: {
     my $reason = unfit('walks through it');
