@@ -28,6 +28,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    # no more may wait for permits that the other node may have idle
+    dsem_reuse off;
     dsem_log_level info;
     # for the test: the backend has them in the body
     proxy_set_header X-Weight $tokens;

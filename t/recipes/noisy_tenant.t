@@ -25,6 +25,8 @@ http {
     %%HTTP%%
     dsem_redis %%REDIS%%;
     dsem_node %%NODE%%;
+    # no more may wait for permits that the other node may have idle
+    dsem_reuse off;
     dsem_log_level info;
     upstream backend {
         server %%UPSTREAM%%;
