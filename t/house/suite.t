@@ -7,6 +7,7 @@
 use strict;
 use warnings;
 
+use File::Path qw(make_path);
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use Test::More;
@@ -68,6 +69,34 @@ is($notes->longest(100, 102), 0.1, 'one does not stand');
 is($notes->longest_of_others(100, 102), 0.9, 'another one does');
 is($notes->longest_of_others(101.5, 102), 0.2, 'and a third one later');
 unlink "$dir/notes.1", "$dir/notes.2";
+
+# a process that waits for a processor
+
+my %waited;
+sub waits { return Dsem::Metronome::waits("$dir/proc", '/tree', \%waited) }
+sub process {
+    my ($pid, $cwd, $ms) = @_;
+    make_path("$dir/proc/$pid");
+    symlink $cwd, "$dir/proc/$pid/cwd";
+    open my $fh, '>', "$dir/proc/$pid/schedstat" or die "schedstat: $!";
+    printf $fh "%d %d 7\n", 5e9, $ms * 1e6;
+    close $fh;
+}
+process(1, '/', 9000);
+process(20, '/tree', 4000);
+process(21, '/tree/build', 3000);
+is(waits(), 0, 'waits: none known yet');
+process(1, '/', 9900);
+process(20, '/tree', 4100);
+process(21, '/tree/build', 3800);
+process(22, '/tree', 5000);
+near(waits(), 0.8, 'waits: the longest of this tree, not of a new one');
+is(waits(), 0, 'waits: once');
+if (-e '/proc/self/schedstat') {
+    my %real;
+    Dsem::Metronome::waits('/proc', '/', \%real);
+    like($real{$$}, qr/^\d+$/, 'waits: those of this process');
+}
 
 # a metronome that is stopped, as with the whole machine
 
@@ -242,7 +271,7 @@ my $watching = Dsem::Process->spawn(name => 'watching', log => "$dir/log",
         Dsem::Metronome::watch("$dir/all");
         Dsem::Metronome::run("$dir/all", $parent);
     });
-my @others = 1 .. Dsem::Metronome::OTHERS;
+my @others = 1 .. Dsem::Metronome::ALL;
 eventually { @others == grep { -s "$dir/all.$_" } @others } 'others have beats';
 my @beats = map { Dsem::Metronome->new("$dir/all.$_") } @others;
 $watching->signal('KILL');
