@@ -364,7 +364,7 @@ sub quick_start {
     my $text = section('Quick start');
     my ($server) = $text =~ /<<'EOF'\n(.*?)^    EOF$/ms;
     my @shown = $text =~ /^    (\d{3} [A-Z]+) [\d.]+$/mg;
-    my ($loop) = $text =~ /^(    for .*?done; wait)$/ms;
+    my ($loop) = $text =~ /^(    \(for .*?done; wait\))$/ms;
     $server =~ s/127\.0\.0\.1:8000/127.0.0.1:%%PORT%%/g;
     $server =~ s/127\.0\.0\.1:8001/127.0.0.1:%%PORT2%%/g;
     my $redis = $t->redis;

@@ -23,16 +23,17 @@ my $root = abs_path("$FindBin::Bin/../..");
 
 my $text = section('Quick start');
 my @blocks = map { s/^    //mgr } $text =~ /^((?: {4}.*\n)+)/mg;
-my @typed = grep { /^(?:sudo|for) / } @blocks;
-my ($codes, $logged) = grep { !/^(?:sudo|for) / } @blocks;
+my @typed = grep { /^(?:sudo|\(for) / } @blocks;
+my ($codes, $logged) = grep { !/^(?:sudo|\(for) / } @blocks;
 my @shown = $codes =~ /^(\d+ [A-Z]+) [\d.]+$/mg;
 
 is(scalar @typed, 4, 'four blocks of commands');
 is(scalar @shown, 6, 'six answers shown');
 like($logged, qr/^dsem rejected: /, 'a sentence of the log shown');
-# a block is pasted as a whole, and sudo and apt read what is not read yet
-is_deeply([grep { /\bapt / && !/&&$/ } map { (split /\n/)[0 .. tr/\n// - 2] } @typed],
-    [], 'apt takes no line for an answer');
+# a block is pasted as a whole: sudo and apt read lines that the shell has not read
+is_deeply([grep { /^ *sudo / && !/(?:&&|<<'EOF')$/ }
+        map { (split /\n/)[0 .. tr/\n// - 2] } @typed], [],
+    'no line is taken for an answer');
 
 SKIP: {
     my $reason = unfit('walks through it');
@@ -57,7 +58,7 @@ sub walked {
     my $new = fresh($suite, $name);
     write_to("$dir/before", before($sources));
     write_to("$dir/typed", join '', map {
-        ($typed[$_] =~ /^for/ ? "sleep 3   # to type it\n" : '')
+        ($typed[$_] =~ /^\(for/ ? "sleep 3   # to type it\n" : '')
             . "echo ::: \$SECONDS\n$typed[$_]" } 0 .. $#typed);
     write_to("$dir/typed", <<'EOF_AFTER', '>>');
 echo ::: $SECONDS
