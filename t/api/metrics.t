@@ -50,14 +50,16 @@ is_deeply histograms($metrics), { reports => 1, dry => 0, '~other' => 3 },
 is_deeply histograms($full), { reports => 1, dry => 0, '~other' => 0,
     map { ("tenant:$_" => 1) } 1 .. 3 }, 'of all names';
 
-# what docs/api.md says of their number
+# what docs/api.md and docs/sizing.md say of their number
 
 sub series {
     my ($text, $name) = @_;
     return scalar(my @lines = $text =~ /^dsem_\w+\{semaphore="\Q$name\E"/mg);
 }
-my ($literal, $variable) = section('Metrics') =~
-    /(\d+) series for a literal name, (\d+) for one from variables/;
+my $number = qr/(\d+) series for a literal name, (\d+) for one from variables/;
+my ($literal, $variable) = section('Metrics') =~ $number;
+is_deeply [page('docs/sizing.md') =~ $number], [$literal, $variable],
+    'equal numbers';
 is series($metrics, 'dry'), $literal, 'series of a literal name';
 is series($full, 'tenant:1') - series($metrics, 'tenant:1'),
     $literal - $variable, 'fewer of a name from variables';
