@@ -175,7 +175,8 @@ end
 local function declare_limit(sem, ordered)
     local most = math.max(sem.limit or limit, ordered or 0)
     if is_pool then
-        return pool_size(sem, pool_list(sem, list_id), { limit = most })
+        return pool_size(sem, pool_list(sem, list_id), { limit = most,
+            most = {} })
     end
     return most, math.max(sem.held - most, 0)
 end

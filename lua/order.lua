@@ -113,11 +113,13 @@ end
 -- Of a pool: the permits of all lists, and those above their limits. Returns
 -- the highest limit of each server.
 local function pool_union(sem, view)
-    local union = { limits = {} }
+    local union = { limits = {}, names = {} }
     for id in pairs(sem.pool.lists) do
         local list = pool_list(sem, id)
         for server, most in pairs(list and list.limits or {}) do
-            union.limits[server] = math.max(union.limits[server] or 0, most)
+            local had = union.limits[server]
+            if not had then union.names[#union.names + 1] = server end
+            if not had or most > had then union.limits[server] = most end
         end
     end
     view.capacity, view.over = pool_size(sem, union, view)

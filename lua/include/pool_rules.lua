@@ -11,10 +11,10 @@ local POOL_LISTS, POOL_SERVERS = 32, 64
 
 -- "<server>=<n> ..." as a table, and the names in order.
 local function pool_numbers(text)
-    local numbers, names = {}, {}
+    local numbers, names, count = {}, {}, 0
     for server, n in string.gmatch(text or '', '([^ ,=]+)=(%d+)') do
-        numbers[server] = tonumber(n)
-        names[#names + 1] = server
+        count = count + 1
+        numbers[server], names[count] = tonumber(n), server
     end
     return numbers, names
 end
@@ -49,9 +49,12 @@ end
 
 -- Permits by server as text, with a blank before each.
 function pools.servers(numbers)
-    local list = {}
+    local list, count = {}, 0
     for server, n in pairs(numbers) do
-        if n > 0 then list[#list + 1] = string.format(' %s=%d', server, n) end
+        if n > 0 then
+            count = count + 1
+            list[count] = ' ' .. server .. '=' .. n
+        end
     end
     return table.concat(list)
 end
@@ -111,13 +114,26 @@ local function pool_limit(view, server, stated)
     return ordered and math.min(limit, ordered[server] or limit) or limit
 end
 
+-- The limits in force of the servers of a list, by their numbers. They are the
+-- same for the whole call, which needs them for each grant.
+local function pool_most(view, list)
+    local most = view.most[list]
+    if most then return most end
+    most = {}
+    for n, server in ipairs(list.names) do
+        most[n] = pool_limit(view, server, list.limits[server])
+    end
+    view.most[list] = most
+    return most
+end
+
 -- All permits of a list, and those held above the limits of its servers.
 local function pool_size(sem, list, view)
-    local all, over = 0, 0
-    for server, stated in pairs(list.limits) do
-        local limit = pool_limit(view, server, stated)
-        all = all + limit
-        over = over + math.max((sem.pool.held[server] or 0) - limit, 0)
+    local most, held, all, over = pool_most(view, list), sem.pool.held, 0, 0
+    for n, server in ipairs(list.names) do
+        local above = (held[server] or 0) - most[n]
+        all = all + most[n]
+        if above > 0 then over = over + above end
     end
     return all, over
 end
@@ -128,16 +144,15 @@ end
 local function pool_choose(sem, view, id)
     local pool, list = sem.pool, pool_list(sem, id)
     if not list or pool.full[id] then return nil end
-    local size, best, least, number = #list.names, nil, 1, nil
+    local names, most, held = list.names, pool_most(view, list), pool.held
+    local size, best, least, number = #names, nil, 1, nil
     for i = pool.turn, pool.turn + size - 1 do
         local n = i % size + 1
-        local server = list.names[n]
-        local held = pool.held[server] or 0
-        local limit = pool_limit(view, server, list.limits[server])
+        local has, limit = held[names[n]] or 0, most[n]
         -- R1: room for a permit
-        if held < limit and held / limit < least then
-            best, least, number = server, held / limit, n
-            if held == 0 then break end
+        if has < limit and has / limit < least then
+            best, least, number = names[n], has / limit, n
+            if has == 0 then break end
         end
     end
     if not best then pool.full[id] = true end
@@ -217,8 +232,8 @@ local function pool_before(sem, view, id)
     end
 end
 
--- An account is written; ends: it is deleted. Counts its list, unless there are
--- too many.
+-- An account is written; ends: it is deleted. Counts its list. Returns true if
+-- there are too many: the account has lost it.
 function pools.count(sem, account, ends)
     local lists, before, after = sem.pool.lists, account.had, account.list
     if ends then after = nil end
@@ -234,7 +249,7 @@ function pools.count(sem, account, ends)
         end
         if number >= POOL_LISTS then
             account.list = pools.unlisted
-            return
+            return true
         end
     end
     lists[after] = (lists[after] or 0) + 1

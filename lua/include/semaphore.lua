@@ -31,13 +31,13 @@ end
 -- may still read; more: it has left work for the next call. entries caches
 -- those of sessions, granted has lists of tickets by session, served their
 -- places; dropped: sessions with tickets dropped from a full queue; reclaimed:
--- permits of ended sessions.
+-- permits of ended sessions; most: see pool_most().
 local function view_new(key, session, head, text)
     local view, entry = shard_parse(key, head), entry_parse(text)
     if not view or not entry then return nil end
     view.entry, view.recovery = entry, 0
     view.entries, view.granted = { [session] = entry }, {}
-    view.served, view.dropped = {}, {}
+    view.served, view.dropped, view.most = {}, {}, {}
     view.steps, view.more, view.reclaimed = STEPS, false, 0
     if view.recover_until > view.clock then
         view.recovery = math.max(view.recover_until - view_clock(view), 0)
@@ -108,8 +108,7 @@ local function semaphore_fields(sem)
         if account then
             queue_list(sem, session, account)
             local text = account_text(account)
-            if sem.pool then
-                pools.count(sem, account, not text)
+            if sem.pool and pools.count(sem, account, not text) then
                 text = account_text(account)
             end
             if not text and account.text then
