@@ -91,8 +91,14 @@ else
     shard_values = redis.call('HMGET', KEYS[1], '.', ARGV[1] or '',
         'order:' .. (ARGV[3] or ''), 'limit:' .. (ARGV[3] or ''))
 end
--- head and account of the session
-local semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
+-- head and account of the session; of a pool its list
+local semaphore_values
+if call_flags and call_flags > 15 then
+    semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1],
+        'list:' .. string.match(ARGV[4] or '', '^%x*'))
+else
+    semaphore_values = redis.pcall('HMGET', KEYS[2], '.', ARGV[1] or '')
+end
 
 -- what the usual paths need, see quiet.lua; usual_weight: they may take it
 local shard_ended, shard_clock, usual_weight, usual_limit
@@ -106,7 +112,7 @@ if call_epoch and not semaphore_values.err then
             shard_values[3], shard_values[4], KEYS[4])
     end
 end
-if usual_weight then
+if usual_weight and call_flags < 16 then
     local reply = quiet_sync(shard_values, semaphore_values, shard_ended,
         shard_clock, call_epoch, call_number, call_acquires, call_limit,
         call_flags, call_released, usual_weight, usual_limit)
@@ -115,6 +121,15 @@ end
 
 -- each function that is defined costs the call, and more where it uses others:
 -- those of one path are defined where it is taken
+if usual_weight and call_flags > 15 then
+-- @include "include/quiet_pool.lua"
+    local reply = quiet_pool_sync(semaphore_values, shard_ended, shard_clock,
+        call_epoch, call_number, call_acquires, call_flags, call_released,
+        usual_weight, usual_limit)
+    if reply then return reply end
+    usual_weight = nil
+end
+
 -- @include "include/fair_trim.lua"
 
 if usual_weight and call_acquires <= 1 then

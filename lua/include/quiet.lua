@@ -36,15 +36,16 @@ end
 -- number of acquires, flags and released are numbers; order and lowest: fields
 -- of the shard, lowest only for a literal limit; keyed: acquires may have a
 -- key. Then come the values of the last acquire, of which only a keyed one has
--- queue limit, cost and key.
+-- queue limit, cost and key. Flags above 15: a pool.
 local function usual_changes(acquires, limit, flags, released, order, lowest,
     keyed)
     -- numbers are joined to text below, which is exact up to 14 digits
-    if order or #limit > 14 or flags > 15 or released >= 1e14 then
+    if order or #limit > 14 or flags > 31 or released >= 1e14 then
         return nil
     end
     local weights, ticket, weight, class, queue_limit, cost, key = 0
-    for i = 4, 3 + acquires do
+    local first = flags > 15 and 6 or 4
+    for i = first, first + acquires - 1 do
         if keyed then
             ticket, weight, class, queue_limit, cost, key =
                 usual_keyed(ARGV[i])
@@ -64,7 +65,7 @@ local function usual_changes(acquires, limit, flags, released, order, lowest,
     local in_force = lowest and string.match(lowest, '^%d+')
     if in_force then
         -- a message about another node is to be sent
-        if flags >= 8 and in_force - limit < 0 then return nil end
+        if flags % 16 >= 8 and in_force - limit < 0 then return nil end
     elseif acquires > 0 and flags % 2 == 1 then
         in_force = limit
     end
