@@ -2,7 +2,8 @@
 
 # A server that fails now and then is not left out. The permit of a request that
 # failed there does not stay for the next one, so that an error page leads to
-# another server; and in a dry run no idle permit names the server.
+# another server; and in a dry run no idle permit names the server. Of a server
+# that is left out no permit stays, also of requests that end well there.
 
 use lib 't/lib';
 use Cpanel::JSON::XS qw(decode_json);
@@ -23,6 +24,10 @@ upstream gpus {
     $servers
     dsem gpus limit=2/server queue=10 timeout=60s;
 }
+upstream once {
+    @{[ $servers =~ s/max_fails=100/fail_timeout=3600/gr ]}
+    dsem once limit=2/server queue=10;
+}
 server {
     listen 127.0.0.1:%%PORT%%;
     proxy_set_header X-Node a;
@@ -38,11 +43,22 @@ server {
         dsem_dry_run on;
         proxy_pass http://gpus;
     }
+    location /once {
+        proxy_pass http://once;
+    }
     location /dsem/ {
         dsem_api;
     }
 }
 EOF_CONF
+
+# permits that lie idle in the worker
+sub idle {
+    my ($name) = @_;
+    my $all = decode_json($node->get('/dsem/semaphores')->body);
+    my ($pool) = grep { $_->{name} eq $name } @{ $all->{semaphores} };
+    return $pool->{local}{idle} // 0;
+}
 
 # One permit is idle in the worker; returns its server, and the other one.
 sub kept {
@@ -50,9 +66,7 @@ sub kept {
     my $address;
     eventually {
         $address = $node->get('/?t=1')->header('X-Tries');
-        my $all = decode_json($node->get('/dsem/semaphores')->body);
-        my ($pool) = grep { $_->{name} eq 'gpus' } @{ $all->{semaphores} };
-        ($pool->{local}{idle} // 0) == 1;
+        idle('gpus') == 1;
     } $name;
     return sort { ($b->address eq $address) <=> ($a->address eq $address) }
         @up;
@@ -72,6 +86,34 @@ $bad->refuse('a', 0);
 $bad->refuse('a');
 is $node->get('/dry')->status, 200, 'a dry run is served by any server'
     for 1 .. 2;
+
+# another request has found the server failed, before one ends well there
+
+$bad->refuse('a', 0);
+my ($left, $other) = @up;
+my @held = map { $node->begin('/once?hang=1') } 1, 2;
+eventually { 2 == grep { $_->now == 1 } @up } 'a request at each server';
+push @held, map { $node->begin('/once?hang=1&rst=1') } 1, 2;
+eventually { 2 == grep { $_->now == 2 } @up } 'and one that will fail';
+
+sub ends {
+    my ($server, $fails) = @_;
+    my ($ends) = grep { !$_->{end} && $fails == ($_->{uri} =~ /rst/) }
+        $server->log;
+    $server->release_nonce($ends->{nonce});
+    wait_for { $server->now == 1 } 15, 'a request ends';
+}
+
+ends($other, 0);
+eventually { idle('once') == 1 } 'one ends well: its permit stays';
+ends($left, 1);
+eventually { 1 == grep { $_->done && $_->status == 502 } @held } 'one fails';
+$left->release_all;
+eventually { 3 == grep { $_->done } @held } 'one ends well behind it';
+eventually { $t->state->counts('once') eq '2 0' } 'its permit goes back';
+is idle('once'), 1, 'the other one stays';
+$other->release_all;
+$_->wait for @held;
 
 # or its idle permits stay for a minute
 $node->quit;
