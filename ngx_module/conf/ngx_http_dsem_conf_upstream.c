@@ -42,6 +42,8 @@ static int ngx_libc_cdecl ngx_http_dsem_upstream_compare(const void *one,
 static ngx_int_t ngx_http_dsem_upstream_target(ngx_conf_t *cf,
     void **loc_conf, ngx_module_t *module,
     ngx_http_upstream_srv_conf_t **target);
+static ngx_http_dsem_srv_conf_t *ngx_http_dsem_upstream_limited(
+    ngx_http_upstream_srv_conf_t *us);
 static ngx_http_upstream_srv_conf_t *ngx_http_dsem_upstream_of(
     void **loc_conf, ngx_module_t *module, ngx_command_t *cmd);
 static ngx_uint_t ngx_http_dsem_upstream_passes(void **loc_conf,
@@ -598,15 +600,20 @@ ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
 }
 
 
-/* target: where this module passes requests of this level; or untouched */
+/*
+ * target: where this module passes requests of this level; or untouched.  Of
+ * two modules at one level nginx runs that of the last directive: levels have
+ * no order of directives.
+ */
 
 static ngx_int_t
 ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
     ngx_module_t *module, ngx_http_upstream_srv_conf_t **target)
 {
     ngx_command_t                 *cmd;
-    ngx_http_dsem_srv_conf_t      *dscf;
-    ngx_http_upstream_srv_conf_t  *uscf;
+    ngx_http_dsem_srv_conf_t      *pool;
+    ngx_http_core_loc_conf_t      *clcf;
+    ngx_http_upstream_srv_conf_t  *uscf, *other;
 
     static ngx_str_t  suffix = ngx_string("_next_upstream_tries");
 
@@ -622,21 +629,39 @@ ngx_http_dsem_upstream_target(ngx_conf_t *cf, void **loc_conf,
         return NGX_OK;
     }
 
+    other = *target;
     *target = uscf;
 
-    /* an address that no upstream block has is without configurations */
+    pool = ngx_http_dsem_upstream_limited(uscf);
+    clcf = loc_conf[ngx_http_core_module.ctx_index];
 
-    if (uscf->srv_conf == NULL) {
-        return NGX_OK;
+    if (other && (pool || ngx_http_dsem_upstream_limited(other))) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "location \"%V\" has \"..._pass\" directives of two "
+                      "modules, to upstreams \"%V\" and \"%V\", with \"dsem\" "
+                      "in one of these it must have one only", &clcf->name,
+                      &other->host, &uscf->host);
+        return NGX_ERROR;
     }
 
-    dscf = ngx_http_conf_upstream_srv_conf(uscf, ngx_http_dsem_module);
-
-    return dscf->limit
-           ? ngx_http_dsem_upstream_add(cf,
+    return pool ? ngx_http_dsem_upstream_add(cf,
                                 loc_conf[ngx_http_dsem_module.ctx_index],
-                                dscf->limit)
-           : NGX_OK;
+                                pool->limit)
+                : NGX_OK;
+}
+
+
+/* NULL: it is no pool; an address has no configurations, only a block has */
+
+static ngx_http_dsem_srv_conf_t *
+ngx_http_dsem_upstream_limited(ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_dsem_srv_conf_t  *dscf;
+
+    dscf = us->srv_conf
+           ? ngx_http_conf_upstream_srv_conf(us, ngx_http_dsem_module) : NULL;
+
+    return (dscf && dscf->limit) ? dscf : NULL;
 }
 
 

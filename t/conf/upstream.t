@@ -133,6 +133,25 @@ my @cases = (
         . 'duplicate', 1,
         "server { location / { dsem upstream=g; dsem upstream=; $to } }"],
 
+    # another module at the same level
+
+    (map { ["$server dsem g limit=1/server;", 'location "/two" has "..._pass" '
+            . "directives of two modules, to upstreams $_->[0], with "
+            . '"dsem" in one of these it must have one only', 1,
+            "upstream h { $server dsem h limit=1/server; } upstream i { $server } "
+            . "server { location /two { $_->[1] } }"] }
+        ['"g" and "h"', "scgi_pass h; $pass"], ['"g" and "h"', "$pass scgi_pass h;"],
+        ['"g" and "i"', "scgi_pass i; $pass"],
+        ['"h" and "g"', 'proxy_pass http://h; memcached_pass g;'],
+        ['"g" and "10.0.0.2"', "$pass fastcgi_pass 10.0.0.2:9000;"],
+        ['"g" and "h"', "if (\$arg_p) { scgi_pass h; $pass }"]),
+    (map { ["$server dsem g limit=1/server;", undef, 0,
+            "upstream i { $server } server { location /two { $_ } }"] }
+        'scgi_pass i; proxy_pass http://i;', "scgi_pass i; if (\$arg_p) { $pass }",
+        "$pass if (\$arg_p) { scgi_pass i; }",
+        'set $memcached_key k; memcached_pass i; '
+            . "location /two/in { $pass if (\$arg_p) { return 204; } }"),
+
     # its place
 
     ["$server dsem g limit=1/server; least_conn;", '"dsem" must follow the '
