@@ -100,7 +100,7 @@ sub relocated {
         error_log => "$dir/error.log notice",
         access_log => "$dir/access.log fleet",
         listen => '127.0.0.1:' . $self->port_of($name),
-        server => $self->{backend}->address,
+        'backend server' => $self->{backend}->address,
         dsem_redis => 'unix:' . $self->{redis}->unix,
         %more,
     );

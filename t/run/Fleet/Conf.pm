@@ -17,17 +17,24 @@ sub read_text {
     return scalar <$fh>;
 }
 
-# directive => value; undef removes the line. Each directive must occur exactly
-# once, so that a change of conf.example on which the demonstration relies is
-# reported here.
+# directive => value; undef removes the line. One of an upstream has the name of
+# that before it: "backend server". Each directive must occur exactly once, so
+# that a change of conf.example on which the demonstration relies is reported
+# here.
 sub relocate {
     my ($text, %value) = @_;
-    for my $word (sort keys %value) {
-        my $line = defined $value{$word} ? "$word $value{$word};" : '';
-        my $n = () = $text =~ /^\s*\Q$word\E\s+[^;{]*;/mg;
-        croak "conf.example has $n lines of \"$word\" instead of one"
+    for my $name (sort keys %value) {
+        my ($upstream, $word) = $name =~ /^(?:(\w+) )?(\w+)$/;
+        my $line = defined $value{$name} ? "$word $value{$name};" : '';
+        my ($start, $part, $rest) = ('', $text, '');
+        ($start, $part, $rest)
+            = $text =~ /\A(.*?^\s*upstream $upstream \{)([^}]*)(.*)\z/ms
+            or croak "conf.example has no upstream \"$upstream\""
+            if $upstream;
+        my $n = $part =~ s/^(\s*)$word\s+[^;{]*;/$1$line/mg || 0;
+        croak "conf.example has $n lines of \"$name\" instead of one"
             if $n != 1;
-        $text =~ s/^(\s*)\Q$word\E\s+[^;{]*;/$1$line/m;
+        $text = "$start$part$rest";
     }
     return $text;
 }
