@@ -75,14 +75,18 @@ unlink "$dir/notes.1", "$dir/notes.2";
 my %waited;
 sub waits { return Dsem::Metronome::waits("$dir/proc", '/tree', \%waited) }
 sub process {
-    my ($pid, $cwd, $ms) = @_;
+    my ($pid, $cwd, $ms, $comm) = @_;
     make_path("$dir/proc/$pid");
     symlink $cwd, "$dir/proc/$pid/cwd";
-    open my $fh, '>', "$dir/proc/$pid/schedstat" or die "schedstat: $!";
-    printf $fh "%d %d 7\n", 5e9, $ms * 1e6;
-    close $fh;
+    my %text = (schedstat => 5e9 . ' ' . $ms * 1e6 . ' 7', comm => $comm);
+    for (grep { defined $text{$_} } keys %text) {
+        open my $fh, '>', "$dir/proc/$pid/$_" or die "$_: $!";
+        print $fh "$text{$_}\n";
+        close $fh;
+    }
 }
-process(1, '/', 9000);
+process(1, '/', 9000, 'init');
+process(14, '/', 2000, 'ksoftirqd/0');
 process(20, '/tree', 4000);
 process(21, '/tree/build', 3000);
 is(waits(), 0, 'waits: none known yet');
@@ -92,6 +96,8 @@ process(21, '/tree/build', 3800);
 process(22, '/tree', 5000);
 near(waits(), 0.8, 'waits: the longest of this tree, not of a new one');
 is(waits(), 0, 'waits: once');
+process(14, '/', 5000);
+near(waits(), 3, 'waits: of sockets');
 if (-e '/proc/self/schedstat') {
     my %real;
     Dsem::Metronome::waits('/proc', '/', \%real);

@@ -10,7 +10,8 @@ package Dsem::Metronome;
 # answer each other, a client and its Redis, may keep all others from their
 # processor. So a whole run has more processes with beats, and one that reads how
 # long each process of this tree has waited for a processor, where the kernel
-# counts that: a worker stood for 7 s at a load of 6, and no beat was late.
+# counts that: a worker stood for 7 s at a load of 6, and no beat was late. Nothing
+# arrives from a socket while ksoftirqd waits, for 3 s at a load of 20.
 #
 # The notes are a file of records, one for each beat: the monotonic time of its
 # end, the stall until then and how late this beat was, in seconds. They are for
@@ -99,7 +100,7 @@ sub watch_one {
     }
 }
 
-# Notes the longest time for which a process of this tree has waited.
+# Notes the longest time for which one of the processes has waited.
 sub watch_all {
     my ($path, $parent, $proc) = @_;
     open my $notes, '>', $path or croak "$path: $!";
@@ -111,9 +112,9 @@ sub watch_all {
     }
 }
 
-# The longest wait for a processor that has ended since the last call, in seconds:
-# the kernel adds it when it ends. $waited has what there was, in ns, by process;
-# files of processes that run in $tree or below are in $proc.
+# The longest wait for a processor that has ended since the last call, in seconds,
+# of a process that runs in $tree or below, or of the kernel's for sockets: it is
+# added when it ends. $waited has what there was, in ns, by process; $proc is /proc.
 sub waits {
     my ($proc, $tree, $waited) = @_;
     my ($longest, %is) = (0);
@@ -124,10 +125,17 @@ sub waits {
         (undef, $is{$pid}) = split ' ', $text // '';
         my $took = ($is{$pid} // 0) / 1e9 - ($waited->{$pid} // next) / 1e9;
         $longest = $took if $took > $longest
-            && index(readlink("$proc/$pid/cwd") // '', $tree) == 0;
+            && (index(readlink("$proc/$pid/cwd") // '', $tree) == 0
+                || comm("$proc/$pid") =~ /^ksoftirqd/);
     }
     %$waited = %is;
     return $longest;
+}
+
+sub comm {
+    my ($process) = @_;
+    open my $fh, '<', "$process/comm" or return '';
+    return <$fh> // '';
 }
 
 sub work {
