@@ -41,7 +41,8 @@
 --
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
--- but that time. O(n), n accounts of all semaphores together, 512 at most. A
+-- but that time. O(n), n accounts of all semaphores together, 512 at most, and
+-- servers of lists that differ, 256 at most and as many more as accounts leave. A
 -- semaphore for which these do not suffice is partial: of fewer semaphores in
 -- one call all accounts can be read.
 
@@ -57,8 +58,9 @@
 -- semaphores, and accounts of them that are read by one call: a script blocks
 -- all other commands
 local SEMAPHORES, ACCOUNTS = 32, 512
--- lists of a pool, and servers in lists of all pools
-local LISTS, SERVERS = 32, 1024
+-- lists of a pool; different servers and limits of all pools, and as many more
+-- as accounts leave
+local LISTS, SERVERS = 32, 256
 -- fields of a semaphore that are none: head, scan, recall, and one to spare
 local OTHERS_EACH = 4
 -- fields that a page has beyond what was asked for, as it ends with a bucket:
@@ -208,19 +210,21 @@ local function account_lines(shard, key, name)
             -- R11: text of an account
             epoch, held[i], waiting[i], reuse[i] =
                 string.match(accounts[i], '^(%d+) (%d+) (%d+) ?(%d?)')
-            if epoch and epoch - declared < 0 then held[i] = nil end
+            if epoch and epoch ~= declared and epoch - declared < 0 then
+                held[i] = nil
+            end
         end
     end
     local idle = load_idle(name, sessions, reuse)
     for i, session in ipairs(sessions) do
-        local permits, unused = held[i], idle[i] or '0'
+        local permits, unused = held[i], idle[i]
         if permits then
             all_held = all_held + permits
             all_waiting = all_waiting + waiting[i]
-            if unused - permits > 0 then unused = permits end
+            if unused and unused - permits > 0 then unused = permits end
             last = last + 1
             reply[last] = 'account ' .. session .. ' ' .. permits .. ' '
-                .. waiting[i] .. ' ' .. unused .. words_of[session]
+                .. waiting[i] .. ' ' .. (unused or '0') .. words_of[session]
         end
     end
     return all_held, all_waiting, all
@@ -278,25 +282,33 @@ local function server_lines(key, head, ordered)
         if #fields < LISTS then fields[#fields + 1] = 'list:' .. id end
     end
     local texts = fields[1] and redis.call('HMGET', key, unpack(fields)) or {}
-    local all, count = true, 0
+    local room, known, count = servers_left + fields_left, {}, 0
+    local all = true
     table.insert(texts, 1, held or '')
     for i, text in ipairs(texts) do
         local of = i == 1 and permits or limits
-        -- R14: encoded name
-        for server, n in string.gmatch(text or '', '([%w._:%%~-]+)=(%d+)') do
-            servers_left = servers_left - 1
-            if servers_left < 0 or #server > 200 or #n > 10 then
-                all = false
-                break
+        for pair in string.gmatch(text or '', '%S+') do
+            if i == 1 or not known[pair] then
+                -- R14: encoded name
+                local server, n = string.match(pair,
+                    '^([%w._:%%~-]+)=(%d+)$')
+                room = room - 1
+                if room < 0 or not server or #server > 200 or #n > 10 then
+                    all = false
+                    break
+                end
+                known[pair] = i > 1
+                local had = of[server]
+                if not had and not permits[server] then
+                    count = count + 1
+                    servers[count] = server
+                end
+                if not had or n - had > 0 then of[server] = n end
             end
-            local had = of[server]
-            if not had and not permits[server] then
-                count = count + 1
-                servers[count] = server
-            end
-            if not had or n - had > 0 then of[server] = n end
         end
+        if room < 0 then break end
     end
+    servers_left = room - fields_left
     for server in pairs(ordered) do
         if not permits[server] and not limits[server] then
             servers[#servers + 1] = server

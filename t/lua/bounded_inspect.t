@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# inspect and names with a thousand sessions in semaphores and 20,000 fields in
-# the shard: a call reads some of them, and says so.
+# inspect and names with a thousand sessions in semaphores, 32 lists of servers in
+# pools, and 20,000 fields in the shard: a call reads some of them, and says so.
 
 use FindBin;
 use List::Util qw(sum0);
@@ -60,6 +60,23 @@ $redis->cmd('HSET', $state->semaphore_key('others'), scan => '1 0', recall =>
 $reply = inspect('others', [ 'others' ], 16);
 is accounts($reply), 16, 'others in a page: as many accounts';
 
+# lists of the same servers, as if each node missed another one, and of others
+pool('alike', 16, map { my $out = $_; [ grep { $_ != $out } 1 .. 64 ] } 1 .. 32);
+pool('other', 1000, map { [ 32 * $_ .. 32 * $_ + 31 ] } 0 .. 31);
+$reply = inspect('lists alike', [ 'alike' ], 1024);
+is partial($reply), '16 64 0', 'lists alike: all servers';
+$reply = inspect('other servers', [ 'other' ], 1024);
+my ($accounts, $servers, $some) = split / /, partial($reply);
+cmp_ok $accounts, '>', 400, 'other servers: many accounts';
+cmp_ok $servers, '<', 400, 'some servers';
+is $some, 1, 'not all';
+$reply = inspect('two pools', [ 'alike', 'other' ], 64);
+is partial($reply), '16 64 0', 'two pools: the first as before';
+($accounts, $servers, $some) = split / /, partial($reply, 1);
+cmp_ok $servers, '>', 300, 'more servers with fewer accounts';
+cmp_ok $servers, '<', 800, 'some servers';
+is $some, 1, 'not all of the second';
+
 my $read = values_read('names', sub { $one->names(0) });
 cmp_ok $read, '>', 256, 'names: many fields';
 cmp_ok $read, '<', 1500, 'names: not all';
@@ -77,6 +94,31 @@ is_deeply [ keys %{ $one->inspect([ 'odd' ])->{semaphores}[0]{accounts} } ],
     [ $crowd[2] ], 'foreign fields left out';
 
 $scripts->done;
+
+# A pool with accounts, a permit each, and these lists.
+sub pool {
+    my ($name, $accounts, @lists) = @_;
+    my @texts = map { join ' ', map { "s$_=20" } @$_ } @lists;
+    my %held;
+    my @of = map {
+        my ($server) = $texts[ $_ % @texts ] =~ /^(\w+)/;
+        $held{$server}++;
+        sprintf '1 1 0 0 0 0 @%x %s=1', $_ % @texts, $server;
+    } 0 .. $accounts - 1;
+    $redis->cmd('HSET', $state->semaphore_key($name),
+        '.', "$accounts 0 20 1 0 0 0 0 0 0 /1;;"
+            . join(',', map { sprintf '%x=9', $_ } 0 .. $#texts) . ';'
+            . join(' ', map { "$_=$held{$_}" } sort keys %held),
+        map({ (sprintf('list:%x', $_) => $texts[$_]) } 0 .. $#texts),
+        map { ($crowd[$_] => $of[$_]) } 0 .. $#of);
+}
+
+# Accounts and servers that are shown of one, and 1 if these are not all.
+sub partial {
+    my $of = $_[0]{semaphores}[ $_[1] // 0 ];
+    return join ' ', map({ scalar keys %{ $of->{$_} } } qw/accounts servers/),
+        $of->{partial};
+}
 
 sub inspect {
     my ($what, $names, $most) = @_;
