@@ -23,15 +23,12 @@ my $up = $t->upstream;
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
 dsem_reuse 60s;
 dsem_redis_timeout 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem a limit=4 queue=50 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api write=on;
-    }
+location / {
+    dsem a limit=4 queue=50 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 

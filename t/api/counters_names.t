@@ -16,41 +16,35 @@ my $t = Dsem::Test->new;
 $t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    keepalive_requests 10000000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_redis_timeout 30s;
-    dsem_zone_size 64k;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%% http2 reuseport;
-        error_log error.log warn;
-        location /any {
-            dsem "$http_x_tenant" limit=1 weight=$arg_weight;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /popular {
-            dsem popular limit=1000;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
+worker_connections 2048;
+access_log off;
+keepalive_requests 10000000;
+dsem_redis_timeout 30s;
+dsem_zone_size 64k;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%% http2 reuseport;
+    error_log error.log warn;
+    location /any {
+        dsem "$http_x_tenant" limit=1 weight=$arg_weight;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / {
-            return 204;
-        }
+    location /popular {
+        dsem popular limit=1000;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT3%%;
-        location /dsem/ {
-            dsem_api;
-        }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location / {
+        return 204;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT3%%;
+    location /dsem/ {
+        dsem_api;
     }
 }
 EOF_CONF

@@ -17,24 +17,21 @@ my $up = $t->upstream(service => 0.004);
 my $node = $t->node('n1', <<'EOF_CONF');
 worker_processes 2;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /dsem/ {
-        dsem_api;
-    }
-    location /load {
-        dsem load limit=4 queue=12 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /load/short {
-        dsem load limit=4 queue=12 timeout=1ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /held {
-        dsem held limit=100;
-        proxy_set_header X-Node $pid;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /dsem/ {
+    dsem_api;
+}
+location /load {
+    dsem load limit=4 queue=12 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /load/short {
+    dsem load limit=4 queue=12 timeout=1ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /held {
+    dsem held limit=100;
+    proxy_set_header X-Node $pid;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

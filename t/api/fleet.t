@@ -18,19 +18,16 @@ my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis_timeout 1s;
 dsem_reuse 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /reports {
-        dsem reports limit=3 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /quiet {
-        dsem quiet:$arg_name limit=40 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+location /reports {
+    dsem reports limit=3 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /quiet {
+    dsem quiet:$arg_name limit=40 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -17,15 +17,12 @@ my $proxy = $t->proxy($redis->address);
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /reports {
-        dsem reports limit=3;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+location /reports {
+    dsem reports limit=3;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

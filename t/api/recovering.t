@@ -13,15 +13,12 @@ my $up = $t->upstream;
 
 my ($node, $silent) = $t->fleet(2, <<'EOF_CONF');
 dsem_lease 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem a limit=2 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+location / {
+    dsem a limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -19,22 +19,19 @@ my $redis = $t->redis;
 my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_zone_size 16m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem "name$arg_n" limit=4 queue=1;
-        empty_gif;
-    }
-    location /literal {
-        dsem zzz limit=4;
-        empty_gif;
-    }
-    location /other {
-        empty_gif;
-    }
-    location /dsem/ { dsem_api; }
-    location /write/ { dsem_api write=on; }
+location / {
+    dsem "name$arg_n" limit=4 queue=1;
+    empty_gif;
 }
+location /literal {
+    dsem zzz limit=4;
+    empty_gif;
+}
+location /other {
+    empty_gif;
+}
+location /dsem/ { dsem_api; }
+location /write/ { dsem_api write=on; }
 EOF_CONF
 
 my $load = $t->load(clients => 20, requests => $NAMES,

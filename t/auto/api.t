@@ -15,18 +15,15 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /shown {
-        dsem shown limit=auto min=4 max=14 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /plain {
-        dsem plain limit=3;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ { dsem_api; }
+location /shown {
+    dsem shown limit=auto min=4 max=14 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /plain {
+    dsem plain limit=3;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ { dsem_api; }
 EOF_CONF
 
 # before any request that ended

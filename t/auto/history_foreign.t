@@ -34,11 +34,8 @@ EOF
 my $node = $t->node('a', <<'EOF_CONF' =~ s/ *LOCATIONS\n/$locations/r);
 worker_processes 1;
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    LOCATIONS
-    location /dsem/ { dsem_api; }
-}
+LOCATIONS
+location /dsem/ { dsem_api; }
 EOF_CONF
 
 sub history {

@@ -14,12 +14,9 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /lost {
-        dsem api limit=auto max=100 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /lost {
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

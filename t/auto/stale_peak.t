@@ -20,16 +20,13 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 60s;
 dsem_redis_timeout 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /before {
-        dsem before limit=auto;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /during {
-        dsem during limit=auto;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /before {
+    dsem before limit=auto;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /during {
+    dsem during limit=auto;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

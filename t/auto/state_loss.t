@@ -15,12 +15,9 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 1m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /lost {
-        dsem api limit=auto max=100 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /lost {
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,12 +17,9 @@ my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
 dsem_redis_connect_timeout 500ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /local {
-        dsem api limit=auto max=100 queue=200 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /local {
+    dsem api limit=auto max=100 queue=200 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -16,12 +16,9 @@ my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
 dsem_redis_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /probe {
-        dsem api limit=auto max=100 queue=200 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /probe {
+    dsem api limit=auto max=100 queue=200 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

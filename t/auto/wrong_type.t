@@ -18,12 +18,9 @@ my $node = $clock->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 60s;
 dsem_redis_timeout 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /kept {
-        dsem api limit=auto max=100 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /kept {
+    dsem api limit=auto max=100 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,13 +18,10 @@ worker_processes 1;
 dsem_redis %%OTHER%% mode=cluster;
 dsem_redis_connect_timeout %%TIMEOUT%%;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem one limit=2 queue=10 timeout=10s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem one limit=2 queue=10 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,19 +17,16 @@ my $up = $t->upstream;
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /literal {
-        dsem c limit=3 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /named {
-        dsem "$arg_n" limit=2 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api write=on;
-    }
+location /literal {
+    dsem c limit=3 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /named {
+    dsem "$arg_n" limit=2 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 
@@ -39,11 +36,8 @@ my $idle = $t->node('n3', <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /dsem/ {
-        dsem_api;
-    }
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 eventually { $idle->get('/dsem/health')->status == 200 } 'health without use';

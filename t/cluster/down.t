@@ -21,18 +21,15 @@ worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_redis_connect_timeout 1s;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=10s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /pass {
-        dsem other limit=2 queue=10 timeout=10s;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem other limit=2 queue=10 timeout=10s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -21,18 +21,15 @@ my $up = $t->upstream(service => 0.030);
 my ($idle, @fleet) = $t->fleet(3, <<'EOF_CONF');
 worker_processes 2;
 dsem_redis %%REDIS%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /limited {
-        dsem api limit=6 queue=100 timeout=10s;
-        proxy_set_header X-Sem api;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /granted {
-        dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
-        proxy_set_header X-Sem granted;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /limited {
+    dsem api limit=6 queue=100 timeout=10s;
+    proxy_set_header X-Sem api;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /granted {
+    dsem "n:$arg_n" limit=1 queue=10 timeout=10s;
+    proxy_set_header X-Sem granted;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

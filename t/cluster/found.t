@@ -17,12 +17,9 @@ my $up = $t->upstream(service => 0.010);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%NODES%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=4 queue=100 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=4 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,15 +19,12 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%OTHER%% mode=cluster;
 dsem_redis_connect_timeout 20s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem one limit=2 queue=10 timeout=300s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /free { return 204; }
+location / {
+    dsem one limit=2 queue=10 timeout=300s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /free { return 204; }
 EOF_CONF
 
 my $owner = $cluster->owner;

@@ -21,14 +21,11 @@ dsem_redis_connect_timeout 300ms;
 dsem_redis_timeout 500ms;
 dsem_lease 1s;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Status $dsem_status always;
-    location / {
-        dsem "$arg_n" limit=4;
-        proxy_set_header X-Sem $arg_n;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+add_header X-Status $dsem_status always;
+location / {
+    dsem "$arg_n" limit=4;
+    proxy_set_header X-Sem $arg_n;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

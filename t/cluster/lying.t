@@ -120,13 +120,10 @@ dsem_redis %%PEERS%% mode=cluster;
 dsem_redis_connect_timeout 300ms;
 dsem_redis_timeout 500ms;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 timeout=1s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 timeout=1s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

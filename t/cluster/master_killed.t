@@ -21,12 +21,9 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_redis_connect_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=8 queue=100 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=8 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,12 +20,9 @@ worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_redis_connect_timeout 3s;
 dsem_redis_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=4 queue=100 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=4 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

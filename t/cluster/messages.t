@@ -19,12 +19,9 @@ my $up = $t->upstream;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,12 +20,9 @@ dsem_redis %%AT%%;
 dsem_lease 1s;
 dsem_on_error reject;
 dsem_prefix %%PREFIX%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem "$arg_n" limit=2;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem "$arg_n" limit=2;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

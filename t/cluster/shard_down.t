@@ -22,29 +22,26 @@ dsem_redis_connect_timeout 1s;
 dsem_lease 2s;
 dsem_reuse off;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /lost {
-        dsem one limit=4 queue=10 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /rejected {
-        dsem upload limit=4 queue=10 timeout=5s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /kept {
-        dsem a limit=2 queue=10 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /late {
-        dsem "$arg_n" limit=2 queue=10 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /lost {
+    dsem one limit=4 queue=10 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /rejected {
+    dsem upload limit=4 queue=10 timeout=5s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /kept {
+    dsem a limit=2 queue=10 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /late {
+    dsem "$arg_n" limit=2 queue=10 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

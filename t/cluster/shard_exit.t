@@ -18,12 +18,9 @@ worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_redis_timeout 5s;
 dsem_lease 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem "$arg_n" limit=2 queue=100 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem "$arg_n" limit=2 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

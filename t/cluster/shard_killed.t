@@ -16,13 +16,10 @@ my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
 dsem_lease 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location / {
-        dsem "$arg_n" limit=1 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location / {
+    dsem "$arg_n" limit=1 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

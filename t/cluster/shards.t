@@ -18,18 +18,15 @@ my $up = $t->upstream(service => 0.010);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /named {
-        dsem "$arg_n" limit=2 queue=100 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /literal {
-        dsem c limit=%%LIMIT%%;
-        dsem a limit=4;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /named {
+    dsem "$arg_n" limit=2 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /literal {
+    dsem c limit=%%LIMIT%%;
+    dsem a limit=4;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

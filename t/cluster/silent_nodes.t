@@ -21,12 +21,9 @@ my $node = $t->node('a', <<'EOF_CONF',
 worker_processes 1;
 dsem_redis %%NODES%% mode=cluster;
 dsem_redis_connect_timeout 300ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
     NODES => join ' ', map { $_->address } @silent, $owner);

@@ -20,13 +20,10 @@ dsem_redis_connect_timeout 60s;
 dsem_redis_timeout 60s;
 dsem_lease 60s;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem one limit=2 queue=10 timeout=60s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem one limit=2 queue=10 timeout=60s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -16,12 +16,9 @@ my $up = $t->upstream;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 3s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,12 +14,9 @@ my $up = $t->upstream;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_redis %%REDIS%% mode=cluster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem $arg_s limit=1 queue=6 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem $arg_s limit=1 queue=6 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,16 +15,13 @@ my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_log_level info;
 dsem_status 500 full=429;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /often {
-        dsem often limit=1 queue=12 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /often {
+    dsem often limit=1 queue=12 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,12 +17,9 @@ my $proxy = $t->proxy($redis->address);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=4 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my $one = $t->node('n1', $conf, REDIS => $proxy->address);

@@ -15,21 +15,12 @@ my $up = $t->upstream;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1 queue=300 timeout=60s fair=$arg_k;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 2048;
+dsem_log_level info;
+location / {
+    dsem api limit=1 queue=300 timeout=60s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my $one = $t->node('n1', $conf, REDIS => $proxy->address);

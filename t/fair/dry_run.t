@@ -14,12 +14,9 @@ my $node = $t->node('n1', <<'EOF_CONF');
 worker_processes 1;
 dsem_dry_run on;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=2 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=2 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,12 +17,9 @@ my $proxy = $t->proxy($redis->address);
 my $node = $clock->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=40 queue=50 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=40 queue=50 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

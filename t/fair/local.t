@@ -23,32 +23,29 @@ dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
 dsem_lease 1s;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /turns {
-        dsem turns limit=1 queue=6 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /classes {
-        dsem classes limit=1 queue=8 timeout=20s priority=$arg_p fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /may-wait {
-        dsem may-wait limit=1 queue=4 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /may-wait/not {
-        dsem may-wait limit=1 queue=0 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /key {
-        dsem key limit=1 queue=7 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /key/none {
-        dsem key limit=1 queue=7 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /turns {
+    dsem turns limit=1 queue=6 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /classes {
+    dsem classes limit=1 queue=8 timeout=20s priority=$arg_p fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /may-wait {
+    dsem may-wait limit=1 queue=4 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /may-wait/not {
+    dsem may-wait limit=1 queue=0 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /key {
+    dsem key limit=1 queue=7 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /key/none {
+    dsem key limit=1 queue=7 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -23,15 +23,12 @@ dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
 dsem_lease 1s;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=100 timeout=30s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+location / {
+    dsem api limit=2 queue=100 timeout=30s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -20,29 +20,23 @@ $redis->cmd(qw(CONFIG SET slowlog-log-slower-than -1));
 my $up = $t->upstream(service => 0.001);
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    keepalive_requests 1000000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    upstream backend {
-        server %%UPSTREAM%%;
-        keepalive 8;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        error_log error.log warn;
-        location / {
-            dsem api limit=5 queue=40 timeout=20s fair=$http_x_tenant;
-            proxy_pass http://backend;
-            proxy_read_timeout 1h;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-        }
+worker_connections 2048;
+access_log off;
+keepalive_requests 1000000;
+dsem_log_level info;
+upstream backend {
+    server %%UPSTREAM%%;
+    keepalive 8;
+}
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    error_log error.log warn;
+    location / {
+        dsem api limit=5 queue=40 timeout=20s fair=$http_x_tenant;
+        proxy_pass http://backend;
+        proxy_read_timeout 1h;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
     }
 }
 EOF_CONF

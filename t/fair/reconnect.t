@@ -15,12 +15,9 @@ my $clock = Dsem::Clock->new($t, monotonic => 1);
 my @fleet = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 10m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=50 timeout=20s fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

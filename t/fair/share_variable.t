@@ -19,28 +19,22 @@ my $up = $t->upstream;
 
 # one order in which Redis receives requests, so one worker
 my $node = $clock->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    proxy_set_header X-Sem $arg_k;
-    map $arg_k $share {
-        four 4;
-        default "";
+worker_connections 4096;
+proxy_set_header X-Sem $arg_k;
+map $arg_k $share {
+    four 4;
+    default "";
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem api limit=5 queue=1000 timeout=5m fair=$arg_k share=$share;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=5 queue=1000 timeout=5m fair=$arg_k share=$share;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /sent {
-            dsem sent limit=5 queue=1000 timeout=5m fair=$arg_k share=$arg_s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /sent {
+        dsem sent limit=5 queue=1000 timeout=5m fair=$arg_k share=$arg_s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

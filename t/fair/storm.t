@@ -16,29 +16,20 @@ my $up = $t->upstream(service => 0.005);
 $t->expect_log(qr/worker process \d+ exited on signal 9/);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        error_log error.log notice;
-        location / {
-            dsem api limit=3 queue=12 timeout=5s fair=$arg_k
-                priority=$arg_p weight=$arg_w;
-            proxy_set_header X-Weight $arg_w;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /plain {
-            dsem api limit=3 queue=12 timeout=5s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 1024;
+dsem_lease 1s;
+dsem_log_level info;
+error_log error.log notice;
+location / {
+    dsem api limit=3 queue=12 timeout=5s fair=$arg_k
+        priority=$arg_p weight=$arg_w;
+    proxy_set_header X-Weight $arg_w;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /plain {
+    dsem api limit=3 queue=12 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my @fleet = $t->fleet(3, $conf);

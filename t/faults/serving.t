@@ -24,76 +24,73 @@ worker_processes 2;
 dsem_lease 1s;
 dsem_redis_timeout 800ms;
 dsem_reuse 100ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /queued {
-        dsem_on_error reject;
-        dsem api limit=2 queue=100 timeout=2s;
-        proxy_set_header X-Sem api;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /several {
-        dsem_on_error reject;
-        dsem "tenant:$arg_n" limit=$arg_l queue=10 timeout=2s
-            weight=$arg_w priority=$arg_p;
-        dsem api limit=2 queue=100 timeout=2s;
-        proxy_set_header X-Sem api;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /fair {
-        dsem_on_error reject;
-        dsem shared limit=2 queue=6 timeout=2s fair=$arg_k;
-        proxy_set_header X-Sem shared;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /refused {
-        dsem_on_error reject;
-        dsem_retry_after auto;
-        dsem api limit=2;
-        proxy_set_header X-Sem api;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /redirected {
-        error_page 503 = /mirror;
-        dsem_on_error reject;
-        dsem other limit=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /mirrored {
-        mirror /mirror;
-        dsem_release log;
-        dsem logged limit=1 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /mirror {
-        internal;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /local {
-        dsem_on_error local;
-        dsem "local" limit=4 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /idle {
-        dsem_on_error reject;
-        dsem_reuse 1s;
-        dsem idle limit=100 queue=10;
-        proxy_set_header X-Sem idle;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /found {
-        dsem_on_error reject;
-        dsem found limit=auto min=1 max=2 queue=10 timeout=2s;
-        proxy_set_header X-Sem found;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dry {
-        dsem_dry_run on;
-        dsem dry limit=1 queue=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ { dsem_api write=on; }
+location /queued {
+    dsem_on_error reject;
+    dsem api limit=2 queue=100 timeout=2s;
+    proxy_set_header X-Sem api;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /several {
+    dsem_on_error reject;
+    dsem "tenant:$arg_n" limit=$arg_l queue=10 timeout=2s
+        weight=$arg_w priority=$arg_p;
+    dsem api limit=2 queue=100 timeout=2s;
+    proxy_set_header X-Sem api;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /fair {
+    dsem_on_error reject;
+    dsem shared limit=2 queue=6 timeout=2s fair=$arg_k;
+    proxy_set_header X-Sem shared;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /refused {
+    dsem_on_error reject;
+    dsem_retry_after auto;
+    dsem api limit=2;
+    proxy_set_header X-Sem api;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /redirected {
+    error_page 503 = /mirror;
+    dsem_on_error reject;
+    dsem other limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /mirrored {
+    mirror /mirror;
+    dsem_release log;
+    dsem logged limit=1 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /mirror {
+    internal;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /local {
+    dsem_on_error local;
+    dsem "local" limit=4 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /idle {
+    dsem_on_error reject;
+    dsem_reuse 1s;
+    dsem idle limit=100 queue=10;
+    proxy_set_header X-Sem idle;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /found {
+    dsem_on_error reject;
+    dsem found limit=auto min=1 max=2 queue=10 timeout=2s;
+    proxy_set_header X-Sem found;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dry {
+    dsem_dry_run on;
+    dsem dry limit=1 queue=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ { dsem_api write=on; }
 EOF_CONF
 
 # One request of each kind at least, answered or not; more in each of the first

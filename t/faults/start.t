@@ -20,22 +20,13 @@ $t->expect_log(qr/exited with fatal code 2 and cannot be respawned/);
 $t->expect_log(qr/getrandom\(\) failed/);
 
 my $node = $faults->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 40;
-events { worker_connections 64; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 2s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem found limit=auto queue=100;
-            dsem api limit=2 queue=100 timeout=10s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 64;
+dsem_lease 2s;
+location / {
+    dsem found limit=auto queue=100;
+    dsem api limit=2 queue=100 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,24 +14,21 @@ $t->upstream;
 my ($a, $b) = $t->fleet(2, <<'EOF_CONF');
 dsem_lease 60s;
 dsem_reuse 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /jobs {
-        dsem jobs limit=1 queue=10 timeout=60s;
-        dsem_hold;
-    }
-    location /named/ {
-        dsem "$uri" limit=1 queue=10 timeout=60s;
-        dsem_hold;
-    }
-    location /shared {
-        dsem shared limit=4 queue=10;
-        dsem_hold;
-    }
-    location /page {
-        dsem shared limit=4 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /jobs {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold;
+}
+location /named/ {
+    dsem "$uri" limit=1 queue=10 timeout=60s;
+    dsem_hold;
+}
+location /shared {
+    dsem shared limit=4 queue=10;
+    dsem_hold;
+}
+location /page {
+    dsem shared limit=4 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

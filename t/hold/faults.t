@@ -15,12 +15,9 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 2s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /jobs {
-        dsem jobs limit=20 queue=100 timeout=100s;
-        dsem_hold interval=500ms;
-    }
+location /jobs {
+    dsem jobs limit=20 queue=100 timeout=100s;
+    dsem_hold interval=500ms;
 }
 EOF_CONF
 

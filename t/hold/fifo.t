@@ -14,12 +14,9 @@ my $redis = $t->redis;
 my $clock = Dsem::Clock->new($t, monotonic => 1);
 my @fleet = $clock->fleet(3, <<'EOF_CONF');
 dsem_lease 10m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /jobs {
-        dsem jobs limit=1 queue=100 timeout=100s;
-        dsem_hold;
-    }
+location /jobs {
+    dsem jobs limit=1 queue=100 timeout=100s;
+    dsem_hold;
 }
 EOF_CONF
 

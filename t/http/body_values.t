@@ -15,54 +15,48 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    log_format body escape=json '$http_x_nonce:$request_body';
-    map $request_body $model {
-        "~\"model\":\s*\"(?<name>[a-z0-9-]{1,40})\"" $name;
-        default unknown;
+worker_connections 4096;
+log_format body escape=json '$http_x_nonce:$request_body';
+map $request_body $model {
+    "~\"model\":\s*\"(?<name>[a-z0-9-]{1,40})\"" $name;
+    default unknown;
+}
+map $request_body $tokens {
+    "~\"max_tokens\":\s*(?<number>[0-9]{1,5})\b" $number;
+    default 1;
+}
+# a map of a map
+map $tokens $heavy {
+    "~^[0-9]{4}" $tokens;
+    default 1;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    access_log %%DIR%%/bodies.log body;
+    add_header X-Dsem "$dsem_status $dsem_name" always;
+    proxy_set_header X-Weight $tokens;
+    proxy_set_header X-Sem $model;
+    location /values {
+        dsem "model:$model" limit=12000 weight=$heavy queue=2000
+            timeout=5m;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    map $request_body $tokens {
-        "~\"max_tokens\":\s*(?<number>[0-9]{1,5})\b" $number;
-        default 1;
+    location /written {
+        dsem "text:$request_body" limit=1 queue=10;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    # a map of a map
-    map $tokens $heavy {
-        "~^[0-9]{4}" $tokens;
-        default 1;
+    location /without {
+        dsem other limit=10 weight=$arg_w queue=2000 timeout=5m;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        access_log %%DIR%%/bodies.log body;
-        add_header X-Dsem "$dsem_status $dsem_name" always;
-        proxy_set_header X-Weight $tokens;
-        proxy_set_header X-Sem $model;
-        location /values {
-            dsem "model:$model" limit=12000 weight=$heavy queue=2000
-                timeout=5m;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /written {
-            dsem "text:$request_body" limit=1 queue=10;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /without {
-            dsem other limit=10 weight=$arg_w queue=2000 timeout=5m;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-    }
-    # what the backend gets
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        access_log %%DIR%%/backend.log body;
-        location / { proxy_pass http://%%UPSTREAM%%; }
-    }
+}
+# what the backend gets
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    access_log %%DIR%%/backend.log body;
+    location / { proxy_pass http://%%UPSTREAM%%; }
 }
 EOF_CONF
 

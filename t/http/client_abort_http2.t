@@ -17,21 +17,16 @@ my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream;
 
 my $node = $clock->node('n1', <<'EOF_CONF', SLOW_REDIS => $proxy->address);
-%%GLOBALS%%
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%SLOW_REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10m;
-    http2_max_concurrent_streams 1000;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        location /streams {
-            dsem streams limit=2 queue=1000 timeout=60s;
-            proxy_set_header X-Nonce $arg_nonce;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 4096;
+dsem_redis %%SLOW_REDIS%%;
+dsem_lease 10m;
+http2_max_concurrent_streams 1000;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    location /streams {
+        dsem streams limit=2 queue=1000 timeout=60s;
+        proxy_set_header X-Nonce $arg_nonce;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

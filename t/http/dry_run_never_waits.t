@@ -16,18 +16,15 @@ my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 dsem_redis_timeout 2s;
 dsem_reuse off;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem one limit=2 queue=10 timeout=10s;
-        dsem two limit=2 queue=10 timeout=10s;
-        dsem_dry_run on;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /enforced {
-        dsem one limit=2 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem one limit=2 queue=10 timeout=10s;
+    dsem two limit=2 queue=10 timeout=10s;
+    dsem_dry_run on;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /enforced {
+    dsem one limit=2 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

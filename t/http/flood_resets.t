@@ -18,33 +18,27 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF', MAX_WAITING => $MAX_WAITING);
-%%GLOBALS%%
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    keepalive_requests 100000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_max_waiting %%MAX_WAITING%%;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        error_log error.log warn;
-        location /full {
-            dsem full limit=1 queue=10000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 4096;
+keepalive_requests 100000;
+dsem_max_waiting %%MAX_WAITING%%;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    error_log error.log warn;
+    location /full {
+        dsem full limit=1 queue=10000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location /full {
-            dsem full limit=1 queue=10000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /other {
-            dsem other limit=1 queue=10 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location /full {
+        dsem full limit=1 queue=10000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /other {
+        dsem other limit=1 queue=10 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -14,44 +14,38 @@ my $up = $t->upstream;
 
 # the second server is the gRPC backend, and tells the oracle what it serves
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        location / {
-            dsem one limit=2 queue=100 timeout=30s;
-            grpc_pass grpc://backend;
-        }
-        location /impatient {
-            dsem one limit=2;
-            grpc_pass grpc://backend;
-        }
-        location /nobody {
-            dsem one limit=2 queue=100 timeout=30s;
-            grpc_pass grpc://127.0.0.1:%%PORT3%%;
-        }
-        location /slow {
-            dsem one limit=2 queue=100 timeout=30s;
-            grpc_read_timeout 200ms;
-            grpc_pass grpc://backend;
-        }
+worker_connections 2048;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    location / {
+        dsem one limit=2 queue=100 timeout=30s;
+        grpc_pass grpc://backend;
     }
-    upstream backend {
-        server 127.0.0.1:%%PORT2%%;
-        keepalive 4;
+    location /impatient {
+        dsem one limit=2;
+        grpc_pass grpc://backend;
     }
-    server {
-        listen 127.0.0.1:%%PORT2%% http2;
-        location / {
-            proxy_http_version 1.1;
-            proxy_buffering off;
-            proxy_request_buffering off;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /nobody {
+        dsem one limit=2 queue=100 timeout=30s;
+        grpc_pass grpc://127.0.0.1:%%PORT3%%;
+    }
+    location /slow {
+        dsem one limit=2 queue=100 timeout=30s;
+        grpc_read_timeout 200ms;
+        grpc_pass grpc://backend;
+    }
+}
+upstream backend {
+    server 127.0.0.1:%%PORT2%%;
+    keepalive 4;
+}
+server {
+    listen 127.0.0.1:%%PORT2%% http2;
+    location / {
+        proxy_http_version 1.1;
+        proxy_buffering off;
+        proxy_request_buffering off;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

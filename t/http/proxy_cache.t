@@ -13,53 +13,47 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    proxy_cache_path %%DIR%%/cache keys_zone=cache:1m use_temp_path=off;
-    add_header X-Cache "$upstream_cache_status $dsem_status" always;
-    proxy_cache_key $uri;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem one limit=2 queue=100 timeout=30s;
-            proxy_cache cache;
-            proxy_cache_valid 200 1h;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /impatient/ {
-            dsem one limit=2;
-            proxy_cache cache;
-            proxy_cache_key /;
-            proxy_cache_valid 200 1h;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /locked {
-            dsem locked limit=5 queue=100 timeout=30s;
-            proxy_cache cache;
-            proxy_cache_valid 200 1h;
-            proxy_cache_lock on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /stale {
-            dsem stale limit=1 queue=100 timeout=30s;
-            proxy_cache cache;
-            proxy_cache_valid 200 1s;
-            proxy_cache_use_stale error timeout http_500 updating;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /background {
-            dsem background limit=1 queue=100 timeout=30s;
-            proxy_cache cache;
-            proxy_cache_valid 200 1s;
-            proxy_cache_use_stale updating;
-            proxy_cache_background_update on;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 2048;
+dsem_reuse off;
+proxy_cache_path %%DIR%%/cache keys_zone=cache:1m use_temp_path=off;
+add_header X-Cache "$upstream_cache_status $dsem_status" always;
+proxy_cache_key $uri;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        dsem one limit=2 queue=100 timeout=30s;
+        proxy_cache cache;
+        proxy_cache_valid 200 1h;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /impatient/ {
+        dsem one limit=2;
+        proxy_cache cache;
+        proxy_cache_key /;
+        proxy_cache_valid 200 1h;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /locked {
+        dsem locked limit=5 queue=100 timeout=30s;
+        proxy_cache cache;
+        proxy_cache_valid 200 1h;
+        proxy_cache_lock on;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /stale {
+        dsem stale limit=1 queue=100 timeout=30s;
+        proxy_cache cache;
+        proxy_cache_valid 200 1s;
+        proxy_cache_use_stale error timeout http_500 updating;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /background {
+        dsem background limit=1 queue=100 timeout=30s;
+        proxy_cache cache;
+        proxy_cache_valid 200 1s;
+        proxy_cache_use_stale updating;
+        proxy_cache_background_update on;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -13,23 +13,20 @@ my $node = $t->node('n1', <<'EOF_CONF');
 worker_processes 1;
 dsem_redis 127.0.0.1:1;
 dsem_redis_connect_timeout 300ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /kept {
-        dsem one limit=1;
-        try_files /nowhere @one;
-    }
-    location @one {
-        dsem one limit=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /unlimited {
-        dsem one limit=1;
-        try_files /nowhere @none;
-    }
-    location @none {
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /kept {
+    dsem one limit=1;
+    try_files /nowhere @one;
+}
+location @one {
+    dsem one limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /unlimited {
+    dsem one limit=1;
+    try_files /nowhere @none;
+}
+location @none {
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

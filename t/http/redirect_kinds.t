@@ -12,90 +12,84 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem one limit=1 queue=1000 timeout=30s;
-    proxy_set_header X-Sem main;
-    proxy_intercept_errors on;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%/html;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
+worker_connections 2048;
+dsem_reuse off;
+dsem one limit=1 queue=1000 timeout=30s;
+proxy_set_header X-Sem main;
+proxy_intercept_errors on;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    root %%DIR%%/html;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /rewritten {
+        rewrite ^ /?from=rewritten last;
+    }
+    location /error_page {
+        error_page 404 = /?from=error_page;
+    }
+    location /intercepted {
+        error_page 500 = /?from=intercepted;
+        proxy_pass http://%%UPSTREAM%%/?status=500;
+    }
+    location /intercepted_named {
+        error_page 500 = @named;
+        proxy_pass http://%%UPSTREAM%%/?status=500;
+    }
+    location /bad_gateway {
+        error_page 502 = @named;
+        proxy_pass http://%%UPSTREAM%%/?close=1;
+    }
+    location /try_files {
+        try_files /nowhere /?from=try_files;
+    }
+    location /try_files_named {
+        try_files /nowhere @named;
+    }
+    location /forbidden {
+        deny all;
+        error_page 403 = @named;
+    }
+    location = /index/ {
+    }
+    location = /index/index.html {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /accel_file {
+        proxy_pass http://127.0.0.1:%%PORT2%%/accel/index/page;
+    }
+    location /accel_proxied {
+        proxy_pass http://127.0.0.1:%%PORT2%%/accel/?from=accel;
+    }
+    location /accel_named {
+        proxy_pass http://127.0.0.1:%%PORT2%%/accel@named;
+    }
+    location = /index/page {
+    }
+    location /chain {
+        recursive_error_pages on;
+        error_page 500 = /chain/two;
+        proxy_pass http://%%UPSTREAM%%/?status=500;
+        location /chain/two {
+            error_page 404 = /chain/three;
         }
-        location /rewritten {
-            rewrite ^ /?from=rewritten last;
-        }
-        location /error_page {
-            error_page 404 = /?from=error_page;
-        }
-        location /intercepted {
-            error_page 500 = /?from=intercepted;
-            proxy_pass http://%%UPSTREAM%%/?status=500;
-        }
-        location /intercepted_named {
-            error_page 500 = @named;
-            proxy_pass http://%%UPSTREAM%%/?status=500;
-        }
-        location /bad_gateway {
+        location /chain/three {
             error_page 502 = @named;
             proxy_pass http://%%UPSTREAM%%/?close=1;
         }
-        location /try_files {
-            try_files /nowhere /?from=try_files;
-        }
-        location /try_files_named {
-            try_files /nowhere @named;
-        }
-        location /forbidden {
-            deny all;
-            error_page 403 = @named;
-        }
-        location = /index/ {
-        }
-        location = /index/index.html {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accel_file {
-            proxy_pass http://127.0.0.1:%%PORT2%%/accel/index/page;
-        }
-        location /accel_proxied {
-            proxy_pass http://127.0.0.1:%%PORT2%%/accel/?from=accel;
-        }
-        location /accel_named {
-            proxy_pass http://127.0.0.1:%%PORT2%%/accel@named;
-        }
-        location = /index/page {
-        }
-        location /chain {
-            recursive_error_pages on;
-            error_page 500 = /chain/two;
-            proxy_pass http://%%UPSTREAM%%/?status=500;
-            location /chain/two {
-                error_page 404 = /chain/three;
-            }
-            location /chain/three {
-                error_page 502 = @named;
-                proxy_pass http://%%UPSTREAM%%/?close=1;
-            }
-        }
-        location @named {
-            proxy_pass http://%%UPSTREAM%%;
-        }
     }
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        location /accel {
-            rewrite ^/accel(.*)$ $1 break;
-            add_header X-Accel-Redirect $uri$is_args$args;
-            proxy_pass http://%%UPSTREAM%%/?;
-        }
+    location @named {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    location /accel {
+        rewrite ^/accel(.*)$ $1 break;
+        add_header X-Accel-Redirect $uri$is_args$args;
+        proxy_pass http://%%UPSTREAM%%/?;
     }
 }
 EOF_CONF

@@ -14,83 +14,77 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    # what is given back is seen at once
-    dsem_reuse off;
-    add_header X-Dsem "$dsem_status $dsem_name" always;
-    error_page 503 @sorry;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /ab {
-            dsem a limit=1 queue=1000 timeout=30s;
-            dsem b limit=1 queue=1000 timeout=30s;
-            try_files /nowhere @$arg_to;
-        }
-        location @a {
-            dsem a limit=1 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @b {
-            dsem b limit=1 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @bc {
-            dsem b limit=1 queue=1000 timeout=30s;
-            dsem c limit=1 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @ac {
-            dsem a limit=1 queue=1000 timeout=30s;
-            dsem c limit=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @abc {
-            dsem a limit=1 queue=1000 timeout=30s;
-            dsem b limit=1 queue=1000 timeout=30s;
-            dsem c limit=1 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /c {
-            dsem c limit=1 queue=1000 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location @sorry {
-            dsem a limit=1 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%/sorry?$args;
-        }
+worker_connections 2048;
+# what is given back is seen at once
+dsem_reuse off;
+add_header X-Dsem "$dsem_status $dsem_name" always;
+error_page 503 @sorry;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /ab {
+        dsem a limit=1 queue=1000 timeout=30s;
+        dsem b limit=1 queue=1000 timeout=30s;
+        try_files /nowhere @$arg_to;
+    }
+    location @a {
+        dsem a limit=1 queue=1000 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @b {
+        dsem b limit=1 queue=1000 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @bc {
+        dsem b limit=1 queue=1000 timeout=30s;
+        dsem c limit=1 queue=1000 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @ac {
+        dsem a limit=1 queue=1000 timeout=30s;
+        dsem c limit=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @abc {
+        dsem a limit=1 queue=1000 timeout=30s;
+        dsem b limit=1 queue=1000 timeout=30s;
+        dsem c limit=1 queue=1000 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /c {
+        dsem c limit=1 queue=1000 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location @sorry {
+        dsem a limit=1 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%/sorry?$args;
+    }
 
-        location /light {
-            dsem heavy limit=3 queue=10 timeout=30s;
-            try_files /nowhere @heavy;
-        }
-        location @heavy {
-            dsem heavy limit=3 weight=3 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /heavy {
-            dsem heavy limit=3 weight=3 queue=10 timeout=30s;
-            try_files /nowhere @light;
-        }
-        location @light {
-            dsem heavy limit=3 queue=10 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /light {
+        dsem heavy limit=3 queue=10 timeout=30s;
+        try_files /nowhere @heavy;
+    }
+    location @heavy {
+        dsem heavy limit=3 weight=3 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /heavy {
+        dsem heavy limit=3 weight=3 queue=10 timeout=30s;
+        try_files /nowhere @light;
+    }
+    location @light {
+        dsem heavy limit=3 queue=10 timeout=30s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
 
-        location /there {
-            dsem "$arg_x" limit=1 queue=1000 timeout=500ms;
-            dsem "$arg_y" limit=1 queue=1000 timeout=500ms;
-            try_files /nowhere @back;
-        }
-        location @back {
-            dsem "$arg_y" limit=1 queue=1000 timeout=500ms;
-            dsem "$arg_x" limit=1 queue=1000 timeout=500ms;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /there {
+        dsem "$arg_x" limit=1 queue=1000 timeout=500ms;
+        dsem "$arg_y" limit=1 queue=1000 timeout=500ms;
+        try_files /nowhere @back;
+    }
+    location @back {
+        dsem "$arg_y" limit=1 queue=1000 timeout=500ms;
+        dsem "$arg_x" limit=1 queue=1000 timeout=500ms;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -12,18 +12,15 @@ my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Dsem "$dsem_status $dsem_in_use/$dsem_limit $dsem_remaining"
-        always;
-    location / {
-        dsem a limit=3;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api write=on;
-        allow all;
-    }
+add_header X-Dsem "$dsem_status $dsem_in_use/$dsem_limit $dsem_remaining"
+    always;
+location / {
+    dsem a limit=3;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
+    allow all;
 }
 EOF_CONF
 

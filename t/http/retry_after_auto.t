@@ -15,20 +15,17 @@ my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /long_queue {
-        dsem long limit=2 queue=41 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /longer_queue {
-        dsem longer limit=1 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /short_calls {
-        dsem short limit=2 queue=2 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /long_queue {
+    dsem long limit=2 queue=41 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /longer_queue {
+    dsem longer limit=1 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /short_calls {
+    dsem short limit=2 queue=2 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,33 +14,27 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse off;
-    dsem two limit=2 queue=100 timeout=30s;
-    lingering_close off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /off {
-            dsem_wait_body off;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
+worker_connections 1024;
+dsem_reuse off;
+dsem two limit=2 queue=100 timeout=30s;
+lingering_close off;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
     }
-    # shows what the upstream gets
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        dsem off;
-        location / {
-            add_header X-Body $request_body;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /off {
+        dsem_wait_body off;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+}
+# shows what the upstream gets
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    dsem off;
+    location / {
+        add_header X-Body $request_body;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

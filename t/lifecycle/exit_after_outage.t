@@ -18,12 +18,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1m;
 dsem_redis_connect_timeout 500ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

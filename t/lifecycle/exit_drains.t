@@ -18,13 +18,10 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_reuse off;
 dsem_lease 1m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem $arg_of limit=3 queue=10 timeout=60s;
-        proxy_set_header X-Sem $arg_of;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem $arg_of limit=3 queue=10 timeout=60s;
+    proxy_set_header X-Sem $arg_of;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,12 +17,9 @@ my $leaves = $t->node('leaves', conf());
 sub conf {
     return <<'EOF_CONF';
 dsem_lease 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /one {
-        dsem one limit=1 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /one {
+    dsem one limit=1 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 }

@@ -17,12 +17,9 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 worker_processes 2;
 dsem_lease 1m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /stopped {
-        dsem api limit=20 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /stopped {
+    dsem api limit=20 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -22,12 +22,9 @@ worker_processes 1;
 dsem_redis_timeout 10m;
 dsem_lease 60s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 timeout=10m;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 timeout=10m;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,28 +15,22 @@ my $t = Dsem::Test->new;
 my $redis = $t->redis;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    keepalive_requests 1000000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        error_log error.log warn;
-        location /any {
-            dsem "$http_x_tenant" limit=1 queue=10 weight=$arg_weight;
-            proxy_pass http://unix:%%DIR%%/backend:/;
-        }
+worker_connections 2048;
+access_log off;
+keepalive_requests 1000000;
+dsem_log_level info;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    error_log error.log warn;
+    location /any {
+        dsem "$http_x_tenant" limit=1 queue=10 weight=$arg_weight;
+        proxy_pass http://unix:%%DIR%%/backend:/;
     }
-    server {
-        listen unix:%%DIR%%/backend;
-        location / {
-            return 204;
-        }
+}
+server {
+    listen unix:%%DIR%%/backend;
+    location / {
+        return 204;
     }
 }
 EOF_CONF

@@ -16,19 +16,16 @@ my $up = $t->upstream;
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /upgraded {
-        dsem api limit=1 queue=10 timeout=20s;
-        proxy_http_version 1.1;
-        proxy_set_header Upgrade $http_upgrade;
-        proxy_set_header Connection upgrade;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /asked {
-        dsem api limit=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /upgraded {
+    dsem api limit=1 queue=10 timeout=20s;
+    proxy_http_version 1.1;
+    proxy_set_header Upgrade $http_upgrade;
+    proxy_set_header Connection upgrade;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /asked {
+    dsem api limit=1;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

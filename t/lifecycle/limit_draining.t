@@ -15,12 +15,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_reuse off;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=20;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=20;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my $cut = $conf =~ s/limit=20/limit=10/r;

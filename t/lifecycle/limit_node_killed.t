@@ -15,12 +15,9 @@ my $up = $t->upstream(service => 0.020);
 my $conf = <<'EOF_CONF';
 worker_processes 2;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /killed {
-        dsem api limit=12 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /killed {
+    dsem api limit=12 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

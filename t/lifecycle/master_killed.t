@@ -17,12 +17,9 @@ my $up = $t->upstream(service => 0.020);
 my ($orphaned, $other) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /goes_on {
-        dsem api limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /goes_on {
+    dsem api limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,33 +18,27 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.001);
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    error_log error.log warn;
-    keepalive_requests 1000000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_reuse 100ms;
-    dsem_log_level info;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one {
-            dsem one limit=3 queue=20 timeout=30s;
-            proxy_set_header X-Sem one;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /any {
-            dsem "$arg_name" limit=1 queue=1;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /refused {
-            dsem "$arg_name" limit=0;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 1024;
+access_log off;
+error_log error.log warn;
+keepalive_requests 1000000;
+dsem_reuse 100ms;
+dsem_log_level info;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /one {
+        dsem one limit=3 queue=20 timeout=30s;
+        proxy_set_header X-Sem one;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /any {
+        dsem "$arg_name" limit=1 queue=1;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /refused {
+        dsem "$arg_name" limit=0;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -16,22 +16,19 @@ my $up = $t->upstream;
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 3s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    proxy_set_header X-Node %%NODE%%;
-    location /permits {
-        dsem permits limit=4 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /asked {
-        dsem permits limit=4;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /tickets {
-        dsem tickets limit=1 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+proxy_set_header X-Node %%NODE%%;
+location /permits {
+    dsem permits limit=4 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /asked {
+    dsem permits limit=4;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /tickets {
+    dsem tickets limit=1 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,12 +14,9 @@ my $up = $t->upstream;
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /drains {
-        dsem api limit=2 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /drains {
+    dsem api limit=2 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

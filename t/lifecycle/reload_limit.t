@@ -14,12 +14,9 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 worker_processes 2;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /lowered {
-        dsem api limit=20 queue=200 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /lowered {
+    dsem api limit=20 queue=200 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -35,12 +35,9 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_redis_timeout 300ms;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /storm {
-        dsem api limit=8 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /storm {
+    dsem api limit=8 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,17 +19,14 @@ my $up = $t->upstream(service => 0.020);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /steady {
-        dsem steady limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /impatient {
-        dsem impatient limit=1 queue=100 timeout=1500ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /steady {
+    dsem steady limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /impatient {
+    dsem impatient limit=1 queue=100 timeout=1500ms;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,18 +14,15 @@ my $up = $t->upstream;
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    proxy_set_header X-Node %%NODE%%;
-    location /permits {
-        dsem permits limit=2 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /tickets {
-        dsem tickets limit=1 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+proxy_set_header X-Node %%NODE%%;
+location /permits {
+    dsem permits limit=2 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /tickets {
+    dsem tickets limit=1 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

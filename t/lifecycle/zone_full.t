@@ -11,21 +11,12 @@ $t->redis;
 my $up = $t->upstream;
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 56;
-events { worker_connections 64; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_zone_size %%SIZE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /limited {
-            dsem api limit=2 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 64;
+dsem_zone_size %%SIZE%%;
+location /limited {
+    dsem api limit=2 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -26,15 +26,12 @@ my $node = do {
     $t->node('a', <<'EOF_CONF');
 worker_processes 3;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /plain {
-        return 204;
-    }
-    location /limited {
-        dsem api limit=2 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /plain {
+    return 204;
+}
+location /limited {
+    dsem api limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 };

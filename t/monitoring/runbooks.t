@@ -17,22 +17,12 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($n1, $n2) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /reports {
-            dsem reports limit=8 queue=8 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ { dsem_api write=on; }
-    }
+location /reports {
+    dsem reports limit=8 queue=8 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /dsem/ { dsem_api write=on; }
 EOF_CONF
 
 # limits; the commands go to the first node, the requests to the second

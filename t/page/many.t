@@ -15,22 +15,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem tenant:$arg_tenant limit=$arg_limit;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /dsem/ {
-            dsem_api write=on;
-        }
-    }
+worker_connections 2048;
+location / {
+    dsem tenant:$arg_tenant limit=$arg_limit;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 

@@ -20,20 +20,17 @@ my @fleet = $t->fleet(2, <<'EOF_CONF', PROXY => $proxy->address);
 worker_processes 2;
 dsem_redis %%PROXY%%;
 dsem_redis_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem "$arg_name" limit=$arg_limit;
-        empty_gif;
-    }
-    location /dry {
-        dsem trial limit=7;
-        dsem_dry_run on;
-        empty_gif;
-    }
-    location /dsem/ {
-        dsem_api write=on;
-    }
+location / {
+    dsem "$arg_name" limit=$arg_limit;
+    empty_gif;
+}
+location /dry {
+    dsem trial limit=7;
+    dsem_dry_run on;
+    empty_gif;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 my $node = $fleet[0];

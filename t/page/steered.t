@@ -16,15 +16,12 @@ my $up = $t->upstream;
 
 my ($node, $other) = $t->fleet(2, <<'EOF_CONF');
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem reports limit=2 queue=10 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api write=on;
-    }
+location / {
+    dsem reports limit=2 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api write=on;
 }
 EOF_CONF
 

@@ -17,15 +17,12 @@ $redis->stop;
 
 my $node = $t->node('n1', <<'EOF_CONF');
 dsem_redis_connect_timeout 100ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem reports limit=5;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
+location / {
+    dsem reports limit=5;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
 }
 EOF_CONF
 

@@ -49,14 +49,11 @@ worker_processes 1;
 dsem_reuse off;
 dsem_redis_timeout 10m;
 dsem_lease 10m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem plain limit=2;
-        empty_gif;
-    }
-    $api
+location / {
+    dsem plain limit=2;
+    empty_gif;
 }
+$api
 EOF_CONF
 
 # Waits for what a node shows of the pool: permits in use, limit, configured

@@ -16,44 +16,38 @@ $t->redis;
 my $up = $t->upstream(service => 0.005);
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    keepalive_requests 100000;
-    http2_max_concurrent_streams 1000;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        proxy_set_header X-Sem $dsem_name;
-        location /waits {
-            dsem api limit=2 queue=1000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /redirected {
-            dsem api limit=2 queue=1000 timeout=60s;
-            try_files /nowhere @waits;
-        }
-        location @waits {
-            dsem api limit=2 queue=1000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /with_body {
-            dsem api limit=2 queue=1000 timeout=60s;
-            mirror /mirrored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location = /mirrored {
-            internal;
-            proxy_set_header X-Sem mirror;
-            proxy_pass http://%%UPSTREAM%%/?t=1;
-        }
-        location /status {
-            stub_status;
-        }
+worker_connections 2048;
+keepalive_requests 100000;
+http2_max_concurrent_streams 1000;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    listen 127.0.0.1:%%PORT2%% http2;
+    proxy_set_header X-Sem $dsem_name;
+    location /waits {
+        dsem api limit=2 queue=1000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /redirected {
+        dsem api limit=2 queue=1000 timeout=60s;
+        try_files /nowhere @waits;
+    }
+    location @waits {
+        dsem api limit=2 queue=1000 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /with_body {
+        dsem api limit=2 queue=1000 timeout=60s;
+        mirror /mirrored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location = /mirrored {
+        internal;
+        proxy_set_header X-Sem mirror;
+        proxy_pass http://%%UPSTREAM%%/?t=1;
+    }
+    location /status {
+        stub_status;
     }
 }
 EOF_CONF

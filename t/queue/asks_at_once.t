@@ -23,12 +23,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 2s;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=1h;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=1h;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

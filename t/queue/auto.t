@@ -13,25 +13,22 @@ my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
 dsem_max_waiting 300;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Estimate $dsem_wait_estimate always;
-    location /first {
-        dsem first limit=1 queue=auto timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /learn {
-        dsem a limit=1 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /auto {
-        dsem a limit=1 queue=auto timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /short {
-        dsem a limit=1 queue=auto timeout=1ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+add_header X-Estimate $dsem_wait_estimate always;
+location /first {
+    dsem first limit=1 queue=auto timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /learn {
+    dsem a limit=1 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /auto {
+    dsem a limit=1 queue=auto timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /short {
+    dsem a limit=1 queue=auto timeout=1ms;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -21,19 +21,16 @@ my $up = $t->upstream;
 
 my $node = $clock->node('n1', <<'EOF_CONF', LIMIT => $LIMIT);
 dsem_lease 10m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Dsem $dsem_status always;
-    location /auto {
-        dsem auto limit=%%LIMIT%% queue=auto timeout=300ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /long {
-        dsem long limit=%%LIMIT%% queue=200 timeout=300ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /poke { return 204; }
+add_header X-Dsem $dsem_status always;
+location /auto {
+    dsem auto limit=%%LIMIT%% queue=auto timeout=300ms;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /long {
+    dsem long limit=%%LIMIT%% queue=200 timeout=300ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /poke { return 204; }
 EOF_CONF
 
 wait_for { $t->state->subscribed == 1 } 15, 'the subscription';

@@ -19,15 +19,12 @@ dsem_redis %%SLOW_REDIS%%;
 dsem_redis_timeout 20s;
 dsem_lease 10m;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /asks {
-        dsem asks limit=1 queue=500 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /accepted {
-        return 204;
-    }
+location /asks {
+    dsem asks limit=1 queue=500 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /accepted {
+    return 204;
 }
 EOF_CONF
 

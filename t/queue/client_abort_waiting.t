@@ -14,20 +14,11 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($one, $two) = $clock->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem waits limit=1 queue=500 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 1024;
+dsem_lease 10m;
+location /waits {
+    dsem waits limit=1 queue=500 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,21 +15,12 @@ $t->redis;
 my $up = $t->upstream;
 
 my ($dies, $lives) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /queued {
-            dsem api limit=2 queue=1000 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 2048;
+dsem_lease 10s;
+location /queued {
+    dsem api limit=2 queue=1000 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -22,26 +22,20 @@ $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    upstream backend {
-        server %%UPSTREAM%%;
-        keepalive 16;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /capped {
-            dsem backend limit=10 queue=400 timeout=60s;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header X-Node %%NODE%%;
-            proxy_pass http://backend;
-        }
+worker_connections 1024;
+upstream backend {
+    server %%UPSTREAM%%;
+    keepalive 16;
+}
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /capped {
+        dsem backend limit=10 queue=400 timeout=60s;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header X-Node %%NODE%%;
+        proxy_pass http://backend;
     }
 }
 EOF_CONF

@@ -14,21 +14,12 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my ($holds, @fleet) = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /woken {
-            dsem api limit=1 queue=1000 timeout=60s;
-            proxy_set_header X-Node %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 2048;
+location /woken {
+    dsem api limit=1 queue=1000 timeout=60s;
+    proxy_set_header X-Node %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,26 +13,20 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_log_level info;
-    proxy_set_header X-Sem $arg_x;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        error_log error.log warn;
-        location /by_tenant {
-            dsem "tenant:$arg_x" limit=2 queue=5 timeout=60s;
-            dsem api limit=4 queue=50 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /for_all {
-            dsem api limit=4 queue=50 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 1024;
+dsem_log_level info;
+proxy_set_header X-Sem $arg_x;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    error_log error.log warn;
+    location /by_tenant {
+        dsem "tenant:$arg_x" limit=2 queue=5 timeout=60s;
+        dsem api limit=4 queue=50 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /for_all {
+        dsem api limit=4 queue=50 timeout=60s;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -18,17 +18,14 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_reuse off;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $arg_name;
-    location /wide {
-        dsem $arg_name limit=40 queue=50;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /narrow {
-        dsem $arg_name limit=2 queue=50 timeout=300ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $arg_name;
+location /wide {
+    dsem $arg_name limit=40 queue=50;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /narrow {
+    dsem $arg_name limit=2 queue=50 timeout=300ms;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 wait_for { $t->state->session_count == 4 } 15, 'sessions open';

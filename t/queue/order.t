@@ -22,24 +22,15 @@ my $proxy = $t->proxy($redis->address);
 $proxy->delay(0.005, 's2c');
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 10m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /in_turn {
-            dsem in_turn limit=1 queue=2000 timeout=60s;
-            proxy_set_header X-Node %%NODE%%;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /accepted {
-            return 204;
-        }
-    }
+worker_connections 4096;
+dsem_lease 10m;
+location /in_turn {
+    dsem in_turn limit=1 queue=2000 timeout=60s;
+    proxy_set_header X-Node %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /accepted {
+    return 204;
 }
 EOF_CONF
 

@@ -17,13 +17,10 @@ my $up = $t->upstream(service => 0.010);
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /counted {
-        dsem api limit=6 queue=30 timeout=80ms weight=$arg_weight;
-        proxy_set_header X-Weight $arg_weight;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /counted {
+    dsem api limit=6 queue=30 timeout=80ms weight=$arg_weight;
+    proxy_set_header X-Weight $arg_weight;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,20 +17,17 @@ my $proxy = $t->proxy($redis->address);
 my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 2;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /races {
-        dsem api limit=2 queue=100 timeout=30ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /late {
-        dsem api limit=2 queue=100 timeout=1500ms;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /waits {
-        dsem api limit=2 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /races {
+    dsem api limit=2 queue=100 timeout=30ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /late {
+    dsem api limit=2 queue=100 timeout=1500ms;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /waits {
+    dsem api limit=2 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

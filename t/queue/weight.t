@@ -14,33 +14,27 @@ $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(3, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    map $arg_size $weight {
-        small   1;
-        large   5;
-        huge    11;
-        default $arg_w;
+worker_connections 1024;
+map $arg_size $weight {
+    small   1;
+    large   5;
+    huge    11;
+    default $arg_w;
+}
+add_header X-Dsem $dsem_status always;
+add_header X-Dsem-In-Use $dsem_in_use always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /weighed {
+        dsem weighed limit=10 queue=500 weight=$weight timeout=30s;
+        proxy_set_header X-Weight $weight;
+        proxy_pass http://%%UPSTREAM%%;
     }
-    add_header X-Dsem $dsem_status always;
-    add_header X-Dsem-In-Use $dsem_in_use always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /weighed {
-            dsem weighed limit=10 queue=500 weight=$weight timeout=30s;
-            proxy_set_header X-Weight $weight;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /literal {
-            dsem weighed limit=10 weight=8;
-            proxy_set_header X-Weight 8;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+    location /literal {
+        dsem weighed limit=10 weight=8;
+        proxy_set_header X-Weight 8;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

@@ -19,13 +19,10 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis unix:%%PATH%%;
 dsem_redis_connect_timeout 300ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2;
-        dsem_on_error reject;
-        return 204;
-    }
+location / {
+    dsem api limit=2;
+    dsem_on_error reject;
+    return 204;
 }
 EOF_CONF
 

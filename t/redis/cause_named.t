@@ -18,12 +18,9 @@ my $node = $t->node('a', <<'EOF_CONF', REDIS => $address);
 worker_processes 1;
 dsem_redis_connect_timeout 2s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=60s;
-        return 204;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=60s;
+    return 204;
 }
 EOF_CONF
 

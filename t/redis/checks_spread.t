@@ -14,22 +14,13 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /held {
-            dsem "$arg_name" limit=2 queue=10;
-            proxy_read_timeout 10m;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 2048;
+dsem_lease 1s;
+location /held {
+    dsem "$arg_name" limit=2 queue=10;
+    proxy_read_timeout 10m;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,13 +19,10 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_timeout %%TIMEOUT%%;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /paused {
-        dsem api limit=4 queue=100 timeout=10s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /paused {
+    dsem api limit=4 queue=100 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,17 +18,14 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /steady {
-        dsem steady limit=6 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /killed {
-        dsem killed limit=2 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /steady {
+    dsem steady limit=6 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /killed {
+    dsem killed limit=2 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

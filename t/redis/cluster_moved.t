@@ -16,18 +16,15 @@ dsem_redis_connect_timeout 300ms;
 dsem_redis_timeout 1500ms;
 dsem_lease 1s;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /reject {
-        dsem api limit=2 queue=10 timeout=10s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /pass {
-        dsem other limit=2 queue=10 timeout=10s;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /reject {
+    dsem api limit=2 queue=10 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem other limit=2 queue=10 timeout=10s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,13 +19,10 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 2s;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Status $dsem_status always;
-    location / {
-        dsem api limit=2;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+add_header X-Status $dsem_status always;
+location / {
+    dsem api limit=2;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

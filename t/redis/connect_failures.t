@@ -21,13 +21,10 @@ worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_redis_timeout 200ms;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /asks {
-        dsem api limit=2 queue=10;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /asks {
+    dsem api limit=2 queue=10;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

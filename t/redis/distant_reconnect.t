@@ -20,12 +20,9 @@ dsem_redis_timeout 3s;
 dsem_lease 4s;
 dsem_reuse off;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,12 +14,9 @@ my $up = $t->upstream;
 my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=1 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=1 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

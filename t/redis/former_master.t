@@ -17,12 +17,9 @@ my $up = $t->upstream(service => 0.020);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,10 +17,7 @@ my ($before, $after) = map { Dsem::State->new($_) } $former, $replica;
 my $node = $t->node('a', <<'EOF_CONF', REDIS => $to->address);
 worker_processes 1;
 dsem_lease 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / { dsem api limit=4; proxy_pass http://%%UPSTREAM%%; }
-}
+location / { dsem api limit=4; proxy_pass http://%%UPSTREAM%%; }
 EOF_CONF
 
 is $node->get('/')->status, 200, 'passed';

@@ -14,28 +14,19 @@ my $redis = $t->redis;
 my $up = $t->upstream(service => 0.020);
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 500ms;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        proxy_set_header X-Sem $dsem_name;
-        location /reject {
-            dsem api limit=3 queue=100 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem other limit=1 queue=100 timeout=10s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 1024;
+dsem_redis_timeout 500ms;
+proxy_set_header X-Sem $dsem_name;
+location /reject {
+    dsem api limit=3 queue=100 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem other limit=1 queue=100 timeout=10s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

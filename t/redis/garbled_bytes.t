@@ -21,12 +21,9 @@ worker_processes 2;
 dsem_redis_timeout 200ms;
 dsem_lease 1s;
 dsem_log_level info;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /garbled {
-        dsem api limit=3 queue=50 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /garbled {
+    dsem api limit=3 queue=50 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

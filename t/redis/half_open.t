@@ -22,12 +22,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_timeout 500ms;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /goes_on {
-        dsem api limit=1 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /goes_on {
+    dsem api limit=1 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,12 +13,9 @@ my $redis = $t->redis(args => [qw(--timeout 2)]);
 my $node = $t->node('single', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1h;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,14 +17,11 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 60s;
 dsem_redis_timeout 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=8 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /free { return 204; }
+location / {
+    dsem api limit=8 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /free { return 204; }
 EOF_CONF
 
 # replies of scripts begin with the session; others may come with the first one

@@ -28,12 +28,9 @@ my $up = $t->upstream(service => 0.020);
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /evicted {
-        dsem api limit=4 queue=100 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /evicted {
+    dsem api limit=4 queue=100 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,12 +14,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_connect_timeout 300ms;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /local {
-        dsem api limit=20 queue=200 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /local {
+    dsem api limit=20 queue=200 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,13 +15,10 @@ my $up = $t->upstream;
 my $conf = <<'EOF_CONF';
 dsem_redis_connect_timeout 200ms;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /local {
-        dsem api limit=8 queue=100 timeout=20s;
-        proxy_set_header X-Sem %%NODE%%;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /local {
+    dsem api limit=8 queue=100 timeout=20s;
+    proxy_set_header X-Sem %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

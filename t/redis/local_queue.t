@@ -19,24 +19,21 @@ worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_reuse off;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /queued {
-        dsem api limit=4 queue=6 timeout=20s priority=$arg_class;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /no_queue {
-        dsem bare limit=2;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /closed {
-        dsem closed limit=0 queue=6;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /heavy {
-        dsem heavy limit=6 queue=6 timeout=20s weight=4;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /queued {
+    dsem api limit=4 queue=6 timeout=20s priority=$arg_class;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /no_queue {
+    dsem bare limit=2;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /closed {
+    dsem closed limit=0 queue=6;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /heavy {
+    dsem heavy limit=6 queue=6 timeout=20s weight=4;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my ($node, $other) = $t->fleet(2, $conf, REDIS => $proxy->address);

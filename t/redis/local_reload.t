@@ -15,13 +15,10 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_connect_timeout 200ms;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /starts {
-        dsem api limit=4 queue=20 timeout=20s;
-        proxy_set_header X-Sem %%NODE%%;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /starts {
+    dsem api limit=4 queue=20 timeout=20s;
+    proxy_set_header X-Sem %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -23,13 +23,10 @@ worker_processes 1;
 dsem_redis_connect_timeout 600ms;
 dsem_redis_timeout 600ms;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /local {
-        dsem api limit=6 queue=60 timeout=20s;
-        proxy_set_header X-Sem %%NODE%%;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /local {
+    dsem api limit=6 queue=60 timeout=20s;
+    proxy_set_header X-Sem %%NODE%%;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,12 +20,9 @@ worker_processes 1;
 dsem_redis_connect_timeout 600ms;
 dsem_redis_timeout 600ms;
 dsem_lease %%LEASE%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /local {
-        dsem api limit=4 queue=60 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /local {
+    dsem api limit=4 queue=60 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
     REDIS => $proxy->address, LEASE => $_->[1]) } [ long => '60s' ],

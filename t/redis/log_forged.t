@@ -13,12 +13,9 @@ my $proxy = $t->proxy($redis->address);
 
 my $node = $t->node('n1', <<'EOF_CONF', REDIS => $proxy->address);
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /one {
-        dsem one limit=1 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /one {
+    dsem one limit=1 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,33 +20,24 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('a', <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_redis_timeout 500ms;
-    dsem_node %%NODE%%;
-    dsem_max_waiting 500;
-    dsem_lease 1s;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /local {
-            dsem local limit=2 queue=1000 timeout=1s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /reject {
-            dsem "$arg_name" limit=2 queue=1000 timeout=10s;
-            dsem_on_error reject;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /pass {
-            dsem "$arg_name" limit=2 queue=1000 timeout=10s;
-            dsem_on_error pass;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 4096;
+dsem_redis_timeout 500ms;
+dsem_max_waiting 500;
+dsem_lease 1s;
+location /local {
+    dsem local limit=2 queue=1000 timeout=1s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /reject {
+    dsem "$arg_name" limit=2 queue=1000 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem "$arg_name" limit=2 queue=1000 timeout=10s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,24 +15,15 @@ my $proxy = $t->proxy($redis->address);
 $t->expect_log(qr/worker_connections are not enough/);
 
 my $conf = <<'EOF_CONF';
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 64; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_lease 1s;
-    dsem_max_waiting 60;
-    dsem_on_error reject;
-    dsem_status 503 error=500;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /waits {
-            dsem api limit=2 queue=100 timeout=20s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 64;
+dsem_lease 1s;
+dsem_max_waiting 60;
+dsem_on_error reject;
+dsem_status 503 error=500;
+location /waits {
+    dsem api limit=2 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

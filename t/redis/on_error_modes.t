@@ -19,28 +19,25 @@ worker_processes 1;
 dsem_redis_connect_timeout 500ms;
 dsem_lease 20s;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /default {
-        dsem default limit=2 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /local {
-        dsem local limit=2 queue=10 timeout=20s;
-        dsem_on_error local;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /pass {
-        dsem pass limit=2 queue=10 timeout=20s;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /reject {
-        dsem reject limit=2 queue=10 timeout=20s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /default {
+    dsem default limit=2 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /local {
+    dsem local limit=2 queue=10 timeout=20s;
+    dsem_on_error local;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem pass limit=2 queue=10 timeout=20s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /reject {
+    dsem reject limit=2 queue=10 timeout=20s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my @modes = qw(default local pass reject);

@@ -30,13 +30,10 @@ moves();
 my $node = $t->node('new', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,12 +15,9 @@ my $node = $t->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_connect_timeout 500ms;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=9 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=9 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,23 +20,20 @@ dsem_redis_connect_timeout 500ms;
 dsem_lease %%LEASE%%;
 dsem_reuse off;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem %%NODE%%-$dsem_name;
-    location /reject {
-        dsem reject limit=100 queue=10 timeout=20s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /pass {
-        dsem pass limit=100 queue=10 timeout=20s;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /local {
-        dsem local limit=100 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem %%NODE%%-$dsem_name;
+location /reject {
+    dsem reject limit=100 queue=10 timeout=20s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /pass {
+    dsem pass limit=100 queue=10 timeout=20s;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /local {
+    dsem local limit=100 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my @modes = qw(reject pass local);

@@ -33,12 +33,9 @@ worker_processes 2;
 dsem_redis_connect_timeout 500ms;
 dsem_redis_timeout 1s;
 dsem_lease 3s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=8 queue=400 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=8 queue=400 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

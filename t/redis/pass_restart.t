@@ -15,12 +15,9 @@ worker_processes 1;
 dsem_redis_connect_timeout 500ms;
 dsem_lease 20s;
 dsem_on_error pass;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=4 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=4 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 my ($one, $two) = @fleet;

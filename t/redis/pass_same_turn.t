@@ -21,15 +21,12 @@ worker_processes 1;
 dsem_redis_timeout 30s;
 dsem_lease 60s;
 dsem_on_error pass;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /pass {
-        dsem $arg_name limit=4 queue=100 timeout=50s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /connected {
-        return 204;
-    }
+location /pass {
+    dsem $arg_name limit=4 queue=100 timeout=50s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /connected {
+    return 204;
 }
 EOF_CONF
 

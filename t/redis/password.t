@@ -19,14 +19,11 @@ $redis->cmd(qw(ACL SETUSER app on), '>pass word', qw(~* &* +@all));
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%REDIS%% %%LOGIN%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10;
-        dsem_on_error reject;
-        dsem_status 503 error=500;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10;
+    dsem_on_error reject;
+    dsem_status 503 error=500;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

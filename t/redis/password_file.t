@@ -28,15 +28,12 @@ password("first\r\nnot this\n");
 my $node = $t->node('single', <<'EOF_CONF', FILE => $file);
 worker_processes 1;
 dsem_redis %%REDIS%% user=app password_file=%%FILE%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10;
-        dsem_on_error reject;
-        # else own permits serve until the fence
-        dsem_reuse off;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10;
+    dsem_on_error reject;
+    # else own permits serve until the fence
+    dsem_reuse off;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -16,12 +16,9 @@ my $node = $t->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 60s;
 dsem_reuse off;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=50s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=50s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,12 +20,9 @@ dsem_redis_timeout %%TIMEOUT%%;
 dsem_reuse off;
 dsem_on_error reject;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /late {
-        dsem api limit=3 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /late {
+    dsem api limit=3 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -24,22 +24,16 @@ my $redis = $t->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(4, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    keepalive_requests 100000;
-    http2_max_concurrent_streams 10000;
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem_max_waiting 10000;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        location /waits {
-            dsem "$arg_name" limit=9 queue=100000 timeout=1h;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 1024;
+keepalive_requests 100000;
+http2_max_concurrent_streams 10000;
+dsem_max_waiting 10000;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    location /waits {
+        dsem "$arg_name" limit=9 queue=100000 timeout=1h;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

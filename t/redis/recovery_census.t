@@ -16,16 +16,13 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $conf = <<'EOF_CONF';
 worker_processes 2;
 dsem_lease 20s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /loaded {
-        dsem api limit=6 queue=500 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /idle {
-        dsem idle limit=1 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /loaded {
+    dsem api limit=6 queue=500 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /idle {
+    dsem idle limit=1 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

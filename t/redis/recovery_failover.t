@@ -13,12 +13,9 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease %%LEASE%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,12 +14,9 @@ my %way = map { $_ => $t->proxy($redis->address) } qw(deaf late);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=100 timeout=50s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=100 timeout=50s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

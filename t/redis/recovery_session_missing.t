@@ -15,18 +15,15 @@ my $t = Dsem::Test->new(lease => 60);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease %%LEASE%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /missing {
-        dsem api limit=4 queue=100 timeout=60s;
-        proxy_set_header X-Sem api;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /free {
-        dsem free limit=3;
-        proxy_set_header X-Sem free;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /missing {
+    dsem api limit=4 queue=100 timeout=60s;
+    proxy_set_header X-Sem api;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /free {
+    dsem free limit=3;
+    proxy_set_header X-Sem free;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

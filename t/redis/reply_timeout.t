@@ -23,13 +23,10 @@ worker_processes 2;
 dsem_redis_connect_timeout 1100ms;
 dsem_redis_timeout 1100ms;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /rejected {
-        dsem api limit=3 queue=100 timeout=20s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /rejected {
+    dsem api limit=3 queue=100 timeout=20s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

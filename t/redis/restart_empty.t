@@ -17,13 +17,10 @@ my @fleet = $t->fleet(3, <<'EOF_CONF');
 worker_processes 1;
 dsem_on_error reject;
 dsem_lease 1500ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /declared {
-        dsem api limit=6 queue=500 timeout=10s;
-        dsem_status 503 error=500;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /declared {
+    dsem api limit=6 queue=500 timeout=10s;
+    dsem_status 503 error=500;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

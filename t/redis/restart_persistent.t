@@ -15,12 +15,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1s;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /kept {
-        dsem api limit=4 queue=500 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /kept {
+    dsem api limit=4 queue=500 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,17 +17,14 @@ my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 1s;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /killed {
-        dsem api limit=6 queue=500 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /rejected {
-        dsem api limit=6 queue=500 timeout=10s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /killed {
+    dsem api limit=6 queue=500 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /rejected {
+    dsem api limit=6 queue=500 timeout=10s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

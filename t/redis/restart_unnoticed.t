@@ -23,16 +23,13 @@ worker_processes 2;
 dsem_redis_connect_timeout 500ms;
 dsem_redis_timeout 1s;
 dsem_lease 20s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /patient {
-        dsem api limit=8 queue=400 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /hasty {
-        dsem api limit=8 queue=400 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /patient {
+    dsem api limit=8 queue=400 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /hasty {
+    dsem api limit=8 queue=400 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -20,18 +20,15 @@ worker_processes 1;
 dsem_redis_timeout 30s;
 dsem_reuse off;
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /first {
-        dsem first limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /second {
-        dsem second limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ { dsem_api write=on; }
+location /first {
+    dsem first limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
+location /second {
+    dsem second limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ { dsem_api write=on; }
 EOF_CONF
 
 # Redis has all scripts but this one.

@@ -18,20 +18,17 @@ my $up = $t->upstream(service => 0.020);
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Sem $dsem_name;
-    location /lost {
-        dsem lost limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dsem/ {
-        dsem_api;
-    }
-    location /other {
-        dsem other limit=2 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Sem $dsem_name;
+location /lost {
+    dsem lost limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dsem/ {
+    dsem_api;
+}
+location /other {
+    dsem other limit=2 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -25,13 +25,10 @@ my $node = $t->node('a', <<'EOF_CONF', REDIS => $far->address);
 worker_processes 1;
 dsem_redis_timeout 250ms;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Status $dsem_status always;
-    location / {
-        dsem api limit=2 queue=10 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+add_header X-Status $dsem_status always;
+location / {
+    dsem api limit=2 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -15,13 +15,10 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /emptied {
-        dsem api limit=4 queue=100 timeout=20s;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /emptied {
+    dsem api limit=4 queue=100 timeout=20s;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,12 +13,9 @@ my $up = $t->upstream(service => 0.050);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /lost {
-        dsem api limit=15 queue=200 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /lost {
+    dsem api limit=15 queue=200 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -14,13 +14,10 @@ my $t = Dsem::Test->new(lease => $LEASE);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1500ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    proxy_set_header X-Node %%NODE%%;
-    location /local {
-        dsem api limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+proxy_set_header X-Node %%NODE%%;
+location /local {
+    dsem api limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

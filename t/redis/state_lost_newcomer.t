@@ -16,12 +16,9 @@ my $proxy = $t->proxy($redis->address);
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 1500ms;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /asks {
-        dsem api limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /asks {
+    dsem api limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

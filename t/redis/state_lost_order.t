@@ -17,12 +17,9 @@ my $up = $t->upstream;
 my ($one, $two) = $clock->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=1 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=1 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -13,16 +13,13 @@ my $up = $t->upstream;
 my ($node, $killed) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 3s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=5 queue=10 timeout=2s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /soon {
-        dsem api limit=5 queue=10 timeout=1s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=5 queue=10 timeout=2s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /soon {
+    dsem api limit=5 queue=10 timeout=1s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

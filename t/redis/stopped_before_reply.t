@@ -17,12 +17,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_timeout 2s;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=10 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=10 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,12 +18,9 @@ my @proxy = map { $t->proxy($redis->address) } 1, 2;
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 60s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=8 queue=100 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=8 queue=100 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -23,28 +23,25 @@ my $node = do {
 worker_processes 1;
 dsem_redis_connect_timeout 500ms;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /pass {
-        dsem pass limit=1;
-        dsem_on_error pass;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /reject {
-        dsem reject limit=1;
-        dsem_on_error reject;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /local {
-        dsem local limit=1;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /dry {
-        dsem dry limit=1;
-        dsem_on_error reject;
-        dsem_dry_run on;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /pass {
+    dsem pass limit=1;
+    dsem_on_error pass;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /reject {
+    dsem reject limit=1;
+    dsem_on_error reject;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /local {
+    dsem local limit=1;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /dry {
+    dsem dry limit=1;
+    dsem_on_error reject;
+    dsem_dry_run on;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 };

@@ -17,34 +17,28 @@ my $interim = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 10)
     or die "listen: $!";
 
 my $node = $t->node('n1', <<'EOF_CONF', INTERIM => $interim->sockport);
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=100 timeout=30s;
-    keepalive_requests 100000;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /kept {
-            proxy_http_version 1.1;
-            proxy_set_header Connection '';
-            proxy_pass http://kept;
-        }
-        location /interim {
-            dsem interim limit=1;
-            proxy_http_version 1.1;
-            proxy_pass http://127.0.0.1:%%INTERIM%%;
-        }
+worker_connections 2048;
+dsem one limit=1 queue=100 timeout=30s;
+keepalive_requests 100000;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    upstream kept {
-        server %%UPSTREAM%%;
-        keepalive 4;
+    location /kept {
+        proxy_http_version 1.1;
+        proxy_set_header Connection '';
+        proxy_pass http://kept;
     }
+    location /interim {
+        dsem interim limit=1;
+        proxy_http_version 1.1;
+        proxy_pass http://127.0.0.1:%%INTERIM%%;
+    }
+}
+upstream kept {
+    server %%UPSTREAM%%;
+    keepalive 4;
 }
 EOF_CONF
 

@@ -11,20 +11,11 @@ $t->redis;
 my $up = $t->upstream;
 
 my @fleet = my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /serves {
-            dsem serves limit=3 queue=500 timeout=60s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 1024;
+location /serves {
+    dsem serves limit=3 queue=500 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

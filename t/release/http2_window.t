@@ -16,23 +16,17 @@ $t->redis;
 my $up = $t->upstream;
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem four limit=4 queue=200 timeout=30s;
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        listen 127.0.0.1:%%PORT2%%;
-        location /response {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /log {
-            dsem_release log;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 1024;
+dsem four limit=4 queue=200 timeout=30s;
+server {
+    listen 127.0.0.1:%%PORT%% http2;
+    listen 127.0.0.1:%%PORT2%%;
+    location /response {
+        proxy_pass http://%%UPSTREAM%%;
+    }
+    location /log {
+        dsem_release log;
+        proxy_pass http://%%UPSTREAM%%;
     }
 }
 EOF_CONF

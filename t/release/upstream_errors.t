@@ -20,45 +20,39 @@ my $backend = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 10)
     or die "listen: $!";
 
 my $node = $t->node('n1', <<'EOF_CONF', BACKEND => $backend->sockport);
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=1 queue=10 timeout=30s;
-    proxy_buffer_size 2k;
-    proxy_buffers 4 2k;
-    proxy_busy_buffers_size 4k;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            proxy_pass http://%%UPSTREAM%%;
-        }
-        location /buffered {
-            proxy_pass http://127.0.0.1:%%BACKEND%%;
-        }
-        location /unbuffered {
-            proxy_buffering off;
-            proxy_pass http://127.0.0.1:%%BACKEND%%;
-        }
-        location /refused {
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /down {
-            proxy_pass http://down;
-        }
-        location /unresolved {
-            proxy_pass http://$arg_name:1;
-        }
-        location /unstored {
-            proxy_temp_path %%DIR%%/unstored;
-            proxy_pass http://%%UPSTREAM%%;
-        }
+worker_connections 2048;
+dsem one limit=1 queue=10 timeout=30s;
+proxy_buffer_size 2k;
+proxy_buffers 4 2k;
+proxy_busy_buffers_size 4k;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location / {
+        proxy_pass http://%%UPSTREAM%%;
     }
-    upstream down {
-        server 127.0.0.1:%%PORT2%% down;
+    location /buffered {
+        proxy_pass http://127.0.0.1:%%BACKEND%%;
     }
+    location /unbuffered {
+        proxy_buffering off;
+        proxy_pass http://127.0.0.1:%%BACKEND%%;
+    }
+    location /refused {
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /down {
+        proxy_pass http://down;
+    }
+    location /unresolved {
+        proxy_pass http://$arg_name:1;
+    }
+    location /unstored {
+        proxy_temp_path %%DIR%%/unstored;
+        proxy_pass http://%%UPSTREAM%%;
+    }
+}
+upstream down {
+    server 127.0.0.1:%%PORT2%% down;
 }
 EOF_CONF
 

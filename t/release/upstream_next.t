@@ -12,37 +12,31 @@ $t->redis;
 my $up = $t->upstream(ports => 2);
 
 my $node = $t->node('n1', <<'EOF_CONF');
-%%GLOBALS%%
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    dsem_redis %%REDIS%%;
-    dsem_node %%NODE%%;
-    dsem one limit=2 queue=100 timeout=30s;
-    proxy_next_upstream error timeout http_500 invalid_header;
-    add_header X-Tries $upstream_addr always;
-    add_header X-Dsem $dsem_status always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /refused {
-            proxy_pass http://refused;
-        }
-        location /tries {
-            proxy_pass http://tries;
-        }
-        location /tries/late {
-            proxy_read_timeout 200ms;
-            proxy_pass http://tries;
-        }
+worker_connections 2048;
+dsem one limit=2 queue=100 timeout=30s;
+proxy_next_upstream error timeout http_500 invalid_header;
+add_header X-Tries $upstream_addr always;
+add_header X-Dsem $dsem_status always;
+server {
+    listen 127.0.0.1:%%PORT%%;
+    location /refused {
+        proxy_pass http://refused;
     }
-    upstream refused {
-        server 127.0.0.1:%%PORT2%% max_fails=0;
-        server %%UPSTREAM1%% max_fails=0;
+    location /tries {
+        proxy_pass http://tries;
     }
-    upstream tries {
-        server %%UPSTREAM1%% max_fails=0;
-        server %%UPSTREAM2%% max_fails=0;
+    location /tries/late {
+        proxy_read_timeout 200ms;
+        proxy_pass http://tries;
     }
+}
+upstream refused {
+    server 127.0.0.1:%%PORT2%% max_fails=0;
+    server %%UPSTREAM1%% max_fails=0;
+}
+upstream tries {
+    server %%UPSTREAM1%% max_fails=0;
+    server %%UPSTREAM2%% max_fails=0;
 }
 EOF_CONF
 

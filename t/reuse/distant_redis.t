@@ -14,20 +14,12 @@ my $proxy = $t->proxy($redis->address);
 my $up = $t->upstream(service => 0.02);
 
 my $node = $t->node('a', <<'EOF_CONF', PROXY => $proxy->address);
-%%GLOBALS%%
 worker_processes 1;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    dsem_redis %%PROXY%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            dsem api limit=1000 queue=100;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 4096;
+dsem_redis %%PROXY%%;
+location / {
+    dsem api limit=1000 queue=100;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

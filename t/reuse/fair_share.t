@@ -14,12 +14,9 @@ my ($node) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
 dsem_reuse 30s;
 dsem_lease 2s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=6 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=6 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -17,32 +17,29 @@ my $node = $clock->node('a', <<'EOF_CONF');
 worker_processes 1;
 dsem_lease 60s;
 dsem_redis_timeout 30s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /kept {
-        dsem kept limit=4 queue=10;
-        dsem_reuse 2s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /off {
-        dsem off_ limit=4 queue=10;
-        dsem_reuse off;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /none {
-        dsem none limit=4;
-        dsem_reuse 2s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /short {
-        dsem short limit=4 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /heavy {
-        dsem kept limit=4 queue=10 weight=3;
-        dsem_reuse 2s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /kept {
+    dsem kept limit=4 queue=10;
+    dsem_reuse 2s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /off {
+    dsem off_ limit=4 queue=10;
+    dsem_reuse off;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /none {
+    dsem none limit=4;
+    dsem_reuse 2s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /short {
+    dsem short limit=4 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /heavy {
+    dsem kept limit=4 queue=10 weight=3;
+    dsem_reuse 2s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

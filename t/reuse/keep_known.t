@@ -18,12 +18,9 @@ my $proxy = $t->proxy($redis->address);
 my $node = $clock->node('a', <<'EOF_CONF', REDIS => $proxy->address);
 worker_processes 1;
 dsem_redis_timeout 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=8 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=8 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

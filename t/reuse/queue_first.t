@@ -16,12 +16,9 @@ my $node = $t->node('a', <<'EOF_CONF', PROXY => $proxy->address);
 worker_processes 1;
 dsem_redis %%PROXY%%;
 dsem_redis_timeout 10s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=10s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=10s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

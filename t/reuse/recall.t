@@ -18,12 +18,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_reuse 60s;
 dsem_lease 10m;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=4 queue=1 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=4 queue=1 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

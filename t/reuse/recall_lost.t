@@ -15,12 +15,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_lease 60s;
 dsem_reuse %%REUSE%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=50s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=50s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -22,12 +22,9 @@ worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%
            password=%%PASSWORD%% sentinel_password=%%SENTINEL_PASSWORD%%;
 dsem_redis_connect_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=5s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=5s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -24,12 +24,9 @@ worker_processes 1;
 dsem_redis %%GUIDE%% mode=sentinel master=%%NAME%%;
 dsem_redis_connect_timeout 500ms;
 dsem_redis_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
         NAME => "master$_");

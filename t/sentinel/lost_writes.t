@@ -18,12 +18,9 @@ my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 dsem_lease 20s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=100 timeout=20s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=100 timeout=20s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

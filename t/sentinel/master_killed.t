@@ -19,12 +19,9 @@ worker_processes 2;
 dsem_redis %%SENTINELS%% mode=sentinel master=%%MASTER%%;
 dsem_redis_connect_timeout 500ms;
 dsem_redis_timeout 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=6 queue=1000 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=6 queue=1000 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,13 +18,10 @@ my @guide = map { $set->watch('mymaster', $_) }
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis %%SENTINELS%% mode=sentinel master=mymaster;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    add_header X-Status $dsem_status;
-    location / {
-        dsem api limit=2 queue=10;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+add_header X-Status $dsem_status;
+location / {
+    dsem api limit=2 queue=10;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -31,12 +31,9 @@ dsem_redis_connect_timeout 500ms;
 dsem_lease 3s;
 dsem_on_error %%ON_ERROR%%;
 dsem_status 503 error=500;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /waits {
-        dsem api limit=4 queue=1000 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /waits {
+    dsem api limit=4 queue=1000 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -18,12 +18,9 @@ worker_processes 1;
 dsem_redis %%TLS%%;
 dsem_redis_connect_timeout 1s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -19,12 +19,9 @@ worker_processes 1;
 dsem_redis %%TLS%%;
 dsem_reuse off;
 dsem_lease 20s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /leaves {
-        dsem api limit=3 queue=10 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /leaves {
+    dsem api limit=3 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

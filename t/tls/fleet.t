@@ -16,20 +16,12 @@ my $redis = $tls->redis;
 my $up = $t->upstream;
 
 my @fleet = $t->fleet(3, <<'EOF_CONF', TLS => $tls->to($redis));
-%%GLOBALS%%
 worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    dsem_redis %%TLS%%;
-    dsem_node %%NODE%%;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /capped {
-            dsem backend limit=10 queue=300 timeout=30s;
-            proxy_pass http://%%UPSTREAM%%;
-        }
-    }
+worker_connections 1024;
+dsem_redis %%TLS%%;
+location /capped {
+    dsem backend limit=10 queue=300 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

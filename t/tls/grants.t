@@ -18,12 +18,9 @@ my $up = $t->upstream;
 my ($holds, $waits) = $t->fleet(2, <<'EOF_CONF', TLS => $tls->to($redis));
 worker_processes 1;
 dsem_redis %%TLS%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=1 queue=10 timeout=60s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=1 queue=10 timeout=60s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

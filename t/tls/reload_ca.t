@@ -33,12 +33,9 @@ worker_processes 1;
 dsem_redis %%TLS%%;
 dsem_on_error reject;
 dsem_lease 1s;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 is $node->get('/?t=1')->status, 200, 'request served';

@@ -21,12 +21,9 @@ my $proxy = $t->proxy($redis->tls_address);
 my $node = $t->node('a', <<'EOF_CONF',
 worker_processes 1;
 dsem_redis %%TLS%%;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
     TLS => $tls->to($redis, address => $proxy->address));

@@ -20,15 +20,12 @@ worker_processes 1;
 dsem_redis %%TLS%%;
 dsem_redis_connect_timeout 1s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location /capped {
-        dsem api limit=2 queue=10 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
-    location /free {
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location /capped {
+    dsem api limit=2 queue=10 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
+}
+location /free {
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
     my $began = now;

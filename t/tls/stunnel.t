@@ -49,12 +49,9 @@ worker_processes 1;
 dsem_redis %%TUNNEL%%;
 dsem_redis_connect_timeout 1s;
 dsem_on_error reject;
-server {
-    listen 127.0.0.1:%%PORT%%;
-    location / {
-        dsem api limit=2 queue=100 timeout=30s;
-        proxy_pass http://%%UPSTREAM%%;
-    }
+location / {
+    dsem api limit=2 queue=100 timeout=30s;
+    proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
 

@@ -86,15 +86,22 @@ sub _token {
 }
 
 # A configuration without events {} is what stands in http {}, below the number
-# of processes; one without a server is what stands in the only one.
+# of processes and of connections; one without a server is what stands in the
+# only one, but for the lines that begin with "dsem_": they stand above it.
 sub _all_of {
     my ($conf) = @_;
     return $conf if $conf =~ /\bevents \{/;
-    my ($processes, $http) = $conf =~ /\A(worker_processes \d+;\n)?(.*)\z/s;
-    $http = "server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n"
-        unless $http =~ /^server \{/m;
-    return join "\n", '%%GLOBALS%%', $processes // (), 'events { }', 'http {',
-        '%%HTTP%%', $http =~ /^dsem_redis\s/m ? () : 'dsem_redis %%REDIS%%;',
+    my ($processes, $connections, $http) = $conf
+        =~ /\A(worker_processes \d+;\n)?(worker_connections \d+;)?(.*)\z/s;
+    if ($http !~ /^server \{/m) {
+        my $above = '';
+        $http =~ s/^(dsem_\w+\s[^;]*;.*\n)/$above .= $1; ''/gme;
+        $http = "${above}server {\nlisten 127.0.0.1:%%PORT%%;\n$http}\n";
+    }
+    $connections //= '';
+    return join "\n", '%%GLOBALS%%', $processes // (),
+        "events { $connections }", 'http {', '%%HTTP%%',
+        $http =~ /^dsem_redis\s/m ? () : 'dsem_redis %%REDIS%%;',
         'dsem_node %%NODE%%;', "$http}\n";
 }
 
