@@ -42,8 +42,8 @@
 -- If the status is layout the shard has another one, and no line follows. A key
 -- of the wrong type is like one that is missing. Run again it changes nothing
 -- but that time. O(n), n accounts of all semaphores together, 512 at most, and
--- servers of lists that differ, 256 at most and as many more as accounts leave. A
--- semaphore for which these do not suffice is partial: of fewer semaphores in
+-- servers of lists that differ, 256 at most and as many more as accounts leave.
+-- A semaphore for which these do not suffice is partial: of fewer semaphores in
 -- one call all accounts can be read.
 
 -- @include "include/status.lua"
