@@ -97,10 +97,10 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
         return NGX_HTTP_SERVICE_UNAVAILABLE;
     }
 
-    if (ctx->nclaims == 0) {
-        /* any other request would not be limited */
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
-        dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    if (ctx->nclaims == 0 && !dlcf->dry_run) {
+        /* any other request would not be limited */
 
         ngx_log_error(dlcf->log_level, r->connection->log, 0,
                       "dsem: no permit can be held (the name or the limit of "

@@ -2,8 +2,8 @@
 
 # A program holds a permit by its connection: it is told when it has it, and the
 # end of the connection, however it ends, is the end of the hold. Where a name or
-# a limit is empty there is none to be held. A body is read before the permit is
-# asked for, also a chunked one.
+# a limit is empty there is none to be held, which a dry run passes. A body is read
+# before the permit is asked for, also a chunked one.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -24,6 +24,11 @@ location /named/ {
 location /empty {
     dsem $arg_name limit=$arg_limit;
     dsem_status 503 error=500;
+    dsem_hold;
+}
+location /dry {
+    dsem_dry_run on;
+    dsem $arg_name limit=$arg_limit;
     dsem_hold;
 }
 location /slow {
@@ -76,6 +81,14 @@ my $both = $node->ask('/empty?name=x&limit=1');
 like $both->read_until(qr/granted\n/), qr/^Dsem-Permit: x\r\n/m,
     'granted with both';
 $both->close;
+
+for my $query ('', 'name=x&limit=x') {
+    my $dry = $node->ask("/dry?$query");
+    like $dry->read_until(qr/granted\n/), qr/granted/,
+        "a dry run passes '$query'";
+    $dry->close;
+}
+is scalar($node->grep_log(qr/no permit can be held/)), 3, 'nothing is refused';
 
 # a request that is slow to send its body holds nothing
 
