@@ -47,6 +47,8 @@ static ngx_int_t ngx_http_dsem_pool_init(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_pool_permit(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
     ngx_str_t *server);
+static ngx_http_dsem_claim_t *ngx_http_dsem_pool_claim(
+    ngx_http_dsem_ctx_t *ctx, ngx_http_dsem_srv_conf_t *dscf);
 static ngx_uint_t ngx_http_dsem_pool_gets(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_pool_wrap(ngx_http_upstream_t *u,
@@ -188,21 +190,14 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
     ngx_http_dsem_srv_conf_t *dscf, ngx_http_dsem_claim_t **claim,
     ngx_str_t *server)
 {
-    ngx_uint_t            i;
-    ngx_http_dsem_ctx_t  *ctx;
+    ngx_http_dsem_ctx_t       *ctx;
+    ngx_http_dsem_loc_conf_t  *dlcf;
 
     static ngx_uint_t  warned;
 
-    *claim = NULL;
-
     ctx = ngx_http_dsem_ctx_find(r->main);
-
-    for (i = 0; ctx && i < ctx->nclaims; i++) {
-        if (ctx->claims[i].ask.pool == &dscf->pool) {
-            *claim = &ctx->claims[i];
-            break;
-        }
-    }
+    dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
+    *claim = ngx_http_dsem_pool_claim(ctx, dscf);
 
     if (*claim && !ctx->conf->dry_run && ngx_http_dsem_pool_gets(r, *claim)) {
         *server = ctx->server;
@@ -230,8 +225,10 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    if (*claim && (ctx->conf->dry_run
-                   || ctx->status == NGX_HTTP_DSEM_STATUS_DEGRADED))
+    /* of a dry run that could ask for nothing the cause is in the log */
+
+    if ((*claim && ctx->status == NGX_HTTP_DSEM_STATUS_DEGRADED)
+        || (dlcf->dry_run && (*claim || (ctx && ctx->invalid))))
     {
         *claim = NULL;
         return NGX_DECLINED;
@@ -241,9 +238,28 @@ ngx_http_dsem_pool_permit(ngx_http_request_t *r,
                   "dsem: request to upstream \"%V\" has no permit (its "
                   "location has variables in \"proxy_pass\" and does not name "
                   "this upstream by \"dsem upstream=\", or answers a refusal), "
-                  "request failed", &dscf->upstream->host);
+                  "%s", &dscf->upstream->host,
+                  dlcf->dry_run ? "dry run" : "request failed");
 
-    return NGX_ERROR;
+    return dlcf->dry_run ? NGX_DECLINED : NGX_ERROR;
+}
+
+
+/* that of this pool; NULL: the request has none, ctx may be NULL */
+
+static ngx_http_dsem_claim_t *
+ngx_http_dsem_pool_claim(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_srv_conf_t *dscf)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; ctx && i < ctx->nclaims; i++) {
+        if (ctx->claims[i].ask.pool == &dscf->pool) {
+            return &ctx->claims[i];
+        }
+    }
+
+    return NULL;
 }
 
 

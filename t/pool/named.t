@@ -70,6 +70,7 @@ server {
     }
     location /dry {
         dsem_dry_run on;
+        dsem narrow limit=1 queue=\$arg_queue;
         dsem upstream=\$arg_pool;
         proxy_pass http://\$arg_to;
     }
@@ -160,6 +161,28 @@ is $dry->status . ' ' . $dry->header('X-Dsem'), '200 ERROR_DRY_RUN none',
     'a dry run passes it';
 is $plain->served, 1, 'and nothing else came to a server';
 is $_->started, 0, 'nor to one of a pool' for $gpu, @cpus;
+
+# nor does it fail where it would have no permit: any server is taken
+
+for (
+    [ 'pool=none&to=gpus', 'ERROR_DRY_RUN none', '"none" of "upstream"' ],
+    [ 'pool=cpus&to=gpus', undef, 'has no permit .*, dry run,' ],
+    [ 'pool=&to=gpus', undef, 'has no permit .*, dry run,' ],
+    [ 'pool=gpus&to=gpus&queue=x', 'ERROR_DRY_RUN narrow', '"x" of "queue"' ],
+) {
+    my ($query, $shown, $line) = @$_;
+    $_->clear_logs for @nodes;
+    $dry = $node->get("/dry?$query");
+    is $dry->status, 200, "dry run, $query: passes";
+    is $dry->header('X-Dsem'), $shown, 'status as without it'
+        if defined $shown;
+    my @lines = $node->grep_log(qr/\[error\]/);
+    is scalar @lines, 1, 'one line';
+    like $lines[0], qr/ dsem.*$line/, 'that names the cause';
+}
+is $gpu->served, 4, 'all were served';
+eventually { counts('cpus') eq '0 0' } 'nothing is held';
+$gpu->reset;
 
 # no name: no permit
 
