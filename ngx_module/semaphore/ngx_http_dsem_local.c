@@ -348,7 +348,8 @@ ngx_http_dsem_local_serve(ngx_http_dsem_account_t *account)
 /*
  * On an own permit, which Redis counts, or on one of the local limit.
  * NGX_DECLINED: there is none now.  A request with a place in the fleet's
- * queue leaves it.
+ * queue leaves it.  The limit of a pool is that of one server, its ticket has
+ * the sum already.
  */
 
 static ngx_int_t
@@ -359,7 +360,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
     ngx_http_dsem_account_t  *account;
 
     account = ticket->account;
-    limit = ngx_http_dsem_account_limit(account);
+    limit = account->servers ? -1 : ngx_http_dsem_account_limit(account);
     server = NGX_HTTP_DSEM_NO_SERVER;
 
     if (account->servers) {

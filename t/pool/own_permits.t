@@ -2,7 +2,7 @@
 
 # Redis is out of reach, or recovers: until the fence permits of a pool that
 # come free serve the worker's next requests, each at its server, and are
-# declared with those in use.
+# declared with those in use. The limit that these see is the sum of all servers.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -29,6 +29,7 @@ server {
         dsem_on_error reject;
         proxy_pass http://gpus;
         add_header X-Server "\$dsem_server \$upstream_addr";
+        add_header X-Limit \$dsem_limit;
     }
 }
 EOF_CONF
@@ -81,6 +82,8 @@ $_->release_all for @up;
 is $_->wait->status, 200, 'request ended' for @held;
 is $held[$_]->header('X-Server'), "$address $address",
     'served at the server of its permit' for 2, 3;
+is $held[$_]->header('X-Limit'), 2, '$dsem_limit is the sum of all servers'
+    for 2, 3;
 is $_->peak, 1, 'limit of a server reached, not exceeded' for @up;
 is $node->grep_log(qr/DSEM argument/), 0, 'counts by server added up';
 
