@@ -272,7 +272,8 @@ ngx_http_dsem_semaphore_watch_handler(ngx_event_t *ev)
  * have a permit before their timeout, in ms.  If n requests are served within
  * it on average, the number that is served varies by the root of n: two of
  * these are left out, else half of those at the end of the queue would wait in
- * vain.  While the time is unknown for which permits are held, all may wait.
+ * vain.  While the time is unknown for which permits are held, or how many
+ * servers DNS has brought, all may wait.
  */
 
 ngx_int_t
@@ -288,7 +289,9 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
     hold_time = account ? account->hold_time
                         : ngx_http_dsem_hint_hold_time(&ask->name, ask->hash);
 
-    if (hold_time == 0) {
+    if (hold_time == 0
+        || (account == NULL && ask->pool && ask->pool->resolve))
+    {
         return ngx_http_dsem_semaphore_max_waiting;
     }
 

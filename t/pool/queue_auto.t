@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # "queue=auto" of a pool: as many requests may wait as all servers together
-# serve in time, also at a node that has no permit of the pool at the moment.
+# serve in time, also at a node that has no permit of the pool at the moment. With
+# "resolve" that one does not know the servers, and lets all requests wait.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -44,4 +45,37 @@ is $one->logged($refused)->{dsem_status}, 'REJECTED', 'at once';
 $_->release_all for @up;
 is $_->wait->status, 200, 'served' for @held, $waits;
 
+# servers that DNS has brought are not known without an account
+
+my $nginx = $ENV{DSEM_NGINX} // 'nginx';
+my ($minor, $patch) = qx($nginx -v 2>&1) =~ m{/1\.(\d+)\.(\d+)};
+resolved() if $minor * 100 + $patch >= 2703;
+
 $t->done;
+
+sub resolved {
+    my $port = $t->free_port;
+    @up = map { $t->upstream(host => "127.0.0.$_", port => $port) } 1, 2;
+    $t->dns('gpus.dsem.test' => [ map { $_->address =~ s/:.*//r } @up ]);
+    $conf =~ s/^    \Q$servers\E/    zone dns 256k;
+    server gpus.dsem.test:$port resolve;/m;
+    $conf =~ s{dsem gpus limit=max_conns}{dsem dns limit=1/server};
+    $conf =~ s/^upstream/resolver %%DNS%% ipv6=off;\nupstream/m;
+    $one = $t->node('three', $conf, QUEUE => 'auto timeout=60s');
+    $two = $t->node('four', $conf, QUEUE => '200 timeout=60s');
+    for my $node ($one, $two) {
+        eventually { $node->get('/?t=600')->status == 200 } 'DNS is read';
+    }
+
+    # one server serves 100 in 60 s at most, and that less two roots is 80
+    wait_for { $t->state->counts('dns') eq '0 0' } 15, 'nothing is out';
+    @held = map { $two->begin('/?hang=1') } @up;
+    wait_for { "@{[ map { $_->now } @up ]}" eq '1 1' } 15, 'both are taken';
+    push @held, map { $two->begin('/') } 1 .. 90;
+    wait_for { $t->state->counts('dns') eq '2 90' } 15, 'many wait';
+    push @held, $one->begin('/');
+    eventually { $t->state->counts('dns') eq '2 91' } 'one more waits';
+    $_->release_all for @up;
+    is scalar(grep { $_->wait->status != 200 } @held), 0, 'all are served';
+    return;
+}
