@@ -15,7 +15,8 @@ use IO::Socket::INET;
 use Dsem::Control;
 use Dsem::Process;
 
-# %record: name => [IPv4 and IPv6 addresses]; other names do not exist.
+# %record: name => [IPv4 and IPv6 addresses], or of a service [[priority, weight,
+# port, name], ...]; other names do not exist.
 sub new {
     my ($class, $t, $name, %record) = @_;
     my $dir = $t->dir . "/$name";
@@ -35,10 +36,10 @@ sub new {
 
 sub address { $_[0]{address} }
 
-# Replaces the addresses of a name; without any the name exists no more.
+# Replaces the records of a name; without any the name exists no more.
 sub set {
-    my ($self, $name, @addrs) = @_;
-    return $self->{control}->call('set', $name, @addrs);
+    my ($self, $name, @records) = @_;
+    return $self->{control}->call('set', $name, @records);
 }
 
 # Answers nothing; 0: answers again.
@@ -51,7 +52,7 @@ package Dsem::Dns::Server;
 
 use Socket qw(AF_INET AF_INET6 inet_pton);
 
-use constant { A => 1, AAAA => 28, IN => 1, NXDOMAIN => 3 };
+use constant { A => 1, AAAA => 28, SRV => 33, IN => 1, NXDOMAIN => 3 };
 
 sub run {
     my ($sock, $control, %record) = @_;
@@ -70,16 +71,16 @@ sub run {
 }
 
 sub do_set {
-    my ($self, $name, @addrs) = @_;
-    $self->{record}{$name} = \@addrs;
-    delete $self->{record}{$name} unless @addrs;
+    my ($self, $name, @records) = @_;
+    $self->{record}{$name} = \@records;
+    delete $self->{record}{$name} unless @records;
     return 1;
 }
 
 sub do_silent { $_[0]{silent} = $_[1] }
 sub do_questions { $_[0]{questions} }
 
-# The question again, and the addresses of its family with a TTL of 0.
+# The question again, and the records of its type with a TTL of 0.
 sub reply {
     my ($self, $query) = @_;
     my $id = unpack 'n', $query;
@@ -90,15 +91,26 @@ sub reply {
         $at += $len + 1;
     }
     my $type = unpack 'n', substr $query, $at + 1, 2;
-    my $addrs = $self->{record}{ lc $name };
-    my $family = { A() => AF_INET, AAAA() => AF_INET6 }->{$type};
-    my @data = map { inet_pton($family, $_) // () }
-        grep { ($type == AAAA) == /:/ } $family ? @{ $addrs // [] } : ();
+    my $records = $self->{record}{ lc $name };
+    my @data = map { data($type, $_) // () } @{ $records // [] };
     # a reply, recursion desired and available; the name is a pointer
-    return pack('n6', $id, 0x8180 | ($addrs ? 0 : NXDOMAIN), 1,
+    return pack('n6', $id, 0x8180 | ($records ? 0 : NXDOMAIN), 1,
             scalar @data, 0, 0)
         . substr($query, 12, $at + 5 - 12)
         . join '', map { pack 'n3 N n/a*', 0xc00c, $type, IN, 0, $_ } @data;
+}
+
+# The record in the form that has this type; undef: it is of another one.
+sub data {
+    my ($type, $record) = @_;
+    if (ref $record) {
+        my ($priority, $weight, $port, $name) = @$record;
+        return $type == SRV ? pack 'n3 (C/a*)* x', $priority, $weight, $port,
+            split /\./, $name : undef;
+    }
+    return inet_pton(AF_INET6, $record) if $type == AAAA && $record =~ /:/;
+    return inet_pton(AF_INET, $record) if $type == A && $record !~ /:/;
+    return;
 }
 
 1;

@@ -42,8 +42,14 @@ sub new {
 
 sub _listen {
     my ($self, $port) = @_;
-    push @{ $self->{address} }, "$self->{host}:$port";
-    return IO::Socket::INET->new(
+    my ($class, $host) = ('IO::Socket::INET', $self->{host});
+    if ($host =~ /:/) {
+        # "::" has the addresses of IPv4, too
+        require IO::Socket::IP;
+        ($class, $host) = ('IO::Socket::IP', "[$host]");
+    }
+    push @{ $self->{address} }, "$host:$port";
+    return $class->new(V6Only => 0,
         LocalAddr => $self->{host}, LocalPort => $port, Proto => 'tcp',
         Listen => 4096, ReuseAddr => 1) // croak "listen on $port: $!";
 }
