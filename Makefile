@@ -595,7 +595,7 @@ model-zoo: limits-needs
 	    $(if $(END),$(or $(filter last walls rest errors fresh,$(END)),end))
 
 mutants: test-needs
-	@J=$(J) t/mutants/run $(NAME)
+	@J=$(J) NGINX_SRC='$(abspath $(NGINX_SRC))' t/mutants/run $(NAME)
 
 clean:
 	rm -rf build
