@@ -12,9 +12,9 @@ my $REQUESTS = $ENV{DSEM_LONG} ? 4000 : 160;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream;
-my $proxy = $t->proxy($redis->address);
+my @proxy = map { $t->proxy($redis->address) } 1, 2;
 
-my @fleet = $t->fleet(2, <<'EOF_CONF', REDIS => $proxy->address);
+my $conf = <<'EOF_CONF';
 worker_processes 2;
 dsem_log_level info;
 location /races {
@@ -30,6 +30,8 @@ location /waits {
     proxy_pass http://%%UPSTREAM%%;
 }
 EOF_CONF
+my @fleet = map { $t->node("n$_", $conf, REDIS => $proxy[$_ - 1]->address) }
+    1, 2;
 
 sub state { return $t->state->counts('api') }
 
@@ -64,11 +66,11 @@ sub races {
 }
 
 races('near');
-$proxy->delay(0.002);
+$_->delay(0.002) for @proxy;
 races('far');
-$proxy->delay(0.006, 's2c');
+$_->delay(0.006, 's2c') for @proxy;
 races('late answers');
-$proxy->delay(0);
+$_->delay(0) for @proxy;
 
 # a message that comes after the refusal, each time
 
@@ -80,12 +82,13 @@ my $refused = 0;
 for my $n (1, 2) {
     my @late = map { $fleet[0]->begin('/late') } 1, 2;
     wait_for { state() eq '2 2' } 15, 'the tickets';
-    $proxy->freeze('s2c');
+    # not those to the other node, which returns its permits
+    $proxy[0]->freeze('s2c');
     $up->release_all;
     $_->wait for @holders;
     wait_for { state() eq '2 0' } 15, 'the grants';
     $refused += grep { $_->wait->status == 503 } @late;
-    $proxy->thaw('s2c');
+    $proxy[0]->thaw('s2c');
     @holders = map { $fleet[1]->begin('/waits?hang=1') } 1, 2;
     wait_for { $up->now == 2 } 15, 'both permits';
 }
