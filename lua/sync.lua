@@ -123,9 +123,10 @@ end
 -- those of one path are defined where it is taken
 if usual_weight and call_flags > 15 then
 -- @include "include/quiet_pool.lua"
-    local reply = quiet_pool_sync(semaphore_values, shard_ended, shard_clock,
-        call_epoch, call_number, call_acquires, call_flags, call_released,
-        usual_weight, usual_limit)
+    local reply = call_acquires + call_released <= QUIET_PERMITS
+        and quiet_pool_sync(semaphore_values, shard_ended, shard_clock,
+            call_epoch, call_number, call_acquires, call_flags, call_released,
+            usual_weight, usual_limit)
     if reply then return reply end
     usual_weight = nil
 end

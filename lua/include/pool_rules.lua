@@ -9,6 +9,10 @@ pools = {
 -- Lists of one pool, and servers of one list.
 local POOL_LISTS, POOL_SERVERS = 32, 64
 
+-- Tickets that get a permit by one call, at most: each may be of a session with
+-- another list.
+local POOL_GRANTS = 32
+
 -- "<server>=<n> ..." as a table, and the names in order.
 local function pool_numbers(text)
     local numbers, names, count = {}, {}, 0
@@ -85,13 +89,23 @@ local function pool_list_parse(text)
     return { limits = limits, names = names, text = text }
 end
 
--- A list; false: it is unknown.
-local function pool_list(sem, id)
-    local field, known = 'list:' .. id, sem.pool.known
-    if known[field] == nil then
-        known[field] = pool_list_parse(redis.call('HGET', sem.key, field))
+-- A list as its text, or parsed; false: it is unknown.
+local function pool_list_read(sem, id)
+    local field, pool = 'list:' .. id, sem.pool
+    if pool.known[field] == nil then
+        pool.known[field] = redis.call('HGET', sem.key, field)
     end
-    return known[field]
+    return pool.known[field], field
+end
+
+-- A list, parsed; false: it is unknown.
+local function pool_list(sem, id)
+    local list, field = pool_list_read(sem, id)
+    if type(list) == 'string' then
+        list = pool_list_parse(list)
+        sem.pool.known[field] = list
+    end
+    return list
 end
 
 -- Keeps a list that is stated, nil: that without servers.
@@ -159,13 +173,38 @@ local function pool_choose(sem, view, id)
     return best, number
 end
 
+-- Whether a list has a free server. Most are looked at only for this: they are
+-- not parsed.
+local function pool_free(sem, view, id)
+    local pool, most, ordered = sem.pool, view.limit, view.servers
+    if pool.full[id] then return false end
+    local list = pool_list_read(sem, id)
+    if type(list) ~= 'string' then return pool_choose(sem, view, id) end
+    for server, n in string.gmatch(list, '([^ ,=]+)=(%d+)') do
+        local has = pool.held[server] or 0
+        -- R1: room for a permit
+        if has < most and has - n < 0
+            and not (ordered and has >= (ordered[server] or most))
+        then
+            return true
+        end
+    end
+    pool.full[id] = true
+    return false
+end
+
 -- Whether any list has a free server; that of this call may be new.
 function pools.any(sem, view)
     if view.list and pool_choose(sem, view, view.list) then return true end
     for id in pairs(sem.pool.lists) do
-        if pool_choose(sem, view, id) then return true end
+        if pool_free(sem, view, id) then return true end
     end
     return false
+end
+
+-- Whether the next call goes on.
+function pools.enough(view)
+    return #view.served >= POOL_GRANTS
 end
 
 -- Adds permits of one server to an account and to the sums.
@@ -195,7 +234,7 @@ end
 function pools.decide(sem, view, ticket, account)
     local pool, list = sem.pool, account.list or pools.unlisted
     -- its next sync states it again
-    if not pool_list(sem, list) then return 'park' end
+    if not pool.full[list] and not pool_list(sem, list) then return 'park' end
     ticket.server, ticket.at = pool_choose(sem, view, list)
     if ticket.server then return 'grant' end
     pool.skipped[list] = true

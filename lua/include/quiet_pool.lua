@@ -3,6 +3,10 @@
 -- Redis knows the list, and another account keeps it where that of the session
 -- ends. What else there is it leaves to the rest of sync, as quiet.lua does.
 
+-- Permits that come and go, at most: each changes two texts. The rest of sync
+-- writes these once, of whatever number.
+local QUIET_PERMITS = 16
+
 -- Adds to the permits of a server in " <server>=<permits> ...". nil: it has
 -- fewer than are taken away.
 local function quiet_servers_add(text, server, n)

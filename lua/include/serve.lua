@@ -135,6 +135,10 @@ local function serve_walk(sem, view, page, size)
             if act ~= 'skip' and not serve_room(sem, view) then
                 return FIRST_UNKNOWN
             end
+            if sem.pool and pools.enough(view) then
+                view.more = true
+                return FIRST_UNKNOWN
+            end
         end
     end
     return page.size < size and FIRST_NONE or nil

@@ -106,6 +106,9 @@ for (
     # a request is granted past tickets that were not looked at
     [ '(?:L2|F1)', 'sync', qr/if view\.paused or not walked then/,
         'if view.paused then', 2, 2 ],
+    # a call has granted as many as it may
+    [ 'L2', 'sync', qr/view\.more = true\s+return FIRST_UNKNOWN/,
+        'return FIRST_UNKNOWN', 3, 4 ],
 ) {
     my ($what, $which, $from, $to, $small, $hint) = @$_;
     my $found = 0;

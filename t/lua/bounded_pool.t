@@ -73,3 +73,22 @@ for my $name (sort keys %SIZE) {
 }
 is $calls{$_}{many}, $calls{$_}{few}, "$_: as many commands"
     for 'a free permit', 'queued', 'handed on', 'declared';
+
+# many permits for many sessions, with one list, and with as many as are kept
+for ([ 'one list', 1 ], [ '32 lists', 32 ]) {
+    my ($name, $lists) = @$_;
+    my ($first, @others) = @all;
+    my @list = map { list($SIZE{many}, "c$_") } 1 .. $lists;
+    pool($first, $name, $list[0], 256);
+    pool($others[$_], $name, $list[ $_ % $lists ], 1) for 0 .. 59;
+    my ($syncs, $granted, @counts, $reply, @rest) = (0, 0);
+    do {
+        ($reply, @rest) = $first->call('sync', $name, $first->gen, 4, 17,
+            $syncs ? 0 : 60, 0, 0, 0, $name, 'c1',
+            $syncs ? '' : join ' ', map { "s$_=1" } 1 .. 60);
+        push @counts, 60 - $granted - $rest[2];
+        $granted += $counts[-1];
+    } while ($rest[7] && ++$syncs < 20);
+    is $granted, 60, "$name: all granted" or diag "@counts";
+    is $counts[0], 32, "$name: some by the first call" or diag "@counts";
+}

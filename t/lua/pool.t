@@ -351,7 +351,10 @@ pool($one, name => 'many', list => 'aa a=999', limit => 999,
     ask => [ 1 .. 99 ]);
 my $order2 = $one->order('many', '-', 0);
 is $order2->{more}, 1, 'many grants: some at once';
-is $one->order('many', '=', '=')->{held}, 99, 'the others by the next call';
+for (1 .. 9) {
+    $order2 = $one->order('many', '=', '=') if $order2->{more};
+}
+is "$order2->{held} $order2->{more}", '99 0', 'the others by the next calls';
 
 # with keys: a ticket is granted beside those that wait; a full queue drops one
 pool($one, name => 'keys', list => 'aa a=1', ask => [ 1 ]);

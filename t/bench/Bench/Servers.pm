@@ -9,7 +9,7 @@ use strict;
 use warnings;
 
 use Digest::MD5 qw(md5_hex);
-use List::Util qw(min);
+use List::Util qw(max min);
 
 use Bench::Edition;
 use Bench::Wire;
@@ -21,6 +21,7 @@ use constant {
     CALLS => 300,               # of a kind, at most
     SETS_LIMIT => 1, POOL => 16,    # flags of sync
     CUT => 1_000,               # calls, until a turn of work has ended
+    BATCH => 128,               # acquires of one call of a worker, at most
 };
 
 # sessions: their number, 10 at least
@@ -37,7 +38,7 @@ sub new {
 # Rows [what is called, us of one call, ms of the longest].
 sub rows {
     my ($self) = @_;
-    return map { $self->$_ } qw(plain usual lists skipped whole shown);
+    return map { $self->$_ } qw(plain usual many lists skipped whole shown);
 }
 
 ###########################################################################
@@ -89,14 +90,21 @@ sub ask {
     return $server;
 }
 
+# ask: so many acquires; release: a server, or several. As a worker does it states
+# the list once.
 sub call {
     my ($self, $session, %arg) = @_;
-    my $server = $arg{release};
-    return $self->{world}->call($self->{world}->command($session, 'p',
-        release => $server ? 1 : 0,
-        acquire => $arg{ask}
-            ? Bench::World::tickets(++$self->{ticket}, 1) : [],
-        pool => [ $session->{list}, $server ? "$server=1" : '' ]));
+    my @servers = map { ref ? @$_ : $_ // () } $arg{release};
+    my $list = $session->{list};
+    $list =~ s/ .*// if $session->{stated}++;
+    my $first = $self->{ticket} + 1;
+    $self->{ticket} += $arg{ask} // 0;
+    my $reply = $self->{world}->call($self->{world}->command($session, 'p',
+        release => scalar @servers,
+        acquire => Bench::World::tickets($first, $arg{ask} // 0),
+        pool => [ $list, join ' ', map { "$_=1" } @servers ]));
+    die "sync: status $reply->[3]\n" if $reply->[3];
+    return $reply;
 }
 
 # A call of another script.
@@ -164,6 +172,33 @@ sub usual {
     return $quiet, $contended, $order, $shown;
 }
 
+# One session has all permits, all others wait: permits of all servers go to as
+# many of them at once, some by each call.
+sub many {
+    my ($self) = @_;
+    my $world = $self->{world} = Bench::World->new($self->{stage},
+        $self->{edition}, limit => $self->{each}, flags => SETS_LIMIT + POOL);
+    my ($one, @others) = $world->enter($self->{count});
+    $self->{ticket} = 0;
+    $_->{list} = list($self->{each}, 0 .. SERVERS - 1) for $one, @others;
+    my $acquired = $self->measured(BATCH . ' permits by one call',
+        max(1, int $self->{each} * SERVERS / BATCH), sub {
+            $self->call($one, ask => BATCH);
+        });
+    $self->call($_, ask => 1) for @others;
+    my $granted = $self->measured(SERVERS . ' permits for other sessions',
+        min(5, $self->{each}), sub {
+            my $reply = $self->call($one,
+                release => [ map { server($_) } 0 .. SERVERS - 1 ]);
+            for (1 .. CUT) {
+                last if !$reply->[11];
+                $reply = $self->call($one);
+            }
+        });
+    $world->end;
+    return $acquired, $granted;
+}
+
 # As many lists as are kept, each with all servers.
 sub lists {
     my ($self) = @_;
@@ -205,6 +240,7 @@ sub whole {
     my $declare = $self->measured('declare, permits at all servers', 10, sub {
         my $session = $whole[ $_[0] - 1 ];
         $session->{epoch}++;
+        $session->{stated} = 1;
         $world->call($self->{edition}->hello($session, scalar @sessions));
         $world->call($self->{edition}->evalsha('declare',
             [ $self->{edition}->declare_keys('p') ],

@@ -43,7 +43,7 @@ sub load {
     return { map {
         my $script = $text->($_);
         $script =~ s/redis\.call\('TIME'\)/{ 1000000000, 0 }/g;
-        $script =~ s/^local STEPS = \K64$/$small/m if $small;
+        $script =~ s/^local (?:STEPS|POOL_GRANTS) = \K\d+$/$small/mg if $small;
         $_ => $client->cmd('SCRIPT', 'LOAD', $script);
     } @{ SCRIPTS() } };
 }
