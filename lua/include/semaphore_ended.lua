@@ -12,7 +12,10 @@ local function semaphore_void(sem, view, session, account)
             sem.removed[#sem.removed + 1] = member
         end
     end
-    return account.chunks == 0
+    if account.chunks > 0 then return false end
+    -- its tickets that this call drops are not noted for it any more
+    account.epoch = 0
+    return true
 end
 
 -- Drops the accounts of these sessions that are void. Returns the index of the

@@ -61,3 +61,20 @@ $one->ask('gone', 9);
 is $state->untold('gone'), 0, 'session gone: not told';
 $one->sync('gone', release => 1);
 is $state->exists('gone'), 0, 'nothing left';
+
+# of a session that has ended no ticket is noted, also by the call that finds that,
+# and drops live tickets behind one of its own
+my ($ends, $many, $more, $last) =
+    map { $scripts->session($_)->enter } qw/ends many more last/;
+$one->ask('behind', 1);
+$one->ask('behind', $_, queue => 99, key => "k$_") for 2, 3;
+$ends->ask('behind', 1, queue => 99, key => 'x');
+for my $n (1 .. 20) {
+    $_->ask('behind', $n, queue => 99, key => 'x') for $many, $more;
+}
+$one->bye($ends);
+is $last->ask('behind', 1, class => -1, queue => 2, key => 'y'), 'queued',
+    'room by many drops';
+is $state->untold('behind'), 3, 'those of live sessions are noted';
+$_->sync('behind') for $one, $many, $more;
+is $state->untold('behind'), 0, 'and named';
