@@ -60,8 +60,6 @@ static ngx_uint_t ngx_http_dsem_cells_known(ngx_http_dsem_cells_t *cells,
     ngx_atomic_uint_t number);
 static ngx_uint_t ngx_http_dsem_cells_alive(
     ngx_http_dsem_cell_owner_t *owner, ngx_atomic_uint_t *number);
-static void ngx_http_dsem_cells_raise(ngx_atomic_t *value,
-    ngx_atomic_uint_t least);
 
 
 static ngx_http_dsem_cells_process_t  ngx_http_dsem_cells_process;
@@ -141,7 +139,7 @@ ngx_http_dsem_cells_register(ngx_http_dsem_cells_t *cells)
             && ngx_atomic_cmp_set(&owner->pid, 0,
                                   (ngx_atomic_uint_t) ngx_pid))
         {
-            ngx_http_dsem_cells_raise(&cells->used_owners, i + 1);
+            ngx_http_dsem_process_raise(&cells->used_owners, i + 1);
 
             owner->started = ngx_http_dsem_process_started(ngx_pid);
 
@@ -237,7 +235,7 @@ ngx_http_dsem_cell_claim(void)
                                   process->number
                                   | NGX_HTTP_DSEM_CELLS_FILLING))
         {
-            ngx_http_dsem_cells_raise(&cells->used, n + 1);
+            ngx_http_dsem_process_raise(&cells->used, n + 1);
             ngx_http_dsem_cell_zero(cell);
 
             ngx_memory_barrier();
@@ -248,7 +246,7 @@ ngx_http_dsem_cell_claim(void)
         }
 
         /* its owner may have been stopped before it moved the end */
-        ngx_http_dsem_cells_raise(&cells->used, n + 1);
+        ngx_http_dsem_process_raise(&cells->used, n + 1);
     }
 
     return NULL;
@@ -449,17 +447,4 @@ ngx_http_dsem_cell_living(ngx_http_dsem_cell_t *cell)
     }
 
     return 0;
-}
-
-
-/* at least so much from now on, whatever other processes do */
-
-static void
-ngx_http_dsem_cells_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
-{
-    ngx_atomic_uint_t  now;
-
-    do {
-        now = *value;
-    } while (now < least && !ngx_atomic_cmp_set(value, now, least));
 }

@@ -22,6 +22,7 @@
 #include <ngx_event.h>
 #include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_monotonic.h"
+#include "ngx_http_dsem_process.h"
 
 
 /* memory that a single process takes for it at most */
@@ -308,11 +309,13 @@ ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,
     row = ngx_http_dsem_counters_row(counted);
 
     if (in_use > 0) {
-        ngx_http_dsem_row_raise(row, NGX_HTTP_DSEM_PEAK_IN_USE, in_use);
+        ngx_http_dsem_process_raise(&row->peaks[NGX_HTTP_DSEM_PEAK_IN_USE],
+                                    in_use);
     }
 
     if (waiting > 0) {
-        ngx_http_dsem_row_raise(row, NGX_HTTP_DSEM_PEAK_WAITING, waiting);
+        ngx_http_dsem_process_raise(&row->peaks[NGX_HTTP_DSEM_PEAK_WAITING],
+                                    waiting);
     }
 
     if (limit >= 0 && row->limit != (ngx_atomic_uint_t) limit + 1) {

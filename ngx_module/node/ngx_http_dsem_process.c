@@ -1,12 +1,13 @@
 
 /*
- * Processes: whether one of this node is still there.
+ * Processes: whether one of this node is still there, and a value that all of
+ * them raise.
  *
  * A pid may be used again: a process is known by its pid and the time of its
  * start.
  *
  * Called by: zone, cells and rows, for what a dead process has left in shared
- * memory.
+ * memory; and counters, for peaks.
  */
 
 
@@ -99,4 +100,17 @@ ngx_http_dsem_process_started(ngx_pid_t pid)
     p = ngx_strlchr(digits, last, ' ');
 
     return (p == NULL) ? 0 : (uint64_t) ngx_atoof(digits, p - digits);
+}
+
+
+/* at least so much from now on, whatever other processes do */
+
+void
+ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
+{
+    ngx_atomic_uint_t  now;
+
+    do {
+        now = *value;
+    } while (now < least && !ngx_atomic_cmp_set(value, now, least));
 }

@@ -241,7 +241,6 @@ static ngx_http_dsem_row_t *
 ngx_http_dsem_rows_oldest(ngx_http_dsem_rows_t *rows)
 {
     ngx_uint_t            i, n;
-    ngx_atomic_uint_t     used;
     ngx_http_dsem_row_t  *row, *best;
 
     if (rows->nrows == 1) {
@@ -266,9 +265,7 @@ ngx_http_dsem_rows_oldest(ngx_http_dsem_rows_t *rows)
     if (best) {
         n = ngx_http_dsem_rows_number(rows, best) + 1;
 
-        do {
-            used = rows->used;
-        } while (used < n && !ngx_atomic_cmp_set(&rows->used, used, n));
+        ngx_http_dsem_process_raise(&rows->used, n);
     }
 
     return best;
@@ -451,21 +448,6 @@ ngx_http_dsem_rows_free_slot(ngx_http_dsem_rows_t *rows, ngx_uint_t slot,
     row = &rows->rows[word & NGX_HTTP_DSEM_ROWS_NUMBER];
 
     return row->slot != slot;
-}
-
-
-/* at least so much from now on, whatever other processes do */
-
-void
-ngx_http_dsem_row_raise(ngx_http_dsem_row_t *row, ngx_uint_t peak,
-    ngx_atomic_uint_t value)
-{
-    ngx_atomic_uint_t  now;
-
-    do {
-        now = row->peaks[peak];
-    } while (now < value
-             && !ngx_atomic_cmp_set(&row->peaks[peak], now, value));
 }
 
 

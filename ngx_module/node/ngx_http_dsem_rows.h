@@ -82,8 +82,6 @@ ngx_http_dsem_row_t *ngx_http_dsem_rows_find(ngx_http_dsem_rows_t *rows,
 
 ngx_uint_t ngx_http_dsem_row_own(ngx_http_dsem_row_t *row);
 void ngx_http_dsem_row_disown(ngx_http_dsem_row_t *row);
-void ngx_http_dsem_row_raise(ngx_http_dsem_row_t *row, ngx_uint_t peak,
-    ngx_atomic_uint_t value);
 void ngx_http_dsem_row_copy(ngx_http_dsem_row_t *row,
     ngx_http_dsem_row_t *copy);
 void ngx_http_dsem_rows_recover(ngx_http_dsem_rows_t *rows,

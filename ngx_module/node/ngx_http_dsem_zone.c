@@ -104,8 +104,6 @@ static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
     uint64_t space, ngx_msec_t heartbeat, ngx_str_t *session);
-static void ngx_http_dsem_zone_raise(ngx_atomic_t *value,
-    ngx_atomic_uint_t least);
 static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 
 
@@ -288,7 +286,7 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
             && ngx_atomic_cmp_set(&entry->owner, 0,
                                   (ngx_atomic_uint_t) ngx_pid))
         {
-            ngx_http_dsem_zone_raise(&zone->used, i + 1);
+            ngx_http_dsem_process_raise(&zone->used, i + 1);
             return entry;
         }
     }
@@ -557,19 +555,6 @@ ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, uint64_t space,
 }
 
 
-/* at least so much from now on, whatever other processes do */
-
-static void
-ngx_http_dsem_zone_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
-{
-    ngx_atomic_uint_t  now;
-
-    do {
-        now = *value;
-    } while (now < least && !ngx_atomic_cmp_set(value, now, least));
-}
-
-
 static ngx_uint_t
 ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry)
 {
@@ -596,7 +581,7 @@ ngx_http_dsem_zone_configure(ngx_shm_zone_t *shm_zone,
 
     zone = shm_zone->data;
 
-    ngx_http_dsem_zone_raise(&zone->configuration, configuration);
+    ngx_http_dsem_process_raise(&zone->configuration, configuration);
 }
 
 
