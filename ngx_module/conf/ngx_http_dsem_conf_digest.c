@@ -17,14 +17,13 @@
 #include <ngx_sha1.h>
 #include "ngx_http_dsem_conf.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* hexadecimal digits of the digest: 64 bits distinguish configurations */
 #define NGX_HTTP_DSEM_DIGEST_LEN  16
 
 
-static int ngx_libc_cdecl ngx_http_dsem_conf_digest_compare(const void *one,
-    const void *two);
 static ngx_int_t ngx_http_dsem_conf_digest_id(ngx_conf_t *cf,
     ngx_http_dsem_limits_settings_t *limits);
 
@@ -53,7 +52,7 @@ ngx_http_dsem_conf_digest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     pair = literals->elts;
 
     ngx_qsort(pair, literals->nelts, sizeof(ngx_http_dsem_limits_pair_t),
-              ngx_http_dsem_conf_digest_compare);
+              ngx_http_dsem_text_order);
 
     limits->pairs = ngx_palloc(cf->pool, literals->nelts
                                          * sizeof(ngx_http_dsem_limits_pair_t)
@@ -74,17 +73,6 @@ ngx_http_dsem_conf_digest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
     }
 
     return ngx_http_dsem_conf_digest_id(cf, limits);
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_conf_digest_compare(const void *one, const void *two)
-{
-    const ngx_http_dsem_limits_pair_t *a = one;
-    const ngx_http_dsem_limits_pair_t *b = two;
-
-    return (int) ngx_memn2cmp(a->name.data, b->name.data, a->name.len,
-                              b->name.len);
 }
 
 

@@ -18,6 +18,7 @@
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_monotonic.h"
 #include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_text.h"
 
 
 #define NGX_HTTP_DSEM_FLEET_POOL          (16 * 1024)
@@ -38,12 +39,6 @@ static ngx_http_dsem_fleet_session_t *ngx_http_dsem_fleet_meet(
 static void ngx_http_dsem_fleet_merge(ngx_array_t *nodes);
 static ngx_int_t ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
-    const void *two);
-static int ngx_libc_cdecl ngx_http_dsem_fleet_by_name(const void *one,
-    const void *two);
-static int ngx_libc_cdecl ngx_http_dsem_fleet_by_node(const void *one,
-    const void *two);
-static int ngx_libc_cdecl ngx_http_dsem_fleet_by_session(const void *one,
     const void *two);
 
 
@@ -380,7 +375,7 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
     survey->semaphores.nelts = n;
 
     ngx_qsort(semaphore, n, sizeof(ngx_http_dsem_survey_semaphore_t),
-              ngx_http_dsem_fleet_by_name);
+              ngx_http_dsem_text_order);
 
     if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
         survey->partial = 1;
@@ -403,11 +398,11 @@ ngx_http_dsem_fleet_merge(ngx_array_t *nodes)
     node = nodes->elts;
 
     ngx_qsort(node, nodes->nelts, sizeof(ngx_http_dsem_survey_node_t),
-              ngx_http_dsem_fleet_by_node);
+              ngx_http_dsem_text_order);
 
     for (i = 0, n = 0; i < nodes->nelts; i++) {
 
-        if (n && ngx_http_dsem_fleet_by_node(&node[n - 1], &node[i]) == 0) {
+        if (n && ngx_http_dsem_text_order(&node[n - 1], &node[i]) == 0) {
             node[n - 1].sessions = ngx_max(node[n - 1].sessions,
                                            node[i].sessions);
             node[n - 1].heard = ngx_max(node[n - 1].heard, node[i].heard);
@@ -459,45 +454,9 @@ ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet)
     }
 
     ngx_qsort(sessions->elts, sessions->nelts, sizeof(ngx_http_dsem_holder_t),
-              ngx_http_dsem_fleet_by_session);
+              ngx_http_dsem_text_order);
 
     return NGX_OK;
-}
-
-
-/* one of a complete survey, or NULL */
-
-ngx_http_dsem_survey_semaphore_t *
-ngx_http_dsem_fleet_find(ngx_http_dsem_survey_t *survey, ngx_str_t *name)
-{
-    ngx_int_t                          rc;
-    ngx_uint_t                         low, high, middle;
-    ngx_http_dsem_survey_semaphore_t  *semaphore;
-
-    semaphore = survey->semaphores.elts;
-
-    low = 0;
-    high = survey->semaphores.nelts;
-
-    while (low < high) {
-        middle = low + (high - low) / 2;
-
-        rc = ngx_memn2cmp(name->data, semaphore[middle].name.data, name->len,
-                          semaphore[middle].name.len);
-
-        if (rc == 0) {
-            return &semaphore[middle];
-        }
-
-        if (rc < 0) {
-            high = middle;
-
-        } else {
-            low = middle + 1;
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -597,44 +556,5 @@ ngx_http_dsem_fleet_by_shard(const void *one, const void *two)
         return (first->shard < second->shard) ? -1 : 1;
     }
 
-    return ngx_http_dsem_fleet_by_name(one, two);
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_fleet_by_name(const void *one, const void *two)
-{
-    const ngx_http_dsem_survey_semaphore_t  *first, *second;
-
-    first = one;
-    second = two;
-
-    return (int) ngx_memn2cmp(first->name.data, second->name.data,
-                              first->name.len, second->name.len);
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_fleet_by_node(const void *one, const void *two)
-{
-    const ngx_http_dsem_survey_node_t  *first, *second;
-
-    first = one;
-    second = two;
-
-    return (int) ngx_memn2cmp(first->node.data, second->node.data,
-                              first->node.len, second->node.len);
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_fleet_by_session(const void *one, const void *two)
-{
-    const ngx_http_dsem_holder_t  *first, *second;
-
-    first = one;
-    second = two;
-
-    return (int) ngx_memn2cmp(first->session.data, second->session.data,
-                              first->session.len, second->session.len);
+    return ngx_http_dsem_text_order(one, two);
 }

@@ -140,8 +140,6 @@ ngx_int_t ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
 ngx_int_t ngx_http_dsem_fleet_move(
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_move_t *move);
 ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
-ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_find(
-    ngx_http_dsem_survey_t *survey, ngx_str_t *name);
 
 ngx_uint_t ngx_http_dsem_fleet_is_name(ngx_str_t *name);
 ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);

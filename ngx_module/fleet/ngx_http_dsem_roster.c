@@ -108,8 +108,6 @@ static ngx_int_t ngx_http_dsem_roster_counted(ngx_array_t *found,
 static void ngx_http_dsem_roster_merge(ngx_array_t *found);
 static ngx_int_t ngx_http_dsem_roster_select(ngx_array_t *found,
     ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards);
-static int ngx_libc_cdecl ngx_http_dsem_roster_by_name(const void *one,
-    const void *two);
 
 
 static ngx_http_dsem_roster_shard_t
@@ -631,13 +629,13 @@ ngx_http_dsem_roster_merge(ngx_array_t *found)
     f = found->elts;
 
     ngx_qsort(f, found->nelts, sizeof(ngx_http_dsem_roster_found_t),
-              ngx_http_dsem_roster_by_name);
+              ngx_http_dsem_text_order);
 
     n = 0;
 
     for (i = 0; i < found->nelts; i++) {
 
-        if (n && ngx_http_dsem_roster_by_name(&f[n - 1], &f[i]) == 0) {
+        if (n && ngx_http_dsem_text_order(&f[n - 1], &f[i]) == 0) {
             f[n - 1].rank = ngx_min(f[n - 1].rank, f[i].rank);
             f[n - 1].counted |= f[i].counted;
             continue;
@@ -686,17 +684,4 @@ ngx_http_dsem_roster_select(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
     }
 
     return NGX_OK;
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_roster_by_name(const void *one, const void *two)
-{
-    const ngx_http_dsem_roster_found_t  *first, *second;
-
-    first = one;
-    second = two;
-
-    return (int) ngx_memn2cmp(first->name.data, second->name.data,
-                              first->name.len, second->name.len);
 }

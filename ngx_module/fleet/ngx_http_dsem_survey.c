@@ -25,6 +25,7 @@
 #include "ngx_http_dsem_run.h"
 #include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_survey.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* ms between the beginnings of two runs; a result is not older */
@@ -292,14 +293,17 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
     ngx_http_dsem_survey_semaphore_t  *usual, *named;
 
     topic = &ngx_http_dsem_survey_state.usual;
-    usual = topic->last ? ngx_http_dsem_fleet_find(&topic->last->survey, name)
-                        : NULL;
+    usual = topic->last
+            ? ngx_http_dsem_text_find(&topic->last->survey.semaphores, name)
+            : NULL;
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
         topic = &ngx_http_dsem_survey_state.named[i];
 
         named = topic->last
-                ? ngx_http_dsem_fleet_find(&topic->last->survey, name) : NULL;
+                ? ngx_http_dsem_text_find(&topic->last->survey.semaphores,
+                                          name)
+                : NULL;
 
         if (named
             && (usual == NULL

@@ -17,6 +17,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_api_figures.h"
 #include "ngx_http_dsem_monotonic.h"
+#include "ngx_http_dsem_text.h"
 
 
 /* an answer of more semaphores would take a worker too long */
@@ -87,44 +88,8 @@ ngx_http_dsem_api_figures_wants(void *data, ngx_str_t *name)
     ngx_http_dsem_api_figures_t *figures = data;
 
     return (figures->survey
-            && ngx_http_dsem_fleet_find(figures->survey, name))
-           || ngx_http_dsem_api_figures_literal(figures, name);
-}
-
-
-/* a name that is literal in the configuration; or NULL */
-
-ngx_http_dsem_limits_pair_t *
-ngx_http_dsem_api_figures_literal(ngx_http_dsem_api_figures_t *figures,
-    ngx_str_t *name)
-{
-    ngx_int_t                     rc;
-    ngx_uint_t                    low, high, middle;
-    ngx_http_dsem_limits_pair_t  *pair;
-
-    pair = figures->literals->elts;
-    low = 0;
-    high = figures->literals->nelts;
-
-    while (low < high) {
-        middle = low + (high - low) / 2;
-
-        rc = ngx_memn2cmp(name->data, pair[middle].name.data, name->len,
-                          pair[middle].name.len);
-
-        if (rc == 0) {
-            return &pair[middle];
-        }
-
-        if (rc < 0) {
-            high = middle;
-
-        } else {
-            low = middle + 1;
-        }
-    }
-
-    return NULL;
+            && ngx_http_dsem_text_find(&figures->survey->semaphores, name))
+           || ngx_http_dsem_text_find(figures->literals, name);
 }
 
 
@@ -206,7 +171,7 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
         fleet = NULL;
     }
 
-    literal = ngx_http_dsem_api_figures_literal(figures, name);
+    literal = ngx_http_dsem_text_find(figures->literals, name);
 
     if (rc != NGX_OK && fleet == NULL && literal == NULL) {
         return NGX_DECLINED;

@@ -60,8 +60,6 @@ ngx_int_t ngx_http_dsem_api_figures_read(
 ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool,
     ngx_array_t *literals, ngx_str_t *name,
     ngx_http_dsem_api_figures_t *figures);
-ngx_http_dsem_limits_pair_t *ngx_http_dsem_api_figures_literal(
-    ngx_http_dsem_api_figures_t *figures, ngx_str_t *name);
 
 ngx_uint_t ngx_http_dsem_api_figures_same(ngx_str_t *one, ngx_str_t *two);
 

@@ -1,11 +1,13 @@
 
 /*
- * Text: lines, words and numbers of what Redis sends as text.
+ * Text: lines, words and numbers of what Redis sends as text, and the order of
+ * names.
  *
  * Only arithmetic on strings that know their length: no byte behind the end is
  * read, whatever the text.  Each function takes what it returns off the front.
  *
- * Called by: script (the first line of a reply), fleet, roster and message.
+ * Called by: script (the first line of a reply), fleet, roster and message; the
+ * order of names: whatever has a sorted list of them.
  */
 
 
@@ -105,4 +107,51 @@ ngx_http_dsem_text_number(ngx_str_t *line, int64_t *value)
     *value = negative ? -n : n;
 
     return NGX_OK;
+}
+
+
+/* for elements that begin with a name, or another string */
+
+int ngx_libc_cdecl
+ngx_http_dsem_text_order(const void *one, const void *two)
+{
+    const ngx_str_t *first = one;
+    const ngx_str_t *second = two;
+
+    return (int) ngx_memn2cmp(first->data, second->data, first->len,
+                              second->len);
+}
+
+
+/* the element of this name, of an array in that order; NULL: there is none */
+
+void *
+ngx_http_dsem_text_find(ngx_array_t *sorted, ngx_str_t *name)
+{
+    int          order;
+    u_char      *element;
+    ngx_uint_t   low, high, middle;
+
+    low = 0;
+    high = sorted->nelts;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        element = (u_char *) sorted->elts + middle * sorted->size;
+
+        order = ngx_http_dsem_text_order(name, element);
+
+        if (order == 0) {
+            return element;
+        }
+
+        if (order < 0) {
+            high = middle;
+
+        } else {
+            low = middle + 1;
+        }
+    }
+
+    return NULL;
 }

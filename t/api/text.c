@@ -546,7 +546,7 @@ text_right(void)
             && fleet->survey.sessions.nelts == TEXT_SESSIONS,
             "all sessions and names");
 
-    semaphore = ngx_http_dsem_fleet_find(&fleet->survey, &name);
+    semaphore = ngx_http_dsem_text_find(&fleet->survey.semaphores, &name);
 
     text_ok(semaphore
             && semaphore->held == 2 * TEXT_SESSIONS

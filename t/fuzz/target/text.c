@@ -122,8 +122,8 @@ text_fleet(ngx_http_dsem_fleet_t *fleet, ngx_uint_t n)
     for (i = 0; i < fleet->survey.semaphores.nelts; i++) {
         text_semaphore(&semaphore[i], n);
 
-        fuzz_check(ngx_http_dsem_fleet_find(&fleet->survey,
-                                            &semaphore[i].name)
+        fuzz_check(ngx_http_dsem_text_find(&fleet->survey.semaphores,
+                                           &semaphore[i].name)
                    == &semaphore[i]);
     }
 
