@@ -6,7 +6,7 @@
  * the client has sent and that is not read is discarded, so that the
  * connection can be kept alive.
  *
- * Called by: all of the API.
+ * Called by: all of the API; headers: hold and refusal, too.
  */
 
 
@@ -19,10 +19,6 @@
 
 /* of a sentence */
 #define NGX_HTTP_DSEM_API_SENTENCE  512
-
-
-static ngx_int_t ngx_http_dsem_api_headers(ngx_http_request_t *r,
-    ngx_uint_t status, const char *type, off_t size);
 
 
 /*
@@ -39,6 +35,9 @@ ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
     ngx_int_t     rc;
     ngx_chain_t  *out;
 
+    static ngx_str_t  no_store = ngx_string("no-store");
+    static ngx_str_t  nosniff = ngx_string("nosniff");
+
     out = ngx_http_dsem_api_text_end(text, &size);
     if (out == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -48,30 +47,6 @@ ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
     if (rc != NGX_OK) {
         return rc;
     }
-
-    if (ngx_http_dsem_api_headers(r, status, type, size) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    text->buf->last_buf = (r == r->main);
-    text->buf->last_in_chain = 1;
-
-    rc = ngx_http_send_header(r);
-
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return rc;
-    }
-
-    return ngx_http_output_filter(r, out);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_headers(ngx_http_request_t *r, ngx_uint_t status,
-    const char *type, off_t size)
-{
-    static ngx_str_t  no_store = ngx_string("no-store");
-    static ngx_str_t  nosniff = ngx_string("nosniff");
 
     r->headers_out.status = status;
     r->headers_out.content_length_n = size;
@@ -85,11 +60,23 @@ ngx_http_dsem_api_headers(ngx_http_request_t *r, ngx_uint_t status,
     r->headers_out.content_type_len = strcspn(type, ";");
     r->headers_out.content_type_lowcase = NULL;
 
-    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK) {
-        return NGX_ERROR;
+    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK
+        || ngx_http_dsem_api_header(r, "X-Content-Type-Options", &nosniff)
+           != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_dsem_api_header(r, "X-Content-Type-Options", &nosniff);
+    text->buf->last_buf = (r == r->main);
+    text->buf->last_in_chain = 1;
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+
+    return ngx_http_output_filter(r, out);
 }
 
 

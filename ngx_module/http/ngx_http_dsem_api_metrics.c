@@ -98,9 +98,6 @@ static void ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_disagreeing(
-    ngx_http_dsem_metrics_t *metrics, ngx_http_dsem_metric_t *metric,
-    ngx_http_dsem_api_row_t *row);
 
 
 #define ngx_http_dsem_histogram(figure)                                       \
@@ -228,8 +225,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_disagreeing_nodes", "gauge",
       "Configured limits that differ from the one in force.",
-      ngx_http_dsem_metric_disagreeing,
-      ngx_http_dsem_fleet(disagreements) },
+      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_fleet(disagreements.nelts) },
 
     { "dsem_fleet_sessions", "gauge",
       "Worker processes of the fleet, as Redis counts them.",
@@ -730,15 +727,6 @@ ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
                                     row->fleet->held - idle);
     ngx_http_dsem_prometheus_sample(metrics, metric, row, "state", "idle",
                                     idle);
-}
-
-
-static void
-ngx_http_dsem_metric_disagreeing(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
-{
-    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL,
-                                    row->fleet->disagreements.nelts);
 }
 
 

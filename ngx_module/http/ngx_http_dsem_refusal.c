@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_hint.h"
 #include "ngx_http_dsem_refusal.h"
 
@@ -61,7 +62,7 @@ ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
 {
     u_char              *p;
     ngx_int_t            seconds;
-    ngx_table_elt_t     *h;
+    ngx_str_t            value;
     ngx_http_request_t  *r;
 
     r = ctx->request;
@@ -79,19 +80,10 @@ ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
+    value.data = p;
+    value.len = ngx_sprintf(p, "%i", seconds) - p;
 
-    ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-    h->hash = 1;
-    ngx_str_set(&h->key, "Retry-After");
-    h->value.data = p;
-    h->value.len = ngx_sprintf(p, "%i", seconds) - p;
-
-    return NGX_OK;
+    return ngx_http_dsem_api_header(r, "Retry-After", &value);
 }
 
 
