@@ -84,7 +84,6 @@ end
 
 -- A list from its text.
 local function pool_list_parse(text)
-    if not text then return false end
     local limits, names = pool_numbers(text)
     return { limits = limits, names = names, text = text }
 end

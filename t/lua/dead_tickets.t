@@ -55,3 +55,14 @@ $one->bye($dead);
 $one->ask('old', 2, queue => 0);
 is_deeply [ $scripts->queue('old') ], [], 'dead queue removed';
 is $one->sync('old')->{in_use}, 1, 'live permits kept';
+
+# sessions that have ended, more than one call takes away: their tickets are met
+# before their accounts
+my @ended = map { $scripts->session("ended$_")->enter } 1 .. 60;
+$one->ask('ended', 1);
+$_->ask('ended', 1, %arg) for @ended;
+$two->ask('ended', 2, %arg);
+$one->bye($_) for @ended;
+$one->sync('ended', release => 1);
+$two->sync_all('ended', 20);
+is $scripts->state->counts('ended'), '1 0', 'granted behind sessions that ended';

@@ -356,6 +356,27 @@ for (1 .. 9) {
 }
 is "$order2->{held} $order2->{more}", '99 0', 'the others by the next calls';
 
+# many dead tickets before the one that is granted
+my $dead = $scripts->session('dead')->enter;
+pool($one, name => 'dead', list => 'aa a=1', ask => [ 1 ]);
+pool($dead, name => 'dead', list => 'aa a=1', ask => [ 1 .. 200 ]);
+pool($two, name => 'dead', list => 'aa a=1', ask => [ 2 ]);
+$one->bye($dead);
+pool($one, name => 'dead', list => 'aa', freed => 'a=1');
+my ($left, $turns) = (1, 0);
+while ($left && ++$turns < 20) {
+    $left = (pool($two, name => 'dead', list => 'aa'))[8];
+}
+is head('dead') =~ /^1 0 /, 1, 'granted behind dead tickets';
+
+# the order of a server in the list of another session
+pool($one, name => 'other', list => 'aa a=1', limit => 9, ask => [ 1 ]);
+pool($two, name => 'other', list => 'bb b=2', limit => 9, ask => [ 1 ]);
+$one->order('other', 1, '=', 'b');
+pool($one, name => 'other', list => 'aa', limit => 9, ask => [ 2 ]);
+is results($one, name => 'other', list => 'aa', limit => 9, check => [ 2 ]),
+    'ok 1 1', 'no server is free';
+
 # with keys: a ticket is granted beside those that wait; a full queue drops one
 pool($one, name => 'keys', list => 'aa a=1', ask => [ 1 ]);
 pool($one, name => 'keys', list => 'aa', ask => [ 2 ], key => 'x');

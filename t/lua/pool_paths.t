@@ -15,8 +15,8 @@ my @names = qw/shortcut rest/;
 my $scripts = Dsem::Scripts->new;
 my ($state, $redis) = ($scripts->state, $scripts->redis);
 my @sessions = map { $scripts->session("n$_")->enter->listen } 1 .. 4;
-# of a server that there is not
-$state->order($_, '- 0 z=1') for 'rest', 'odd_rest';
+# of a server that there is not, and of one that has a lower limit
+$state->order($_, '- 0 c=9 z=1') for 'rest', 'odd_rest';
 my ($ticket, %list, @differ) = (0);
 $list{ $_->name } = $LISTS[0] for @sessions;
 
@@ -128,6 +128,8 @@ same('a weight', $two, 3, [ 17, 0, 0, 1 ], 'bb', '', '20 2 0 9');
 same('flags', $two, 3, [ 33, 0, 0, 1 ], 'bb', '', '20 1 0 9');
 same('an id that is none', $two, 3, [ 17, 0, 0, 1 ], 'bbz', '', '20 1 0 9');
 same('another text', $two, 3, [ 17, 0, 0, 0 ], 'bb a=9', '');
+same('no releases', $two, 3, [ 17, 0, 0, 0 ], 'bb');
+same('no arguments', $two, 3, [ 17, 0, 0, 0 ]);
 same('no list', $two, 3, [ 17, 0, 0, 0 ], '-', '');
 
 is_deeply \@differ, [], 'same replies, messages and keys at each step';
