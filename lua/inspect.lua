@@ -43,8 +43,8 @@
 -- of the wrong type is like one that is missing. Run again it changes nothing
 -- but that time. O(n), n accounts of all semaphores together, 512 at most, and
 -- servers of lists that differ, 256 at most and as many more as accounts leave.
--- A semaphore for which these do not suffice is partial: of fewer semaphores in
--- one call all accounts can be read.
+-- A semaphore for which these do not suffice is partial, with 384 accounts at
+-- most: of fewer semaphores in one call all accounts can be read.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"
@@ -58,6 +58,8 @@
 -- semaphores, and accounts of them that are read by one call: a script blocks
 -- all other commands
 local SEMAPHORES, ACCOUNTS = 32, 512
+-- accounts that are read of a semaphore which has more than that
+local SOME = 384
 -- lists of a pool; different servers and limits of all pools, and as many more
 -- as accounts leave
 local LISTS, SERVERS = 32, 256
@@ -151,7 +153,7 @@ local function read_fields(key)
         return redis.call('HGETALL', key), true
     end
     if fields_left <= 0 then return {}, false end
-    local count = math.min(most + OTHERS_EACH, fields_left)
+    local count = math.min(most + OTHERS_EACH, fields_left, SOME)
     local page = redis.call('HSCAN', key, '0', 'COUNT', count)
     local read = #page[2] / 2
     fields_left = fields_left - math.max(math.min(read, count), read - BUCKET)
