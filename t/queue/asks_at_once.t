@@ -8,7 +8,6 @@
 
 use lib 't/lib';
 use Dsem::Scripts;
-use Dsem::Test;
 
 # where a poll falls into the same turn of the event loop, it asks instead
 my $TRIES = 5;
