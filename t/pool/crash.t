@@ -6,6 +6,8 @@
 use lib 't/lib';
 use Dsem::Test;
 
+my $RELOADS = $ENV{DSEM_LONG} ? 50 : 1;
+
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my @up = map { $t->upstream } 1 .. 3;
@@ -48,8 +50,10 @@ served('after a worker was killed');
 $redis->all_beat(4);
 $redis->cmd('FLUSHALL');
 served('after all state was lost');
-$_->reload for @nodes;
-served('after a reload');
+for my $n (1 .. $RELOADS) {
+    $_->reload for @nodes;
+    served("after reload $n");
+}
 is $_->peak, 1, 'limit of a server reached, not exceeded' for @up;
 
 # An exception: Redis has lost the holders and may grant what they hold, until
