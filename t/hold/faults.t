@@ -9,11 +9,10 @@ use Dsem::Test;
 my $LIMIT = 20;
 my $RELOADS = $ENV{DSEM_LONG} ? 50 : 5;
 
-my $t = Dsem::Test->new(lease => 2);
+my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my @fleet = $t->fleet(2, <<'EOF_CONF');
 worker_processes 2;
-dsem_lease 2s;
 dsem_on_error reject;
 location /jobs {
     dsem jobs limit=20 queue=100 timeout=100s;
@@ -46,7 +45,7 @@ stable('emptied');
 
 $redis->freeze;
 my $frozen = now;
-wait_for { now - $frozen > 3 } 15, 'longer than the lease';
+wait_for { now - $frozen > 6 } 15, 'longer than the lease';
 $redis->thaw;
 stable('frozen');
 
