@@ -44,8 +44,8 @@ use constant RECORD => length pack 'd3';
 # more processes with beats, and seconds
 use constant { OTHERS => 4, OTHERS_PAUSE => 0.1 };
 
-# number of the notes of all processes
-use constant ALL => OTHERS + 1;
+# number of the notes of all processes, and seconds: a few ms of work each
+use constant { ALL => OTHERS + 1, ALL_PAUSE => 0.25 };
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
@@ -106,7 +106,7 @@ sub watch_all {
     open my $notes, '>', $path or croak "$path: $!";
     my ($tree, $waited) = (getcwd, {});
     while (getppid == $parent) {
-        sleep OTHERS_PAUSE;
+        sleep ALL_PAUSE;
         my $longest = waits($proc // '/proc', $tree, $waited);
         syswrite $notes, pack 'd3', now, 0, $longest;
     }
