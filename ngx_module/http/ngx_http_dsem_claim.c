@@ -28,6 +28,8 @@ static ngx_int_t ngx_http_dsem_claim_upstream(ngx_http_request_t *r,
     ngx_http_dsem_fault_t *fault);
 static ngx_int_t ngx_http_dsem_claim_name(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
+static ngx_int_t ngx_http_dsem_claim_encode(ngx_http_request_t *r,
+    ngx_str_t *name, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
     ngx_http_dsem_limit_t *limit, ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
@@ -187,11 +189,9 @@ ngx_http_dsem_claim_upstream(ngx_http_request_t *r,
 
     /* counted as a semaphore with this name is */
 
-    if (ngx_http_dsem_key_encode(r->pool, &name, &ask->name) != NGX_OK) {
+    if (ngx_http_dsem_claim_encode(r, &name, ask) != NGX_OK) {
         return NGX_ERROR;
     }
-
-    ask->hash = ngx_crc32_short(ask->name.data, ask->name.len);
 
     return NGX_DECLINED;
 }
@@ -219,7 +219,17 @@ ngx_http_dsem_claim_name(ngx_http_request_t *r, ngx_http_dsem_limit_t *limit,
         return NGX_DONE;
     }
 
-    if (ngx_http_dsem_key_encode(r->pool, &name, &ask->name) != NGX_OK) {
+    return ngx_http_dsem_claim_encode(r, &name, ask);
+}
+
+
+/* a name that is not empty, as in keys, and its hash */
+
+static ngx_int_t
+ngx_http_dsem_claim_encode(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_http_dsem_ask_t *ask)
+{
+    if (ngx_http_dsem_key_encode(r->pool, name, &ask->name) != NGX_OK) {
         return NGX_ERROR;
     }
 
