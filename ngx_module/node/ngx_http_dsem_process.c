@@ -103,7 +103,10 @@ ngx_http_dsem_process_started(ngx_pid_t pid)
 }
 
 
-/* at least so much from now on, whatever other processes do */
+/*
+ * Raises a value to this one, unless it is as high already.  Several processes
+ * may do so at a time: it never falls, and the highest one remains.
+ */
 
 void
 ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least)
