@@ -102,12 +102,12 @@ sub watch_one {
 
 # Notes the longest time for which one of the processes has waited.
 sub watch_all {
-    my ($path, $parent, $proc) = @_;
+    my ($path, $parent) = @_;
     open my $notes, '>', $path or croak "$path: $!";
     my ($tree, $waited) = (getcwd, {});
     while (getppid == $parent) {
         sleep ALL_PAUSE;
-        my $longest = waits($proc // '/proc', $tree, $waited);
+        my $longest = waits('/proc', $tree, $waited);
         syswrite $notes, pack 'd3', now, 0, $longest;
     }
 }
