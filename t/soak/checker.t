@@ -535,7 +535,10 @@ finds('left', 'a key left', sub { key_left($_[0]) });
 finds('', 'a key left on a new master', sub { key_left($_[0], 28) });
 finds('left', 'the same, asked for since', sub { key_left($_[0], 26) });
 finds('left', 'keys left while they are random', sub {
-    fault($_[0], 'random_keys', 3, 5, tags => 1000);
+    fault($_[0], 'random_keys', 3, 5, tags => 1300);
+});
+finds('', 'keys left that are remembered', sub {
+    fault($_[0], 'random_keys', 3, 5, tags => 1040);
 });
 finds('left', 'a session missing', sub { $_[0]{quiet}[1]{complete} = 0 });
 finds('left', 'a node that does not quit', sub {

@@ -27,8 +27,9 @@ BEGIN {
 # reconnect
 use constant { LET_IN => 0.3, LET_IN_LATE => 1.2 };
 
-# keys of "fair" in Redis beside those of requests that wait
-use constant TAGS => 256;
+# keys of "fair" in Redis beside those of requests that wait, as
+# lua/include/fair_trim.lua leaves them: FAIR_KEYS and FAIR_EXCESS
+use constant TAGS => 1024 + 16;
 
 # s: a client that reads slowly, on a busy machine; until a request that is
 # answered is in the access log: its worker may be killed before
