@@ -272,7 +272,8 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 /*
  * A few bytes always fit into the buffer of a socket, so a peer that is gone
  * without a FIN is not seen by "send_timeout".  The system sees it, by the
- * time for which bytes may stay unacknowledged.
+ * time for which bytes may stay unacknowledged.  A stream of QUIC shares the
+ * socket on which nginx listens: QUIC has an idle timeout of its own.
  */
 
 static void
@@ -284,7 +285,8 @@ ngx_http_dsem_hold_patience(ngx_connection_t *c, ngx_msec_t timeout)
 
     ms = (unsigned int) timeout;
 
-    if (c->type == SOCK_STREAM
+    if (!c->shared
+        && c->type == SOCK_STREAM
         && c->sockaddr->sa_family != AF_UNIX
         && setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms))
            == -1)
@@ -383,6 +385,17 @@ ngx_http_dsem_hold_writer(ngx_http_request_t *r)
         r->connection->timedout = 1;
 
         ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    /* a stream of QUIC that is reset has no read event */
+
+    if (r->connection->write->error) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "client prematurely closed stream");
+        r->connection->error = 1;
+
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
         return;
     }
 
@@ -589,6 +602,7 @@ void
 ngx_http_dsem_hold_exit(void)
 {
     ngx_queue_t            *q;
+    ngx_connection_t       *c;
     ngx_http_dsem_hold_t   *h;
     ngx_http_dsem_holds_t  *holds;
 
@@ -603,8 +617,14 @@ ngx_http_dsem_hold_exit(void)
          q = ngx_queue_next(q))
     {
         h = ngx_queue_data(q, ngx_http_dsem_hold_t, queue);
+        c = h->request->connection;
 
         (void) ngx_http_dsem_hold_last(h, "closing\n");
-        (void) ngx_shutdown_socket(h->request->connection->fd, SHUT_RDWR);
+
+        /* that of a stream of QUIC is the one on which all workers listen */
+
+        if (!c->shared) {
+            (void) ngx_shutdown_socket(c->fd, SHUT_RDWR);
+        }
     }
 }
