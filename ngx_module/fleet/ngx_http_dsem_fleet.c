@@ -3,8 +3,8 @@
  * The fleet: figures of semaphores and sessions, of one survey.
  *
  * Owns the memory of a survey: names are added first, in the order in which
- * they are asked for, then replies fill in their figures, and at the end both
- * names and sessions are sorted.  The number of sessions is bounded.  Knows the
+ * they are asked for, then replies fill in their figures, and at the end the
+ * names are sorted.  The number of sessions is bounded.  Knows the
  * form of names, too.
  *
  * Called by: survey, run, inspect (figures), roster (names), order (the form
@@ -27,17 +27,9 @@
 #define NGX_HTTP_DSEM_FLEET_MAX_SESSIONS  4096
 
 
-/* a session that was met, with the sums of all its accounts */
-typedef struct {
-    ngx_str_node_t            node;      /* str: its name */
-    ngx_http_dsem_holder_t    total;
-} ngx_http_dsem_fleet_session_t;
-
-
-static ngx_http_dsem_fleet_session_t *ngx_http_dsem_fleet_meet(
+static ngx_str_node_t *ngx_http_dsem_fleet_meet(
     ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder);
 static void ngx_http_dsem_fleet_merge(ngx_array_t *nodes);
-static ngx_int_t ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
     const void *two);
 
@@ -86,29 +78,62 @@ ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet)
 }
 
 
-/* nothing is known of it yet; the name is copied.  NULL: no memory */
+/*
+ * A further element of an array of the survey, all zero but for the name that
+ * it begins with, which is copied.
+ *
+ * name   NULL: it begins with none
+ *
+ * Returns NULL when there is no memory.
+ */
+
+void *
+ngx_http_dsem_fleet_push(ngx_http_dsem_fleet_t *fleet, ngx_array_t *array,
+    size_t size, ngx_str_t *name)
+{
+    ngx_str_t  *element;
+
+    if (array->elts == NULL
+        && ngx_array_init(array, fleet->pool, 4, size) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    element = ngx_array_push(array);
+    if (element == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(element, size);
+
+    if (name) {
+        element->len = name->len;
+        element->data = ngx_pstrdup(fleet->pool, name);
+
+        if (element->data == NULL) {
+            return NULL;
+        }
+    }
+
+    return element;
+}
+
+
+/* a semaphore without figures yet; NULL: no memory */
 
 ngx_http_dsem_survey_semaphore_t *
 ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
     ngx_uint_t shard)
 {
-    u_char                            *p;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
 
-    p = ngx_pstrdup(fleet->pool, name);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    semaphore = ngx_array_push(&fleet->survey.semaphores);
+    semaphore = ngx_http_dsem_fleet_push(fleet, &fleet->survey.semaphores,
+                                     sizeof(ngx_http_dsem_survey_semaphore_t),
+                                     name);
     if (semaphore == NULL) {
         return NULL;
     }
 
-    ngx_memzero(semaphore, sizeof(ngx_http_dsem_survey_semaphore_t));
-
-    semaphore->name.data = p;
-    semaphore->name.len = name->len;
     semaphore->shard = shard;
     semaphore->limit = -1;
     semaphore->configured = -1;
@@ -119,31 +144,9 @@ ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
 
 
 /*
- * Sessions of a node in a shard, and its last heartbeat.  In a
- * Cluster it comes once for each shard.  NGX_ERROR: no memory.
+ * All names and nodes are there: semaphores by shard, and by name in each of
+ * them, for the calls.
  */
-
-ngx_int_t
-ngx_http_dsem_fleet_node(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
-    ngx_uint_t sessions, uint64_t heard)
-{
-    ngx_http_dsem_survey_node_t  *node;
-
-    node = ngx_array_push(&fleet->survey.nodes);
-    if (node == NULL) {
-        return NGX_ERROR;
-    }
-
-    node->sessions = sessions;
-    node->heard = heard;
-    node->node.len = name->len;
-    node->node.data = ngx_pstrdup(fleet->pool, name);
-
-    return node->node.data ? NGX_OK : NGX_ERROR;
-}
-
-
-/* by shard, and by name in each of them, for the calls */
 
 void
 ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet)
@@ -151,6 +154,8 @@ ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet)
     ngx_qsort(fleet->survey.semaphores.elts, fleet->survey.semaphores.nelts,
               sizeof(ngx_http_dsem_survey_semaphore_t),
               ngx_http_dsem_fleet_by_shard);
+
+    ngx_http_dsem_fleet_merge(&fleet->survey.nodes);
 }
 
 
@@ -164,8 +169,8 @@ ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore,
     ngx_http_dsem_holder_t *holder)
 {
-    ngx_http_dsem_holder_t         *h;
-    ngx_http_dsem_fleet_session_t  *met;
+    ngx_str_node_t          *met;
+    ngx_http_dsem_holder_t  *h;
 
     if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
         semaphore->partial = 1;
@@ -174,181 +179,70 @@ ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
 
     met = ngx_http_dsem_fleet_meet(fleet, holder);
 
-    if (met == NULL
-        || (semaphore->holders.elts == NULL
-            && ngx_array_init(&semaphore->holders, fleet->pool, 4,
-                              sizeof(ngx_http_dsem_holder_t)) != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
+    h = met ? ngx_http_dsem_fleet_push(fleet, &semaphore->holders,
+                                       sizeof(ngx_http_dsem_holder_t), NULL)
+            : NULL;
 
-    h = ngx_array_push(&semaphore->holders);
     if (h == NULL) {
         return NGX_ERROR;
     }
 
     *h = *holder;
 
-    h->session = met->total.session;
-    h->node = met->total.node;
+    h->session = met->str;
+    h->node.data = met->str.data;
 
     return NGX_OK;
 }
 
 
-/* adds to the sums of a session; NULL: no memory */
+/* the name of a session, which holds for all its accounts; NULL: no memory */
 
-static ngx_http_dsem_fleet_session_t *
+static ngx_str_node_t *
 ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_holder_t *holder)
 {
-    u_char                         *p;
-    uint32_t                        hash;
-    ngx_http_dsem_holder_t         *total;
-    ngx_http_dsem_fleet_session_t  *met;
+    uint32_t                      hash;
+    ngx_str_node_t               *met;
+    ngx_http_dsem_survey_node_t  *node;
 
     hash = ngx_crc32_short(holder->session.data, holder->session.len);
 
-    met = (ngx_http_dsem_fleet_session_t *)
-          ngx_str_rbtree_lookup(&fleet->sessions, &holder->session, hash);
-
+    met = ngx_str_rbtree_lookup(&fleet->sessions, &holder->session, hash);
     if (met) {
-        total = &met->total;
-
-        total->held += holder->held;
-        total->idle += holder->idle;
-        total->waiting += holder->waiting;
-        total->lease = ngx_min(total->lease, holder->lease);
-        total->heard &= holder->heard;
-
         return met;
     }
 
-    met = ngx_palloc(fleet->pool, sizeof(ngx_http_dsem_fleet_session_t)
+    met = ngx_palloc(fleet->pool, sizeof(ngx_str_node_t)
                                   + holder->session.len);
     if (met == NULL) {
         return NULL;
     }
 
-    p = (u_char *) met + sizeof(ngx_http_dsem_fleet_session_t);
-    ngx_memcpy(p, holder->session.data, holder->session.len);
+    met->node.key = hash;
+    met->str.len = holder->session.len;
+    met->str.data = (u_char *) met + sizeof(ngx_str_node_t);
+    ngx_memcpy(met->str.data, holder->session.data, holder->session.len);
 
-    met->total = *holder;
-    met->total.session.data = p;
-    met->total.node.data = p;
-
-    met->node.str = met->total.session;
-    met->node.node.key = hash;
-
-    ngx_rbtree_insert(&fleet->sessions, &met->node.node);
+    ngx_rbtree_insert(&fleet->sessions, &met->node);
     fleet->nsessions++;
 
+    node = ngx_http_dsem_text_find(&fleet->survey.nodes, &holder->node);
+
+    if (node) {
+        node->holding++;
+    }
+
     return met;
-}
-
-
-/* a node has another limit; its name is copied.  NGX_ERROR: no memory */
-
-ngx_int_t
-ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
-    ngx_str_t *node)
-{
-    ngx_http_dsem_disagreement_t  *disagreement;
-
-    if (semaphore->disagreements.elts == NULL
-        && ngx_array_init(&semaphore->disagreements, fleet->pool, 2,
-                          sizeof(ngx_http_dsem_disagreement_t)) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    disagreement = ngx_array_push(&semaphore->disagreements);
-    if (disagreement == NULL) {
-        return NGX_ERROR;
-    }
-
-    disagreement->limit = limit;
-    disagreement->node.len = node->len;
-    disagreement->node.data = ngx_pstrdup(fleet->pool, node);
-
-    return disagreement->node.data ? NGX_OK : NGX_ERROR;
-}
-
-
-/* a pool has a server; its name is copied.  NGX_ERROR: no memory */
-
-ngx_int_t
-ngx_http_dsem_fleet_server(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_http_dsem_survey_server_t *server)
-{
-    ngx_http_dsem_survey_server_t  *s;
-
-    if (semaphore->servers.elts == NULL
-        && ngx_array_init(&semaphore->servers, fleet->pool, 8,
-                          sizeof(ngx_http_dsem_survey_server_t)) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    s = ngx_array_push(&semaphore->servers);
-    if (s == NULL) {
-        return NGX_ERROR;
-    }
-
-    *s = *server;
-    s->name.data = ngx_pstrdup(fleet->pool, &server->name);
-
-    return s->name.data ? NGX_OK : NGX_ERROR;
-}
-
-
-/* the limit of a semaphore is found; NGX_ERROR: no memory */
-
-ngx_int_t
-ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_found_t *found)
-{
-    semaphore->found = ngx_palloc(fleet->pool, sizeof(ngx_http_dsem_found_t));
-
-    if (semaphore->found == NULL) {
-        return NGX_ERROR;
-    }
-
-    *semaphore->found = *found;
-
-    return ngx_array_init(&semaphore->found->moves, fleet->pool, 8,
-                          sizeof(ngx_http_dsem_move_t));
-}
-
-
-/* it was moved; NGX_ERROR: no memory */
-
-ngx_int_t
-ngx_http_dsem_fleet_move(ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_http_dsem_move_t *move)
-{
-    ngx_http_dsem_move_t  *m;
-
-    m = ngx_array_push(&semaphore->found->moves);
-    if (m == NULL) {
-        return NGX_ERROR;
-    }
-
-    *m = *move;
-
-    return NGX_OK;
 }
 
 
 /*
  * All replies have been read: what is neither in Redis nor in the counters of
  * this node is left out, and what is in a shard that could not be asked.
- * NGX_ERROR: no memory.
  */
 
-ngx_int_t
+void
 ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
 {
     ngx_uint_t                         i, n;
@@ -380,10 +274,6 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
     if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
         survey->partial = 1;
     }
-
-    ngx_http_dsem_fleet_merge(&survey->nodes);
-
-    return ngx_http_dsem_fleet_list(fleet);
 }
 
 
@@ -413,50 +303,6 @@ ngx_http_dsem_fleet_merge(ngx_array_t *nodes)
     }
 
     nodes->nelts = n;
-}
-
-
-/* the sessions that were met, by name */
-
-static ngx_int_t
-ngx_http_dsem_fleet_list(ngx_http_dsem_fleet_t *fleet)
-{
-    ngx_array_t             *sessions;
-    ngx_rbtree_node_t       *node, *root, *sentinel;
-    ngx_http_dsem_holder_t  *holder;
-
-    sessions = &fleet->survey.sessions;
-
-    if (ngx_array_init(sessions, fleet->pool, ngx_max(fleet->nsessions, 1),
-                       sizeof(ngx_http_dsem_holder_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    root = fleet->sessions.root;
-    sentinel = fleet->sessions.sentinel;
-
-    if (root == sentinel) {
-        return NGX_OK;
-    }
-
-    for (node = ngx_rbtree_min(root, sentinel);
-         node;
-         node = ngx_rbtree_next(&fleet->sessions, node))
-    {
-        holder = ngx_array_push(sessions);
-        if (holder == NULL) {
-            return NGX_ERROR;
-        }
-
-        *holder = ((ngx_http_dsem_fleet_session_t *) node)->total;
-    }
-
-    ngx_qsort(sessions->elts, sessions->nelts, sizeof(ngx_http_dsem_holder_t),
-              ngx_http_dsem_text_order);
-
-    return NGX_OK;
 }
 
 

@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
     ngx_str_t         node;
     ngx_uint_t        sessions;     /* live ones, in the shard with most */
+    ngx_uint_t        holding;      /* sessions with an account, as read */
     uint64_t          heard;        /* monotonic ms, its last heartbeat */
 } ngx_http_dsem_survey_node_t;
 
@@ -96,8 +97,6 @@ typedef struct {
     ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
                                        by name */
     ngx_array_t       nodes;        /* ngx_http_dsem_survey_node_t, by name */
-    ngx_array_t       sessions;     /* ngx_http_dsem_holder_t: every live
-                                       session met, held etc. summed up */
     ngx_uint_t        nsessions;    /* live, as Redis counts them */
     uint64_t          read;         /* monotonic ms, when it was complete */
     unsigned          partial:1;    /* some names are missing */
@@ -120,26 +119,15 @@ typedef struct {
 ngx_http_dsem_fleet_t *ngx_http_dsem_fleet_create(void);
 void ngx_http_dsem_fleet_destroy(ngx_http_dsem_fleet_t *fleet);
 
+void *ngx_http_dsem_fleet_push(ngx_http_dsem_fleet_t *fleet,
+    ngx_array_t *array, size_t size, ngx_str_t *name);
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_fleet_add(
     ngx_http_dsem_fleet_t *fleet, ngx_str_t *name, ngx_uint_t shard);
-ngx_int_t ngx_http_dsem_fleet_node(ngx_http_dsem_fleet_t *fleet,
-    ngx_str_t *name, ngx_uint_t sessions, uint64_t heard);
 void ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet);
 ngx_int_t ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore,
     ngx_http_dsem_holder_t *holder);
-ngx_int_t ngx_http_dsem_fleet_disagree(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_int_t limit,
-    ngx_str_t *node);
-ngx_int_t ngx_http_dsem_fleet_server(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_http_dsem_survey_server_t *server);
-ngx_int_t ngx_http_dsem_fleet_find_limit(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_http_dsem_found_t *found);
-ngx_int_t ngx_http_dsem_fleet_move(
-    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_http_dsem_move_t *move);
-ngx_int_t ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
+void ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet);
 
 ngx_uint_t ngx_http_dsem_fleet_is_name(ngx_str_t *name);
 ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);

@@ -19,9 +19,18 @@
 #define NGX_HTTP_DSEM_INSPECT_MAX_MOVES  256
 
 
+/* a line of a semaphore; NGX_DECLINED: another form, NGX_ERROR: no memory */
+typedef struct {
+    const char    *word;
+    ngx_int_t    (*read)(ngx_http_dsem_fleet_t *fleet,
+                         ngx_http_dsem_survey_semaphore_t *semaphore,
+                         ngx_str_t *line);
+} ngx_http_dsem_inspect_line_t;
+
+
 static ngx_int_t ngx_http_dsem_inspect_shard(ngx_http_dsem_fleet_t *fleet,
     ngx_str_t *line, ngx_uint_t count);
-static ngx_int_t ngx_http_dsem_inspect_semaphore(
+static ngx_int_t ngx_http_dsem_inspect_semaphore(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
@@ -31,12 +40,23 @@ static ngx_int_t ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
-static ngx_int_t ngx_http_dsem_inspect_history(
+static ngx_int_t ngx_http_dsem_inspect_history(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line);
 static ngx_int_t ngx_http_dsem_inspect_limit(ngx_str_t *line,
     ngx_int_t *limit);
 static ngx_int_t ngx_http_dsem_inspect_numbers(ngx_str_t *line,
     ngx_int_t *values, ngx_uint_t n);
+
+
+static ngx_http_dsem_inspect_line_t  ngx_http_dsem_inspect_lines[] = {
+    { "semaphore", ngx_http_dsem_inspect_semaphore },
+    { "account", ngx_http_dsem_inspect_account },
+    { "asks", ngx_http_dsem_inspect_asks },
+    { "server", ngx_http_dsem_inspect_server },
+    { "auto", ngx_http_dsem_inspect_auto },
+    { "history", ngx_http_dsem_inspect_history },
+    { NULL, NULL }
+};
 
 
 /*
@@ -51,6 +71,7 @@ ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
 {
     ngx_int_t                          rc;
     ngx_str_t                          line, word;
+    ngx_http_dsem_inspect_line_t      *l;
     ngx_http_dsem_survey_semaphore_t  *semaphore, *next, *last;
 
     semaphore = NULL;
@@ -68,33 +89,26 @@ ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet, ngx_uint_t first,
 
         word = ngx_http_dsem_text_word(&line);
 
-        if (ngx_http_dsem_text_is(&word, "semaphore")) {
+        for (l = ngx_http_dsem_inspect_lines; l->word; l++) {
+            if (ngx_http_dsem_text_is(&word, l->word)) {
+                break;
+            }
+        }
+
+        if (l == ngx_http_dsem_inspect_lines) {
 
             if (next == last) {
                 return NGX_DECLINED;
             }
 
             semaphore = next++;
-            rc = ngx_http_dsem_inspect_semaphore(semaphore, &line);
+        }
 
-        } else if (semaphore && ngx_http_dsem_text_is(&word, "account")) {
-            rc = ngx_http_dsem_inspect_account(fleet, semaphore, &line);
-
-        } else if (semaphore && ngx_http_dsem_text_is(&word, "asks")) {
-            rc = ngx_http_dsem_inspect_asks(fleet, semaphore, &line);
-
-        } else if (semaphore && ngx_http_dsem_text_is(&word, "server")) {
-            rc = ngx_http_dsem_inspect_server(fleet, semaphore, &line);
-
-        } else if (semaphore && ngx_http_dsem_text_is(&word, "auto")) {
-            rc = ngx_http_dsem_inspect_auto(fleet, semaphore, &line);
-
-        } else if (semaphore && ngx_http_dsem_text_is(&word, "history")) {
-            rc = ngx_http_dsem_inspect_history(semaphore, &line);
-
-        } else {
+        if (l->word == NULL || semaphore == NULL) {
             return NGX_DECLINED;
         }
+
+        rc = l->read(fleet, semaphore, &line);
 
         if (rc != NGX_OK) {
             return rc;
@@ -137,7 +151,7 @@ ngx_http_dsem_inspect_shard(ngx_http_dsem_fleet_t *fleet, ngx_str_t *line,
  */
 
 static ngx_int_t
-ngx_http_dsem_inspect_semaphore(
+ngx_http_dsem_inspect_semaphore(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
 {
     ngx_str_t  name;
@@ -211,8 +225,9 @@ static ngx_int_t
 ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
 {
-    ngx_str_t  node;
-    ngx_int_t  limit;
+    ngx_str_t                      node;
+    ngx_int_t                      limit;
+    ngx_http_dsem_disagreement_t  *disagreement;
 
     if (ngx_http_dsem_inspect_numbers(line, &limit, 1) != NGX_OK) {
         return NGX_DECLINED;
@@ -224,7 +239,16 @@ ngx_http_dsem_inspect_asks(ngx_http_dsem_fleet_t *fleet,
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_fleet_disagree(fleet, semaphore, limit, &node);
+    disagreement = ngx_http_dsem_fleet_push(fleet, &semaphore->disagreements,
+                                         sizeof(ngx_http_dsem_disagreement_t),
+                                         &node);
+    if (disagreement == NULL) {
+        return NGX_ERROR;
+    }
+
+    disagreement->limit = limit;
+
+    return NGX_OK;
 }
 
 
@@ -234,14 +258,25 @@ static ngx_int_t
 ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
 {
-    ngx_http_dsem_survey_server_t  server;
+    ngx_str_t                       name;
+    ngx_http_dsem_survey_server_t  *server;
 
-    server.name = ngx_http_dsem_text_word(line);
+    name = ngx_http_dsem_text_word(line);
 
-    if (!ngx_http_dsem_fleet_is_name(&server.name)
-        || ngx_http_dsem_inspect_numbers(line, &server.held, 1) != NGX_OK
-        || ngx_http_dsem_inspect_limit(line, &server.limit) != NGX_OK
-        || ngx_http_dsem_inspect_limit(line, &server.ordered) != NGX_OK
+    if (!ngx_http_dsem_fleet_is_name(&name)) {
+        return NGX_DECLINED;
+    }
+
+    server = ngx_http_dsem_fleet_push(fleet, &semaphore->servers,
+                                      sizeof(ngx_http_dsem_survey_server_t),
+                                      &name);
+    if (server == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_dsem_inspect_numbers(line, &server->held, 1) != NGX_OK
+        || ngx_http_dsem_inspect_limit(line, &server->limit) != NGX_OK
+        || ngx_http_dsem_inspect_limit(line, &server->ordered) != NGX_OK
         || line->len)
     {
         return NGX_DECLINED;
@@ -249,7 +284,7 @@ ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
 
     semaphore->known = 1;
 
-    return ngx_http_dsem_fleet_server(fleet, semaphore, &server);
+    return NGX_OK;
 }
 
 
@@ -259,8 +294,8 @@ static ngx_int_t
 ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
 {
-    ngx_int_t              values[6];
-    ngx_http_dsem_found_t  found;
+    ngx_int_t               values[6];
+    ngx_http_dsem_found_t  *found;
 
     if (semaphore->found
         || ngx_http_dsem_inspect_numbers(line, values, 6) != NGX_OK
@@ -269,28 +304,33 @@ ngx_http_dsem_inspect_auto(ngx_http_dsem_fleet_t *fleet,
         return NGX_DECLINED;
     }
 
-    ngx_memzero(&found, sizeof(ngx_http_dsem_found_t));
+    found = ngx_pcalloc(fleet->pool, sizeof(ngx_http_dsem_found_t));
+    if (found == NULL) {
+        return NGX_ERROR;
+    }
 
-    found.min = values[0];
-    found.max = values[1];
-    found.limit = values[2];
-    found.reason = values[3];
-    found.floor = values[4];
-    found.latency = values[5];
+    found->min = values[0];
+    found->max = values[1];
+    found->limit = values[2];
+    found->reason = values[3];
+    found->floor = values[4];
+    found->latency = values[5];
 
-    return ngx_http_dsem_fleet_find_limit(fleet, semaphore, &found);
+    semaphore->found = found;
+
+    return NGX_OK;
 }
 
 
 /* "<clock now> <clock> <limit> <reason> ...", the oldest change first */
 
 static ngx_int_t
-ngx_http_dsem_inspect_history(ngx_http_dsem_survey_semaphore_t *semaphore,
-    ngx_str_t *line)
+ngx_http_dsem_inspect_history(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_survey_semaphore_t *semaphore, ngx_str_t *line)
 {
-    int64_t               now, clock;
-    ngx_int_t             values[2];
-    ngx_http_dsem_move_t  move;
+    int64_t                now, clock;
+    ngx_int_t              values[2];
+    ngx_http_dsem_move_t  *move;
 
     if (semaphore->found == NULL
         || ngx_http_dsem_text_number(line, &now) != NGX_OK)
@@ -308,16 +348,19 @@ ngx_http_dsem_inspect_history(ngx_http_dsem_survey_semaphore_t *semaphore,
             return NGX_OK;
         }
 
-        /* one that another clock has written is as new as can be */
-
-        move.age = (clock >= 0 && clock < now)
-                   ? (ngx_int_t) ngx_min(now - clock, NGX_MAX_INT_T_VALUE) : 0;
-        move.limit = values[0];
-        move.reason = values[1];
-
-        if (ngx_http_dsem_fleet_move(semaphore, &move) != NGX_OK) {
+        move = ngx_http_dsem_fleet_push(fleet, &semaphore->found->moves,
+                                        sizeof(ngx_http_dsem_move_t), NULL);
+        if (move == NULL) {
             return NGX_ERROR;
         }
+
+        /* one that another clock has written is as new as can be */
+
+        move->age = (clock >= 0 && clock < now)
+                    ? (ngx_int_t) ngx_min(now - clock, NGX_MAX_INT_T_VALUE)
+                    : 0;
+        move->limit = values[0];
+        move->reason = values[1];
     }
 
     return NGX_OK;

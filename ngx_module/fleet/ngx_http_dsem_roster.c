@@ -52,55 +52,52 @@ typedef struct {
 } ngx_http_dsem_roster_found_t;
 
 
-/* met in a shard */
+/* a name, or a node with sessions, that was met in a shard */
 typedef struct {
     ngx_str_node_t               node;       /* str: the encoded name */
     ngx_queue_t                  queue;
     ngx_uint_t                   pass;       /* the last that met it */
-} ngx_http_dsem_roster_name_t;
 
-
-/* a node with sessions in a shard */
-typedef struct {
-    ngx_str_node_t               node;       /* str: its name */
-    ngx_queue_t                  queue;
-    ngx_uint_t                   pass;       /* the last that met it */
+    /* of a node */
     ngx_uint_t                   met;        /* sessions, in that pass so far */
     ngx_uint_t                   sessions;   /* in the last whole pass */
     uint64_t                     heard;      /* monotonic ms */
-} ngx_http_dsem_roster_node_t;
+} ngx_http_dsem_roster_entry_t;
+
+
+typedef struct {
+    ngx_rbtree_t                 tree;
+    ngx_rbtree_node_t            sentinel;
+    ngx_queue_t                  entries;
+    ngx_uint_t                   n;
+    ngx_uint_t                   max;
+} ngx_http_dsem_roster_list_t;
 
 
 typedef struct {
     ngx_str_t                    cursor;     /* of the next step */
     u_char                       buf[NGX_HTTP_DSEM_ROSTER_CURSOR];
     ngx_uint_t                   pass;
-    ngx_rbtree_t                 tree;
-    ngx_rbtree_node_t            sentinel;
-    ngx_queue_t                  names;      /* oldest first */
-    ngx_uint_t                   n;
-    ngx_rbtree_t                 node_tree;
-    ngx_rbtree_node_t            node_sentinel;
-    ngx_queue_t                  nodes;
-    ngx_uint_t                   nnodes;
+    ngx_http_dsem_roster_list_t  names;
+    ngx_http_dsem_roster_list_t  nodes;
     unsigned                     full:1;     /* names were left out */
 } ngx_http_dsem_roster_shard_t;
 
 
-static ngx_int_t ngx_http_dsem_roster_meet(
-    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *text);
+static void ngx_http_dsem_roster_list_init(ngx_http_dsem_roster_list_t *list,
+    ngx_uint_t max);
+static ngx_int_t ngx_http_dsem_roster_name(
+    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
+static ngx_http_dsem_roster_entry_t *ngx_http_dsem_roster_meet(
+    ngx_http_dsem_roster_list_t *list, ngx_str_t *name, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_roster_count(
     ngx_http_dsem_roster_shard_t *shard, ngx_str_t *line);
-static ngx_http_dsem_roster_node_t *ngx_http_dsem_roster_node(
-    ngx_http_dsem_roster_shard_t *shard, ngx_str_t *name);
-static void ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
-    ngx_http_dsem_roster_node_t *node);
+static void ngx_http_dsem_roster_forget(ngx_http_dsem_roster_list_t *list,
+    ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet,
     ngx_uint_t nshards);
 static void ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *cursor);
-static void ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,
-    ngx_http_dsem_roster_name_t *name);
 static ngx_int_t ngx_http_dsem_roster_known(ngx_array_t *found,
     ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards);
 static ngx_int_t ngx_http_dsem_roster_counted(ngx_array_t *found,
@@ -130,14 +127,22 @@ ngx_http_dsem_roster_init(void)
         shard->cursor.len = 1;
         shard->pass = 1;
 
-        ngx_rbtree_init(&shard->tree, &shard->sentinel,
-                        ngx_str_rbtree_insert_value);
-        ngx_queue_init(&shard->names);
-
-        ngx_rbtree_init(&shard->node_tree, &shard->node_sentinel,
-                        ngx_str_rbtree_insert_value);
-        ngx_queue_init(&shard->nodes);
+        ngx_http_dsem_roster_list_init(&shard->names,
+                                       NGX_HTTP_DSEM_ROSTER_MAX_NAMES);
+        ngx_http_dsem_roster_list_init(&shard->nodes,
+                                       NGX_HTTP_DSEM_ROSTER_MAX_NODES);
     }
+}
+
+
+static void
+ngx_http_dsem_roster_list_init(ngx_http_dsem_roster_list_t *list,
+    ngx_uint_t max)
+{
+    ngx_rbtree_init(&list->tree, &list->sentinel, ngx_str_rbtree_insert_value);
+    ngx_queue_init(&list->entries);
+
+    list->max = max;
 }
 
 
@@ -145,23 +150,15 @@ void
 ngx_http_dsem_roster_free(void)
 {
     ngx_uint_t                     i;
-    ngx_queue_t                   *q;
     ngx_http_dsem_roster_shard_t  *shard;
 
     for (i = 0; i < NGX_HTTP_DSEM_SHARDS; i++) {
         shard = &ngx_http_dsem_roster[i];
 
-        while (shard->n) {
-            q = ngx_queue_head(&shard->names);
-            ngx_http_dsem_roster_forget(shard,
-                      ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue));
-        }
+        /* no entry is of the next pass */
 
-        while (shard->nnodes) {
-            q = ngx_queue_head(&shard->nodes);
-            ngx_http_dsem_roster_lose(shard,
-                      ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue));
-        }
+        ngx_http_dsem_roster_forget(&shard->names, shard->pass + 1);
+        ngx_http_dsem_roster_forget(&shard->nodes, shard->pass + 1);
     }
 }
 
@@ -229,23 +226,15 @@ ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text)
         if (ngx_http_dsem_text_is(&word, "node")) {
             rc = ngx_http_dsem_roster_count(shard, &line);
 
-            if (rc != NGX_OK) {
-                return rc;
-            }
+        } else if (ngx_http_dsem_text_is(&word, "name")) {
+            rc = ngx_http_dsem_roster_name(shard, &line);
 
-            continue;
+        } else {
+            rc = NGX_DECLINED;
         }
 
-        if (!ngx_http_dsem_text_is(&word, "name")) {
-            return NGX_DECLINED;
-        }
-
-        /* what else an operator has written there is no name */
-
-        if (ngx_http_dsem_fleet_is_name(&line)
-            && ngx_http_dsem_roster_meet(shard, &line) != NGX_OK)
-        {
-            return NGX_ERROR;
+        if (rc != NGX_OK) {
+            return rc;
         }
     }
 
@@ -255,48 +244,71 @@ ngx_http_dsem_roster_read(ngx_uint_t number, ngx_str_t *text)
 }
 
 
+/* what else an operator has written there is no name */
+
 static ngx_int_t
-ngx_http_dsem_roster_meet(ngx_http_dsem_roster_shard_t *shard,
-    ngx_str_t *text)
+ngx_http_dsem_roster_name(ngx_http_dsem_roster_shard_t *shard,
+    ngx_str_t *name)
 {
-    u_char                       *p;
-    uint32_t                      hash;
-    ngx_http_dsem_roster_name_t  *name;
-
-    hash = ngx_crc32_short(text->data, text->len);
-
-    name = (ngx_http_dsem_roster_name_t *)
-           ngx_str_rbtree_lookup(&shard->tree, text, hash);
-
-    if (name) {
-        name->pass = shard->pass;
+    if (!ngx_http_dsem_fleet_is_name(name)
+        || ngx_http_dsem_roster_meet(&shard->names, name, shard->pass))
+    {
         return NGX_OK;
     }
 
-    if (shard->n == NGX_HTTP_DSEM_ROSTER_MAX_NAMES) {
-        shard->full = 1;
-        return NGX_OK;
-    }
-
-    name = ngx_alloc(sizeof(ngx_http_dsem_roster_name_t) + text->len,
-                     ngx_cycle->log);
-    if (name == NULL) {
+    if (shard->names.n < shard->names.max) {
         return NGX_ERROR;
     }
 
-    p = (u_char *) name + sizeof(ngx_http_dsem_roster_name_t);
-    ngx_memcpy(p, text->data, text->len);
-
-    name->node.str.data = p;
-    name->node.str.len = text->len;
-    name->node.node.key = hash;
-    name->pass = shard->pass;
-
-    ngx_rbtree_insert(&shard->tree, &name->node.node);
-    ngx_queue_insert_tail(&shard->names, &name->queue);
-    shard->n++;
+    shard->full = 1;
 
     return NGX_OK;
+}
+
+
+/* NULL: there are too many, or no memory */
+
+static ngx_http_dsem_roster_entry_t *
+ngx_http_dsem_roster_meet(ngx_http_dsem_roster_list_t *list, ngx_str_t *name,
+    ngx_uint_t pass)
+{
+    uint32_t                       hash;
+    ngx_http_dsem_roster_entry_t  *entry;
+
+    hash = ngx_crc32_short(name->data, name->len);
+
+    entry = (ngx_http_dsem_roster_entry_t *)
+            ngx_str_rbtree_lookup(&list->tree, name, hash);
+
+    if (entry == NULL) {
+
+        if (list->n == list->max) {
+            return NULL;
+        }
+
+        entry = ngx_calloc(sizeof(ngx_http_dsem_roster_entry_t) + name->len,
+                           ngx_cycle->log);
+        if (entry == NULL) {
+            return NULL;
+        }
+
+        entry->node.node.key = hash;
+        entry->node.str.len = name->len;
+        entry->node.str.data = (u_char *) entry
+                               + sizeof(ngx_http_dsem_roster_entry_t);
+        ngx_memcpy(entry->node.str.data, name->data, name->len);
+
+        ngx_rbtree_insert(&list->tree, &entry->node.node);
+        ngx_queue_insert_tail(&list->entries, &entry->queue);
+        list->n++;
+    }
+
+    if (entry->pass != pass) {
+        entry->pass = pass;
+        entry->met = 0;
+    }
+
+    return entry;
 }
 
 
@@ -306,10 +318,10 @@ static ngx_int_t
 ngx_http_dsem_roster_count(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *line)
 {
-    int64_t                       sessions, quiet;
-    uint64_t                      now;
-    ngx_str_t                     name;
-    ngx_http_dsem_roster_node_t  *node;
+    int64_t                        sessions, quiet;
+    uint64_t                       now;
+    ngx_str_t                      name;
+    ngx_http_dsem_roster_entry_t  *node;
 
     name = ngx_http_dsem_text_word(line);
 
@@ -323,16 +335,10 @@ ngx_http_dsem_roster_count(ngx_http_dsem_roster_shard_t *shard,
         return NGX_DECLINED;
     }
 
-    node = ngx_http_dsem_roster_node(shard, &name);
+    node = ngx_http_dsem_roster_meet(&shard->nodes, &name, shard->pass);
 
     if (node == NULL) {
-        return (shard->nnodes < NGX_HTTP_DSEM_ROSTER_MAX_NODES) ? NGX_ERROR
-                                                                 : NGX_OK;
-    }
-
-    if (node->pass != shard->pass) {
-        node->pass = shard->pass;
-        node->met = 0;
+        return (shard->nodes.n < shard->nodes.max) ? NGX_ERROR : NGX_OK;
     }
 
     now = ngx_http_dsem_monotonic();
@@ -347,74 +353,12 @@ ngx_http_dsem_roster_count(ngx_http_dsem_roster_shard_t *shard,
 }
 
 
-/* NULL: there are too many, or no memory */
-
-static ngx_http_dsem_roster_node_t *
-ngx_http_dsem_roster_node(ngx_http_dsem_roster_shard_t *shard,
-    ngx_str_t *name)
-{
-    u_char                       *p;
-    uint32_t                      hash;
-    ngx_http_dsem_roster_node_t  *node;
-
-    hash = ngx_crc32_short(name->data, name->len);
-
-    node = (ngx_http_dsem_roster_node_t *)
-           ngx_str_rbtree_lookup(&shard->node_tree, name, hash);
-
-    if (node) {
-        return node;
-    }
-
-    if (shard->nnodes == NGX_HTTP_DSEM_ROSTER_MAX_NODES) {
-        return NULL;
-    }
-
-    node = ngx_alloc(sizeof(ngx_http_dsem_roster_node_t) + name->len,
-                     ngx_cycle->log);
-    if (node == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(node, sizeof(ngx_http_dsem_roster_node_t));
-
-    p = (u_char *) node + sizeof(ngx_http_dsem_roster_node_t);
-    ngx_memcpy(p, name->data, name->len);
-
-    node->node.str.data = p;
-    node->node.str.len = name->len;
-    node->node.node.key = hash;
-
-    ngx_rbtree_insert(&shard->node_tree, &node->node.node);
-    ngx_queue_insert_tail(&shard->nodes, &node->queue);
-    shard->nnodes++;
-
-    return node;
-}
-
-
-static void
-ngx_http_dsem_roster_lose(ngx_http_dsem_roster_shard_t *shard,
-    ngx_http_dsem_roster_node_t *node)
-{
-    ngx_rbtree_delete(&shard->node_tree, &node->node.node);
-    ngx_queue_remove(&node->queue);
-    shard->nnodes--;
-
-    ngx_free(node);
-}
-
-
 /* the end of a step; at the end of a pass names that were not met go */
 
 static void
 ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *cursor)
 {
-    ngx_queue_t                  *q, *next;
-    ngx_http_dsem_roster_name_t  *name;
-    ngx_http_dsem_roster_node_t  *node;
-
     ngx_memcpy(shard->buf, cursor->data, cursor->len);
     shard->cursor.len = cursor->len;
 
@@ -422,52 +366,44 @@ ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
         return;
     }
 
-    if (shard->n < NGX_HTTP_DSEM_ROSTER_MAX_NAMES) {
+    if (shard->names.n < shard->names.max) {
         shard->full = 0;
     }
 
-    for (q = ngx_queue_head(&shard->names);
-         q != ngx_queue_sentinel(&shard->names);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        name = ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue);
-
-        if (name->pass != shard->pass) {
-            ngx_http_dsem_roster_forget(shard, name);
-        }
-    }
-
-    /* the end of a pass: what was counted is shown, and nodes not met go */
-
-    for (q = ngx_queue_head(&shard->nodes);
-         q != ngx_queue_sentinel(&shard->nodes);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
-
-        if (node->pass == shard->pass) {
-            node->sessions = node->met;
-
-        } else {
-            ngx_http_dsem_roster_lose(shard, node);
-        }
-    }
+    ngx_http_dsem_roster_forget(&shard->names, shard->pass);
+    ngx_http_dsem_roster_forget(&shard->nodes, shard->pass);
 
     shard->pass++;
 }
 
 
-static void
-ngx_http_dsem_roster_forget(ngx_http_dsem_roster_shard_t *shard,
-    ngx_http_dsem_roster_name_t *name)
-{
-    ngx_rbtree_delete(&shard->tree, &name->node.node);
-    ngx_queue_remove(&name->queue);
-    shard->n--;
+/* entries that this pass has not met go; it has counted sessions of nodes */
 
-    ngx_free(name);
+static void
+ngx_http_dsem_roster_forget(ngx_http_dsem_roster_list_t *list,
+    ngx_uint_t pass)
+{
+    ngx_queue_t                   *q, *next;
+    ngx_http_dsem_roster_entry_t  *entry;
+
+    for (q = ngx_queue_head(&list->entries);
+         q != ngx_queue_sentinel(&list->entries);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        entry = ngx_queue_data(q, ngx_http_dsem_roster_entry_t, queue);
+
+        if (entry->pass == pass) {
+            entry->sessions = entry->met;
+            continue;
+        }
+
+        ngx_rbtree_delete(&list->tree, &entry->node.node);
+        ngx_queue_remove(q);
+        list->n--;
+
+        ngx_free(entry);
+    }
 }
 
 
@@ -514,25 +450,32 @@ ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
 {
     ngx_uint_t                     i;
     ngx_queue_t                   *q;
-    ngx_http_dsem_roster_node_t   *node;
+    ngx_http_dsem_roster_entry_t  *entry;
+    ngx_http_dsem_survey_node_t   *node;
     ngx_http_dsem_roster_shard_t  *shard;
 
     for (i = 0; i < nshards; i++) {
         shard = &ngx_http_dsem_roster[i];
 
-        for (q = ngx_queue_head(&shard->nodes);
-             q != ngx_queue_sentinel(&shard->nodes);
+        for (q = ngx_queue_head(&shard->nodes.entries);
+             q != ngx_queue_sentinel(&shard->nodes.entries);
              q = ngx_queue_next(q))
         {
-            node = ngx_queue_data(q, ngx_http_dsem_roster_node_t, queue);
+            entry = ngx_queue_data(q, ngx_http_dsem_roster_entry_t, queue);
 
-            if (node->sessions
-                && ngx_http_dsem_fleet_node(fleet, &node->node.str,
-                                            node->sessions, node->heard)
-                   != NGX_OK)
-            {
+            if (entry->sessions == 0) {
+                continue;
+            }
+
+            node = ngx_http_dsem_fleet_push(fleet, &fleet->survey.nodes,
+                                          sizeof(ngx_http_dsem_survey_node_t),
+                                          &entry->node.str);
+            if (node == NULL) {
                 return NGX_ERROR;
             }
+
+            node->sessions = entry->sessions;
+            node->heard = entry->heard;
         }
     }
 
@@ -546,7 +489,7 @@ ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
 {
     ngx_uint_t                     i;
     ngx_queue_t                   *q;
-    ngx_http_dsem_roster_name_t   *name;
+    ngx_http_dsem_roster_entry_t  *name;
     ngx_http_dsem_roster_shard_t  *shard;
     ngx_http_dsem_roster_found_t  *f;
 
@@ -557,11 +500,11 @@ ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
             fleet->survey.partial = 1;
         }
 
-        for (q = ngx_queue_head(&shard->names);
-             q != ngx_queue_sentinel(&shard->names);
+        for (q = ngx_queue_head(&shard->names.entries);
+             q != ngx_queue_sentinel(&shard->names.entries);
              q = ngx_queue_next(q))
         {
-            name = ngx_queue_data(q, ngx_http_dsem_roster_name_t, queue);
+            name = ngx_queue_data(q, ngx_http_dsem_roster_entry_t, queue);
 
             f = ngx_array_push(found);
             if (f == NULL) {

@@ -529,13 +529,10 @@ ngx_http_dsem_run_figures_handler(void *data, ngx_http_dsem_reply_t *reply)
     }
 
     if (run->inflight == 0) {
-        result = NULL;
+        result = run->fleet;
+        run->fleet = NULL;
 
-        if (ngx_http_dsem_fleet_complete(run->fleet) == NGX_OK) {
-            result = run->fleet;
-            run->fleet = NULL;
-        }
-
+        ngx_http_dsem_fleet_complete(result);
         ngx_http_dsem_run_end(run, result);
     }
 }

@@ -45,10 +45,8 @@ static ngx_int_t ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
     ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
-static ngx_int_t ngx_http_dsem_api_fleet(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
-static void ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_t *survey, ngx_array_t *holders);
+static void ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_row_t *row);
@@ -194,13 +192,12 @@ ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
         return NGX_AGAIN;
     }
 
-    ngx_http_dsem_api_head(r, &list->text, &list->figures);
-
-    if (rc != NGX_OK
-        || ngx_http_dsem_api_fleet(r, &list->text, &list->figures) != NGX_OK)
-    {
+    if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+
+    ngx_http_dsem_api_head(r, &list->text, &list->figures);
+    ngx_http_dsem_api_fleet(&list->text, &list->figures);
 
     ngx_http_dsem_json_open(&list->text, "semaphores", "[");
 
@@ -245,10 +242,7 @@ ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
 
     ngx_http_dsem_api_text_init(&text, r->pool);
     ngx_http_dsem_api_head(r, &text, &figures);
-
-    if (ngx_http_dsem_api_fleet(r, &text, &figures) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    ngx_http_dsem_api_fleet(&text, &figures);
 
     if (ngx_http_dsem_api_row(r, &text, "semaphore", figures.rows.elts)
         != NGX_OK)
@@ -304,16 +298,16 @@ ngx_http_dsem_api_head(ngx_http_request_t *r,
 }
 
 
-static ngx_int_t
-ngx_http_dsem_api_fleet(ngx_http_request_t *r,
-    ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures)
+static void
+ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
+    ngx_http_dsem_api_figures_t *figures)
 {
-    ngx_uint_t               n;
-    ngx_array_t              holders;
-    ngx_http_dsem_survey_t  *survey;
+    uint64_t                      now;
+    ngx_uint_t                    i, n;
+    ngx_http_dsem_survey_t       *survey;
+    ngx_http_dsem_survey_node_t  *node;
 
     survey = figures->survey;
-    n = 0;
 
     ngx_http_dsem_json_open(text, "fleet", "{");
 
@@ -328,17 +322,19 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
 
     ngx_http_dsem_json_open(text, "nodes", "[");
 
-    if (survey) {
+    now = ngx_http_dsem_monotonic();
 
-        if (ngx_http_dsem_api_figures_nodes(r->pool, &survey->sessions,
-                                            &holders)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+    node = survey ? survey->nodes.elts : NULL;
+    n = survey ? survey->nodes.nelts : 0;
 
-        n = survey->nodes.nelts;
-        ngx_http_dsem_api_fleet_nodes(text, survey, &holders);
+    for (i = 0; i < ngx_min(n, NGX_HTTP_DSEM_API_MAX_NODES); i++) {
+        ngx_http_dsem_json_open(text, NULL, "{");
+        ngx_http_dsem_json_string(text, "node", &node[i].node);
+        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
+        ngx_http_dsem_json_number(text, "holding", node[i].holding);
+        ngx_http_dsem_json_seconds(text, "heartbeat",
+                                   now - ngx_min(node[i].heard, now));
+        ngx_http_dsem_json_close(text, "}");
     }
 
     ngx_http_dsem_json_close(text, "]");
@@ -346,53 +342,6 @@ ngx_http_dsem_api_fleet(ngx_http_request_t *r,
                             figures->partial
                             || n > NGX_HTTP_DSEM_API_MAX_NODES);
     ngx_http_dsem_json_close(text, "}");
-
-    return NGX_OK;
-}
-
-
-/* both are sorted */
-
-static void
-ngx_http_dsem_api_fleet_nodes(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_t *survey, ngx_array_t *holders)
-{
-    uint64_t                      now;
-    ngx_uint_t                    i, k, n, holding;
-    ngx_http_dsem_api_node_t     *holder;
-    ngx_http_dsem_survey_node_t  *node;
-
-    now = ngx_http_dsem_monotonic();
-
-    node = survey->nodes.elts;
-    n = ngx_min(survey->nodes.nelts, NGX_HTTP_DSEM_API_MAX_NODES);
-
-    holder = holders->elts;
-    k = 0;
-
-    for (i = 0; i < n; i++) {
-
-        while (k < holders->nelts
-               && ngx_memn2cmp(holder[k].node.data, node[i].node.data,
-                               holder[k].node.len, node[i].node.len)
-                  < 0)
-        {
-            k++;
-        }
-
-        holding = (k < holders->nelts
-                   && ngx_http_dsem_api_figures_same(&holder[k].node,
-                                                     &node[i].node));
-
-        ngx_http_dsem_json_open(text, NULL, "{");
-        ngx_http_dsem_json_string(text, "node", &node[i].node);
-        ngx_http_dsem_json_number(text, "sessions", node[i].sessions);
-        ngx_http_dsem_json_number(text, "holding",
-                                  holding ? holder[k].sessions : 0);
-        ngx_http_dsem_json_seconds(text, "heartbeat",
-                                   now - ngx_min(node[i].heard, now));
-        ngx_http_dsem_json_close(text, "}");
-    }
 }
 
 

@@ -56,6 +56,21 @@ ngx_alloc(size_t size, ngx_log_t *log)
 }
 
 
+void *
+ngx_calloc(size_t size, ngx_log_t *log)
+{
+    void  *p;
+
+    p = ngx_alloc(size, log);
+
+    if (p) {
+        ngx_memzero(p, size);
+    }
+
+    return p;
+}
+
+
 /* ngx_free() is free() */
 
 static void
@@ -514,7 +529,7 @@ text_round(ngx_uint_t names, ngx_uint_t mutate)
     rc = text_read(fleet, names);
 
     if (rc == NGX_OK) {
-        rc = ngx_http_dsem_fleet_complete(fleet);
+        ngx_http_dsem_fleet_complete(fleet);
     }
 
     ngx_http_dsem_fleet_destroy(fleet);
@@ -529,22 +544,28 @@ static void
 text_right(void)
 {
     ngx_str_t                          name = ngx_string("s2");
+    ngx_str_t                          met = ngx_string("node-0");
     ngx_http_dsem_fleet_t             *fleet;
     ngx_http_dsem_holder_t            *holder;
+    ngx_http_dsem_survey_node_t       *node;
     ngx_http_dsem_survey_semaphore_t  *semaphore;
 
     text_good(TEXT_NAMES);
 
     fleet = text_fleet(TEXT_NAMES);
+    node = ngx_http_dsem_fleet_push(fleet, &fleet->survey.nodes,
+                                    sizeof(ngx_http_dsem_survey_node_t), &met);
 
-    text_ok(text_read(fleet, TEXT_NAMES) == NGX_OK
-            && ngx_http_dsem_fleet_complete(fleet) == NGX_OK,
-            "right text read");
+    text_ok(text_read(fleet, TEXT_NAMES) == NGX_OK, "right text read");
+
+    ngx_http_dsem_fleet_complete(fleet);
 
     text_ok(fleet->survey.nsessions == TEXT_SESSIONS
             && fleet->survey.semaphores.nelts == TEXT_NAMES
-            && fleet->survey.sessions.nelts == TEXT_SESSIONS,
+            && fleet->nsessions == TEXT_SESSIONS,
             "all sessions and names");
+
+    text_ok(node->holding == 2, "sessions of a node, each counted once");
 
     semaphore = ngx_http_dsem_text_find(&fleet->survey.semaphores, &name);
 
@@ -568,16 +589,16 @@ text_right(void)
             && semaphore->found->moves.nelts == 3
             && semaphore->holders.nelts == TEXT_SESSIONS, "a semaphore");
 
-    holder = fleet->survey.sessions.elts;
+    holder = semaphore->holders.elts;
     holder++;
 
     text_ok(holder->worker == 1
             && holder->node.len == 6
             && ngx_memcmp(holder->node.data, "node-0", 6) == 0
-            && holder->held == 2 * TEXT_NAMES
-            && holder->idle == 2 * TEXT_NAMES
+            && holder->held == 2
+            && holder->idle == 2
             && holder->lease == 4000
-            && !holder->heard, "a session, summed up");
+            && !holder->heard, "a session");
 
     ngx_http_dsem_fleet_destroy(fleet);
 }
@@ -798,9 +819,8 @@ text_node_sessions(const char *step, const char *last)
     fleet = text_fleet(0);
     sum = 0;
 
-    if (ngx_http_dsem_roster_add(fleet, 1) == NGX_OK
-        && ngx_http_dsem_fleet_complete(fleet) == NGX_OK)
-    {
+    if (ngx_http_dsem_roster_add(fleet, 1) == NGX_OK) {
+        ngx_http_dsem_fleet_sort(fleet);
         node = fleet->survey.nodes.elts;
 
         for (i = 0; i < fleet->survey.nodes.nelts; i++) {
