@@ -31,8 +31,8 @@
 /* ms between the beginnings of two runs; a result is not older */
 #define NGX_HTTP_DSEM_SURVEY_INTERVAL   1000
 
-/* single names that are remembered */
-#define NGX_HTTP_DSEM_SURVEY_NAMES      8
+/* the usual names, and single names that are remembered */
+#define NGX_HTTP_DSEM_SURVEY_TOPICS     9
 
 
 typedef struct {
@@ -47,9 +47,9 @@ typedef struct {
 } ngx_http_dsem_survey_topic_t;
 
 
+/* the first topic is that of the usual names, the others have one each */
 typedef struct {
-    ngx_http_dsem_survey_topic_t   usual;
-    ngx_http_dsem_survey_topic_t   named[NGX_HTTP_DSEM_SURVEY_NAMES];
+    ngx_http_dsem_survey_topic_t   topics[NGX_HTTP_DSEM_SURVEY_TOPICS];
     ngx_queue_t                    done;       /* waiters to be called */
     ngx_event_t                    call;
     ngx_shm_zone_t                *zone;       /* NULL: a single process */
@@ -57,11 +57,8 @@ typedef struct {
 } ngx_http_dsem_survey_state_t;
 
 
-static void ngx_http_dsem_survey_topic_init(
-    ngx_http_dsem_survey_topic_t *topic, ngx_msec_t timeout);
 static void ngx_http_dsem_survey_topic_free(
     ngx_http_dsem_survey_topic_t *topic);
-static void ngx_http_dsem_survey_left(ngx_http_dsem_survey_topic_t *topic);
 static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_named(
     ngx_str_t *name);
 static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_topic_of(
@@ -79,17 +76,21 @@ void
 ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings)
 {
     ngx_uint_t                     i;
+    ngx_http_dsem_survey_topic_t  *topic;
     ngx_http_dsem_survey_state_t  *state;
 
     state = &ngx_http_dsem_survey_state;
 
     ngx_memzero(state, sizeof(ngx_http_dsem_survey_state_t));
 
-    ngx_http_dsem_survey_topic_init(&state->usual, settings->redis.timeout);
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        topic = &state->topics[i];
 
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        ngx_http_dsem_survey_topic_init(&state->named[i],
-                                        settings->redis.timeout);
+        topic->name.data = topic->buf;
+        ngx_queue_init(&topic->waiters);
+
+        ngx_http_dsem_run_init(&topic->run, settings->redis.timeout,
+                               ngx_http_dsem_survey_run_handler, topic);
     }
 
     ngx_queue_init(&state->done);
@@ -103,33 +104,15 @@ ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings)
 }
 
 
-static void
-ngx_http_dsem_survey_topic_init(ngx_http_dsem_survey_topic_t *topic,
-    ngx_msec_t timeout)
-{
-    ngx_queue_init(&topic->waiters);
-
-    ngx_http_dsem_run_init(&topic->run, timeout,
-                           ngx_http_dsem_survey_run_handler, topic);
-
-    topic->name.data = topic->buf;
-}
-
-
 /* with the worker, when no reply comes any more */
 
 void
 ngx_http_dsem_survey_exit(void)
 {
-    ngx_uint_t                     i;
-    ngx_http_dsem_survey_state_t  *state;
+    ngx_uint_t  i;
 
-    state = &ngx_http_dsem_survey_state;
-
-    ngx_http_dsem_survey_topic_free(&state->usual);
-
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        ngx_http_dsem_survey_topic_free(&state->named[i]);
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        ngx_http_dsem_survey_topic_free(&ngx_http_dsem_survey_state.topics[i]);
     }
 
     ngx_http_dsem_roster_free();
@@ -160,8 +143,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     changed = ngx_max(ngx_http_dsem_survey_state.changed,
                   ngx_http_dsem_zone_changed(ngx_http_dsem_survey_state.zone));
 
-    topic = wait->name.len ? ngx_http_dsem_survey_named(&wait->name)
-                           : &ngx_http_dsem_survey_state.usual;
+    topic = ngx_http_dsem_survey_named(&wait->name);
 
     if (topic == NULL) {
         return NGX_DECLINED;
@@ -215,7 +197,7 @@ void
 ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
 {
     ngx_uint_t                     i;
-    ngx_http_dsem_survey_state_t  *state;
+    ngx_http_dsem_survey_topic_t  *topic;
 
     if (!wait->waiting) {
         return;
@@ -224,22 +206,14 @@ ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
     ngx_queue_remove(&wait->queue);
     wait->waiting = 0;
 
-    state = &ngx_http_dsem_survey_state;
+    /* without a waiter a run keeps no worker that exits */
 
-    ngx_http_dsem_survey_left(&state->usual);
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        topic = &ngx_http_dsem_survey_state.topics[i];
 
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        ngx_http_dsem_survey_left(&state->named[i]);
+        ngx_http_dsem_run_await(&topic->run,
+                                !ngx_queue_empty(&topic->waiters));
     }
-}
-
-
-/* without a waiter it keeps no worker that exits */
-
-static void
-ngx_http_dsem_survey_left(ngx_http_dsem_survey_topic_t *topic)
-{
-    ngx_http_dsem_run_await(&topic->run, !ngx_queue_empty(&topic->waiters));
 }
 
 
@@ -252,7 +226,7 @@ ngx_http_dsem_survey_hold(ngx_pool_t *pool, ngx_http_dsem_survey_t **survey)
     ngx_http_dsem_fleet_t  *fleet;
 
     *survey = NULL;
-    fleet = ngx_http_dsem_survey_state.usual.last;
+    fleet = ngx_http_dsem_survey_state.topics[0].last;
 
     if (fleet == NULL) {
         return NGX_OK;
@@ -290,26 +264,27 @@ ngx_http_dsem_survey_find(ngx_str_t *name)
 {
     ngx_uint_t                         i;
     ngx_http_dsem_survey_topic_t      *topic;
-    ngx_http_dsem_survey_semaphore_t  *usual, *named;
+    ngx_http_dsem_survey_semaphore_t  *usual, *found;
 
-    topic = &ngx_http_dsem_survey_state.usual;
-    usual = topic->last
-            ? ngx_http_dsem_text_find(&topic->last->survey.semaphores, name)
-            : NULL;
+    usual = NULL;
 
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        topic = &ngx_http_dsem_survey_state.named[i];
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        topic = &ngx_http_dsem_survey_state.topics[i];
 
-        named = topic->last
+        found = topic->last
                 ? ngx_http_dsem_text_find(&topic->last->survey.semaphores,
                                           name)
                 : NULL;
 
-        if (named
-            && (usual == NULL
-                || named->read + NGX_HTTP_DSEM_SURVEY_INTERVAL >= usual->read))
+        if (i == 0) {
+            usual = found;
+
+        } else if (found
+                   && (usual == NULL
+                       || found->read + NGX_HTTP_DSEM_SURVEY_INTERVAL
+                          >= usual->read))
         {
-            return named;
+            return found;
         }
     }
 
@@ -334,8 +309,8 @@ ngx_http_dsem_survey_asked(ngx_str_t *name)
 
 
 /*
- * The topic of a single name.  NULL: it is none, or the runs of all topics have
- * begun within the last second, with other names.
+ * The topic of a single name, or of the usual names.  NULL: it is no name, or
+ * the runs of all topics have begun within the last second, with other names.
  */
 
 static ngx_http_dsem_survey_topic_t *
@@ -344,21 +319,17 @@ ngx_http_dsem_survey_named(ngx_str_t *name)
     ngx_uint_t                     i;
     ngx_http_dsem_survey_topic_t  *topic, *oldest;
 
-    if (!ngx_http_dsem_fleet_is_name(name)) {
-        return NULL;
-    }
-
     topic = ngx_http_dsem_survey_topic_of(name);
-    if (topic) {
+    if (topic || !ngx_http_dsem_fleet_is_name(name)) {
         return topic;
     }
 
     /* the one that has begun longest ago gets the name */
 
-    oldest = &ngx_http_dsem_survey_state.named[0];
+    oldest = &ngx_http_dsem_survey_state.topics[1];
 
-    for (i = 1; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        topic = &ngx_http_dsem_survey_state.named[i];
+    for (i = 2; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        topic = &ngx_http_dsem_survey_state.topics[i];
 
         if (topic->started < oldest->started) {
             oldest = topic;
@@ -391,11 +362,11 @@ ngx_http_dsem_survey_topic_of(ngx_str_t *name)
     ngx_uint_t                     i;
     ngx_http_dsem_survey_topic_t  *topic;
 
-    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_NAMES; i++) {
-        topic = &ngx_http_dsem_survey_state.named[i];
+    for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
+        topic = &ngx_http_dsem_survey_state.topics[i];
 
         if (topic->name.len == name->len
-            && ngx_memcmp(topic->buf, name->data, name->len) == 0)
+            && (i == 0 || ngx_memcmp(topic->buf, name->data, name->len) == 0))
         {
             return topic;
         }
