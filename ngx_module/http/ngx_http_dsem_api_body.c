@@ -16,310 +16,211 @@
 #include "ngx_http_dsem_api_body.h"
 
 
-/* bytes of a number that cannot overflow */
+/* bytes of a number that cannot overflow; of a name that is unknown, shown */
 #define NGX_HTTP_DSEM_API_DIGITS  18
+#define NGX_HTTP_DSEM_API_NAME    64
 
 
-typedef struct {
-    u_char                      *pos;
-    u_char                      *last;
-    ngx_http_dsem_api_member_t  *members;
-    ngx_str_t                   *error;
-} ngx_http_dsem_api_reader_t;
-
-
-static ngx_int_t ngx_http_dsem_api_body_member(
-    ngx_http_dsem_api_reader_t *reader);
-static ngx_int_t ngx_http_dsem_api_body_name(
-    ngx_http_dsem_api_reader_t *reader, ngx_str_t *name);
-static ngx_int_t ngx_http_dsem_api_body_value(
-    ngx_http_dsem_api_reader_t *reader, ngx_http_dsem_api_member_t *member);
-static ngx_int_t ngx_http_dsem_api_body_number(
-    ngx_http_dsem_api_reader_t *reader, ngx_http_dsem_api_member_t *member);
-static ngx_uint_t ngx_http_dsem_api_body_word(
-    ngx_http_dsem_api_reader_t *reader, const char *word);
-static u_char ngx_http_dsem_api_body_next(
-    ngx_http_dsem_api_reader_t *reader);
-static ngx_int_t ngx_http_dsem_api_body_error(
-    ngx_http_dsem_api_reader_t *reader, const char *fmt, ...);
+static const char *ngx_http_dsem_api_body_member(ngx_str_t *rest,
+    ngx_http_dsem_api_member_t *members, ngx_http_dsem_api_fault_t *fault);
+static void ngx_http_dsem_api_body_value(ngx_str_t *rest,
+    ngx_http_dsem_api_member_t *member);
+static ngx_uint_t ngx_http_dsem_api_body_is(ngx_str_t *rest,
+    const char *word);
 
 
 /*
- * Reads a whole body.
+ * Reads a whole body, which is used up.
  *
  * members   the expected ones, up to one without a name; kind and value are
  *           the result
- * error     result, a sentence of at most NGX_HTTP_DSEM_API_FAULT bytes; the
- *           caller has the memory
+ * fault     result, where the body is wrong
  *
- * Returns NGX_OK, or NGX_ERROR when the body is wrong.
+ * Returns NULL, or a sentence: the format of one whose arguments are the name
+ * of the member and what it must be.
  */
 
-ngx_int_t
-ngx_http_dsem_api_body_parse(u_char *p, u_char *last,
-    ngx_http_dsem_api_member_t *members, ngx_str_t *error)
+const char *
+ngx_http_dsem_api_body_parse(ngx_str_t *body,
+    ngx_http_dsem_api_member_t *members, ngx_http_dsem_api_fault_t *fault)
 {
-    u_char                       ch;
-    ngx_http_dsem_api_reader_t   reader;
+    const char                  *error;
+    ngx_http_dsem_api_member_t  *member;
 
-    reader.pos = p;
-    reader.last = last;
-    reader.members = members;
-    reader.error = error;
+    ngx_memzero(fault, sizeof(ngx_http_dsem_api_fault_t));
 
-    for ( /* void */ ; members->name.len; members++) {
-        members->kind = 0;
-        members->value = 0;
+    for (member = members; member->name.len; member++) {
+        member->kind = 0;
+        member->value = 0;
     }
 
-    if (ngx_http_dsem_api_body_next(&reader) != '{') {
-        return ngx_http_dsem_api_body_error(&reader,
-                                            "the body must be one JSON "
-                                            "object");
+    if (!ngx_http_dsem_api_body_is(body, "{")) {
+        return "the body must be one JSON object";
     }
 
-    reader.pos++;
-
-    if (ngx_http_dsem_api_body_next(&reader) == '}') {
-        reader.pos++;
-
-    } else {
+    if (!ngx_http_dsem_api_body_is(body, "}")) {
 
         do {
-            if (ngx_http_dsem_api_body_member(&reader) != NGX_OK) {
-                return NGX_ERROR;
+            error = ngx_http_dsem_api_body_member(body, members, fault);
+
+            if (error) {
+                return error;
             }
 
-            ch = ngx_http_dsem_api_body_next(&reader);
-            reader.pos += (ch != '\0');
+        } while (ngx_http_dsem_api_body_is(body, ","));
 
-        } while (ch == ',');
-
-        if (ch != '}') {
-            return ngx_http_dsem_api_body_error(&reader,
-                                                "the body is no valid JSON: "
-                                                "\",\" or \"}\" is missing");
+        if (!ngx_http_dsem_api_body_is(body, "}")) {
+            return "the body is no valid JSON: \",\" or \"}\" is missing";
         }
     }
 
-    (void) ngx_http_dsem_api_body_next(&reader);
+    (void) ngx_http_dsem_api_body_is(body, "");
 
-    if (reader.pos != reader.last) {
-        return ngx_http_dsem_api_body_error(&reader,
-                                            "the body must end with its "
-                                            "JSON object");
-    }
-
-    return NGX_OK;
+    return body->len ? "the body must end with its JSON object" : NULL;
 }
 
 
-static ngx_int_t
-ngx_http_dsem_api_body_member(ngx_http_dsem_api_reader_t *reader)
+static const char *
+ngx_http_dsem_api_body_member(ngx_str_t *rest,
+    ngx_http_dsem_api_member_t *members, ngx_http_dsem_api_fault_t *fault)
 {
-    ngx_str_t                    name;
+    u_char                      *p, *last;
+    size_t                       len;
     ngx_http_dsem_api_member_t  *member;
 
-    if (ngx_http_dsem_api_body_name(reader, &name) != NGX_OK) {
-        return NGX_ERROR;
+    if (!ngx_http_dsem_api_body_is(rest, "\"")) {
+        return "the body is no valid JSON: the name of a member is missing";
     }
 
-    for (member = reader->members; member->name.len; member++) {
-        if (member->name.len == name.len
-            && ngx_strncmp(member->name.data, name.data, name.len) == 0)
+    last = rest->data + rest->len;
+
+    for (p = rest->data; p < last && *p != '"'; p++) {
+        if (*p == '\\' || *p < 0x20) {
+            return "the name of a member has an escape or a control character";
+        }
+    }
+
+    if (p == last) {
+        return "the body is no valid JSON: a string does not end";
+    }
+
+    len = p - rest->data;
+
+    for (member = members; member->name.len; member++) {
+        if (member->name.len == len
+            && ngx_memcmp(member->name.data, rest->data, len) == 0)
         {
             break;
         }
     }
 
-    if (member->name.len == 0) {
-        name.len = ngx_min(name.len, 64);
+    fault->name.data = rest->data;
+    fault->name.len = ngx_min(len, NGX_HTTP_DSEM_API_NAME);
+    fault->must = member->must;
 
-        return ngx_http_dsem_api_body_error(reader, "unknown member \"%V\"",
-                                            &name);
+    rest->data = p + 1;
+    rest->len -= len + 1;
+
+    if (member->name.len == 0) {
+        return "unknown member \"%V\"";
     }
 
     if (member->kind) {
-        return ngx_http_dsem_api_body_error(reader, "duplicate member "
-                                            "\"%V\"", &member->name);
+        return "duplicate member \"%V\"";
     }
 
-    if (ngx_http_dsem_api_body_next(reader) != ':') {
-        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
-                                            "JSON: \":\" is missing");
+    if (!ngx_http_dsem_api_body_is(rest, ":")) {
+        return "the body is no valid JSON: \":\" is missing";
     }
 
-    reader->pos++;
+    ngx_http_dsem_api_body_value(rest, member);
 
-    return ngx_http_dsem_api_body_value(reader, member);
+    return member->kind ? NULL : "\"%V\" must be %s";
 }
 
 
-static ngx_int_t
-ngx_http_dsem_api_body_name(ngx_http_dsem_api_reader_t *reader,
-    ngx_str_t *name)
-{
-    u_char  *p;
+/* of a number no zero may lead, and no fraction or exponent may follow */
 
-    if (ngx_http_dsem_api_body_next(reader) != '"') {
-        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
-                                            "JSON: the name of a member is "
-                                            "missing");
-    }
-
-    p = ++reader->pos;
-
-    while (p < reader->last && *p != '"') {
-
-        if (*p == '\\' || *p < 0x20) {
-            return ngx_http_dsem_api_body_error(reader, "the name of a "
-                                                "member has an escape or a "
-                                                "control character");
-        }
-
-        p++;
-    }
-
-    if (p == reader->last) {
-        return ngx_http_dsem_api_body_error(reader, "the body is no valid "
-                                            "JSON: a string does not end");
-    }
-
-    name->data = reader->pos;
-    name->len = p - reader->pos;
-
-    reader->pos = p + 1;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_body_value(ngx_http_dsem_api_reader_t *reader,
+static void
+ngx_http_dsem_api_body_value(ngx_str_t *rest,
     ngx_http_dsem_api_member_t *member)
 {
-    u_char  ch;
-
-    ch = ngx_http_dsem_api_body_next(reader);
-
-    if ((member->kinds & NGX_HTTP_DSEM_API_NUMBER) && ch >= '0' && ch <= '9')
-    {
-        return ngx_http_dsem_api_body_number(reader, member);
-    }
+    u_char     *p, *last;
+    size_t      len;
+    ngx_int_t   value;
 
     if ((member->kinds & NGX_HTTP_DSEM_API_NULL)
-        && ngx_http_dsem_api_body_word(reader, "null"))
+        && ngx_http_dsem_api_body_is(rest, "null"))
     {
         member->kind = NGX_HTTP_DSEM_API_NULL;
-        return NGX_OK;
+        return;
     }
 
     if (member->kinds & NGX_HTTP_DSEM_API_FLAG) {
+        member->value = ngx_http_dsem_api_body_is(rest, "true");
 
-        member->value = ngx_http_dsem_api_body_word(reader, "true");
-
-        if (member->value || ngx_http_dsem_api_body_word(reader, "false")) {
+        if (member->value || ngx_http_dsem_api_body_is(rest, "false")) {
             member->kind = NGX_HTTP_DSEM_API_FLAG;
-            return NGX_OK;
         }
+
+        return;
     }
 
-    return ngx_http_dsem_api_body_error(reader, "\"%V\" must be %s",
-                                        &member->name, member->must);
-}
+    (void) ngx_http_dsem_api_body_is(rest, "");
 
+    last = rest->data + rest->len;
 
-static ngx_int_t
-ngx_http_dsem_api_body_number(ngx_http_dsem_api_reader_t *reader,
-    ngx_http_dsem_api_member_t *member)
-{
-    u_char  *p;
-    size_t   len;
-
-    p = reader->pos;
-
-    while (p < reader->last && *p >= '0' && *p <= '9') {
-        p++;
+    for (p = rest->data; p < last && *p >= '0' && *p <= '9'; p++) {
+        /* void */
     }
 
-    len = p - reader->pos;
+    len = p - rest->data;
 
-    /* no zero may lead, and a fraction or an exponent is no whole number */
-
-    if (len <= NGX_HTTP_DSEM_API_DIGITS
-        && (len == 1 || *reader->pos != '0')
-        && (p == reader->last || (*p != '.' && *p != 'e' && *p != 'E')))
+    if (len == 0
+        || len > NGX_HTTP_DSEM_API_DIGITS
+        || (len > 1 && *rest->data == '0')
+        || (p < last && (*p == '.' || *p == 'e' || *p == 'E')))
     {
-        member->value = ngx_atoi(reader->pos, len);
-
-        if (member->value >= 0 && member->value <= member->max) {
-            member->kind = NGX_HTTP_DSEM_API_NUMBER;
-            reader->pos = p;
-            return NGX_OK;
-        }
+        return;
     }
 
-    return ngx_http_dsem_api_body_error(reader, "\"%V\" must be %s",
-                                        &member->name, member->must);
+    value = ngx_atoi(rest->data, len);
+
+    if (value == NGX_ERROR || value > member->max) {
+        return;
+    }
+
+    member->kind = NGX_HTTP_DSEM_API_NUMBER;
+    member->value = value;
+
+    rest->data = p;
+    rest->len -= len;
 }
 
 
-/* whether it is this word that comes next; then it is skipped */
+/* whether it is this word that comes after blanks; both are skipped then */
 
 static ngx_uint_t
-ngx_http_dsem_api_body_word(ngx_http_dsem_api_reader_t *reader,
-    const char *word)
+ngx_http_dsem_api_body_is(ngx_str_t *rest, const char *word)
 {
     size_t  len;
 
+    while (rest->len && *rest->data && ngx_strchr(" \t\r\n", *rest->data))
+    {
+        rest->data++;
+        rest->len--;
+    }
+
     len = ngx_strlen(word);
 
-    if ((size_t) (reader->last - reader->pos) < len
-        || ngx_memcmp(reader->pos, word, len) != 0)
-    {
+    if (rest->len < len || ngx_memcmp(rest->data, word, len) != 0) {
         return 0;
     }
 
-    reader->pos += len;
+    rest->data += len;
+    rest->len -= len;
 
     return 1;
-}
-
-
-/* the next byte that is no blank; 0: the end, or a byte of zero */
-
-static u_char
-ngx_http_dsem_api_body_next(ngx_http_dsem_api_reader_t *reader)
-{
-    while (reader->pos < reader->last
-           && (*reader->pos == ' ' || *reader->pos == '\t'
-               || *reader->pos == CR || *reader->pos == LF))
-    {
-        reader->pos++;
-    }
-
-    return (reader->pos < reader->last) ? *reader->pos : '\0';
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_body_error(ngx_http_dsem_api_reader_t *reader,
-    const char *fmt, ...)
-{
-    u_char     *p;
-    va_list     args;
-    ngx_str_t  *error;
-
-    error = reader->error;
-
-    va_start(args, fmt);
-    p = ngx_vslprintf(error->data, error->data + NGX_HTTP_DSEM_API_FAULT, fmt,
-                      args);
-    va_end(args);
-
-    error->len = p - error->data;
-
-    return NGX_ERROR;
 }
 
 

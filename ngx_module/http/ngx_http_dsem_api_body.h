@@ -15,9 +15,6 @@
 
 #define NGX_HTTP_DSEM_API_MAX_BODY   4096
 
-/* of a sentence about a wrong one */
-#define NGX_HTTP_DSEM_API_FAULT      256
-
 
 /* kinds of values; bits, as a member may have several */
 #define NGX_HTTP_DSEM_API_NUMBER     1
@@ -37,8 +34,15 @@ typedef struct {
 } ngx_http_dsem_api_member_t;
 
 
-ngx_int_t ngx_http_dsem_api_body_parse(u_char *p, u_char *last,
-    ngx_http_dsem_api_member_t *members, ngx_str_t *error);
+/* arguments of a sentence about a wrong body */
+typedef struct {
+    ngx_str_t     name;         /* of the member, in the body */
+    const char   *must;         /* as above */
+} ngx_http_dsem_api_fault_t;
+
+
+const char *ngx_http_dsem_api_body_parse(ngx_str_t *body,
+    ngx_http_dsem_api_member_t *members, ngx_http_dsem_api_fault_t *fault);
 
 ngx_int_t ngx_http_dsem_api_body(ngx_http_request_t *r, ngx_str_t *body);
 

@@ -49,8 +49,9 @@ static ngx_int_t ngx_http_dsem_api_change(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_api_change_user(ngx_http_request_t *r,
     ngx_str_t *user);
 static void ngx_http_dsem_api_change_read(ngx_http_request_t *r);
-static ngx_int_t ngx_http_dsem_api_change_parse(
-    ngx_http_dsem_api_change_t *change, ngx_str_t *body, ngx_str_t *error);
+static const char *ngx_http_dsem_api_change_parse(
+    ngx_http_dsem_api_change_t *change, ngx_str_t *body,
+    ngx_http_dsem_api_fault_t *fault);
 static ngx_int_t ngx_http_dsem_api_change_ask(
     ngx_http_dsem_api_change_t *change);
 static ngx_int_t ngx_http_dsem_api_change_declined(ngx_http_request_t *r);
@@ -269,10 +270,11 @@ static void
 ngx_http_dsem_api_change_read(ngx_http_request_t *r)
 {
     u_char                       data[NGX_HTTP_DSEM_API_MAX_BODY];
-    u_char                       sentence[NGX_HTTP_DSEM_API_FAULT];
     ngx_int_t                    rc;
-    ngx_str_t                    body, error;
+    ngx_str_t                    body;
+    const char                  *error;
     ngx_http_cleanup_t          *cln;
+    ngx_http_dsem_api_fault_t    fault;
     ngx_http_dsem_api_change_t  *change;
 
     change = NULL;
@@ -285,15 +287,17 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     }
 
     body.data = data;
-    error.data = sentence;
 
     if (change == NULL || ngx_http_dsem_api_body(r, &body) != NGX_OK) {
-        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
 
-    } else if (ngx_http_dsem_api_change_parse(change, &body, &error)
-               != NGX_OK)
-    {
-        rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, "%V", &error);
+    error = ngx_http_dsem_api_change_parse(change, &body, &fault);
+
+    if (error) {
+        rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, error,
+                                     &fault.name, fault.must);
 
     } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
         return;
@@ -308,45 +312,35 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
 }
 
 
-/* NGX_ERROR: the body is wrong */
+/* returns a sentence if the body is wrong, as the reader of bodies does */
 
-static ngx_int_t
+static const char *
 ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
-    ngx_str_t *body, ngx_str_t *error)
+    ngx_str_t *body, ngx_http_dsem_api_fault_t *fault)
 {
+    const char                  *error;
     ngx_http_dsem_order_t       *order;
     ngx_http_dsem_api_member_t  *members;
 
     order = &change->order;
 
-    if (change->session) {
-
-        if (body->len == 0) {
-            return NGX_OK;
-        }
-
-        members = ngx_http_dsem_api_session_members;
-
-        if (ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
-                                         members, error)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        order->force = members[NGX_HTTP_DSEM_API_FORCE].value;
-
-        return NGX_OK;
+    if (change->session && body->len == 0) {
+        return NULL;
     }
 
-    members = order->server.len ? ngx_http_dsem_api_server_members
-                                : ngx_http_dsem_api_order_members;
+    members = change->session ? ngx_http_dsem_api_session_members
+              : order->server.len ? ngx_http_dsem_api_server_members
+              : ngx_http_dsem_api_order_members;
 
-    if (ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
-                                     members, error)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
+    error = ngx_http_dsem_api_body_parse(body, members, fault);
+
+    if (error) {
+        return error;
+    }
+
+    if (change->session) {
+        order->force = members[NGX_HTTP_DSEM_API_FORCE].value;
+        return NULL;
     }
 
     if (members[NGX_HTTP_DSEM_API_LIMIT].kind) {
@@ -363,14 +357,13 @@ ngx_http_dsem_api_change_parse(ngx_http_dsem_api_change_t *change,
     }
 
     if (order->limit == NGX_HTTP_DSEM_ORDER_KEEP && order->paused < 0) {
-        error->len = ngx_sprintf(error->data, "nothing is to be changed: "
-                                 "\"limit\"%s must be there",
-                                 order->server.len ? "" : " or \"paused\"")
-                     - error->data;
-        return NGX_ERROR;
+        return order->server.len
+               ? "nothing is to be changed: \"limit\" must be there"
+               : "nothing is to be changed: \"limit\" or \"paused\" must be "
+                 "there";
     }
 
-    return NGX_OK;
+    return NULL;
 }
 
 

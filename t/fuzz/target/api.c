@@ -125,25 +125,27 @@ api_body(ngx_http_dsem_api_member_t *members, ngx_str_t *body)
 static ngx_int_t
 api_parse(ngx_http_dsem_api_member_t *members, ngx_str_t *body)
 {
-    ngx_int_t   rc;
-    ngx_str_t   error;
+    u_char                      sentence[512];
+    ngx_str_t                   rest, error;
+    const char                 *fmt;
+    ngx_http_dsem_api_fault_t   fault;
 
-    error.len = 0;
-    error.data = malloc(NGX_HTTP_DSEM_API_FAULT);
+    rest = *body;
+    fmt = ngx_http_dsem_api_body_parse(&rest, members, &fault);
 
-    rc = ngx_http_dsem_api_body_parse(body->data, body->data + body->len,
-                                      members, &error);
-
-    fuzz_check(rc == NGX_OK || rc == NGX_ERROR);
-
-    if (rc == NGX_ERROR) {
-        fuzz_check(error.len && error.len <= NGX_HTTP_DSEM_API_FAULT);
-        api_json(&error);
+    if (fmt == NULL) {
+        return NGX_OK;
     }
 
-    free(error.data);
+    error.data = sentence;
+    error.len = ngx_snprintf(sentence, sizeof(sentence), fmt, &fault.name,
+                             fault.must)
+                - sentence;
 
-    return rc;
+    fuzz_check(error.len && error.len < 256);
+    api_json(&error);
+
+    return NGX_ERROR;
 }
 
 
