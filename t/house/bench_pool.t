@@ -20,7 +20,7 @@ my $said = said('pool');
 my @rows = $said =~ /^limit=\S+.*? = .*?(?: +\d+\.\d){2}$/mg;
 is scalar(@rows), 6, 'each subject measured with both loads' or diag $said;
 my @calls = $said =~ /^\w.*? +\d+ +\d+\.\d\d$/mg;
-is scalar(@calls), 12, 'scripts measured' or diag $said;
+is scalar(@calls), 15, 'scripts measured' or diag $said;
 my @verdicts = $said =~ /(?:OK|MISSED)$/mg;
 is scalar(@verdicts), 7, 'all aims printed' or diag $said;
 my @taken = $said =~ /: at a taken slot +0 +0 OK$/mg;

@@ -38,7 +38,8 @@ sub new {
 # Rows [what is called, us of one call, ms of the longest].
 sub rows {
     my ($self) = @_;
-    return map { $self->$_ } qw(plain usual many lists skipped whole shown);
+    return map { $self->$_ }
+        qw(plain usual many lists skipped whole connections shown);
 }
 
 ###########################################################################
@@ -105,6 +106,12 @@ sub call {
         pool => [ $list, join ' ', map { "$_=1" } @servers ]));
     die "sync: status $reply->[3]\n" if $reply->[3];
     return $reply;
+}
+
+sub executed {
+    my ($self, $command) = @_;
+    my $reply = $self->{world}->call($command);
+    die "status $reply->[3]\n" if $reply->[3];
 }
 
 # A call of another script.
@@ -256,6 +263,29 @@ sub whole {
     });
     $world->end;
     return $declare, $ended;
+}
+
+# What each session sends of itself: no script reads the pool for it.
+sub connections {
+    my ($self) = @_;
+    my @sessions = $self->build(list($self->{each}, 0 .. SERVERS - 1));
+    my $edition = $self->{edition};
+    my $calls = int @sessions / 4;
+    my $beat = $self->measured('beat of a session', $calls, sub {
+        $self->executed($edition->beat($sessions[ $_[0] ]));
+    });
+    my $hello = $self->measured('hello, a session has a new connection',
+        $calls, sub {
+            my $session = $sessions[ $_[0] ];
+            $session->{epoch}++;
+            $self->executed($edition->hello($session, scalar @sessions));
+        });
+    my $bye = $self->measured('bye of a session', $calls, sub {
+        $self->executed($edition->bye($sessions[0], $sessions[ -$_[0] ],
+            Bench::World::LEASE));
+    });
+    $self->{world}->end;
+    return $hello, $beat, $bye;
 }
 
 # A display, of as many servers as it has of all pools together.
