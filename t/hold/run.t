@@ -92,6 +92,14 @@ for my $shell (@shells) {
         'signal 9', qr/\A\z/;
     run_is "$name: no command", $shell, [ $jobs, '--', './none' ],
         127, qr/none/;
+    {
+        my @mine = map { "$_=mine" } qw(config conflict curl dir granted line
+            lost option reason urls usage value wait word);
+        local @ENV{map { /(\w+)/ } @mine} = ('mine') x @mine;
+        my ($status, $out) = run($shell, $jobs, '--', 'env');
+        is_deeply [sort grep { /=mine$/ } split /\n/, $out], \@mine,
+            "$name: environment";
+    }
     all_back($name);
 
     # URLs are tried in turn
@@ -118,13 +126,15 @@ for my $shell (@shells) {
 
     # signals, while it waits and while it runs
 
-    my $waits = start($shell, '-w', 60, $jobs, '--', 'echo', 'in');
+    my $waits = start($shell, '-w', 61, $jobs, '--', 'echo', 'in');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
     kill TERM => $waits->{pid};
     is((finish($waits))[0], 143, "$name: ended while it waits");
     eventually { $t->state->waiting('jobs') == 0 } "$name: its place is free";
-    eventually { !grep { /dsem-run\x00-w\x0060\x00\Q$jobs\E\x00/ } commands() }
+    eventually { !grep { /dsem-run\x00-w\x0061\x00\Q$jobs\E\x00/ } commands() }
         "$name: nothing is left that would kill another process later";
+    eventually { !grep { /\Asleep\x0066\x00/ } commands() }
+        "$name: nor sleeps as long";
     my $next = start($shell, $jobs, '--', 'sh', '-c',
         'trap "echo caught; exit 5" TERM; echo in; while :; do sleep .1; done');
     eventually { $t->state->waiting('jobs') == 1 } "$name: the next one waits";
@@ -166,6 +176,8 @@ for my $wrong (
     [ qr/a command is missing/, $jobs, '--' ],
     [ qr/no option "-x"/, '-x', $jobs, '--', 'true' ],
     [ qr/-w needs a number/, '-w', 'x', $jobs, '--', 'true' ],
+    [ qr/-E needs a number up to 255/, '-E', '256', $jobs, '--', 'true' ],
+    [ qr/option "-n" must be before the URL/, $jobs, '-n', '--', 'true' ],
     [ qr/-E needs a value/, '-E' ],
     [ qr/--lost is/, '--lost=die', $jobs, '--', 'true' ])
 {
