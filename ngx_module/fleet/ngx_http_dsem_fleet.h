@@ -67,6 +67,7 @@ typedef struct {
     ngx_int_t         limit;        /* in force; -1: unknown, as below */
     ngx_int_t         configured;
     ngx_int_t         ordered;      /* -1: none */
+    ngx_int_t         paused;       /* 1, 0 */
     ngx_int_t         held;
     ngx_int_t         waiting;
     ngx_array_t       holders;      /* ngx_http_dsem_holder_t */
@@ -76,7 +77,6 @@ typedef struct {
     ngx_http_dsem_found_t  *found;  /* NULL: not "auto", or unknown */
     uint64_t          read;         /* monotonic ms, when it was complete */
     unsigned          order:1;      /* there is an order */
-    unsigned          paused:1;
     unsigned          partial:1;    /* some holders are missing */
     unsigned          replied:1;    /* Redis was asked, and has replied */
     unsigned          known:1;      /* Redis has something of it */

@@ -215,6 +215,8 @@ ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     holder.lease = values[3];
     holder.heard = (values[4] != 0);
 
+    semaphore->known = 1;
+
     return ngx_http_dsem_fleet_hold(fleet, semaphore, &holder);
 }
 

@@ -32,10 +32,6 @@ static ngx_int_t ngx_http_dsem_api_figures_join(
     ngx_http_dsem_api_figures_t *figures);
 static ngx_str_t *ngx_http_dsem_api_figures_lower(ngx_str_t *one,
     ngx_str_t *two);
-static ngx_uint_t ngx_http_dsem_api_figures_known(
-    ngx_http_dsem_survey_semaphore_t *fleet);
-static int ngx_libc_cdecl ngx_http_dsem_api_figures_nodes_cmp(const void *one,
-    const void *two);
 
 
 const char *const  ngx_http_dsem_api_counts[NGX_HTTP_DSEM_NCOUNTS] = {
@@ -167,7 +163,9 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
     rc = ngx_http_dsem_figures_read_one(name, local);
     fleet = ngx_http_dsem_survey_find(name);
 
-    if (fleet && !ngx_http_dsem_api_figures_known(fleet)) {
+    /* Redis answers for any name */
+
+    if (fleet && !fleet->known) {
         fleet = NULL;
     }
 
@@ -206,6 +204,7 @@ ngx_http_dsem_api_figures_state(ngx_http_dsem_api_figures_t *figures)
     }
 
     ngx_http_dsem_survey_redis(&figures->redis);
+    figures->since = figures->redis.since;
 }
 
 
@@ -257,15 +256,15 @@ ngx_http_dsem_api_figures_join(ngx_http_dsem_api_figures_t *figures)
         row->pool = NULL;
         row->literal = NULL;
 
-        if (i < n && ngx_http_dsem_api_figures_same(&local[i]->name, name)) {
+        if (i < n && ngx_http_dsem_text_order(&local[i]->name, name) == 0) {
             row->local = local[i++];
         }
 
-        if (j < m && ngx_http_dsem_api_figures_same(&fleet[j].name, name)) {
+        if (j < m && ngx_http_dsem_text_order(&fleet[j], name) == 0) {
             row->fleet = &fleet[j++];
         }
 
-        if (k < l && ngx_http_dsem_api_figures_same(&pair[k].name, name)) {
+        if (k < l && ngx_http_dsem_text_order(&pair[k], name) == 0) {
             row->literal = &pair[k++];
         }
     }
@@ -283,30 +282,7 @@ ngx_http_dsem_api_figures_lower(ngx_str_t *one, ngx_str_t *two)
         return one ? one : two;
     }
 
-    return (ngx_memn2cmp(one->data, two->data, one->len, two->len) <= 0)
-           ? one : two;
-}
-
-
-ngx_uint_t
-ngx_http_dsem_api_figures_same(ngx_str_t *one, ngx_str_t *two)
-{
-    return one->len == two->len
-           && ngx_memcmp(one->data, two->data, one->len) == 0;
-}
-
-
-/* Redis answers for any name, also for one that it knows nothing of */
-
-static ngx_uint_t
-ngx_http_dsem_api_figures_known(ngx_http_dsem_survey_semaphore_t *fleet)
-{
-    return fleet->limit >= 0
-           || fleet->configured >= 0
-           || fleet->order
-           || fleet->held > 0
-           || fleet->waiting > 0
-           || fleet->holders.nelts;
+    return (ngx_http_dsem_text_order(one, two) <= 0) ? one : two;
 }
 
 
@@ -343,8 +319,8 @@ ngx_int_t
 ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool, ngx_array_t *holders,
     ngx_array_t *nodes)
 {
-    ngx_uint_t                 i;
-    ngx_http_dsem_holder_t    *holder, **sorted;
+    ngx_uint_t                 i, n;
+    ngx_http_dsem_holder_t    *holder;
     ngx_http_dsem_api_node_t  *node;
 
     if (ngx_array_init(nodes, pool, 4, sizeof(ngx_http_dsem_api_node_t))
@@ -353,58 +329,41 @@ ngx_http_dsem_api_figures_nodes(ngx_pool_t *pool, ngx_array_t *holders,
         return NGX_ERROR;
     }
 
-    sorted = ngx_palloc(pool, (holders->nelts + 1)
-                              * sizeof(ngx_http_dsem_holder_t *));
-    if (sorted == NULL) {
-        return NGX_ERROR;
-    }
-
     holder = holders->elts;
 
     for (i = 0; i < holders->nelts; i++) {
-        sorted[i] = &holder[i];
-    }
 
-    ngx_qsort(sorted, holders->nelts, sizeof(ngx_http_dsem_holder_t *),
-              ngx_http_dsem_api_figures_nodes_cmp);
-
-    node = NULL;
-
-    for (i = 0; i < holders->nelts; i++) {
-
-        if (node == NULL
-            || node->node.len != sorted[i]->node.len
-            || ngx_memcmp(node->node.data, sorted[i]->node.data,
-                          node->node.len)
-               != 0)
-        {
-            node = ngx_array_push(nodes);
-            if (node == NULL) {
-                return NGX_ERROR;
-            }
-
-            ngx_memzero(node, sizeof(ngx_http_dsem_api_node_t));
-            node->node = sorted[i]->node;
+        node = ngx_array_push(nodes);
+        if (node == NULL) {
+            return NGX_ERROR;
         }
 
-        node->in_use += ngx_max(sorted[i]->held - sorted[i]->idle, 0);
-        node->idle += sorted[i]->idle;
-        node->waiting += sorted[i]->waiting;
-        node->sessions++;
+        node->node = holder[i].node;
+        node->in_use = ngx_max(holder[i].held - holder[i].idle, 0);
+        node->idle = holder[i].idle;
+        node->waiting = holder[i].waiting;
+        node->sessions = 1;
     }
 
+    node = nodes->elts;
+
+    ngx_qsort(node, nodes->nelts, sizeof(ngx_http_dsem_api_node_t),
+              ngx_http_dsem_text_order);
+
+    for (i = 0, n = 0; i < nodes->nelts; i++) {
+
+        if (n && ngx_http_dsem_text_order(&node[n - 1], &node[i]) == 0) {
+            node[n - 1].in_use += node[i].in_use;
+            node[n - 1].idle += node[i].idle;
+            node[n - 1].waiting += node[i].waiting;
+            node[n - 1].sessions++;
+            continue;
+        }
+
+        node[n++] = node[i];
+    }
+
+    nodes->nelts = n;
+
     return NGX_OK;
-}
-
-
-static int ngx_libc_cdecl
-ngx_http_dsem_api_figures_nodes_cmp(const void *one, const void *two)
-{
-    ngx_http_dsem_holder_t  *first, *second;
-
-    first = *(ngx_http_dsem_holder_t **) one;
-    second = *(ngx_http_dsem_holder_t **) two;
-
-    return (int) ngx_memn2cmp(first->node.data, second->node.data,
-                              first->node.len, second->node.len);
 }

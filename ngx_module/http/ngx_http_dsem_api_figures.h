@@ -34,6 +34,7 @@ typedef struct {
     ngx_array_t                         rows;   /* ngx_http_dsem_api_row_t */
     ngx_http_dsem_survey_t             *survey; /* NULL: never read */
     int64_t                             age;    /* ms; -1: never read */
+    int64_t                             since;  /* ms, redis in its state */
     ngx_http_dsem_survey_redis_t        redis;
     ngx_uint_t                          partial;    /* unsigned:1 */
 } ngx_http_dsem_api_figures_t;
@@ -60,8 +61,6 @@ ngx_int_t ngx_http_dsem_api_figures_read(
 ngx_int_t ngx_http_dsem_api_figures_one(ngx_pool_t *pool,
     ngx_array_t *literals, ngx_str_t *name,
     ngx_http_dsem_api_figures_t *figures);
-
-ngx_uint_t ngx_http_dsem_api_figures_same(ngx_str_t *one, ngx_str_t *two);
 
 ngx_int_t ngx_http_dsem_api_figures_idle(
     ngx_http_dsem_survey_semaphore_t *fleet);

@@ -64,21 +64,17 @@ static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
+static void ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_count(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
+static void ngx_http_dsem_metric_local(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_permits(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -93,8 +89,6 @@ static void ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
 static void ngx_http_dsem_metric_found(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
 static void ngx_http_dsem_metric_held(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -124,27 +118,27 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
     { "dsem_requests", "counter",
       "Requests of this node by their results.",
       ngx_http_dsem_metric_requests,
-      ngx_http_dsem_local(counts) },
+      ngx_http_dsem_local(values) },
 
     { "dsem_reclaimed_permits", "counter",
       "Permits of ended sessions that were released, as this node was told.",
-      ngx_http_dsem_metric_count,
-      ngx_http_dsem_local(counts[NGX_HTTP_DSEM_COUNT_RECLAIMED]) },
+      ngx_http_dsem_metric_local,
+      ngx_http_dsem_local(values[NGX_HTTP_DSEM_COUNT_RECLAIMED]) },
 
     { "dsem_overage_permits", "counter",
       "Permits of this node in use after Redis could release them.",
-      ngx_http_dsem_metric_count,
-      ngx_http_dsem_local(counts[NGX_HTTP_DSEM_COUNT_OVERAGE]) },
+      ngx_http_dsem_metric_local,
+      ngx_http_dsem_local(values[NGX_HTTP_DSEM_COUNT_OVERAGE]) },
 
     { "dsem_wait_seconds", "histogram",
       "Waits in the queue, of requests of this node that passed or timed out.",
       ngx_http_dsem_metric_histogram,
-      ngx_http_dsem_histogram(wait) },
+      ngx_http_dsem_histogram(values[NGX_HTTP_DSEM_VALUE_WAIT]) },
 
     { "dsem_hold_seconds", "histogram",
       "Times for which requests of this node held permits.",
       ngx_http_dsem_metric_histogram,
-      ngx_http_dsem_histogram(hold) },
+      ngx_http_dsem_histogram(values[NGX_HTTP_DSEM_VALUE_HOLD]) },
 
     { "dsem_node_permits", "gauge",
       "Permits that this node holds.",
@@ -153,7 +147,7 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_node_waiting_requests", "gauge",
       "Requests of this node that wait.",
-      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_metric_local,
       ngx_http_dsem_local(waiting) },
 
     { "dsem_oldest_hold_seconds", "gauge",
@@ -163,17 +157,17 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_most_permits", "gauge",
       "Most permits in use in the fleet, as this node has seen.",
-      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_metric_local,
       ngx_http_dsem_local(most_in_use) },
 
     { "dsem_most_waiting_requests", "gauge",
       "Most requests waiting in the fleet, as this node has seen.",
-      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_metric_local,
       ngx_http_dsem_local(most_waiting) },
 
     { "dsem_dry_run", "gauge",
       "Whether this node let requests pass in a dry run, lately.",
-      ngx_http_dsem_metric_gauge,
+      ngx_http_dsem_metric_local,
       ngx_http_dsem_local(dry_run) },
 
     { "dsem_limit_permits", "gauge",
@@ -198,8 +192,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_paused", "gauge",
       "Whether an order pauses the semaphore.",
-      ngx_http_dsem_metric_paused,
-      ngx_http_dsem_fleet(held) },
+      ngx_http_dsem_metric_fleet,
+      ngx_http_dsem_fleet(paused) },
 
     { "dsem_fleet_permits", "gauge",
       "Permits that the fleet holds.",
@@ -235,8 +229,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_fleet_age_seconds", "gauge",
       "Age of the figures of the fleet.",
-      ngx_http_dsem_metric_age,
-      ngx_http_dsem_once(0) },
+      ngx_http_dsem_metric_time,
+      ngx_http_dsem_once(offsetof(ngx_http_dsem_api_figures_t, age)) },
 
     { "dsem_redis_up", "gauge",
       "Whether Redis is available to the worker that answers.",
@@ -250,8 +244,8 @@ static ngx_http_dsem_metric_t  ngx_http_dsem_metrics[] = {
 
     { "dsem_redis_state_seconds", "gauge",
       "How long Redis has been in its state.",
-      ngx_http_dsem_metric_since,
-      ngx_http_dsem_once(0) },
+      ngx_http_dsem_metric_time,
+      ngx_http_dsem_once(offsetof(ngx_http_dsem_api_figures_t, since)) },
 
     { "dsem_foreign_messages", "counter",
       "Messages to workers of this node that another client published.",
@@ -386,13 +380,9 @@ ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures)
             continue;
         }
 
-        for (k = 0; k < NGX_HTTP_DSEM_NBUCKETS; k++) {
-            other->wait.buckets[k] += row[i].local->wait.buckets[k];
-            other->hold.buckets[k] += row[i].local->hold.buckets[k];
+        for (k = NGX_HTTP_DSEM_VALUE_WAIT; k < NGX_HTTP_DSEM_NVALUES; k++) {
+            other->values[k] += row[i].local->values[k];
         }
-
-        other->wait.sum += row[i].local->wait.sum;
-        other->hold.sum += row[i].local->hold.sum;
     }
 }
 
@@ -518,20 +508,8 @@ ngx_http_dsem_metric_requests(ngx_http_dsem_metrics_t *metrics,
     for (i = 0; i <= NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN; i++) {
         ngx_http_dsem_prometheus_sample(metrics, metric, row, "result",
                                         ngx_http_dsem_api_counts[i],
-                                        row->local->counts[i]);
+                                        row->local->values[i]);
     }
-}
-
-
-static void
-ngx_http_dsem_metric_count(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
-{
-    uint64_t  *n;
-
-    n = (uint64_t *) ((u_char *) row->local + metric->offset);
-
-    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
 }
 
 
@@ -539,19 +517,19 @@ static void
 ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    uint64_t                    count;
-    ngx_uint_t                  i;
-    ngx_http_dsem_api_text_t   *text;
-    ngx_http_dsem_histogram_t  *histogram;
+    uint64_t                   count, *buckets;
+    ngx_uint_t                 i;
+    ngx_http_dsem_api_text_t  *text;
 
-    histogram = (ngx_http_dsem_histogram_t *)
-                    ((u_char *) row->local + metric->offset);
+    /* behind them is their sum */
+
+    buckets = (uint64_t *) ((u_char *) row->local + metric->offset);
 
     text = metrics->text;
     count = 0;
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
-        count += histogram->buckets[i];
+        count += buckets[i];
 
         ngx_http_dsem_prometheus_name(metrics, metric, "_bucket", row);
         ngx_http_dsem_api_put(text, ",le=\"");
@@ -562,7 +540,7 @@ ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
     }
 
     ngx_http_dsem_prometheus_seconds(metrics, metric, "_sum", row,
-                                     histogram->sum);
+                                     buckets[i]);
 
     ngx_http_dsem_prometheus_name(metrics, metric, "_count", row);
     ngx_http_dsem_api_put(text, "} ");
@@ -592,12 +570,12 @@ ngx_http_dsem_metric_oldest(ngx_http_dsem_metrics_t *metrics,
 
 
 static void
-ngx_http_dsem_metric_gauge(ngx_http_dsem_metrics_t *metrics,
+ngx_http_dsem_metric_local(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    ngx_uint_t  *n;
+    uint64_t  *n;
 
-    n = (ngx_uint_t *) ((u_char *) row->local + metric->offset);
+    n = (uint64_t *) ((u_char *) row->local + metric->offset);
 
     ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL, *n);
 }
@@ -667,8 +645,13 @@ ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
         }
 
         if (n >= 0) {
-            ngx_http_dsem_prometheus_server(metrics, metric, row,
-                                            &server[i].name, n);
+            ngx_http_dsem_prometheus_name(metrics, metric, "", row);
+
+            ngx_http_dsem_api_put(metrics->text, ",server=\"");
+            ngx_http_dsem_prometheus_label(metrics->text, &server[i].name);
+            ngx_http_dsem_api_put(metrics->text, "\"} ");
+            ngx_http_dsem_api_number(metrics->text, n);
+            ngx_http_dsem_api_put(metrics->text, "\n");
         }
     }
 }
@@ -703,15 +686,6 @@ ngx_http_dsem_metric_reason(ngx_http_dsem_metrics_t *metrics,
                                         ngx_http_dsem_api_auto_reason(i),
                                         i == found->reason);
     }
-}
-
-
-static void
-ngx_http_dsem_metric_paused(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
-{
-    ngx_http_dsem_prometheus_sample(metrics, metric, row, NULL, NULL,
-                                    row->fleet->paused);
 }
 
 
@@ -755,16 +729,19 @@ ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
 }
 
 
+/* none where it is not known */
+
 static void
-ngx_http_dsem_metric_age(ngx_http_dsem_metrics_t *metrics,
+ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    if (metrics->figures->age < 0) {
-        return;
-    }
+    int64_t  *ms;
 
-    ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL,
-                                     metrics->figures->age);
+    ms = (int64_t *) ((u_char *) metrics->figures + metric->offset);
+
+    if (*ms >= 0) {
+        ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL, *ms);
+    }
 }
 
 
@@ -775,13 +752,4 @@ ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
                                     metrics->figures->redis.state
                                  == metric->offset);
-}
-
-
-static void
-ngx_http_dsem_metric_since(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
-{
-    ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL,
-                                     metrics->figures->redis.since);
 }

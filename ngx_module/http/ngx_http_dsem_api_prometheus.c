@@ -144,21 +144,6 @@ ngx_http_dsem_prometheus_sample(ngx_http_dsem_metrics_t *metrics,
 }
 
 
-void
-ngx_http_dsem_prometheus_server(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
-    ngx_str_t *server, uint64_t n)
-{
-    ngx_http_dsem_prometheus_name(metrics, metric, "", row);
-
-    ngx_http_dsem_api_put(metrics->text, ",server=\"");
-    ngx_http_dsem_prometheus_label(metrics->text, server);
-    ngx_http_dsem_api_put(metrics->text, "\"} ");
-    ngx_http_dsem_api_number(metrics->text, n);
-    ngx_http_dsem_api_put(metrics->text, "\n");
-}
-
-
 /* a time, which is written in seconds; part: of a name with several series */
 
 void

@@ -55,10 +55,6 @@ void ngx_http_dsem_prometheus_name(ngx_http_dsem_metrics_t *metrics,
 void ngx_http_dsem_prometheus_sample(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
     const char *label, const char *value, uint64_t n);
-/* of one server of a pool */
-void ngx_http_dsem_prometheus_server(ngx_http_dsem_metrics_t *metrics,
-    ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row,
-    ngx_str_t *server, uint64_t n);
 void ngx_http_dsem_prometheus_seconds(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, const char *part,
     ngx_http_dsem_api_row_t *row, uint64_t msec);

@@ -66,7 +66,7 @@ static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
 static void ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text,
     ngx_array_t *keys);
 static void ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text,
-    const char *key, ngx_http_dsem_histogram_t *histogram);
+    const char *key, uint64_t *buckets);
 static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_figures_t *local);
 static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
@@ -598,14 +598,16 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
 
     for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
         ngx_http_dsem_json_number(text, ngx_http_dsem_api_counts[i],
-                                  local->counts[i]);
+                                  local->values[i]);
     }
 
     ngx_http_dsem_json_number(text, "most_in_use", local->most_in_use);
     ngx_http_dsem_json_number(text, "most_waiting", local->most_waiting);
 
-    ngx_http_dsem_api_histogram(text, "wait", &local->wait);
-    ngx_http_dsem_api_histogram(text, "hold", &local->hold);
+    ngx_http_dsem_api_histogram(text, "wait",
+                                &local->values[NGX_HTTP_DSEM_VALUE_WAIT]);
+    ngx_http_dsem_api_histogram(text, "hold",
+                                &local->values[NGX_HTTP_DSEM_VALUE_HOLD]);
     ngx_http_dsem_api_history(text, local);
 
     if (keys) {
@@ -641,9 +643,11 @@ ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text, ngx_array_t *keys)
 }
 
 
+/* behind the buckets is their sum */
+
 static void
 ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text, const char *key,
-    ngx_http_dsem_histogram_t *histogram)
+    uint64_t *buckets)
 {
     uint64_t    count;
     ngx_uint_t  i;
@@ -654,13 +658,13 @@ ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text, const char *key,
     count = 0;
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
-        count += histogram->buckets[i];
-        ngx_http_dsem_json_number(text, NULL, histogram->buckets[i]);
+        count += buckets[i];
+        ngx_http_dsem_json_number(text, NULL, buckets[i]);
     }
 
     ngx_http_dsem_json_close(text, "]");
     ngx_http_dsem_json_number(text, "count", count);
-    ngx_http_dsem_json_seconds(text, "sum", histogram->sum);
+    ngx_http_dsem_json_seconds(text, "sum", buckets[i]);
     ngx_http_dsem_json_close(text, "}");
 }
 
@@ -671,40 +675,40 @@ static void
 ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_figures_t *local)
 {
-    uint64_t                 passed, rejected, timeout, error;
-    ngx_uint_t               i;
+    uint64_t                 sums[NGX_HTTP_DSEM_ROW_TRACKED];
+    ngx_uint_t               i, k;
     ngx_http_dsem_period_t  *period;
 
-    passed = 0;
-    rejected = 0;
-    timeout = 0;
-    error = 0;
+    static const char *const  words[NGX_HTTP_DSEM_ROW_TRACKED] = {
+        "passed", "rejected", "timeout", "error"
+    };
+
+    ngx_memzero(sums, sizeof(sums));
 
     ngx_http_dsem_json_open(text, "history", "[");
 
     for (i = 0; i < local->nperiods; i++) {
         period = &local->periods[i];
 
-        passed += period->passed;
-        rejected += period->rejected;
-        timeout += period->timeout;
-        error += period->error;
+        for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
+            sums[k] += period->n[k];
+        }
 
         ngx_http_dsem_json_open(text, NULL, "[");
-        ngx_http_dsem_json_number(text, NULL, period->passed);
-        ngx_http_dsem_json_number(text, NULL, (uint64_t) period->rejected
-                                              + period->timeout
-                                              + period->error);
+        ngx_http_dsem_json_number(text, NULL, period->n[0]);
+        ngx_http_dsem_json_number(text, NULL, (uint64_t) period->n[1]
+                                              + period->n[2] + period->n[3]);
         ngx_http_dsem_json_close(text, "]");
     }
 
     ngx_http_dsem_json_close(text, "]");
 
     ngx_http_dsem_json_open(text, "last_hour", "{");
-    ngx_http_dsem_json_number(text, "passed", passed);
-    ngx_http_dsem_json_number(text, "rejected", rejected);
-    ngx_http_dsem_json_number(text, "timeout", timeout);
-    ngx_http_dsem_json_number(text, "error", error);
+
+    for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
+        ngx_http_dsem_json_number(text, words[k], sums[k]);
+    }
+
     ngx_http_dsem_json_close(text, "}");
 }
 

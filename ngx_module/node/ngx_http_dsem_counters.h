@@ -35,7 +35,7 @@ typedef enum {
 /* the bounds are in ngx_http_dsem_counters_bounds, in ms; the last has none */
 #define NGX_HTTP_DSEM_NBUCKETS   15
 
-/* the values of a row: counts, then two histograms with their sums */
+/* the values of a row: counts, then two histograms with their sums, in ms */
 #define NGX_HTTP_DSEM_VALUE_WAIT  NGX_HTTP_DSEM_NCOUNTS
 #define NGX_HTTP_DSEM_VALUE_HOLD                                              \
     (NGX_HTTP_DSEM_VALUE_WAIT + NGX_HTTP_DSEM_NBUCKETS + 1)
@@ -62,17 +62,10 @@ typedef struct {
 } ngx_http_dsem_counted_t;
 
 
+/* requests that passed, at once or after waiting, were rejected, timed out, or
+   were refused for an error */
 typedef struct {
-    uint64_t                    buckets[NGX_HTTP_DSEM_NBUCKETS];
-    uint64_t                    sum;        /* ms */
-} ngx_http_dsem_histogram_t;
-
-
-typedef struct {
-    uint32_t                    passed;     /* at once, or after waiting */
-    uint32_t                    rejected;
-    uint32_t                    timeout;
-    uint32_t                    error;
+    uint32_t                    n[NGX_HTTP_DSEM_ROW_TRACKED];
 } ngx_http_dsem_period_t;
 
 
@@ -80,21 +73,19 @@ typedef struct {
 typedef struct {
     ngx_str_t                   name;       /* encoded; empty: all names
                                                without a row of their own */
-    uint64_t                    counts[NGX_HTTP_DSEM_NCOUNTS];
-    ngx_http_dsem_histogram_t   wait;
-    ngx_http_dsem_histogram_t   hold;
-    ngx_uint_t                  most_in_use;   /* in the fleet, as seen */
-    ngx_uint_t                  most_waiting;
+    uint64_t                    values[NGX_HTTP_DSEM_NVALUES];
+    uint64_t                    most_in_use;   /* in the fleet, as seen */
+    uint64_t                    most_waiting;
 
     /* of this node, now */
-    ngx_uint_t                  in_use;
-    ngx_uint_t                  idle;
-    ngx_uint_t                  waiting;
-    ngx_msec_t                  oldest_hold;   /* ms, 0: nothing is held */
+    uint64_t                    in_use;
+    uint64_t                    idle;
+    uint64_t                    waiting;
+    uint64_t                    oldest_hold;   /* ms, 0: nothing is held */
 
     ngx_int_t                   limit;      /* last seen in force, also where
                                                nothing is held; -1: unknown */
-    ngx_uint_t                  dry_run;    /* unsigned:1, of its last requests
+    uint64_t                    dry_run;    /* unsigned:1, of its last requests
                                                some were passed so */
 
     /* oldest first, the running one last */

@@ -52,8 +52,6 @@ static void ngx_http_dsem_figures_add_row(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_row_t *row);
 static void ngx_http_dsem_figures_history(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_row_t *row);
-static uint32_t ngx_http_dsem_figures_grown(uint32_t *from, uint32_t *to,
-    ngx_uint_t i);
 static void ngx_http_dsem_figures_extend(ngx_http_dsem_figures_t *figures,
     ngx_uint_t nperiods);
 static void ngx_http_dsem_figures_merge(ngx_array_t *names);
@@ -405,30 +403,12 @@ static void
 ngx_http_dsem_figures_add(ngx_http_dsem_figures_t *figures,
     volatile ngx_atomic_uint_t *values, volatile ngx_atomic_uint_t *base)
 {
-    ngx_uint_t                  i, j;
-    ngx_atomic_uint_t           value[NGX_HTTP_DSEM_NVALUES];
-    ngx_http_dsem_histogram_t  *histogram;
+    ngx_uint_t         i;
+    ngx_atomic_uint_t  value;
 
     for (i = 0; i < NGX_HTTP_DSEM_NVALUES; i++) {
-        value[i] = values[i] - (base ? base[i] : 0);
-    }
-
-    for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
-        figures->counts[i] += value[i];
-    }
-
-    for (j = 0; j < 2; j++) {
-        histogram = (j == 0) ? &figures->wait : &figures->hold;
-
-        for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
-            histogram->buckets[i] += value[NGX_HTTP_DSEM_VALUE_WAIT
-                                           + j * (NGX_HTTP_DSEM_NBUCKETS + 1)
-                                           + i];
-        }
-
-        histogram->sum += value[NGX_HTTP_DSEM_VALUE_WAIT
-                                + j * (NGX_HTTP_DSEM_NBUCKETS + 1)
-                                + NGX_HTTP_DSEM_NBUCKETS];
+        value = values[i] - (base ? base[i] : 0);
+        figures->values[i] += value;
     }
 }
 
@@ -469,9 +449,10 @@ static void
 ngx_http_dsem_figures_history(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_row_t *row)
 {
+    int32_t                  grown;
     uint32_t                 now[NGX_HTTP_DSEM_ROW_TRACKED];
     uint32_t                *from, *to;
-    ngx_uint_t               n, i;
+    ngx_uint_t               n, i, k;
     ngx_http_dsem_period_t  *period;
 
     n = ngx_min(row->last - row->first + 1, NGX_HTTP_DSEM_NPERIODS);
@@ -485,27 +466,16 @@ ngx_http_dsem_figures_history(ngx_http_dsem_figures_t *figures,
     for (i = 0; i < n; i++) {
         from = row->snapshots[(row->last - i) % NGX_HTTP_DSEM_ROW_SNAPSHOTS];
 
-        period->passed += ngx_http_dsem_figures_grown(from, to, 0);
-        period->rejected += ngx_http_dsem_figures_grown(from, to, 1);
-        period->timeout += ngx_http_dsem_figures_grown(from, to, 2);
-        period->error += ngx_http_dsem_figures_grown(from, to, 3);
+        /* one of another name may be left, where a process was stopped */
+
+        for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
+            grown = to[k] - from[k];
+            period->n[k] += ngx_max(grown, 0);
+        }
 
         period--;
         to = from;
     }
-}
-
-
-/* a snapshot of another name may be left, where a process was stopped */
-
-static uint32_t
-ngx_http_dsem_figures_grown(uint32_t *from, uint32_t *to, ngx_uint_t i)
-{
-    int32_t  grown;
-
-    grown = to[i] - from[i];
-
-    return ngx_max(grown, 0);
 }
 
 
@@ -579,20 +549,12 @@ static void
 ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
     ngx_http_dsem_figures_t *more)
 {
-    ngx_uint_t               i;
+    ngx_uint_t               i, k;
     ngx_http_dsem_period_t  *to, *from;
 
-    for (i = 0; i < NGX_HTTP_DSEM_NCOUNTS; i++) {
-        figures->counts[i] += more->counts[i];
+    for (i = 0; i < NGX_HTTP_DSEM_NVALUES; i++) {
+        figures->values[i] += more->values[i];
     }
-
-    for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
-        figures->wait.buckets[i] += more->wait.buckets[i];
-        figures->hold.buckets[i] += more->hold.buckets[i];
-    }
-
-    figures->wait.sum += more->wait.sum;
-    figures->hold.sum += more->hold.sum;
 
     figures->most_in_use = ngx_max(figures->most_in_use, more->most_in_use);
     figures->most_waiting = ngx_max(figures->most_waiting,
@@ -612,10 +574,9 @@ ngx_http_dsem_figures_join(ngx_http_dsem_figures_t *figures,
         to = &figures->periods[figures->nperiods - i];
         from = &more->periods[more->nperiods - i];
 
-        to->passed += from->passed;
-        to->rejected += from->rejected;
-        to->timeout += from->timeout;
-        to->error += from->error;
+        for (k = 0; k < NGX_HTTP_DSEM_ROW_TRACKED; k++) {
+            to->n[k] += from->n[k];
+        }
     }
 }
 

@@ -276,7 +276,7 @@ table_of(ngx_uint_t n, ngx_uint_t which)
         return 0;
     }
 
-    return figures.counts[which];
+    return figures.values[which];
 }
 
 
@@ -308,11 +308,11 @@ table_sum(ngx_uint_t which, ngx_uint_t last, ngx_uint_t *names)
         /* void */
     }
 
-    sum = reader.other.counts[which];
+    sum = reader.other.values[which];
     figures = reader.names.elts;
 
     for (i = 0; i < reader.names.nelts && !last; i++) {
-        sum += figures[i]->counts[which];
+        sum += figures[i]->values[which];
     }
 
     *names = reader.names.nelts;
@@ -346,8 +346,8 @@ table_pieces(ngx_uint_t nrows)
     table_ok(pieces == (nrows + 255) / 256, "read: in pieces");
     table_ok(reader.names.nelts == 10
              && reader.partial
-             && reader.other.counts[NGX_HTTP_DSEM_COUNT_PASSED] == nrows - 10
-             && reader.other.periods[0].passed == nrows - 10,
+             && reader.other.values[NGX_HTTP_DSEM_COUNT_PASSED] == nrows - 10
+             && reader.other.periods[0].n[0] == nrows - 10,
              "read: what has no place is other");
 }
 
@@ -630,8 +630,8 @@ table_history(void)
         if (i == 3) {
             (void) ngx_http_dsem_figures_read_one(&name, &figures);
             table_ok(figures.nperiods == 3
-                     && figures.periods[0].passed == 2
-                     && figures.periods[2].passed == 4,
+                     && figures.periods[0].n[0] == 2
+                     && figures.periods[2].n[0] == 4,
                      "history: three periods");
         }
 
@@ -644,9 +644,9 @@ table_history(void)
     (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
     for (bad = 0, i = 0; i < 30; i++) {
-        bad += figures.periods[i].passed != i + 7
-               || figures.periods[i].error != 2
-               || figures.periods[i].rejected != 0;
+        bad += figures.periods[i].n[0] != i + 7
+               || figures.periods[i].n[3] != 2
+               || figures.periods[i].n[1] != 0;
     }
 
     table_ok(figures.nperiods == 30 && bad == 0, "history: last 30 periods");
@@ -656,7 +656,7 @@ table_history(void)
     (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
     for (bad = 0, i = 0; i < 30; i++) {
-        bad += figures.periods[i].passed != 0;
+        bad += figures.periods[i].n[0] != 0;
     }
 
     table_ok(figures.nperiods == 30 && bad == 0, "history: a long pause");
@@ -668,6 +668,7 @@ table_histogram(void)
 {
     u_char                    buf[64];
     ngx_str_t                 name;
+    uint64_t                 *wait, *hold;
     ngx_uint_t                i;
     ngx_http_dsem_counted_t   counted;
     ngx_http_dsem_figures_t   figures;
@@ -688,17 +689,22 @@ table_histogram(void)
 
     (void) ngx_http_dsem_figures_read_one(&name, &figures);
 
+    wait = &figures.values[NGX_HTTP_DSEM_VALUE_WAIT];
+    hold = &figures.values[NGX_HTTP_DSEM_VALUE_HOLD];
+
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS - 1; i++) {
-        if (figures.hold.buckets[i] != 1 || figures.wait.buckets[i + 1] != 1)
-        {
+        if (hold[i] != 1 || wait[i + 1] != 1) {
             break;
         }
     }
 
+    /* behind the buckets is the sum */
+
     table_ok(i == NGX_HTTP_DSEM_NBUCKETS - 1
-             && figures.wait.buckets[0] == 0
-             && figures.hold.buckets[i] == 0
-             && figures.wait.sum == figures.hold.sum + i,
+             && wait[0] == 0
+             && hold[i] == 0
+             && wait[NGX_HTTP_DSEM_NBUCKETS]
+                == hold[NGX_HTTP_DSEM_NBUCKETS] + i,
              "histogram: bounds belong to their buckets");
     table_ok(figures.most_in_use == 7 && figures.most_waiting == 3,
              "highest figures");
