@@ -56,7 +56,9 @@ is_deeply [ @$reply{qw/checked account/} ],
 is $one->ask('api', 9, %queue, key => 'y'), 'refused',
     'behind all of other keys';
 $two->ask('api', 10, queue => 5, key => 'noisy');
-$one->ask('api', 11, queue => 5, key => 'z');
+is $one->ask('api', 11, queue => 5, class => -1, key => 'z'), 'queued',
+    'before all';
+is tickets('api'), '11 1 6 7 8', 'the last one dropped';
 is $two->sync('api', cancel => [ [ 10, 1, 9, 'noisy' ] ])->{cancelled}{10}, 1,
     'cancel';
 
