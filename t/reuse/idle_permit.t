@@ -78,7 +78,11 @@ cmp_ok(cost('/off'), '>=', 39, 'off: two commands each');
 cmp_ok(cost('/none'), '>=', 39, 'no queue: two commands each');
 is($up->served, 60, 'all requests at upstream');
 
-is($node->get('/heavy')->status, 200, 'heavy request acquires more');
+my $heavy = $node->begin('/heavy?hang=1');
+wait_for { $up->now == 1 } 15, 'a heavy request';
+is(held('kept'), 3, 'it acquires more');
+$up->release_all;
+is($heavy->wait->status, 200, 'heavy request served');
 cmp_ok(idle_for('kept'), '<=', 6, 'unused permit released');
 
 cost('/short');
