@@ -7,11 +7,13 @@
  *
  * A ticket is one request of one session.  Each server has one permit.  A
  * session has one unanswered sync, and a list of the servers that it can use.
+ * With IDLE, a permit may stay with its worker for the next request.
  *
  * S1:      no server has two requests.
  * Counts:  at a check, what Redis counts at the servers and the worker does not
  *          know is what the granted tickets have; in the end Redis counts nothing.
  * Queue:   no ticket waits beside a free server of its list.
+ * Usable:  no request begins at a server that its worker cannot use.
  * Service: when nothing else can happen, checks find each waiting request's end.
  */
 
@@ -21,7 +23,11 @@
 #define LIMIT       1           /* of each server */
 #define NONE        255
 
+#ifdef UNEVEN
+#define OWNER(t)    ((t) / 3)
+#else
 #define OWNER(t)    ((t) / 2)
+#endif
 #define AT(s, k)    ((s) * SERVERS + (k))
 #define BIT(k)      (1 << (k))
 #define ALL         3
@@ -43,6 +49,9 @@
 #ifndef DOWNS
 #define DOWNS       0           /* a session cannot use a server, for some time */
 #endif
+#ifndef IDLE
+#define IDLE        0           /* permits that stay after their request */
+#endif
 
 /* Redis */
 
@@ -51,6 +60,11 @@ bool queued[TICKETS];
 byte place[TICKETS];
 byte list[SESSIONS];            /* BIT(k): of the last sync */
 byte turn;
+byte reuse[SESSIONS];           /* R_... */
+
+#define R_NONE      0
+#define R_ACTIVE    1           /* it may have idle permits */
+#define R_RECALLED  2
 
 /* the commands, replies and messages on their way; a server is k + 1 */
 
@@ -66,6 +80,8 @@ byte answer[TICKETS];           /* A_... */
 byte told[TICKETS];             /* granted by this reply */
 byte told_at[SESSIONS * SERVERS];
 byte message[TICKETS];          /* granted */
+bool may_keep[SESSIONS];        /* told by the reply */
+bool recall[SESSIONS];          /* message: idle permits are wanted */
 
 #define A_NONE      0
 #define A_QUEUED    1
@@ -93,9 +109,13 @@ byte release[SESSIONS * SERVERS];
 byte usable[SESSIONS] = ALL;
 byte record[SESSIONS * SERVERS];            /* what it had at its sync */
 byte named[TICKETS];                        /* by messages since then */
+byte idle[SESSIONS * SERVERS];
+bool keep_allowed[SESSIONS] = 1;
+bool keep_sent[SESSIONS], keep_acked[SESSIONS];
+bool refresh[SESSIONS];                     /* a sync in any case */
 
 byte leaves = LEAVES, losts = LOST, checks = CHECKS;
-byte breaks = BREAKS, downs = DOWNS;
+byte breaks = BREAKS, downs = DOWNS, idles = IDLE;
 
 /* used inside a step */
 
@@ -104,6 +124,9 @@ hidden short unnamed[SERVERS];
 bool changed;
 
 
+#define MINE(s, t, x)   (OWNER(t) == (s) && state[t] == (x))
+#define ANY(s, x)       (MINE(s, 0, x) || MINE(s, 1, x) || MINE(s, 2, x) \
+                         || MINE(s, 3, x))
 #define TOTAL(k)    (at[AT(0, k)] + at[AT(1, k)])
 
 /* R1: room for a permit, at a server of the session's list */
@@ -187,6 +210,37 @@ inline serve(s)
 }
 
 
+/* the session stays with its permits; others are wanted while tickets wait */
+
+inline exec_recall(s)
+{
+    reuse[s] = (keep_sent[s] && (at[AT(s, 0)] || at[AT(s, 1)])
+                -> R_ACTIVE : R_NONE);
+    sum = 0;
+    n = 0;
+    for (j : 0 .. TICKETS - 1) {
+        sum = sum + queued[j];
+        n = n + (OWNER(j) == s && checked[j] -> 1 : 0)
+    }
+    may_keep[s] = (sum == 0);
+#ifdef NO_AGAIN
+    n = 0;
+#endif
+#ifndef NO_RECALL
+    if
+    :: sum && (reuse[1 - s] == R_ACTIVE ||
+               reuse[1 - s] == R_RECALLED && n) ->
+        printf("redis: recall to session %d\n", 1 - s);
+        reuse[1 - s] = R_RECALLED;
+        recall[1 - s] = 1
+    :: else
+    fi;
+#endif
+    sum = 0;
+    n = 0
+}
+
+
 /* a sync is executed */
 
 inline execute(s)
@@ -226,6 +280,9 @@ inline execute(s)
     for (k : 0 .. SERVERS - 1) {
         told_at[AT(s, k)] = at[AT(s, k)]
     }
+#if IDLE
+    exec_recall(s);
+#endif
     command[s] = C_ANSWERED;
     i = 0;
     k = 0;
@@ -248,7 +305,17 @@ inline admit(t, at_server)
         fi
     }
     assert(sum <= LIMIT);
+    assert(usable[OWNER(t)] & BIT(at_server));
     sum = 0
+}
+
+inline give_back_idle(s)
+{
+    for (k : 0 .. SERVERS - 1) {
+        release[AT(s, k)] = release[AT(s, k)] + idle[AT(s, k)];
+        idle[AT(s, k)] = 0
+    }
+    k = 0
 }
 
 inline is_granted(t, at_server)
@@ -274,10 +341,22 @@ inline is_granted(t, at_server)
 inline send(s, with_checks)
 {
     list_sent[s] = usable[s];
+    keep_sent[s] = (IDLE -> keep_allowed[s] : 0);
+    refresh[s] = 0;
     for (k : 0 .. SERVERS - 1) {
+        if
+        :: idle[AT(s, k)] && !(usable[s] & BIT(k)) && ANY(s, T_NEW) ->
+            release[AT(s, k)]++;
+            idle[AT(s, k)] = 0
+        :: else
+        fi;
         release_sent[AT(s, k)] = release[AT(s, k)];
         release[AT(s, k)] = 0;
+#ifdef NO_IDLE_RECORD
         record[AT(s, k)] = 0
+#else
+        record[AT(s, k)] = idle[AT(s, k)]
+#endif
     }
     for (i : 0 .. TICKETS - 1) {
         if
@@ -319,7 +398,7 @@ inline look_up(s)
     sum = 0;
     for (k : 0 .. SERVERS - 1) {
 #ifdef NO_RECORD
-        record[AT(s, k)] = release[AT(s, k)];
+        record[AT(s, k)] = release[AT(s, k)] + idle[AT(s, k)];
         for (i : 0 .. TICKETS - 1) {
             record[AT(s, k)] = record[AT(s, k)] +
                 (OWNER(i) == s && state[i] == T_RUNS && server[i] == k -> 1 : 0)
@@ -404,6 +483,17 @@ inline read(s)
 {
     printf("session %d reads the reply\n", s);
     look_up(s);
+#if IDLE
+    keep_acked[s] = keep_sent[s];
+    keep_allowed[s] = may_keep[s];
+#ifndef NO_MAY_KEEP
+    if
+    :: !may_keep[s] -> give_back_idle(s)
+    :: else
+    fi;
+#endif
+    may_keep[s] = 0;
+#endif
     for (i : 0 .. TICKETS - 1) {
         if
         :: OWNER(i) == s -> read_ticket(i)
@@ -424,6 +514,9 @@ inline reconnect(s)
     printf("session %d reconnects\n", s);
     for (k : 0 .. SERVERS - 1) {
         release[AT(s, k)] = 0;
+#ifndef NO_IDLE_VOID
+        idle[AT(s, k)] = 0;
+#endif
 #ifndef NO_VOID
         at[AT(s, k)] = 0
 #endif
@@ -452,20 +545,36 @@ inline reconnect(s)
         :: else
         fi
     }
+#if IDLE
+    reuse[s] = R_NONE;
+    recall[s] = 0;
+    may_keep[s] = 0;
+    keep_sent[s] = 0;
+    keep_acked[s] = 0;
+    keep_allowed[s] = !(ANY(s, T_ASKED) || ANY(s, T_QUEUED));
+    refresh[s] = 1;
+#endif
     list[s] = usable[s];
     list_sent[s] = usable[s];
     forget_command(s)
 }
 
-#define MINE(s, t, x)   (OWNER(t) == (s) && state[t] == (x))
-#define ANY(s, x)       (MINE(s, 0, x) || MINE(s, 1, x) || MINE(s, 2, x) \
-                         || MINE(s, 3, x))
 #define NEWS(s)         (ANY(s, T_NEW) || ANY(s, T_CANCEL))
 #define WORK(s)         (release[AT(s, 0)] || release[AT(s, 1)] \
-                         || NEWS(s) || ANY(s, T_LATE) \
+                         || NEWS(s) || ANY(s, T_LATE) || refresh[s] \
                          || ANY(s, T_QUEUED) && list_sent[s] != usable[s])
 /* which server has a permit that came too late? */
 #define LOOKS(s)        (ANY(s, T_LATE) && !NEWS(s))
+#define HAS_IDLE(s, k)  (idle[AT(s, k)] && (usable[s] & BIT(k)))
+/* idle permits serve new requests before these are sent */
+#define SENDS(s)        (command[s] == C_NONE && WORK(s) && !(ANY(s, T_NEW) && \
+                         (HAS_IDLE(s, 0) || HAS_IDLE(s, 1))))
+#ifdef NO_KEEP_ACK
+#define KEEPS(s)        (keep_allowed[s] && !refresh[s])
+#else
+#define KEEPS(s)        (keep_allowed[s] && !refresh[s] && keep_sent[s] && \
+                         keep_acked[s])
+#endif
 #define DONE(t)         (state[t] == T_END)
 #define ALL_DONE        (DONE(0) && DONE(1) && DONE(2) && DONE(3))
 
@@ -493,6 +602,67 @@ inline finish(t)
         state[t] = T_END;
         release[AT(OWNER(t), server[t])]++;
         server[t] = 0 }
+}
+
+/* the permit may also go back: there are more reasons than KEEPS has */
+
+inline keep(t)
+{
+    d_step { idles && state[t] == T_RUNS && KEEPS(OWNER(t)) &&
+             (usable[OWNER(t)] & BIT(server[t])) ->
+        idles--;
+        printf("%d ends, its permit stays\n", t);
+        state[t] = T_END;
+        idle[AT(OWNER(t), server[t])]++;
+        server[t] = 0 }
+}
+
+#ifdef NO_IDLE_USABLE
+#define REUSES(s, k)    idle[AT(s, k)]
+#else
+#define REUSES(s, k)    HAS_IDLE(s, k)
+#endif
+
+inline reuse_idle(t, k)
+{
+    d_step { state[t] == T_NEW && REUSES(OWNER(t), k) ->
+        idle[AT(OWNER(t), k)]--;
+#ifdef NO_IDLE_AT
+        admit(t, 0)
+#else
+        admit(t, k)
+#endif
+        }
+}
+
+inline hear_recall(s)
+{
+    d_step { recall[s] ->
+        printf("recall heard by session %d\n", s);
+        recall[s] = 0;
+        refresh[s] = 1;
+        if
+        :: idle[AT(s, 0)] || idle[AT(s, 1)] -> give_back_idle(s)
+        :: else -> keep_allowed[s] = 0
+        fi }
+}
+
+inline lose_recall(s)
+{
+    d_step { losts && recall[s] ->
+        printf("recall to session %d is lost\n", s);
+        losts--;
+        recall[s] = 0 }
+}
+
+/* those that wait compare */
+
+inline poll(s)
+{
+    if
+    :: ANY(s, T_QUEUED) -> send(s, 1); execute(s); read(s)
+    :: else
+    fi
 }
 
 inline hear(t)
@@ -528,6 +698,9 @@ init {
         list[1] = ALL;
         list_sent[0] = ALL;
         list_sent[1] = ALL;
+#ifdef THREE
+        state[3] = T_END;           /* three requests */
+#endif
     }
     do
     :: come(0)
@@ -543,9 +716,9 @@ init {
     :: hear(2)
     :: hear(3)
 
-    :: d_step { command[0] == C_NONE && WORK(0) && !LOOKS(0) -> send(0, 0) }
+    :: d_step { SENDS(0) && !LOOKS(0) -> send(0, 0) }
     :: d_step { command[0] == C_NONE && LOOKS(0) -> send(0, 1) }
-    :: d_step { command[1] == C_NONE && WORK(1) && !LOOKS(1) -> send(1, 0) }
+    :: d_step { SENDS(1) && !LOOKS(1) -> send(1, 0) }
     :: d_step { command[1] == C_NONE && LOOKS(1) -> send(1, 1) }
     :: d_step { command[0] == C_SENT -> execute(0) }
     :: d_step { command[1] == C_SENT -> execute(1) }
@@ -588,24 +761,42 @@ init {
     :: downs -> downs--
 #endif
 
+#if IDLE
+    :: keep(0)
+    :: keep(1)
+    :: keep(2)
+    :: keep(3)
+    :: reuse_idle(0, 0)
+    :: reuse_idle(0, 1)
+    :: reuse_idle(1, 0)
+    :: reuse_idle(1, 1)
+    :: reuse_idle(2, 0)
+    :: reuse_idle(2, 1)
+    :: reuse_idle(3, 0)
+    :: reuse_idle(3, 1)
+    :: hear_recall(0)
+    :: hear_recall(1)
+#if LOST
+    :: lose_recall(0)
+    :: lose_recall(1)
+#endif
+#endif
+
     /* nothing else can happen, and a second passes: each session checks */
     :: timeout ->
         d_step {
         printf("a second later\n");
         if
         :: ALL_DONE ->
-            assert(TOTAL(0) + TOTAL(1) == 0)
+            assert(TOTAL(0) + TOTAL(1) == idle[AT(0, 0)] + idle[AT(0, 1)]
+                                          + idle[AT(1, 0)] + idle[AT(1, 1)])
         :: else
         fi;
         changed = !ALL_DONE;
-        send(0, 1);
-        execute(0);
-        read(0);
-        send(1, 1);
-        execute(1);
-        read(1);
+        poll(0);
+        poll(1);
         assert(!changed || ANY(0, T_RUNS) || ANY(1, T_RUNS) ||
-               WORK(0) || WORK(1) ||
+               WORK(0) || WORK(1) || recall[0] || recall[1] ||
                message[0] || message[1] || message[2] || message[3])
         }
         if
