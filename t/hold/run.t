@@ -102,6 +102,21 @@ for my $shell (@shells) {
     }
     all_back($name);
 
+    # a command that closes its descriptors holds the permit until it ends
+
+    my $closes = start($shell, $jobs, '--', 'perl', '-MPOSIX', '-e',
+        'POSIX::close($_) for 3 .. 255; syswrite STDOUT, "in\n";'
+        . ' select undef, undef, undef, .05 until -e $ARGV[0]', "$tmp/end");
+    is readline($closes->{out}), "in\n", "$name: descriptors are closed";
+    wait_for { !grep { m{\Acat\x00\Q$tmp\E/} } commands() } 15,
+        'the pipe to end';
+    run_is "$name: not beside it", $shell,
+        [ '-w', 1, $jobs, '--', 'echo', 'in' ], 75, qr/no permit/;
+    open my $end, '>', "$tmp/end" or die;
+    is((finish($closes))[0], 0, "$name: ended");
+    unlink "$tmp/end";
+    all_back($name);
+
     # URLs are tried in turn
 
     run_is "$name: second URL", $shell, [ $nobody, $jobs, '--', 'echo', 'in' ],
