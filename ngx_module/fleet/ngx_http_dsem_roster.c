@@ -386,6 +386,12 @@ ngx_http_dsem_roster_forget(ngx_http_dsem_roster_list_t *list,
     ngx_queue_t                   *q, *next;
     ngx_http_dsem_roster_entry_t  *entry;
 
+    /* a worker that limits nothing exits without a list */
+
+    if (list->n == 0) {
+        return;
+    }
+
     for (q = ngx_queue_head(&list->entries);
          q != ngx_queue_sentinel(&list->entries);
          q = next)
