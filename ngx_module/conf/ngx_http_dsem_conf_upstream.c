@@ -228,6 +228,8 @@ ngx_http_dsem_upstream_pool(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 ngx_int_t
 ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
 {
+    int64_t                        permits;
+    ngx_uint_t                     i;
     ngx_http_upstream_srv_conf_t  *us;
     ngx_http_upstream_rr_peers_t  *peers;
 
@@ -262,6 +264,21 @@ ngx_http_dsem_upstream_servers(ngx_conf_t *cf, ngx_http_dsem_srv_conf_t *dscf)
                       "%s:%ui, at most %d may have permits", &us->host,
                       dscf->pool.n, us->file_name, us->line,
                       NGX_HTTP_DSEM_MAX_SERVERS);
+        return NGX_ERROR;
+    }
+
+    permits = 0;
+
+    for (i = 0; i < dscf->pool.n; i++) {
+        permits += ngx_min(dscf->pool.servers[i].limit, dscf->limit->number);
+    }
+
+    if (permits > NGX_HTTP_DSEM_MAX_LIMIT) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "upstream \"%V\" with \"dsem\" has %L permits at all "
+                      "its servers together in %s:%ui, at most %d are "
+                      "possible", &us->host, permits, us->file_name, us->line,
+                      NGX_HTTP_DSEM_MAX_LIMIT);
         return NGX_ERROR;
     }
 

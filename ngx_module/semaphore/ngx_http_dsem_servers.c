@@ -132,7 +132,7 @@ ngx_http_dsem_servers_permits(ngx_http_dsem_pool_t *pool,
     ngx_http_dsem_servers_t *servers, ngx_int_t limit)
 {
     uint64_t                      present;
-    ngx_int_t                     permits;
+    int64_t                       permits;
     ngx_uint_t                    i, n;
     ngx_http_dsem_pool_server_t  *server;
 
@@ -166,7 +166,9 @@ ngx_http_dsem_servers_permits(ngx_http_dsem_pool_t *pool,
         }
     }
 
-    return permits;
+    /* a system of 32 bits cannot count what DNS may bring */
+
+    return (ngx_int_t) ngx_min(permits, NGX_MAX_INT_T_VALUE);
 }
 
 

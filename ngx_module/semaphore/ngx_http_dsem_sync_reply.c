@@ -247,8 +247,13 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     ngx_http_dsem_literal_t  *literal;
 
     account->usage.in_use = values[NGX_HTTP_DSEM_SYNC_IN_USE];
-    account->usage.limit = values[NGX_HTTP_DSEM_SYNC_LIMIT];
     account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
+
+    /* of a pool an order may make it more than 32 bits hold */
+
+    account->usage.limit = (ngx_int_t) ngx_min(
+                                              values[NGX_HTTP_DSEM_SYNC_LIMIT],
+                                              NGX_MAX_INT_T_VALUE);
 
     ngx_http_dsem_counters_most(&account->counted,
                                 ngx_http_dsem_account_in_use(account,

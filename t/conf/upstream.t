@@ -167,6 +167,20 @@ my @cases = (
         'upstream "g" with "dsem" has 65 servers in '
         . '%%TESTDIR%%/conf/nginx.conf:%LINE%, at most 64 may have permits', 1],
 
+    # all permits together
+
+    ['server 10.0.0.1:80; server 10.0.0.2:80; dsem g limit=500000000/server;'],
+    ['server 10.0.0.1:80; server 10.0.0.2:80; server 10.0.0.3:80 max_conns=1; '
+        . 'dsem g limit=500000000/server;',
+        'upstream "g" with "dsem" has 1000000001 permits at all its servers '
+        . 'together in %%TESTDIR%%/conf/nginx.conf:%LINE%, at most 1000000000 '
+        . 'are possible', 1],
+    [(join ' ', map({ "server 10.0.0.$_:80;" } 1 .. 64),
+        'dsem g limit=1000000000/server;'),
+        'upstream "g" with "dsem" has 64000000000 permits at all its servers '
+        . 'together in %%TESTDIR%%/conf/nginx.conf:%LINE%, at most 1000000000 '
+        . 'are possible', 1],
+
     # warnings
 
     (map { ["$_; $server dsem g limit=1/server;", $affinity] }
