@@ -283,7 +283,8 @@ ngx_http_dsem_hold_patience(ngx_connection_t *c, ngx_msec_t timeout)
 
     unsigned int  ms;
 
-    ms = (unsigned int) timeout;
+    /* more is an error */
+    ms = (unsigned int) ngx_min(timeout, NGX_MAX_INT32_VALUE);
 
     if (!c->shared
         && c->type == SOCK_STREAM

@@ -2,6 +2,7 @@
 
 # What ends a hold beside the client: its longest time, a worker that may not
 # wait for ever, a worker that stops. The client is told. A reload ends none.
+# A "send_timeout" that is longer than the system can take logs no alert.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -27,6 +28,7 @@ http {
         }
         location /short {
             dsem short limit=1 queue=10;
+            send_timeout 30d;
             dsem_hold max=500ms;
         }
     }
