@@ -16,8 +16,8 @@
 --   of them failed; most permits that they had in use at one time; time since
 --   the last sample, or since the first request if there was none, ms; sums of
 --   ln(time in us) and of its square, times 1000; the usual ln(time in us) of
---   the session's requests before the sample, and with it, times 10000, 0: not
---   known
+--   the session's requests before the sample, and with it, times 10000, 0:
+--   unknown
 -- Reply: session (string), epoch, number, status (ok, resync, broken); if ok
 --   then integers: limit in force, limit found, reason
 --   (AUTO_REASON in include/auto_rule.lua), floor (latency of the lower one of
@@ -92,7 +92,7 @@ local function read_arguments()
 end
 
 -- The state of the rule, with the bounds in force; nil: its key has the wrong
--- type. It begins with the number known last.
+-- type. It begins with the number found last.
 local function state_read(call, sem, view, limits)
     local texts = redis.pcall('HMGET', KEYS[4], '.', 'usual')
     if texts.err then return nil end

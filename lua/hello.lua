@@ -22,7 +22,7 @@
 --   ok then generation, live sessions (while the state recovers: with those
 --   that are missing), ms until recovery ends at the latest (0: none),
 --   1: the session was registered, 0: it is new or its lease had expired,
---   1: the limits of the configuration have to be stated (configure), 0: known,
+--   1: the limits of the configuration have to be stated (configure), 0: not,
 --   number that identifies the Redis process, 0: unknown,
 --   term of the state, longest registered lease in ms; or an error
 --   "WRONGMODE ...", for people: a node, which is named, uses the prefix with

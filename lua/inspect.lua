@@ -94,9 +94,9 @@ local function watched(shard, text)
     end
 end
 
--- What is known of sessions, by name: the epoch of the declaration, and the end
--- of the line of an account, as text. declared is false: not live. No tables of
--- each: there may be a thousand.
+-- Sessions by name: the epoch of the declaration, and the end of the line of an
+-- account, as text. declared is false: not live. No tables of each: there may
+-- be a thousand.
 local declared_of, words_of = {}, {}
 
 -- Sets them. quiet_ms: by lease, how long a session may be silent.
@@ -121,7 +121,7 @@ local function load_entries(shard, sessions)
     end
 end
 
--- Reads those that are not known yet. A name with a blank or a newline, which
+-- Reads those that are not read yet. A name with a blank or a newline, which
 -- no session has, would break the reply.
 local function load_sessions(shard, sessions)
     local unknown, count = {}, 0

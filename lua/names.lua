@@ -15,8 +15,8 @@
 --     step, time since the last heartbeat of one of them
 --
 -- If the status is layout the shard has another one, and no line follows. A
--- name or a session may come twice. Run again it changes nothing. A step looks
--- at some hundred fields, whatever there are.
+-- name or a session may come twice. Run again it changes nothing. A step reads
+-- some hundred fields, whatever there are.
 
 -- @include "include/status.lua"
 -- @include "include/arguments.lua"

@@ -267,7 +267,7 @@ end
 
 -- Verdict, place and position of one acquire. first: class of the first ticket
 -- that waits. No ticket of an equal or better class is passed. Position nil:
--- it is known when the ticket is in the queue.
+-- it is counted when the ticket is in the queue.
 local function acquire(call, sem, view, account, ask, first)
     if ask[1] == 0 then return VERDICT.rejected, 0, 0 end
     if view.recovering then return VERDICT.recovering, 0, 0 end

@@ -1,6 +1,6 @@
 
 /*
- * The module itself, to look up its configuration and contexts, and its
+ * The module itself, to find its configuration and contexts, and its
  * version, which the Makefile reads here.
  */
 

@@ -21,7 +21,7 @@ end
 
 -- Drops those among the last tickets of the queue, but for parked ones: half of
 -- what this call may read. Where some leave there may be more: the next call
--- of any session goes on. Tags are known to commands that have keys.
+-- of any session goes on. Commands that have keys have the tags.
 local function dead_sweep(sem, view)
     local size = math.floor(view.steps / 2)
     if view.recovering or size < 1 or not dead_wait(sem) then return end

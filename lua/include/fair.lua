@@ -29,8 +29,8 @@ local FAIR_MARKER, FAIR_CREDIT = '-inf', -2000000000000000
 -- a unit is the longer the nearer V is to CLASS, which takes months.
 local FAIR_INCREMENT = 1000000000
 
--- Tickets of the queue, and parked ones, that one acquire looks at where its
--- key has a credit; one call looks at twice as many.
+-- Tickets of the queue, and parked ones, that one acquire reads where its
+-- key has a credit; one call reads twice as many.
 local FAIR_LOOKS = 256
 
 -- In the place of a key: all new ones.
@@ -117,8 +117,8 @@ local function fair_load(sem, view, key, tickets)
     return true
 end
 
--- V of a class. Where it is unknown nothing is known of its tickets, but that
--- the sequence number is at least their tag.
+-- V of a class. Where it is unknown the sequence number is used: it is at least
+-- the tag of each of its tickets.
 local function fair_virtual(sem, class)
     return sem.fair.V[class] or math.min(sem.seq + 1, CLASS - 1)
 end
@@ -136,7 +136,7 @@ local function fair_set(fair, name, F)
 end
 
 -- The last tag from this one to F at which a ticket of the key waits, and true;
--- that of the last ticket that was looked at, if there are too many; or nil.
+-- that of the last ticket that was read, if there are too many; or nil.
 -- parked: 0, or PARKED for those that are parked.
 local function fair_find(sem, class, key, from, F, most, parked)
     local lowest = class * CLASS + parked

@@ -63,7 +63,7 @@ local function limits_write(key, id, config)
 end
 
 -- A session comes to a configuration. Returns 1 if its limits have to be stated
--- (configure), 0 if they are known.
+-- (configure), else 0.
 local function limits_join(key, id, digest, session, joined)
     if id == NO_CONFIGURATION then return 0 end
     local config = limits_read(key, id)

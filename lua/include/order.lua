@@ -41,8 +41,8 @@ local function order_parse(text)
     if limit then return limit, paused == '1', servers or nil end
 end
 
--- Applies the order to what a command knows of a semaphore: view.limit is the
--- limit without orders, if it is known. view.capacity is the limit of all
+-- Applies the order to the view of a command: view.limit is the limit without
+-- orders, if there is one. view.capacity is the limit of all
 -- permits together: a pool raises it, see pool.lua. view.servers: limits of
 -- servers.
 local function order_apply(view, text)

@@ -8,7 +8,7 @@
 -- would cost each call more. Values are strings as read, where no number is
 -- named.
 
--- If the session is known and the shard understood: " <ended> ", and the
+-- If the session is registered and the shard understood: " <ended> ", and the
 -- clock. values: head, and entry of the session.
 local function usual_shard(values, gen, epoch)
     local current, clock, ends, ended = string.match(values[1] or '',

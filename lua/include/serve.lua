@@ -3,8 +3,7 @@
 
 -- @include "include/first.lua"
 
--- Members and scores of the queue as tickets in order, with all that is known
--- of their sessions.
+-- Members and scores of the queue as tickets in order, with their sessions.
 local function serve_tickets(sem, view, raw)
     local page, sessions = { size = #raw / 2 }, {}
     for i = 1, #raw, 2 do

@@ -3,8 +3,8 @@
  * The configuration: directives, their defaults, inheritance and bounds.
  *
  * Owns the table of directives.  "dsem" itself is in conf_limit, the reading
- * of single values in conf_param.  Everything wrong that can be known when
- * the configuration is read is refused then, and never at run time.
+ * of single values in conf_param.  Whatever is wrong is refused when the
+ * configuration is read, and never at run time.
  *
  * After a merge dlcf->limits is NULL where nothing is limited.  The limits of
  * a level are one array, shared by the levels that inherit it, and do not
@@ -354,7 +354,7 @@ ngx_http_dsem_create_main_conf(ngx_conf_t *cf)
 /*
  * Sets the defaults, once the http level is read.  max_waiting stays
  * NGX_CONF_UNSET: its default is a part of worker_connections, which may be
- * set further down, so that it is known when a worker starts.
+ * set further down, so that a worker sets it when it starts.
  *
  * Returns NGX_CONF_OK, or NGX_CONF_ERROR when there is no memory.
  */
@@ -413,7 +413,7 @@ ngx_http_dsem_init_main_conf(ngx_conf_t *cf, void *conf)
 
 
 /*
- * Adds the zone, once it is known that something is limited.  NGX_ERROR:
+ * Adds the zone, once something is limited.  NGX_ERROR:
  * no memory.
  */
 
@@ -788,7 +788,7 @@ ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
 }
 
 
-/* what modules make of a location is known when all of them have merged */
+/* all modules have merged: the handlers of a location are final */
 
 static ngx_int_t
 ngx_http_dsem_conf_location(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,

@@ -44,7 +44,7 @@ struct ngx_http_dsem_seen_s {
                                               that of an upstream */
     ngx_array_t               *later;      /* of a name: what is taken after
                                               it; ngx_http_dsem_seen_t * */
-    ngx_uint_t                 visit;      /* of a name: the last look at it */
+    ngx_uint_t                 visit;      /* of a name: its last walk */
     ngx_str_t                  file;
     ngx_uint_t                 line;
 };

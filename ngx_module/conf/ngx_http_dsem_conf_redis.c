@@ -411,7 +411,7 @@ ngx_http_dsem_conf_redis_servers(ngx_conf_t *cf,
 }
 
 
-/* a name is resolved later: whether there is a resolver is not known yet */
+/* a name is resolved later: "resolver" may stand further down */
 
 static ngx_int_t
 ngx_http_dsem_conf_redis_server(ngx_conf_t *cf,

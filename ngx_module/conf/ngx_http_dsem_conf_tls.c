@@ -6,7 +6,7 @@
  * by the master with its rights, and no worker opens one.  The certificate of
  * the server is verified unless the configuration says otherwise.
  *
- * Called by: conf_redis, when the rest of the directive is known.
+ * Called by: conf_redis, when the rest of the directive is read.
  */
 
 

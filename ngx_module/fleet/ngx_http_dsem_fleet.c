@@ -259,7 +259,7 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
     for (i = 0; i < survey->semaphores.nelts; i++) {
 
         if (semaphore[i].replied
-            && (semaphore[i].known || semaphore[i].counted))
+            && (semaphore[i].in_redis || semaphore[i].counted))
         {
             semaphore[n] = semaphore[i];
             semaphore[n++].read = survey->read;

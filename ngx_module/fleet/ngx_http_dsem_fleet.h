@@ -79,7 +79,7 @@ typedef struct {
     unsigned          order:1;      /* there is an order */
     unsigned          partial:1;    /* some holders are missing */
     unsigned          replied:1;    /* Redis was asked, and has replied */
-    unsigned          known:1;      /* Redis has something of it */
+    unsigned          in_redis:1;   /* Redis has something of it */
     unsigned          counted:1;    /* this node has counters of it */
 } ngx_http_dsem_survey_semaphore_t;
 

@@ -177,11 +177,11 @@ ngx_http_dsem_inspect_semaphore(ngx_http_dsem_fleet_t *fleet,
     semaphore->paused = (flags[0] != 0);
     semaphore->partial = (flags[1] != 0);
     semaphore->order = (semaphore->ordered != -1 || semaphore->paused);
-    semaphore->known = (semaphore->order
-                        || semaphore->held
-                        || semaphore->waiting
-                        || semaphore->limit != -1
-                        || semaphore->configured != -1);
+    semaphore->in_redis = (semaphore->order
+                           || semaphore->held
+                           || semaphore->waiting
+                           || semaphore->limit != -1
+                           || semaphore->configured != -1);
 
     return NGX_OK;
 }
@@ -215,7 +215,7 @@ ngx_http_dsem_inspect_account(ngx_http_dsem_fleet_t *fleet,
     holder.lease = values[3];
     holder.heard = (values[4] != 0);
 
-    semaphore->known = 1;
+    semaphore->in_redis = 1;
 
     return ngx_http_dsem_fleet_hold(fleet, semaphore, &holder);
 }
@@ -284,7 +284,7 @@ ngx_http_dsem_inspect_server(ngx_http_dsem_fleet_t *fleet,
         return NGX_DECLINED;
     }
 
-    semaphore->known = 1;
+    semaphore->in_redis = 1;
 
     return NGX_OK;
 }

@@ -38,7 +38,7 @@
 /* the order in which names are taken */
 typedef enum {
     NGX_HTTP_DSEM_ROSTER_BUSY = 0,
-    NGX_HTTP_DSEM_ROSTER_KNOWN,
+    NGX_HTTP_DSEM_ROSTER_LISTED,
     NGX_HTTP_DSEM_ROSTER_COUNTED,
     NGX_HTTP_DSEM_ROSTER_NRANKS
 } ngx_http_dsem_roster_rank_e;
@@ -98,7 +98,7 @@ static ngx_int_t ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet,
     ngx_uint_t nshards);
 static void ngx_http_dsem_roster_advance(ngx_http_dsem_roster_shard_t *shard,
     ngx_str_t *cursor);
-static ngx_int_t ngx_http_dsem_roster_known(ngx_array_t *found,
+static ngx_int_t ngx_http_dsem_roster_listed(ngx_array_t *found,
     ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards);
 static ngx_int_t ngx_http_dsem_roster_counted(ngx_array_t *found,
     ngx_pool_t *pool);
@@ -431,7 +431,7 @@ ngx_http_dsem_roster_add(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
                         sizeof(ngx_http_dsem_roster_found_t));
 
     if (rc == NGX_OK) {
-        rc = ngx_http_dsem_roster_known(&found, fleet, nshards);
+        rc = ngx_http_dsem_roster_listed(&found, fleet, nshards);
     }
 
     if (rc == NGX_OK) {
@@ -490,7 +490,7 @@ ngx_http_dsem_roster_nodes(ngx_http_dsem_fleet_t *fleet, ngx_uint_t nshards)
 
 
 static ngx_int_t
-ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
+ngx_http_dsem_roster_listed(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
     ngx_uint_t nshards)
 {
     ngx_uint_t                     i;
@@ -518,7 +518,7 @@ ngx_http_dsem_roster_known(ngx_array_t *found, ngx_http_dsem_fleet_t *fleet,
             }
 
             f->name = name->node.str;
-            f->rank = NGX_HTTP_DSEM_ROSTER_KNOWN;
+            f->rank = NGX_HTTP_DSEM_ROSTER_LISTED;
             f->counted = 0;
         }
     }

@@ -3,7 +3,7 @@
  * A run: what one survey asks of Redis, from the first call to the end.
  *
  * Asks each shard for some of its names, and then for the figures of all names
- * that are known, in calls of a bounded size, a few at a time; or for one name
+ * of the roster, in calls of a bounded size, a few at a time; or for one name
  * with all of its holders.  Owns what is being read until it is complete, and
  * then hands it up.  A reply of another form, or none, ends the run without a
  * result, and so does its time: some timeouts of a command, as many names over
@@ -433,8 +433,8 @@ ngx_http_dsem_run_command(ngx_http_dsem_run_t *run,
 
     names = ngx_http_dsem_redis_keys(session->redis);
 
-    keys[0] = names->registry[0];
-    keys[1] = names->registry[2];
+    keys[0] = names->registry[NGX_HTTP_DSEM_KEY_SESSIONS];
+    keys[1] = names->registry[NGX_HTTP_DSEM_KEY_IDLE];
 
     semaphore = run->fleet->survey.semaphores.elts;
     semaphore += run->parts[session->shard].next;

@@ -125,7 +125,7 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = -1;
     ctx->in_use = -1;
 
-    claim->ask.early = ctx->conf->dry_run;
+    claim->ask.dry_run = ctx->conf->dry_run;
 
     ngx_http_dsem_ctx_release_all(ctx);
     ngx_http_dsem_result_invalid(claim);
@@ -152,7 +152,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
 
         claim->ask.handler = ngx_http_dsem_acquire_handler;
         claim->ask.data = ctx;
-        claim->ask.early = ctx->conf->dry_run;
+        claim->ask.dry_run = ctx->conf->dry_run;
         claim->ask.reuse = ctx->conf->reuse;
         claim->ask.local = (ctx->conf->on_error
                             == NGX_HTTP_DSEM_ON_ERROR_LOCAL);

@@ -53,9 +53,9 @@ ngx_http_dsem_api_auto(ngx_http_dsem_api_text_t *text,
     }
 
     ngx_http_dsem_json_open(text, "auto", "{");
-    ngx_http_dsem_json_known(text, "min", found->min);
-    ngx_http_dsem_json_known(text, "max", found->max);
-    ngx_http_dsem_json_known(text, "found", found->limit);
+    ngx_http_dsem_json_maybe(text, "min", found->min);
+    ngx_http_dsem_json_maybe(text, "max", found->max);
+    ngx_http_dsem_json_maybe(text, "found", found->limit);
     ngx_http_dsem_api_auto_word(text, "reason", found->reason);
     ngx_http_dsem_api_auto_time(text, "floor", found->floor);
     ngx_http_dsem_api_auto_time(text, "latency", found->latency);
@@ -67,7 +67,7 @@ ngx_http_dsem_api_auto(ngx_http_dsem_api_text_t *text,
     for (i = 0; i < found->moves.nelts; i++) {
         ngx_http_dsem_json_open(text, NULL, "{");
         ngx_http_dsem_json_seconds(text, "age", ngx_max(move[i].age, 0));
-        ngx_http_dsem_json_known(text, "limit", move[i].limit);
+        ngx_http_dsem_json_maybe(text, "limit", move[i].limit);
         ngx_http_dsem_api_auto_word(text, "reason", move[i].reason);
         ngx_http_dsem_json_close(text, "}");
     }
@@ -77,7 +77,7 @@ ngx_http_dsem_api_auto(ngx_http_dsem_api_text_t *text,
 }
 
 
-/* seconds; null where it is not known */
+/* seconds; null where it is unknown */
 
 static void
 ngx_http_dsem_api_auto_time(ngx_http_dsem_api_text_t *text, const char *key,

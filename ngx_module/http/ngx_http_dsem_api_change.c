@@ -5,7 +5,7 @@
  *
  * A change needs a JSON body that is right in every byte.  Each change is
  * logged with its author.  The request does not watch for its client while
- * Redis executes the change, so that the result is known and logged.
+ * Redis executes the change, so that the result is logged.
  *
  * Called by: api.
  */
@@ -547,15 +547,15 @@ ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
         ngx_http_dsem_json_string(&text, "server", &order->server);
     }
 
-    ngx_http_dsem_json_known(&text, "limit", order->in_force);
-    ngx_http_dsem_json_known(&text, "configured", order->configured);
+    ngx_http_dsem_json_maybe(&text, "limit", order->in_force);
+    ngx_http_dsem_json_maybe(&text, "configured", order->configured);
 
     if (order->server.len) {
-        ngx_http_dsem_json_known(&text, "ordered", order->ordered);
+        ngx_http_dsem_json_maybe(&text, "ordered", order->ordered);
 
     } else if (order->ordered >= 0 || order->is_paused) {
         ngx_http_dsem_json_open(&text, "order", "{");
-        ngx_http_dsem_json_known(&text, "limit", order->ordered);
+        ngx_http_dsem_json_maybe(&text, "limit", order->ordered);
         ngx_http_dsem_json_flag(&text, "paused", order->is_paused);
         ngx_http_dsem_json_close(&text, "}");
 
@@ -563,8 +563,8 @@ ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
         ngx_http_dsem_json_literal(&text, "order", "null");
     }
 
-    ngx_http_dsem_json_known(&text, "in_use", order->held);
-    ngx_http_dsem_json_known(&text, "waiting", order->waiting);
+    ngx_http_dsem_json_maybe(&text, "in_use", order->held);
+    ngx_http_dsem_json_maybe(&text, "waiting", order->waiting);
     ngx_http_dsem_json_close(&text, "}");
     ngx_http_dsem_api_put(&text, "\n");
 

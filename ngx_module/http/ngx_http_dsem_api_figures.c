@@ -45,7 +45,7 @@ static ngx_http_dsem_figures_t  ngx_http_dsem_api_nothing = { .limit = -1 };
 
 
 /*
- * All that is known, by ngx_http_dsem_api_figures_read() until it is complete.
+ * All semaphores, by ngx_http_dsem_api_figures_read() until it is complete.
  *
  * literals   ngx_http_dsem_limits_pair_t, sorted by name
  *
@@ -130,7 +130,7 @@ ngx_http_dsem_api_figures_read(ngx_http_dsem_api_figures_t *figures)
 /*
  * One semaphore, as the only row.
  *
- * Returns NGX_OK, NGX_DECLINED when it is not known here nor in Redis, or
+ * Returns NGX_OK, NGX_DECLINED when neither this node nor Redis has it, or
  * NGX_ERROR when there is no memory.
  */
 
@@ -165,7 +165,7 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
 
     /* Redis answers for any name */
 
-    if (fleet && !fleet->known) {
+    if (fleet && !fleet->in_redis) {
         fleet = NULL;
     }
 

@@ -20,7 +20,7 @@
 typedef struct {
     ngx_str_t                           name;
     ngx_http_dsem_figures_t            *local;  /* zeros: not counted here */
-    ngx_http_dsem_survey_semaphore_t   *fleet;  /* NULL: not known */
+    ngx_http_dsem_survey_semaphore_t   *fleet;  /* NULL: unknown */
     ngx_http_dsem_api_pool_t           *pool;   /* NULL: it is none */
     ngx_http_dsem_limits_pair_t        *literal;    /* in this configuration;
                                                        NULL: it has variables */

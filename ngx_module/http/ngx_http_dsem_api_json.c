@@ -81,7 +81,7 @@ ngx_http_dsem_json_key(ngx_http_dsem_api_text_t *text, const char *key)
 }
 
 
-/* a value of known text: a word of JSON, or a number */
+/* a value that needs no escape: a word of JSON, or a number */
 
 void
 ngx_http_dsem_json_literal(ngx_http_dsem_api_text_t *text, const char *key,
@@ -112,7 +112,7 @@ ngx_http_dsem_json_number(ngx_http_dsem_api_text_t *text, const char *key,
 /* a number that is null where it is negative */
 
 void
-ngx_http_dsem_json_known(ngx_http_dsem_api_text_t *text, const char *key,
+ngx_http_dsem_json_maybe(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_int_t n)
 {
     if (n < 0) {

@@ -25,7 +25,7 @@ void ngx_http_dsem_json_flag(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_uint_t flag);
 void ngx_http_dsem_json_number(ngx_http_dsem_api_text_t *text,
     const char *key, uint64_t n);
-void ngx_http_dsem_json_known(ngx_http_dsem_api_text_t *text,
+void ngx_http_dsem_json_maybe(ngx_http_dsem_api_text_t *text,
     const char *key, ngx_int_t n);
 void ngx_http_dsem_json_seconds(ngx_http_dsem_api_text_t *text,
     const char *key, uint64_t msec);

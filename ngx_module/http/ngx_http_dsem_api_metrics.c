@@ -28,8 +28,8 @@
 
 
 /*
- * once; for each row and the other names; the same, for literal names; for
- * rows known in Redis
+ * once; for each row and the other names; for literal names and the other
+ * names; for rows with figures of the fleet
  */
 #define NGX_HTTP_DSEM_METRIC_ONCE       0
 #define NGX_HTTP_DSEM_METRIC_LOCAL      1
@@ -581,7 +581,7 @@ ngx_http_dsem_metric_local(ngx_http_dsem_metrics_t *metrics,
 }
 
 
-/* none where it is not known */
+/* none where it is unknown */
 
 static void
 ngx_http_dsem_metric_fleet(ngx_http_dsem_metrics_t *metrics,
@@ -729,7 +729,7 @@ ngx_http_dsem_metric_foreign(ngx_http_dsem_metrics_t *metrics,
 }
 
 
-/* none where it is not known */
+/* none where it is unknown */
 
 static void
 ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,

@@ -3,7 +3,7 @@
  * GET /semaphores and GET /semaphores/<name>: the figures as JSON, and GET
  * /health: whether requests can be decided.
  *
- * What is fleet-wide comes from Redis and is null where it is not known; what
+ * What is fleet-wide comes from Redis and is null where it is unknown; what
  * is in "local" is of this node.  The list is written in pieces.
  *
  * Called by: api, when a survey is there or cannot be had.
@@ -405,14 +405,14 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
 {
     ngx_int_t  idle;
 
-    ngx_http_dsem_json_known(text, "limit",
+    ngx_http_dsem_json_maybe(text, "limit",
                              pool ? pool->limit : fleet->limit);
-    ngx_http_dsem_json_known(text, "configured",
+    ngx_http_dsem_json_maybe(text, "configured",
                              pool ? pool->configured : fleet->configured);
 
     if (fleet->order) {
         ngx_http_dsem_json_open(text, "order", "{");
-        ngx_http_dsem_json_known(text, "limit", fleet->ordered);
+        ngx_http_dsem_json_maybe(text, "limit", fleet->ordered);
         ngx_http_dsem_json_flag(text, "paused", fleet->paused);
         ngx_http_dsem_json_close(text, "}");
 
@@ -424,9 +424,9 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
 
     idle = (fleet->held < 0) ? 0 : ngx_http_dsem_api_figures_idle(fleet);
 
-    ngx_http_dsem_json_known(text, "in_use", fleet->held - idle);
-    ngx_http_dsem_json_known(text, "idle", (fleet->held < 0) ? -1 : idle);
-    ngx_http_dsem_json_known(text, "waiting", fleet->waiting);
+    ngx_http_dsem_json_maybe(text, "in_use", fleet->held - idle);
+    ngx_http_dsem_json_maybe(text, "idle", (fleet->held < 0) ? -1 : idle);
+    ngx_http_dsem_json_maybe(text, "waiting", fleet->waiting);
 }
 
 
@@ -446,9 +446,9 @@ ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
     }
 
     ngx_http_dsem_json_open(text, "per_server", "{");
-    ngx_http_dsem_json_known(text, "limit",
+    ngx_http_dsem_json_maybe(text, "limit",
                              ngx_http_dsem_api_pool_each(fleet->limit));
-    ngx_http_dsem_json_known(text, "configured",
+    ngx_http_dsem_json_maybe(text, "configured",
                              ngx_http_dsem_api_pool_each(fleet->configured));
     ngx_http_dsem_json_close(text, "}");
 
@@ -460,8 +460,8 @@ ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
         ngx_http_dsem_json_open(text, NULL, "{");
         ngx_http_dsem_json_string(text, "server", &server[i].name);
         ngx_http_dsem_json_number(text, "in_use", server[i].in_use);
-        ngx_http_dsem_json_known(text, "limit", server[i].limit);
-        ngx_http_dsem_json_known(text, "ordered", server[i].ordered);
+        ngx_http_dsem_json_maybe(text, "limit", server[i].limit);
+        ngx_http_dsem_json_maybe(text, "ordered", server[i].ordered);
 
         if (server[i].usable == -1) {
             ngx_http_dsem_json_literal(text, "usable", "null");
@@ -532,7 +532,7 @@ ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
 
         ngx_http_dsem_json_open(text, NULL, "{");
         ngx_http_dsem_json_string(text, "node", &node[i].node);
-        ngx_http_dsem_json_known(text, "limit", limit);
+        ngx_http_dsem_json_maybe(text, "limit", limit);
         ngx_http_dsem_json_close(text, "}");
     }
 
@@ -556,9 +556,9 @@ ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
         ngx_http_dsem_json_string(text, "session", &holder[i].session);
         ngx_http_dsem_json_string(text, "node", &holder[i].node);
         ngx_http_dsem_json_number(text, "worker", holder[i].worker);
-        ngx_http_dsem_json_known(text, "held", holder[i].held);
-        ngx_http_dsem_json_known(text, "idle", holder[i].idle);
-        ngx_http_dsem_json_known(text, "waiting", holder[i].waiting);
+        ngx_http_dsem_json_maybe(text, "held", holder[i].held);
+        ngx_http_dsem_json_maybe(text, "idle", holder[i].idle);
+        ngx_http_dsem_json_maybe(text, "waiting", holder[i].waiting);
         ngx_http_dsem_json_seconds(text, "lease",
                                    ngx_max(holder[i].lease, 0));
         ngx_http_dsem_json_flag(text, "heard", holder[i].heard);
@@ -585,10 +585,10 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
 
     ngx_http_dsem_json_open(text, key, "{");
 
-    ngx_http_dsem_json_known(text, "configured",
+    ngx_http_dsem_json_maybe(text, "configured",
                              (literal && !literal->max_conns) ? literal->limit
                                                               : -1);
-    ngx_http_dsem_json_known(text, "limit", local->limit);
+    ngx_http_dsem_json_maybe(text, "limit", local->limit);
     ngx_http_dsem_json_flag(text, "dry_run", local->dry_run);
 
     ngx_http_dsem_json_number(text, "in_use", local->in_use);

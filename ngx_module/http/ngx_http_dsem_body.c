@@ -153,7 +153,7 @@ ngx_http_dsem_body_pass(ngx_module_t *module, ngx_command_t *flag)
 /*
  * The content handlers of nginx have no public names: the directive is set in
  * a location that no request can reach, which shows what it sets.  An address
- * with a variable creates no upstream.  NULL: it cannot be known.
+ * with a variable creates no upstream.  NULL: unknown.
  */
 
 static ngx_int_t
@@ -217,7 +217,7 @@ ngx_http_dsem_body_create_conf(ngx_conf_t *cf, ngx_module_t *module)
 }
 
 
-/* of locations whose values are evaluated without the body, as far as known */
+/* of locations whose values were evaluated without the body so far */
 
 void
 ngx_http_dsem_body_warn(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf)
@@ -325,7 +325,7 @@ ngx_http_dsem_body_reader(ngx_http_dsem_main_conf_t *dmcf,
 }
 
 
-/* of a pending body: whether values of this location are known to need it */
+/* of a pending body: whether values of this location have needed it before */
 
 ngx_uint_t
 ngx_http_dsem_body_first(ngx_http_dsem_ctx_t *ctx)

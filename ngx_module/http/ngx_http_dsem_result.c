@@ -5,7 +5,7 @@
  * A claim that is asked has one result, in the counters of the node; one that
  * a redirected request keeps has had it.  A semaphore that has granted its
  * permits has passed the request, whatever becomes of the next claim.  The
- * refusals of a dry run (ask.early) are apart, as the request passes all the
+ * refusals of a dry run (ask.dry_run) are apart, as the request passes all the
  * same.  The times waited are those of requests that were queued or timed
  * out: as many as have these results.
  *
@@ -55,7 +55,7 @@ ngx_http_dsem_result_verdict(ngx_http_dsem_claim_t *claim,
 
     case NGX_HTTP_DSEM_VERDICT_REJECTED:
     case NGX_HTTP_DSEM_VERDICT_WORKER_FULL:
-        ngx_http_dsem_result(claim, claim->ask.early
+        ngx_http_dsem_result(claim, claim->ask.dry_run
                                     ? NGX_HTTP_DSEM_COUNT_REJECTED_DRY_RUN
                                     : NGX_HTTP_DSEM_COUNT_REJECTED);
         return;
@@ -77,7 +77,7 @@ void
 ngx_http_dsem_result_timeout(ngx_http_dsem_claim_t *claim)
 {
     ngx_http_dsem_result_waited(claim);
-    ngx_http_dsem_result(claim, claim->ask.early
+    ngx_http_dsem_result(claim, claim->ask.dry_run
                                 ? NGX_HTTP_DSEM_COUNT_TIMEOUT_DRY_RUN
                                 : NGX_HTTP_DSEM_COUNT_TIMEOUT);
 }
@@ -88,7 +88,7 @@ ngx_http_dsem_result_timeout(ngx_http_dsem_claim_t *claim)
 void
 ngx_http_dsem_result_invalid(ngx_http_dsem_claim_t *claim)
 {
-    ngx_http_dsem_result(claim, claim->ask.early
+    ngx_http_dsem_result(claim, claim->ask.dry_run
                                 ? NGX_HTTP_DSEM_COUNT_ERROR_DRY_RUN
                                 : NGX_HTTP_DSEM_COUNT_ERROR);
 }
@@ -102,7 +102,7 @@ ngx_http_dsem_result_invalid(ngx_http_dsem_claim_t *claim)
 void
 ngx_http_dsem_result_left(ngx_http_dsem_claim_t *claim)
 {
-    if (!claim->ask.early) {
+    if (!claim->ask.dry_run) {
         ngx_http_dsem_result(claim, NGX_HTTP_DSEM_COUNT_ABORTED);
 
     } else if (claim->ticket->answer.position) {

@@ -298,7 +298,7 @@ ngx_http_dsem_counters_observe(ngx_http_dsem_row_t *row, ngx_uint_t histogram,
 }
 
 
-/* in the fleet, as a reply said; limit: in force, or negative */
+/* peaks of the fleet, from a reply; limit: in force, or negative */
 
 void
 ngx_http_dsem_counters_most(ngx_http_dsem_counted_t *counted,

@@ -56,7 +56,7 @@ typedef struct {
     ngx_str_t                  *name;       /* encoded, as long as it lives */
     uint32_t                    hash;       /* its CRC32 */
 
-    ngx_http_dsem_row_t        *row;        /* NULL: not looked up */
+    ngx_http_dsem_row_t        *row;        /* NULL: not found yet */
     ngx_atomic_uint_t           version;    /* of the row, then */
     ngx_http_dsem_cell_t       *cell;       /* NULL: none */
 } ngx_http_dsem_counted_t;

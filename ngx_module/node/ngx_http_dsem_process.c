@@ -3,7 +3,7 @@
  * Processes: whether one of this node is still there, and a value that all of
  * them raise.
  *
- * A pid may be used again: a process is known by its pid and the time of its
+ * A pid may be used again: a process is one pid with the time of its
  * start.
  *
  * Called by: zone, cells and rows, for what a dead process has left in shared
@@ -22,7 +22,7 @@
 #define NGX_HTTP_DSEM_STAT_FIELD  19
 
 
-/* "started" may be 0, not known: then another process may have its pid */
+/* "started" may be 0, unknown: then another process may have its pid */
 
 ngx_uint_t
 ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
@@ -47,8 +47,8 @@ ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
 
 
 /*
- * When a process was started, in clock ticks since the machine was; 0: not
- * known.  The kernel answers from memory, no disk is involved.  A process
+ * When a process was started, in clock ticks since the machine was; 0:
+ * unknown.  The kernel answers from memory, no disk is involved.  A process
  * that has died but was not yet waited for counts as gone.
  */
 

@@ -3,7 +3,7 @@
  * The zone: shared memory of the workers of a node.
  *
  * Owns one entry per session of a worker process, so that another worker can
- * say bye for one that died, the last known state of the fleet in each shard,
+ * say bye for one that died, the last state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
  * logged for all.  The rest of the memory is that of the memo, of the top keys
  * and of the counters.
@@ -49,7 +49,7 @@ struct ngx_http_dsem_zone_entry_s {
     ngx_atomic_t                 owner;    /* pid; 0: free */
     ngx_atomic_t                 number;   /* 0: not filled in */
     ngx_atomic_t                 asked;    /* ms, time of the last bye */
-    uint64_t                     started;  /* in clock ticks; 0: not known */
+    uint64_t                     started;  /* in clock ticks; 0: unknown */
     uint64_t                     space;
     uint32_t                     len;
     u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
@@ -60,7 +60,7 @@ struct ngx_http_dsem_zone_entry_s {
  * all workers in a space write the same; torn only where 64 bits are two words
  */
 typedef struct {
-    uint64_t                     space;          /* 0: nothing is known */
+    uint64_t                     space;          /* 0: no state */
     int64_t                      generation;     /* 0: never seen one */
     int64_t                      term;           /* the highest one of it */
     ngx_uint_t                   sessions;       /* 0: never seen the fleet */
@@ -421,9 +421,10 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
 
 
 /*
- * True if this worker is to look for dead ones in a shard: one of the node does
- * so per heartbeat, as a look costs system calls for each entry.  A worker that
- * takes its turn and dies, or is stopped, only leaves the next one to another.
+ * True if this worker is to search dead ones in a shard: one of the node does
+ * so per heartbeat, as a search costs system calls for each entry.  A worker
+ * that takes its turn and dies, or is stopped, only leaves the next one to
+ * another.
  * Those that drain in another space than the newest one all do so.
  */
 
@@ -603,8 +604,8 @@ ngx_http_dsem_zone_newest(ngx_shm_zone_t *shm_zone)
 
 
 /*
- * The state of the fleet at the last reply to a session of this node.  What is
- * known of another space is replaced by workers with the newest configuration
+ * The state of the fleet at the last reply to a session of this node.  A
+ * state of another space is replaced by workers with the newest configuration
  * only.
  */
 
@@ -614,42 +615,42 @@ ngx_http_dsem_zone_remember(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_uint_t sessions, ngx_msec_t longest, uint64_t replied)
 {
     ngx_http_dsem_zone_t        *zone;
-    ngx_http_dsem_zone_shard_t  *known;
+    ngx_http_dsem_zone_shard_t  *last;
 
     if (shm_zone == NULL) {
         return;
     }
 
     zone = shm_zone->data;
-    known = &zone->shards[shard];
+    last = &zone->shards[shard];
 
-    if (known->space != space) {
+    if (last->space != space) {
 
         if (!newest) {
             return;
         }
 
-        known->space = 0;
+        last->space = 0;
 
         ngx_memory_barrier();
 
-        known->replied = 0;
+        last->replied = 0;
     }
 
     /* a sibling may still be connected to a former master */
 
-    if (known->generation != generation || known->term < term) {
-        known->term = term;
+    if (last->generation != generation || last->term < term) {
+        last->term = term;
     }
 
-    known->generation = generation;
-    known->sessions = sessions;
-    known->longest = longest;
-    known->replied = ngx_max(known->replied, replied);
+    last->generation = generation;
+    last->sessions = sessions;
+    last->longest = longest;
+    last->replied = ngx_max(last->replied, replied);
 
     ngx_memory_barrier();
 
-    known->space = space;
+    last->space = space;
 }
 
 
@@ -661,7 +662,7 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     ngx_msec_t *longest, uint64_t *replied)
 {
     ngx_http_dsem_zone_t        *zone;
-    ngx_http_dsem_zone_shard_t  *known;
+    ngx_http_dsem_zone_shard_t  *last;
 
     *generation = 0;
     *term = 0;
@@ -674,19 +675,19 @@ ngx_http_dsem_zone_recall(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     }
 
     zone = shm_zone->data;
-    known = &zone->shards[shard];
+    last = &zone->shards[shard];
 
-    if (known->space != space) {
+    if (last->space != space) {
         return;
     }
 
-    *generation = known->generation;
-    *term = known->term;
-    *sessions = known->sessions;
-    *longest = known->longest;
+    *generation = last->generation;
+    *term = last->term;
+    *sessions = last->sessions;
+    *longest = last->longest;
 
     /* where 64 bits are two words it may have been written by halves */
-    *replied = ngx_min(known->replied, ngx_http_dsem_monotonic());
+    *replied = ngx_min(last->replied, ngx_http_dsem_monotonic());
 }
 
 

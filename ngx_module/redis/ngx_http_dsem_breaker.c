@@ -125,7 +125,7 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
         breaker->reloads = 0;
     }
 
-    if (!breaker->known) {
+    if (!breaker->was_accepted) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: connected to redis %V (%V)",
                       ngx_http_dsem_peer_name(breaker->peer), server);
@@ -141,7 +141,7 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     }
 
     breaker->accepted = ngx_current_msec;
-    breaker->known = 1;
+    breaker->was_accepted = 1;
     breaker->lost = 0;
     breaker->reported = 0;
     breaker->open = 0;
@@ -288,7 +288,7 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
     ngx_http_dsem_deadline_set(&breaker->deadline, &breaker->event,
                                NGX_HTTP_DSEM_BREAKER_REMINDER);
 
-    soon = breaker->known
+    soon = breaker->was_accepted
            && ngx_current_msec - breaker->accepted
               < breaker->settings->heartbeat;
 

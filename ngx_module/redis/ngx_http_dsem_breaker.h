@@ -45,7 +45,7 @@ typedef struct {
     unsigned                         lost:1;      /* no session since then */
     unsigned                         named:1;     /* by Redis: the reason */
     unsigned                         reported:1;  /* the loss was logged */
-    unsigned                         known:1;     /* a session was accepted */
+    unsigned                         was_accepted:1;  /* a session, once */
     unsigned                         flapping:1;  /* none lasts a heartbeat */
 } ngx_http_dsem_breaker_t;
 

@@ -94,12 +94,12 @@ ngx_http_dsem_keys_create(ngx_http_dsem_keys_t *keys, ngx_str_t *prefix,
     p = ngx_cpymem(p, prefix->data, prefix->len);
     p = ngx_cpymem(p, tag, sizeof(ngx_http_dsem_key_tag) - 1);
 
-    p = ngx_http_dsem_key_write(&keys->registry[0], p, &keys->shard,
-                                ":sessions", &none);
-    p = ngx_http_dsem_key_write(&keys->registry[1], p, &keys->shard,
-                                ":census", &none);
-    (void) ngx_http_dsem_key_write(&keys->registry[2], p, &keys->shard,
-                                   ":idle", &none);
+    p = ngx_http_dsem_key_write(&keys->registry[NGX_HTTP_DSEM_KEY_SESSIONS], p,
+                                &keys->shard, ":sessions", &none);
+    p = ngx_http_dsem_key_write(&keys->registry[NGX_HTTP_DSEM_KEY_CENSUS], p,
+                                &keys->shard, ":census", &none);
+    (void) ngx_http_dsem_key_write(&keys->registry[NGX_HTTP_DSEM_KEY_IDLE], p,
+                                   &keys->shard, ":idle", &none);
 
     return NGX_OK;
 }

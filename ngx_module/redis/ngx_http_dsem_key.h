@@ -28,10 +28,19 @@
 #define NGX_HTTP_DSEM_SHARDS    4
 
 
+/* keys that a shard has once */
+typedef enum {
+    NGX_HTTP_DSEM_KEY_SESSIONS = 0,
+    NGX_HTTP_DSEM_KEY_CENSUS,
+    NGX_HTTP_DSEM_KEY_IDLE,
+    NGX_HTTP_DSEM_NKEYS
+} ngx_http_dsem_key_e;
+
+
 /* of one shard, in one allocation */
 typedef struct {
     ngx_str_t   shard;        /* "<prefix>:{<number>}" */
-    ngx_str_t   registry[3];  /* sessions, their census, idle permits */
+    ngx_str_t   registry[NGX_HTTP_DSEM_NKEYS];
     ngx_uint_t  slot;         /* of all keys, in a Cluster */
 } ngx_http_dsem_keys_t;
 

@@ -284,11 +284,11 @@ ngx_http_dsem_redis_load(ngx_http_dsem_redis_t *redis,
 void
 ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 {
-    ngx_uint_t             known;
+    ngx_uint_t             again;
     ngx_http_dsem_info_t  *info;
 
     info = &redis->calls.info;
-    known = redis->breaker.known;
+    again = redis->breaker.was_accepted;
 
     redis->peer->row->good(redis->peer);
     ngx_http_dsem_subscription_follow(redis->subscription);
@@ -296,7 +296,7 @@ ngx_http_dsem_redis_accepted(ngx_http_dsem_redis_t *redis)
 
     /* once for each node is enough */
 
-    if (!known && ngx_worker == 0) {
+    if (!again && ngx_worker == 0) {
         ngx_http_dsem_info_log(info, ngx_http_dsem_peer_name(redis->peer));
     }
 }
@@ -547,7 +547,7 @@ ngx_http_dsem_redis_connected(void *data)
     if ((redis->settings.mode == NGX_HTTP_DSEM_MODE_SENTINEL
          && ngx_http_dsem_script_role(&redis->calls, redis->conn) != NGX_OK)
         || ngx_http_dsem_script_info(&redis->calls, redis->conn,
-                                     !redis->breaker.known) != NGX_OK
+                                     !redis->breaker.was_accepted) != NGX_OK
         || ngx_http_dsem_script_exists(&redis->calls, redis->conn) != NGX_OK
         || ngx_http_dsem_script_name(&redis->calls, redis->conn) != NGX_OK)
     {

@@ -55,7 +55,7 @@
  *
  * A released permit stays idle only if all three are set:
  *
- * keep_allowed  no ticket is known to wait
+ * keep_allowed  no ticket waits, by the last reply
  *               set and cleared by each reply; cleared by a recall that finds
  *               none idle
  * keep_sent     the last sync said that permits stay idle here

@@ -47,11 +47,11 @@
 
 /*
  * the usual time of a worker's requests is that of its last 20 s, or of its
- * last 200 requests if these are more; it is known from 100 requests on
+ * last 200 requests if these are more; it is sent from 100 requests on
  */
 #define NGX_HTTP_DSEM_AUTO_USUAL     20000.0
 #define NGX_HTTP_DSEM_AUTO_USUAL_OF  200.0
-#define NGX_HTTP_DSEM_AUTO_KNOWN     100.0
+#define NGX_HTTP_DSEM_AUTO_ENOUGH    100.0
 
 /* values in the first argument, and those of the sample */
 #define NGX_HTTP_DSEM_AUTO_HEAD      4
@@ -434,24 +434,24 @@ ngx_http_dsem_auto_usual(ngx_http_dsem_auto_t *record, ngx_msec_t window,
 {
     double      left, mean;
     int64_t     good;
-    ngx_uint_t  known;
+    ngx_uint_t  enough;
 
     good = record->count - record->errors;
-    known = (record->usual_of >= NGX_HTTP_DSEM_AUTO_KNOWN);
+    enough = (record->usual_of >= NGX_HTTP_DSEM_AUTO_ENOUGH);
 
     left = record->usual_of
            * ngx_max(1 - window / NGX_HTTP_DSEM_AUTO_USUAL, 0);
     record->usual_of = good + ngx_max(left, ngx_min(record->usual_of,
                                                 NGX_HTTP_DSEM_AUTO_USUAL_OF));
 
-    values[0] = known ? (int64_t) (record->usual * 10000 + 0.5) : 0;
+    values[0] = enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
 
     if (good) {
         mean = record->logs / good;
         record->usual += (mean - record->usual) * good / record->usual_of;
     }
 
-    values[1] = known ? (int64_t) (record->usual * 10000 + 0.5) : 0;
+    values[1] = enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
 }
 
 

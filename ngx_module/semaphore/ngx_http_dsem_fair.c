@@ -28,7 +28,7 @@
 /* keys without a ticket that are remembered, less those with one */
 #define NGX_HTTP_DSEM_FAIR_KEYS      1024
 
-/* keys among which the busiest are looked for */
+/* keys among which the busiest are searched */
 #define NGX_HTTP_DSEM_FAIR_LOOKED    4096
 
 /* us; of one permit, of one request */
@@ -273,7 +273,7 @@ ngx_http_dsem_fair_trim(ngx_http_dsem_fair_t *fair, ngx_uint_t left)
 
 /*
  * What it will use; mean is that of the semaphore, in ms, for a new key.  While
- * nothing is known at all nothing is charged, either: all keys pay the same.
+ * no mean is there at all nothing is charged, either: all keys pay the same.
  */
 
 void
@@ -806,15 +806,15 @@ ngx_http_dsem_fair_start(ngx_http_dsem_fair_t *fair, ngx_int_t class,
     uint32_t                   hash;
     uint64_t                   served;
     ngx_str_t                  name;
-    ngx_http_dsem_fair_key_t  *known;
+    ngx_http_dsem_fair_key_t  *record;
 
     hash = ngx_http_dsem_fair_compose(buf, class, key, &name);
 
-    known = ngx_http_dsem_fair_find(fair, &name, hash);
+    record = ngx_http_dsem_fair_find(fair, &name, hash);
     served = fair->served[ngx_http_dsem_fair_class(class)];
 
     /* R8: start tag */
-    return known ? ngx_max(served, known->finish) : served;
+    return record ? ngx_max(served, record->finish) : served;
 }
 
 

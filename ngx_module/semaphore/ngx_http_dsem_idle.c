@@ -3,12 +3,12 @@
  * Idle permits: kept for the next request ("dsem_reuse"), which then needs
  * no round trip.
  *
- * Redis counts them as held.  They stay only while no ticket is known to
- * wait, at most this worker's fair share of the limit, and not longer than
- * "dsem_reuse"; they go back at once when a request has to wait, by a message
- * or with any reply.  While they are used again and again Redis is asked
- * once in that time: a lost message, an operator's order or a new limit takes
- * effect after that time at the latest.
+ * Redis counts them as held.  They stay only while no ticket waits by the
+ * last reply, at most this worker's fair share of the limit, and not longer
+ * than "dsem_reuse"; they go back at once when a request has to wait, by a
+ * message or with any reply.  While they are used again and again Redis is
+ * asked once in that time: a lost message, an operator's order or a new limit
+ * takes effect after that time at the latest.
  *
  * Near the limit requests wait now and then, for permits that are idle
  * elsewhere.  Such a recall takes what is idle, and leaves what is in use to
@@ -79,7 +79,7 @@ ngx_http_dsem_idle_allowed(ngx_http_dsem_account_t *account)
 
 void
 ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
-    ngx_uint_t may_keep)
+    ngx_uint_t allowed)
 {
     ngx_int_t  sessions;
 
@@ -95,9 +95,9 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     /* R17: share of a worker */
     account->share = account->usage.limit / ngx_max(sessions, 1);
 
-    account->keep_allowed = may_keep;
+    account->keep_allowed = allowed;
 
-    if (!may_keep) {
+    if (!allowed) {
         ngx_http_dsem_account_give_back_idle(account, account->idle);
     }
 }

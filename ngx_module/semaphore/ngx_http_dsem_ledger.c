@@ -176,11 +176,11 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
 /*
  * A request's permits come free after a hold time in ms: true if they stay for
  * the next one, otherwise they have to be given back.  None stays before Redis
- * is known to recall it: the semaphore may have been paused meanwhile.  Asks
- * that await their reply are no reason to give permits back as long as there is
- * room for them: every request would take away the permit of the next.  If they
- * must wait, the reply will recall idle permits.  server: of a pool's permit;
- * failed: there, so that the next request may get another one.
+ * has replied that it recalls it: the semaphore may have been paused meanwhile.
+ * Asks that await their reply are no reason to give permits back as long as
+ * there is room for them: every request would take away the permit of the next.
+ * If they must wait, the reply will recall idle permits.  server: of a pool's
+ * permit; failed: there, so that the next request may get another one.
  */
 
 ngx_uint_t

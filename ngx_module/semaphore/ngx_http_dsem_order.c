@@ -29,7 +29,7 @@
 /* tasks at once */
 #define NGX_HTTP_DSEM_ORDER_MAX_TASKS   64
 
-/* ms between two looks at a session that is not ready yet */
+/* ms between two tests of a session that is not ready yet */
 #define NGX_HTTP_DSEM_ORDER_LOOK        20
 
 /* values of a reply */
@@ -452,7 +452,7 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     if (reply == NULL || reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         /*
-         * Not executed, or not known to be.  An order whose queue was being
+         * Not executed, or without a reply.  An order whose queue was being
          * served is set all the same.
          */
         ngx_http_dsem_order_finish(task, task->calls ? NGX_OK : NGX_ERROR);

@@ -362,7 +362,7 @@ ngx_http_dsem_semaphore_count(ngx_http_dsem_ask_t *ask,
 
     ngx_http_dsem_counters_add(counted, result, 1);
 
-    if (ask->early) {
+    if (ask->dry_run) {
         ngx_http_dsem_counters_dry(counted);
     }
 }

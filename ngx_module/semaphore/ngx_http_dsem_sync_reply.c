@@ -286,7 +286,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
 
     literal = ngx_http_dsem_account_literal(account);
 
-    /* while Redis recovers not all configurations are known again */
+    /* while Redis recovers not all configurations are registered again */
 
     if (literal && recovery == 0) {
         ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);

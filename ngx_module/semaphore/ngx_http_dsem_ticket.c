@@ -112,7 +112,7 @@ ngx_http_dsem_ticket_create(ngx_http_dsem_account_t *account,
     ticket->queue_limit = ask->queue;
     ticket->handler = ask->handler;
     ticket->data = ask->data;
-    ticket->early = ask->early;
+    ticket->dry_run = ask->dry_run;
     ticket->local = ask->local;
     ticket->pass = ask->pass;
     ticket->answer.limit = ngx_http_dsem_servers_permits(ask->pool,
@@ -271,7 +271,7 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
     ticket->answer.limit = limit;
     ticket->fair.limit = limit;
 
-    if (ticket->early && ticket->handler) {
+    if (ticket->dry_run && ticket->handler) {
         ngx_http_dsem_ticket_notify(ticket);
     }
 }

@@ -32,8 +32,8 @@ typedef enum {
 
 
 /*
- * Called once when the verdict is there, from a posted event; with "early"
- * also before that, when the ticket has a place in the queue.
+ * Called once when the verdict is there, from a posted event; of a dry
+ * run also before that, when the ticket has a place in the queue.
  */
 typedef void (*ngx_http_dsem_verdict_pt)(void *data);
 
@@ -55,7 +55,7 @@ typedef struct {
     ngx_http_dsem_verdict_pt   handler;
     void                      *data;
     unsigned                   auto_limit:1;  /* limit is its start */
-    unsigned                   early:1;
+    unsigned                   dry_run:1;
     unsigned                   fair:1;     /* permits are shared by key */
     /* while Redis cannot be asked, if no own permit is free: */
     unsigned                   local:1;    /* admitted without Redis, too */
@@ -104,7 +104,7 @@ typedef struct {
     ngx_msec_t                 granted;    /* time of the grant */
     ngx_http_dsem_fair_tag_t   fair;
 
-    unsigned                   early:1;
+    unsigned                   dry_run:1;
     unsigned                   local:1;
     unsigned                   pass:1;
     unsigned                   notifying:1;  /* in the list "notify" */

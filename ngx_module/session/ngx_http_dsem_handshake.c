@@ -191,7 +191,7 @@ ngx_http_dsem_handshake_begin(void *data)
 static ngx_int_t
 ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
 {
-    int64_t                fresh, known, age;
+    int64_t                fresh, generation, age;
     uint64_t               bits[2];
     ngx_http_dsem_resp_t  *command;
 
@@ -204,10 +204,10 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
     (void) ngx_sprintf(session->seal, "%016xL", bits[1]);
     session->sealed = 0;
 
-    known = session->generation;
+    generation = session->generation;
 
-    if (known == 0 && session->held) {
-        known = NGX_HTTP_DSEM_NO_GENERATION;
+    if (generation == 0 && session->held) {
+        generation = NGX_HTTP_DSEM_NO_GENERATION;
     }
 
     age = session->registered ? ngx_http_dsem_lease_age(&session->lease) : 0;
@@ -218,7 +218,7 @@ ngx_http_dsem_handshake_hello(ngx_http_dsem_session_t *session)
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_resp_number(command, known);
+    ngx_http_dsem_resp_number(command, generation);
     ngx_http_dsem_resp_number(command,
                               fresh + NGX_HTTP_DSEM_NO_GENERATION + 1);
     ngx_http_dsem_resp_number(command, session->lease.length);

@@ -16,7 +16,7 @@
 /* of one session; for reading only, outside of lease */
 typedef struct {
     ngx_msec_t  length;
-    ngx_msec_t  longest;        /* of the whole fleet, as far as known */
+    ngx_msec_t  longest;        /* of the whole fleet, in replies so far */
     uint64_t    renewed;        /* by this worker; 0: never */
     uint64_t    node_renewed;   /* by its node, before this worker started */
     uint64_t    fence;

@@ -144,14 +144,14 @@ ngx_http_dsem_limits_add(ngx_http_dsem_limits_t *limits,
     literal->max_conns = pair->max_conns;
     literal->in_force = -1;
 
-    literal->known = pair->max
-                     ? ngx_http_dsem_memo_limit(limits->memo,
-                                                literal->node.node.key
-                                                ^ limits->space)
-                     : NULL;
+    literal->memory = pair->max
+                      ? ngx_http_dsem_memo_limit(limits->memo,
+                                                 literal->node.node.key
+                                                 ^ limits->space)
+                      : NULL;
 
-    if (literal->known == NULL) {
-        literal->known = &literal->own;
+    if (literal->memory == NULL) {
+        literal->memory = &literal->own;
     }
 
     p = ngx_cpymem(p, pair->name.data, pair->name.len);
@@ -360,8 +360,8 @@ ngx_http_dsem_limits_seen(ngx_http_dsem_limits_t *limits,
 {
     /* siblings may have written another one since */
 
-    if ((ngx_atomic_uint_t) limit != literal->known->probed) {
-        literal->known->in_force = limit;
+    if ((ngx_atomic_uint_t) limit != literal->memory->probed) {
+        literal->memory->in_force = limit;
     }
 
     if (literal->in_force == limit) {
@@ -388,20 +388,20 @@ void
 ngx_http_dsem_limits_found(ngx_http_dsem_literal_t *literal, ngx_int_t found,
     ngx_int_t kept, int64_t generation)
 {
-    ngx_http_dsem_memo_limit_t  *known;
+    ngx_http_dsem_memo_limit_t  *memory;
 
-    known = literal->known;
+    memory = literal->memory;
 
     literal->generation = generation;
     literal->found_at = ngx_current_msec;
 
-    known->probed = (found == kept) ? 0 : found;
+    memory->probed = (found == kept) ? 0 : found;
 
     if (literal->in_force == found) {
-        known->in_force = kept;
+        memory->in_force = kept;
     }
 
-    known->found = kept;
+    memory->found = kept;
 }
 
 
@@ -427,7 +427,7 @@ ngx_http_dsem_limits_lost(ngx_http_dsem_literal_t *literal,
 
 
 /*
- * The limit that was found last, as far as the node knows; the one of the
+ * The limit that was found last, by any worker of the node; the one of the
  * start if none was.  Only of "limit=auto".
  */
 
@@ -436,7 +436,7 @@ ngx_http_dsem_limits_last(ngx_http_dsem_literal_t *literal)
 {
     ngx_int_t  limit;
 
-    limit = literal->known->found;
+    limit = literal->memory->found;
 
     if (limit == 0) {
         return literal->limit;
@@ -460,12 +460,12 @@ ngx_http_dsem_limits_local(ngx_http_dsem_literal_t *literal)
 {
     ngx_int_t  limit, in_force;
 
-    if (literal->max == 0 || literal->known->found == 0) {
+    if (literal->max == 0 || literal->memory->found == 0) {
         return -1;
     }
 
     limit = ngx_http_dsem_limits_last(literal);
-    in_force = literal->known->in_force;
+    in_force = literal->memory->in_force;
 
     return ngx_min(limit, in_force);
 }

@@ -49,7 +49,8 @@ typedef struct {
     ngx_int_t                     limit;     /* of this configuration */
     ngx_int_t                     min;       /* of "limit=auto" */
     ngx_int_t                     max;       /* of "auto"; 0: another one */
-    ngx_http_dsem_memo_limit_t   *known;     /* of "limit=auto": last found */
+    ngx_http_dsem_memo_limit_t   *memory;    /* of "limit=auto": of all
+                                                workers, or own */
     ngx_http_dsem_memo_limit_t    own;       /* where the memo has none */
     int64_t                       generation; /* of the reply that had it;
                                                 0: none */

@@ -153,8 +153,8 @@ struct ngx_http_dsem_session_s {
                                                       messages to it */
     ngx_str_t                          node;
 
-    int64_t                            generation; /* 0: none known */
-    int64_t                            term;       /* of it, 0: none known */
+    int64_t                            generation; /* 0: none yet */
+    int64_t                            term;       /* of it, 0: none yet */
     ngx_msec_t                         recovery;   /* ms, in the last reply */
     ngx_uint_t                         nsessions;  /* live ones of the fleet;
                                                       0: unknown */

@@ -577,7 +577,7 @@ text_right(void)
             && semaphore->ordered == -1
             && !semaphore->paused
             && !semaphore->order
-            && semaphore->known
+            && semaphore->in_redis
             && semaphore->disagreements.nelts == 1
             && semaphore->found
             && semaphore->found->min == 1

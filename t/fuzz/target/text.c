@@ -135,7 +135,7 @@ text_semaphore(ngx_http_dsem_survey_semaphore_t *semaphore, ngx_uint_t n)
     ngx_uint_t                     i;
     ngx_http_dsem_disagreement_t  *disagreement;
 
-    fuzz_check(semaphore->known);
+    fuzz_check(semaphore->in_redis);
     fuzz_check(semaphore->name.len > 1 && semaphore->name.data[0] == 's');
     fuzz_check((ngx_uint_t) ngx_atoi(semaphore->name.data + 1,
                                      semaphore->name.len - 1) < n);
