@@ -9,7 +9,7 @@
  * The memory stays with the worker, as much as the longest answer that was
  * asked for often.
  *
- * Called by: api_semaphores, api_metrics; api_change.
+ * Called by: api_turns; api_change.
  */
 
 

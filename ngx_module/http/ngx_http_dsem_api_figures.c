@@ -9,7 +9,7 @@
  * stay true.  What the node has is read in pieces, one in a turn of the event
  * loop.
  *
- * Called by: api_semaphores and api_metrics.
+ * Called by: api_turns, api_semaphores and api_metrics.
  */
 
 

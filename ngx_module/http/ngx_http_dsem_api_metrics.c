@@ -37,28 +37,13 @@
 #define NGX_HTTP_DSEM_METRIC_FLEET      3
 
 
-/* GET /metrics, while it is written */
-typedef struct {
-    ngx_http_dsem_api_text_t      text;
-    ngx_http_dsem_api_figures_t   figures;
-    ngx_http_dsem_metrics_t       metrics;
-    ngx_http_dsem_metric_t       *metric;   /* NULL: the figures are read */
-    ngx_uint_t                    row;      /* of it, to be written next */
-    ngx_uint_t                    which;    /* of the cache */
-    ngx_uint_t                    full;     /* unsigned:1 */
-} ngx_http_dsem_metrics_list_t;
-
-
 static ngx_uint_t ngx_http_dsem_metrics_open(ngx_http_request_t *r);
-static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_request_t *r,
-    void *data);
-static ngx_int_t ngx_http_dsem_metrics_send(ngx_http_request_t *r,
-    ngx_http_dsem_metrics_list_t *list);
+static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures);
-static ngx_int_t ngx_http_dsem_metrics_write(
-    ngx_http_dsem_metrics_list_t *list, off_t size);
-static ngx_int_t ngx_http_dsem_metrics_rows(
-    ngx_http_dsem_metrics_list_t *list, off_t size);
+static ngx_int_t ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
+    off_t size);
+static ngx_int_t ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_t *metrics,
+    off_t size);
 
 static void ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);
@@ -266,99 +251,66 @@ static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
 ngx_int_t
 ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_http_dsem_loc_conf_t      *dlcf;
-    ngx_http_dsem_main_conf_t     *dmcf;
-    ngx_http_dsem_metrics_list_t  *list;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+    ngx_http_dsem_metrics_t   *metrics;
 
-    list = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_metrics_list_t));
-    if (list == NULL) {
+    metrics = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_metrics_t));
+    if (metrics == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
-    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
 
-    list->full = dlcf->full;
-    list->metrics.open = ngx_http_dsem_metrics_open(r);
-    list->metrics.text = &list->text;
-    list->metrics.figures = &list->figures;
-    list->metrics.dmcf = dmcf;
+    metrics->full = dlcf->full;
+    metrics->open = ngx_http_dsem_metrics_open(r);
 
-    list->which = NGX_HTTP_DSEM_API_CACHE_METRICS + list->metrics.open
-                  + 2 * list->full;
+    metrics->list.piece = ngx_http_dsem_metrics_list;
+    metrics->list.type = metrics->open
+                         ? "application/openmetrics-text; version=1.0.0; "
+                           "charset=utf-8"
+                         : "text/plain; version=0.0.4; charset=utf-8";
+    metrics->list.which = NGX_HTTP_DSEM_API_CACHE_METRICS + metrics->open
+                          + 2 * metrics->full;
 
-    ngx_http_dsem_api_text_init(&list->text, r->pool);
-
-    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
-        return ngx_http_dsem_metrics_send(r, list);
-    }
-
-    if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
-                                        &list->figures)
-        != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    return ngx_http_dsem_api_turns(r, ngx_http_dsem_metrics_list, list);
+    return ngx_http_dsem_api_turns(r, &metrics->list);
 }
 
 
 /* the next piece */
 
 static ngx_int_t
-ngx_http_dsem_metrics_list(ngx_http_request_t *r, void *data)
+ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
 {
-    ngx_http_dsem_metrics_list_t *list = data;
+    off_t                     size;
+    ngx_http_dsem_metrics_t  *metrics;
 
-    off_t      size;
-    ngx_int_t  rc;
+    metrics = (ngx_http_dsem_metrics_t *) list;
 
-    if (list->metric == NULL) {
-        rc = ngx_http_dsem_api_figures_read(&list->figures);
+    if (metrics->metric == NULL) {
+        metrics->metric = ngx_http_dsem_metrics;
 
-        if (rc != NGX_OK) {
-            return (rc == NGX_AGAIN) ? NGX_AGAIN
-                                     : NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        if (!list->full) {
+        if (!metrics->full) {
             ngx_http_dsem_metrics_fold(&list->figures);
         }
-
-        list->metric = ngx_http_dsem_metrics;
     }
 
     size = ngx_http_dsem_api_text_len(&list->text);
 
-    while (list->metric->name) {
+    while (metrics->metric->name) {
 
-        if (ngx_http_dsem_metrics_write(list, size) == NGX_AGAIN) {
+        if (ngx_http_dsem_metrics_write(metrics, size) == NGX_AGAIN) {
             return NGX_AGAIN;
         }
 
-        list->metric++;
+        metrics->metric++;
         list->row = 0;
     }
 
-    if (list->metrics.open) {
+    if (metrics->open) {
         ngx_http_dsem_api_put(&list->text, "# EOF\n");
     }
 
-    ngx_http_dsem_api_cache_put(list->which, &list->text);
-
-    return ngx_http_dsem_metrics_send(r, list);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_metrics_send(ngx_http_request_t *r,
-    ngx_http_dsem_metrics_list_t *list)
-{
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, list->metrics.open
-                 ? "application/openmetrics-text; version=1.0.0; "
-                   "charset=utf-8"
-                 : "text/plain; version=0.0.4; charset=utf-8", &list->text);
+    return NGX_OK;
 }
 
 
@@ -416,33 +368,33 @@ ngx_http_dsem_metrics_open(ngx_http_request_t *r)
 /* the rest of a metric; NGX_AGAIN: in another turn */
 
 static ngx_int_t
-ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_list_t *list, off_t size)
+ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics, off_t size)
 {
     ngx_http_dsem_metric_t   *metric;
     ngx_http_dsem_api_row_t   other;
 
-    metric = list->metric;
+    metric = metrics->metric;
 
-    if (list->row == 0) {
-        ngx_http_dsem_prometheus_head(&list->metrics, metric);
+    if (metrics->list.row == 0) {
+        ngx_http_dsem_prometheus_head(metrics, metric);
     }
 
     if (metric->kind == NGX_HTTP_DSEM_METRIC_ONCE) {
-        metric->write(&list->metrics, metric, NULL);
+        metric->write(metrics, metric, NULL);
         return NGX_OK;
     }
 
-    if (ngx_http_dsem_metrics_rows(list, size) == NGX_AGAIN) {
+    if (ngx_http_dsem_metrics_rows(metrics, size) == NGX_AGAIN) {
         return NGX_AGAIN;
     }
 
     if (metric->kind != NGX_HTTP_DSEM_METRIC_FLEET) {
         ngx_str_set(&other.name, "~other");
-        other.local = &list->figures.reader.other;
+        other.local = &metrics->list.figures.reader.other;
         other.fleet = NULL;
         other.pool = NULL;
 
-        metric->write(&list->metrics, metric, &other);
+        metric->write(metrics, metric, &other);
     }
 
     return NGX_OK;
@@ -450,12 +402,14 @@ ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_list_t *list, off_t size)
 
 
 static ngx_int_t
-ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_list_t *list, off_t size)
+ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_t *metrics, off_t size)
 {
-    ngx_http_dsem_metric_t   *metric;
-    ngx_http_dsem_api_row_t  *row;
+    ngx_http_dsem_metric_t    *metric;
+    ngx_http_dsem_api_row_t   *row;
+    ngx_http_dsem_api_list_t  *list;
 
-    metric = list->metric;
+    metric = metrics->metric;
+    list = &metrics->list;
 
     while (list->row < list->figures.rows.nelts) {
         row = (ngx_http_dsem_api_row_t *) list->figures.rows.elts + list->row;
@@ -472,14 +426,14 @@ ngx_http_dsem_metrics_rows(ngx_http_dsem_metrics_list_t *list, off_t size)
         list->row++;
 
         if ((metric->kind == NGX_HTTP_DSEM_METRIC_HISTOGRAM
-             && !list->full && !row->literal)
+             && !metrics->full && !row->literal)
             || (metric->kind == NGX_HTTP_DSEM_METRIC_FLEET
                 && row->fleet == NULL))
         {
             continue;
         }
 
-        metric->write(&list->metrics, metric, row);
+        metric->write(metrics, metric, row);
     }
 
     return NGX_OK;
@@ -490,12 +444,17 @@ static void
 ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
+    ngx_http_dsem_main_conf_t  *dmcf;
+
+    dmcf = ngx_http_get_module_main_conf(metrics->list.request,
+                                         ngx_http_dsem_module);
+
     ngx_http_dsem_prometheus_name(metrics, metric, "_info", NULL);
 
-    ngx_http_dsem_api_put(metrics->text,
+    ngx_http_dsem_api_put(&metrics->list.text,
                           "{version=\"" NGX_HTTP_DSEM_VERSION "\",node=\"");
-    ngx_http_dsem_prometheus_label(metrics->text, &metrics->dmcf->node);
-    ngx_http_dsem_api_put(metrics->text, "\"} 1\n");
+    ngx_http_dsem_prometheus_label(&metrics->list.text, &dmcf->node);
+    ngx_http_dsem_api_put(&metrics->list.text, "\"} 1\n");
 }
 
 
@@ -525,7 +484,7 @@ ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
 
     buckets = (uint64_t *) ((u_char *) row->local + metric->offset);
 
-    text = metrics->text;
+    text = &metrics->list.text;
     count = 0;
 
     for (i = 0; i < NGX_HTTP_DSEM_NBUCKETS; i++) {
@@ -627,12 +586,14 @@ ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
 {
     ngx_int_t                    n;
     ngx_uint_t                   i;
+    ngx_http_dsem_api_text_t    *text;
     ngx_http_dsem_api_server_t  *server;
 
     if (row->pool == NULL) {
         return;
     }
 
+    text = &metrics->list.text;
     server = row->pool->servers.elts;
 
     for (i = 0; i < row->pool->servers.nelts; i++) {
@@ -647,11 +608,11 @@ ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
         if (n >= 0) {
             ngx_http_dsem_prometheus_name(metrics, metric, "", row);
 
-            ngx_http_dsem_api_put(metrics->text, ",server=\"");
-            ngx_http_dsem_prometheus_label(metrics->text, &server[i].name);
-            ngx_http_dsem_api_put(metrics->text, "\"} ");
-            ngx_http_dsem_api_number(metrics->text, n);
-            ngx_http_dsem_api_put(metrics->text, "\n");
+            ngx_http_dsem_api_put(text, ",server=\"");
+            ngx_http_dsem_prometheus_label(text, &server[i].name);
+            ngx_http_dsem_api_put(text, "\"} ");
+            ngx_http_dsem_api_number(text, n);
+            ngx_http_dsem_api_put(text, "\n");
         }
     }
 }
@@ -708,9 +669,13 @@ static void
 ngx_http_dsem_metric_sessions(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
-    if (metrics->figures->survey) {
+    ngx_http_dsem_survey_t  *survey;
+
+    survey = metrics->list.figures.survey;
+
+    if (survey) {
         ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
-                                        metrics->figures->survey->nsessions);
+                                        survey->nsessions);
     }
 }
 
@@ -737,7 +702,7 @@ ngx_http_dsem_metric_time(ngx_http_dsem_metrics_t *metrics,
 {
     int64_t  *ms;
 
-    ms = (int64_t *) ((u_char *) metrics->figures + metric->offset);
+    ms = (int64_t *) ((u_char *) &metrics->list.figures + metric->offset);
 
     if (*ms >= 0) {
         ngx_http_dsem_prometheus_seconds(metrics, metric, "", NULL, *ms);
@@ -750,6 +715,6 @@ ngx_http_dsem_metric_redis(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row)
 {
     ngx_http_dsem_prometheus_sample(metrics, metric, NULL, NULL, NULL,
-                                    metrics->figures->redis.state
+                                    metrics->list.figures.redis.state
                                  == metric->offset);
 }

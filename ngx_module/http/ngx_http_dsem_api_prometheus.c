@@ -21,7 +21,7 @@ ngx_http_dsem_prometheus_head(ngx_http_dsem_metrics_t *metrics,
     const char                *suffix, *type;
     ngx_http_dsem_api_text_t  *text;
 
-    text = metrics->text;
+    text = &metrics->list.text;
     type = metric->type;
     suffix = "";
 
@@ -100,13 +100,13 @@ ngx_http_dsem_prometheus_name(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, const char *part,
     ngx_http_dsem_api_row_t *row)
 {
-    ngx_http_dsem_prometheus_word(metrics->text, metric->name);
-    ngx_http_dsem_prometheus_word(metrics->text, part);
+    ngx_http_dsem_prometheus_word(&metrics->list.text, metric->name);
+    ngx_http_dsem_prometheus_word(&metrics->list.text, part);
 
     if (row) {
-        ngx_http_dsem_api_put(metrics->text, "{semaphore=\"");
-        ngx_http_dsem_prometheus_label(metrics->text, &row->name);
-        ngx_http_dsem_api_put(metrics->text, "\"");
+        ngx_http_dsem_api_put(&metrics->list.text, "{semaphore=\"");
+        ngx_http_dsem_prometheus_label(&metrics->list.text, &row->name);
+        ngx_http_dsem_api_put(&metrics->list.text, "\"");
     }
 }
 
@@ -127,20 +127,20 @@ ngx_http_dsem_prometheus_sample(ngx_http_dsem_metrics_t *metrics,
                                   (*metric->type == 'c') ? "_total" : "", row);
 
     if (label) {
-        ngx_http_dsem_api_put(metrics->text, ",");
-        ngx_http_dsem_prometheus_word(metrics->text, label);
-        ngx_http_dsem_api_put(metrics->text, "=\"");
-        ngx_http_dsem_prometheus_word(metrics->text, value);
-        ngx_http_dsem_api_put(metrics->text, "\"");
+        ngx_http_dsem_api_put(&metrics->list.text, ",");
+        ngx_http_dsem_prometheus_word(&metrics->list.text, label);
+        ngx_http_dsem_api_put(&metrics->list.text, "=\"");
+        ngx_http_dsem_prometheus_word(&metrics->list.text, value);
+        ngx_http_dsem_api_put(&metrics->list.text, "\"");
     }
 
     if (row) {
-        ngx_http_dsem_api_put(metrics->text, "}");
+        ngx_http_dsem_api_put(&metrics->list.text, "}");
     }
 
-    ngx_http_dsem_api_put(metrics->text, " ");
-    ngx_http_dsem_api_number(metrics->text, n);
-    ngx_http_dsem_api_put(metrics->text, "\n");
+    ngx_http_dsem_api_put(&metrics->list.text, " ");
+    ngx_http_dsem_api_number(&metrics->list.text, n);
+    ngx_http_dsem_api_put(&metrics->list.text, "\n");
 }
 
 
@@ -154,10 +154,10 @@ ngx_http_dsem_prometheus_seconds(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_prometheus_name(metrics, metric, part, row);
 
     if (row) {
-        ngx_http_dsem_api_put(metrics->text, "}");
+        ngx_http_dsem_api_put(&metrics->list.text, "}");
     }
 
-    ngx_http_dsem_api_put(metrics->text, " ");
-    ngx_http_dsem_api_seconds(metrics->text, msec);
-    ngx_http_dsem_api_put(metrics->text, "\n");
+    ngx_http_dsem_api_put(&metrics->list.text, " ");
+    ngx_http_dsem_api_seconds(&metrics->list.text, msec);
+    ngx_http_dsem_api_put(&metrics->list.text, "\n");
 }

@@ -11,20 +11,20 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_api_figures.h"
-#include "ngx_http_dsem_api_text.h"
-#include "ngx_http_dsem_conf.h"
-
-
-typedef struct {
-    ngx_http_dsem_api_text_t      *text;
-    ngx_http_dsem_api_figures_t   *figures;
-    ngx_http_dsem_main_conf_t     *dmcf;
-    ngx_uint_t                     open;    /* unsigned:1, OpenMetrics */
-} ngx_http_dsem_metrics_t;
+#include "ngx_http_dsem_api_turns.h"
 
 
 typedef struct ngx_http_dsem_metric_s  ngx_http_dsem_metric_t;
+
+
+/* GET /metrics, while it is written */
+typedef struct {
+    ngx_http_dsem_api_list_t       list;
+    ngx_http_dsem_metric_t        *metric;  /* to be written; NULL: none yet */
+    ngx_uint_t                     open;    /* unsigned:1, OpenMetrics */
+    ngx_uint_t                     full;    /* unsigned:1, "metrics=full" */
+} ngx_http_dsem_metrics_t;
+
 
 typedef void (*ngx_http_dsem_metric_pt)(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_metric_t *metric, ngx_http_dsem_api_row_t *row);

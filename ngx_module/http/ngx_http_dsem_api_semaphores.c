@@ -30,19 +30,7 @@
 #define NGX_HTTP_DSEM_API_MAX_NODES  256
 
 
-/* GET /semaphores, while it is written */
-typedef struct {
-    ngx_http_dsem_api_text_t      text;
-    ngx_http_dsem_api_figures_t   figures;
-    ngx_uint_t                    which;    /* of the cache */
-    ngx_uint_t                    row;      /* to be written next */
-    ngx_uint_t                    complete; /* unsigned:1, the figures are */
-} ngx_http_dsem_api_list_t;
-
-
-static ngx_int_t ngx_http_dsem_api_list(ngx_http_request_t *r, void *data);
-static ngx_int_t ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
-    ngx_http_dsem_api_list_t *list);
+static ngx_int_t ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
 static void ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
@@ -95,9 +83,8 @@ static ngx_str_t  ngx_http_dsem_api_reasons[] = {
 ngx_int_t
 ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_http_dsem_loc_conf_t   *dlcf;
-    ngx_http_dsem_api_list_t   *list;
-    ngx_http_dsem_main_conf_t  *dmcf;
+    ngx_http_dsem_loc_conf_t  *dlcf;
+    ngx_http_dsem_api_list_t  *list;
 
     list = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_api_list_t));
     if (list == NULL) {
@@ -105,45 +92,30 @@ ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
     }
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
-    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
 
+    list->piece = ngx_http_dsem_api_list;
+    list->type = NGX_HTTP_DSEM_API_JSON;
     list->which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
 
-    ngx_http_dsem_api_text_init(&list->text, r->pool);
-
-    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
-        return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                      &list->text);
-    }
-
-    if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
-                                        &list->figures)
-        != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    return ngx_http_dsem_api_turns(r, ngx_http_dsem_api_list, list);
+    return ngx_http_dsem_api_turns(r, list);
 }
 
 
 /* the next piece */
 
 static ngx_int_t
-ngx_http_dsem_api_list(ngx_http_request_t *r, void *data)
+ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list)
 {
-    ngx_http_dsem_api_list_t *list = data;
-
     off_t                     size;
-    ngx_int_t                 rc;
+    ngx_http_request_t       *r;
     ngx_http_dsem_api_row_t  *row;
 
-    if (!list->complete) {
-        rc = ngx_http_dsem_api_list_begin(r, list);
+    r = list->request;
 
-        if (rc != NGX_OK) {
-            return rc;
-        }
+    if (list->text.first == NULL) {
+        ngx_http_dsem_api_head(r, &list->text, &list->figures);
+        ngx_http_dsem_api_fleet(&list->text, &list->figures);
+        ngx_http_dsem_json_open(&list->text, "semaphores", "[");
     }
 
     size = ngx_http_dsem_api_text_len(&list->text);
@@ -160,7 +132,7 @@ ngx_http_dsem_api_list(ngx_http_request_t *r, void *data)
         if (ngx_http_dsem_api_row(r, &list->text, NULL, &row[list->row++])
             != NGX_OK)
         {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            return NGX_ERROR;
         }
     }
 
@@ -172,36 +144,6 @@ ngx_http_dsem_api_list(ngx_http_request_t *r, void *data)
 
     ngx_http_dsem_json_close(&list->text, "}");
     ngx_http_dsem_api_put(&list->text, "\n");
-
-    ngx_http_dsem_api_cache_put(list->which, &list->text);
-
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                  &list->text);
-}
-
-
-static ngx_int_t
-ngx_http_dsem_api_list_begin(ngx_http_request_t *r,
-    ngx_http_dsem_api_list_t *list)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_http_dsem_api_figures_read(&list->figures);
-
-    if (rc == NGX_AGAIN) {
-        return NGX_AGAIN;
-    }
-
-    if (rc != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    ngx_http_dsem_api_head(r, &list->text, &list->figures);
-    ngx_http_dsem_api_fleet(&list->text, &list->figures);
-
-    ngx_http_dsem_json_open(&list->text, "semaphores", "[");
-
-    list->complete = 1;
 
     return NGX_OK;
 }

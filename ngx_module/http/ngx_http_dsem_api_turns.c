@@ -1,6 +1,6 @@
 
 /*
- * Turns: answers that are written in pieces.
+ * Turns: answers with all semaphores, which are written in pieces.
  *
  * An answer may have thousands of semaphores, and a zone has many more: to
  * read, sort and write all of it would keep other requests waiting.  The first
@@ -17,21 +17,15 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api_answer.h"
+#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_turns.h"
+#include "ngx_http_dsem_conf.h"
+#include "ngx_http_dsem_module.h"
 
 
 /* ms: a timer that never comes so far keeps a worker that exits */
 #define NGX_HTTP_DSEM_API_TURNS_KEEP  60000
-
-
-/* a request that has more pieces */
-typedef struct {
-    ngx_queue_t                  queue;
-    ngx_http_request_t          *request;
-    ngx_http_dsem_api_piece_pt   piece;
-    void                        *data;
-    ngx_uint_t                   waiting;   /* unsigned:1, it is in the queue */
-} ngx_http_dsem_api_turn_t;
 
 
 /* of this worker; all zero: never used */
@@ -41,7 +35,8 @@ typedef struct {
 } ngx_http_dsem_api_turns_t;
 
 
-static void ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn);
+static ngx_int_t ngx_http_dsem_api_turns_piece(ngx_http_dsem_api_list_t *list);
+static void ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_turns_post(void);
 static void ngx_http_dsem_api_turns_left(void);
 static void ngx_http_dsem_api_turns_handler(ngx_event_t *ev);
@@ -52,32 +47,43 @@ static ngx_http_dsem_api_turns_t  ngx_http_dsem_api_all_turns;
 
 
 ngx_int_t
-ngx_http_dsem_api_turns(ngx_http_request_t *r,
-    ngx_http_dsem_api_piece_pt piece, void *data)
+ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
 {
-    ngx_int_t                  rc;
-    ngx_http_cleanup_t        *cln;
-    ngx_http_dsem_api_turn_t  *turn;
+    ngx_int_t                   rc;
+    ngx_http_cleanup_t         *cln;
+    ngx_http_dsem_main_conf_t  *dmcf;
 
-    rc = piece(r, data);
+    dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
+
+    list->request = r;
+    ngx_http_dsem_api_text_init(&list->text, r->pool);
+
+    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
+        return ngx_http_dsem_api_send(r, NGX_HTTP_OK, list->type, &list->text);
+    }
+
+    if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
+                                        &list->figures)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = ngx_http_dsem_api_turns_piece(list);
 
     if (rc != NGX_AGAIN) {
         return rc;
     }
 
-    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_dsem_api_turn_t));
+    cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     cln->handler = ngx_http_dsem_api_turns_cleanup;
-    turn = cln->data;
+    cln->data = list;
 
-    turn->request = r;
-    turn->piece = piece;
-    turn->data = data;
-
-    ngx_http_dsem_api_turns_wait(turn);
+    ngx_http_dsem_api_turns_wait(list);
 
     r->main->count++;
 
@@ -91,8 +97,37 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r,
 }
 
 
+/* of the figures first, then of the text; all but NGX_AGAIN ends the request */
+
+static ngx_int_t
+ngx_http_dsem_api_turns_piece(ngx_http_dsem_api_list_t *list)
+{
+    ngx_int_t  rc;
+
+    rc = NGX_OK;
+
+    if (!list->complete) {
+        rc = ngx_http_dsem_api_figures_read(&list->figures);
+        list->complete = (rc == NGX_OK);
+    }
+
+    if (rc == NGX_OK) {
+        rc = list->piece(list);
+    }
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_AGAIN) ? NGX_AGAIN : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_dsem_api_cache_put(list->which, &list->text);
+
+    return ngx_http_dsem_api_send(list->request, NGX_HTTP_OK, list->type,
+                                  &list->text);
+}
+
+
 static void
-ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn)
+ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_list_t *list)
 {
     ngx_http_dsem_api_turns_t  *turns;
 
@@ -105,10 +140,10 @@ ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_turn_t *turn)
         turns->event.log = ngx_cycle->log;
     }
 
-    ngx_queue_insert_tail(&turns->queue, &turn->queue);
-    turn->waiting = 1;
+    ngx_queue_insert_tail(&turns->queue, &list->queue);
+    list->waiting = 1;
 
-    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, turn->request->connection->log, 0,
+    ngx_log_debug0(NGX_LOG_DEBUG_HTTP, list->request->connection->log, 0,
                    "dsem api waits for the next turn");
 
     ngx_http_dsem_api_turns_post();
@@ -158,7 +193,7 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
     ngx_queue_t               *q, *queue;
     ngx_connection_t          *c;
     ngx_http_request_t        *r;
-    ngx_http_dsem_api_turn_t  *turn;
+    ngx_http_dsem_api_list_t  *list;
 
     queue = &ngx_http_dsem_api_all_turns.queue;
 
@@ -167,10 +202,10 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
     }
 
     q = ngx_queue_head(queue);
-    turn = ngx_queue_data(q, ngx_http_dsem_api_turn_t, queue);
+    list = ngx_queue_data(q, ngx_http_dsem_api_list_t, queue);
 
     ngx_queue_remove(q);
-    turn->waiting = 0;
+    list->waiting = 0;
 
     if (!ngx_queue_empty(queue)) {
         ngx_http_dsem_api_turns_post();
@@ -178,15 +213,15 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
 
     ngx_http_dsem_api_turns_left();
 
-    r = turn->request;
+    r = list->request;
     c = r->connection;
 
     ngx_http_set_log_request(c->log, r);
 
-    rc = turn->piece(r, turn->data);
+    rc = ngx_http_dsem_api_turns_piece(list);
 
     if (rc == NGX_AGAIN) {
-        ngx_http_dsem_api_turns_wait(turn);
+        ngx_http_dsem_api_turns_wait(list);
         return;
     }
 
@@ -199,11 +234,11 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
 static void
 ngx_http_dsem_api_turns_cleanup(void *data)
 {
-    ngx_http_dsem_api_turn_t *turn = data;
+    ngx_http_dsem_api_list_t *list = data;
 
-    if (turn->waiting) {
-        ngx_queue_remove(&turn->queue);
-        turn->waiting = 0;
+    if (list->waiting) {
+        ngx_queue_remove(&list->queue);
+        list->waiting = 0;
 
         ngx_http_dsem_api_turns_left();
     }

@@ -1,6 +1,6 @@
 
 /*
- * Turns: answers that are written in pieces.
+ * Turns: answers with all semaphores, which are written in pieces.
  */
 
 
@@ -11,16 +11,39 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_api_figures.h"
+#include "ngx_http_dsem_api_text.h"
 
 
-/* one piece; NGX_AGAIN: there is more, all else ends the request */
-typedef ngx_int_t (*ngx_http_dsem_api_piece_pt)(ngx_http_request_t *r,
-    void *data);
+typedef struct ngx_http_dsem_api_list_s  ngx_http_dsem_api_list_t;
 
 
-/* as a content handler returns */
+/* writes a piece of the text; NGX_AGAIN: there is more, NGX_ERROR: no memory */
+typedef ngx_int_t (*ngx_http_dsem_api_piece_pt)(
+    ngx_http_dsem_api_list_t *list);
+
+
+/* an answer with all semaphores, while it is written; all zero but for
+   the first three */
+struct ngx_http_dsem_api_list_s {
+    ngx_http_dsem_api_piece_pt   piece;
+    const char                  *type;      /* of the content */
+    ngx_uint_t                   which;     /* text of the cache */
+
+    ngx_http_request_t          *request;
+    ngx_http_dsem_api_text_t     text;
+    ngx_http_dsem_api_figures_t  figures;   /* complete at the first piece */
+    ngx_uint_t                   row;       /* of them, to be written next */
+
+    ngx_queue_t                  queue;
+    unsigned                     complete:1;   /* the figures are */
+    unsigned                     waiting:1;    /* it is in the queue */
+};
+
+
+/* as a content handler returns; the list lives as long as the request */
 ngx_int_t ngx_http_dsem_api_turns(ngx_http_request_t *r,
-    ngx_http_dsem_api_piece_pt piece, void *data);
+    ngx_http_dsem_api_list_t *list);
 
 
 #endif /* _NGX_HTTP_DSEM_API_TURNS_H_INCLUDED_ */
