@@ -36,6 +36,8 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_api_turns_piece(ngx_http_dsem_api_list_t *list);
+static ngx_int_t ngx_http_dsem_api_turns_end(ngx_http_dsem_api_list_t *list,
+    ngx_int_t rc);
 static void ngx_http_dsem_api_turns_wait(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_api_turns_post(void);
 static void ngx_http_dsem_api_turns_left(void);
@@ -72,7 +74,7 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
     rc = ngx_http_dsem_api_turns_piece(list);
 
     if (rc != NGX_AGAIN) {
-        return rc;
+        return ngx_http_dsem_api_turns_end(list, rc);
     }
 
     cln = ngx_http_cleanup_add(r, 0);
@@ -97,7 +99,7 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
 }
 
 
-/* of the figures first, then of the text; all but NGX_AGAIN ends the request */
+/* of the figures first, then of the text; NGX_OK: it is whole */
 
 static ngx_int_t
 ngx_http_dsem_api_turns_piece(ngx_http_dsem_api_list_t *list)
@@ -111,12 +113,20 @@ ngx_http_dsem_api_turns_piece(ngx_http_dsem_api_list_t *list)
         list->complete = (rc == NGX_OK);
     }
 
-    if (rc == NGX_OK) {
-        rc = list->piece(list);
-    }
+    return (rc == NGX_OK) ? list->piece(list) : rc;
+}
 
+
+/*
+ * The result may be NGX_AGAIN, too: the client takes the answer slowly.  It
+ * never means that there is more to be written.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_turns_end(ngx_http_dsem_api_list_t *list, ngx_int_t rc)
+{
     if (rc != NGX_OK) {
-        return (rc == NGX_AGAIN) ? NGX_AGAIN : NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     ngx_http_dsem_api_cache_put(list->which, &list->text);
@@ -225,7 +235,7 @@ ngx_http_dsem_api_turns_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_finalize_request(r, rc);
+    ngx_http_finalize_request(r, ngx_http_dsem_api_turns_end(list, rc));
 
     ngx_http_run_posted_requests(c);
 }
