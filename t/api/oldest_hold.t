@@ -19,6 +19,7 @@ my $up = $t->upstream;
 my $node = $clock->node('a', <<'EOF_CONF');
 worker_processes 2;
 dsem_lease 1h;
+dsem_reuse 60s;
 dsem_redis_timeout 1h;
 proxy_read_timeout 10h;
 keepalive_timeout 10h;
@@ -39,25 +40,46 @@ EOF_CONF
 
 # whichever worker has it
 
-my %worker;
-while (keys %worker < 2) {
+my (%worker, @same);
+until (keys %worker == 2 && @same) {
     my $raw = $node->raw;
     my ($pid) = $raw->send("GET /pid HTTP/1.1\r\nHost: x\r\n\r\n")
         ->read_until(qr/pid \d+\./) =~ /pid (\d+)\./;
-    $worker{$pid} //= $raw;
+    push @{ $worker{$pid} }, $raw;
+    @same = @{ $worker{$pid} } if @{ $worker{$pid} } == 3;
 }
-for my $order ([0, 1], [1, 0]) {
-    for my $raw ((@worker{ sort keys %worker })[@$order]) {
-        my $running = $up->now;
-        $raw->send("GET /other?hang=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-        wait_for { $up->now == $running + 1 } 15, 'one more';
+
+# each five minutes older than the next
+sub begin {
+    my (@raws) = @_;
+    for my $n (0 .. $#raws) {
+        $raws[$n]->send("GET /other?hang=1 HTTP/1.1\r\nHost: x\r\n"
+            . "X-Nonce: n$n\r\n\r\n");
+        wait_for { $up->now == $n + 1 } 15, 'one more';
         $clock->step(300);
     }
+}
+
+sub served {
+    $_->read_until(qr{^HTTP/1.1 200 .*?\r\n\r\n}s) for @_;
+}
+
+my @one = map { $worker{$_}[0] } sort keys %worker;
+for my $raws ([ @one ], [ reverse @one ]) {
+    begin(@$raws);
     eventually { oldest('other') >= 600 } 'the older one of two workers';
     $up->release_all;
-    $_->read_until(qr{^HTTP/1.1 200 .*?\r\n\r\n}s) for values %worker;
+    served(@one);
     eventually { oldest('other') == 0 } 'both have ended';
 }
+
+begin(@same);
+$up->release_nonce('n0');
+served($same[0]);
+eventually { my $time = oldest('other'); $time >= 600 && $time < 900 }
+    'of one worker the second of three';
+$up->release_all;
+served(@same[1, 2]);
 
 my %held = (first => hold('first'));
 is oldest('other'), 0, 'of another semaphore';
