@@ -82,8 +82,8 @@ server {
         proxy_cache_lock on;
         proxy_cache_lock_timeout 60s;
         proxy_cache_lock_age 60s;
-        mirror /mirror;
-        proxy_pass http://gpus;
+        mirror /beside;
+        proxy_pass http://least;
     }
     location /mirror {
         internal;
@@ -121,6 +121,12 @@ sub at {
 sub begin {
     my ($path, $nonce) = @_;
     return $node->begin($path, 'X-Nonce' => $nonce);
+}
+
+# that a server has had for the request "locked", but for its mirror
+sub updates {
+    return grep { $_->{nonce} eq 'locked' && $_->{uri} =~ m{^/locked} }
+        $_[0]->log;
 }
 
 # nonces of all that a server has had
@@ -233,5 +239,8 @@ eventually { 2 == grep { $_ eq 'locked' } map { $_->order } @up }
     'the request has its permit still';
 wait_for { $_->release_all for @up; $locked->done } 30, 'the end of both';
 is $_->status, 200, 'served' for $fills, $locked;
+# the balancing method would choose the other one, which is free
+eventually { 1 == map { updates($_) } @up } 'the update has ended';
+is scalar(updates($up[at($locked)])), 1, 'at the server of its permit';
 
 $t->done;
