@@ -25,7 +25,10 @@
 -- far away: the first higher limit after a lower one is as far as some pairs
 -- can show. A turn of a higher limit ends as soon as its requests show that the
 -- latency rises more than the limit: beyond a wall each takes some times as
--- long.
+-- long. No step reaches a wall that has fallen below half of the limit. So
+-- where the latency leaps, and half of the limit is not better, a deep step
+-- follows: farther down than the latency has risen. One in vain is the last for
+-- a minute, as clients can make requests slow.
 --
 -- A node may be farther from the backend than others. How far the usual time
 -- of a session is from that of the fleet is taken off its requests: a turn with
@@ -80,6 +83,10 @@ local AUTO_NEAR, AUTO_FAR, AUTO_SCATTERS = 953, 6931, 1.4
 local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
 -- a change of the latency at the limit found that ends a rest
 local AUTO_CHANGE = 1000
+-- a rise that is a leap, to 2.2 times; how much longer the deep step is than
+-- the leap, 1.4 times, as the first turn after it may show a part of it only;
+-- ms without another deep step after one in vain, or a limit that caused errors
+local AUTO_LEAP, AUTO_DEEPER, AUTO_LEAP_MS = 8000, 3500, 60000
 -- part of the permits in use on average with which a limit is reached
 local AUTO_REACHED = 0.9
 -- standard error of a turn at least, as times are in whole ms
@@ -342,14 +349,15 @@ local function auto_other(s, probe, half, now)
 end
 
 -- Begins to compare the limit found with another one, a step above or below.
--- The turn before, at the limit found, is the first one of a pair.
-local function auto_try(s, min, max, now)
+-- The turn before, at the limit found, is the first one of a pair. most: the
+-- longest step, nil: AUTO_FAR.
+local function auto_try(s, min, max, now, most)
     local limit, top = s.found, auto_top(s, max, now)
     s.known, s.trial_error = s.level, s.error
     if limit >= top then s.up = 0 end
     if limit <= min then s.up = 1 end
     if min == top then return end
-    s.step = math.max(AUTO_NEAR, math.min(s.step, AUTO_FAR))
+    s.step = math.max(AUTO_NEAR, math.min(s.step, most or AUTO_FAR))
     local times = math.exp(s.step / 10000)
     local other
     if s.up == 1 then
@@ -376,7 +384,8 @@ local function auto_away(s, level)
 end
 
 -- The next comparison: after a rest, and at once where the latency is another
--- one than when the last one began.
+-- one than when the last one began. After a leap the step that is kept is the
+-- deep one, which is longer than any other.
 local function auto_next(s, min, max, now)
     local away = auto_away(s, s.level)
     if away ~= 0 then
@@ -392,6 +401,11 @@ local function auto_next(s, min, max, now)
         end
     end
     auto_try(s, min, max, now)
+    if away > AUTO_LEAP
+        and (s.blamed == 0 or now - s.blamed > AUTO_LEAP_MS)
+    then
+        s.step = away + AUTO_DEEPER
+    end
 end
 
 -- The limit that was tried is better: the next one in that direction.
@@ -404,11 +418,20 @@ local function auto_won(s, min, max, now)
     auto_try(s, min, max, now)
 end
 
--- It is not: the other direction, nearer, but as far after a first lower one.
--- After both a rest, longer where the latency rose much, or no higher limit may
--- be tried.
+-- It is not: a deep step, once, after a leap; else the other direction,
+-- nearer, but as far after a first lower one. After both a rest, longer where
+-- the latency rose much, or no higher limit may be tried.
 local function auto_lost(s, min, max, now)
     local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
+    if s.step > AUTO_FAR and s.tried < s.base then
+        s.mode, s.tried = AUTO_MODE.steady, 0
+        auto_set(s, s.base, now)
+        auto_try(s, min, max, now, s.step)
+        s.step = AUTO_FAR
+        return
+    end
+    -- it was one, and in vain
+    if s.tried * 2 < s.base - 1 then s.blamed = now end
     s.lost = (s.lost > 0 or s.step <= AUTO_NEAR) and s.lost + 1 or 0
     s.higher = s.up == 1 and s.higher + 1 or 0
     if s.reason ~= AUTO_REASON.none or s.up == 1 then
