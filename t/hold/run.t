@@ -182,6 +182,16 @@ for my $shell (@shells) {
     }
 }
 
+# the user's curl does not wait for long
+
+{
+    local $ENV{HOME} = $t->dir;
+    open my $curlrc, '>', "$ENV{HOME}/.curlrc" or die;
+    print $curlrc "max-time = 1\n";
+    close $curlrc;
+    run_is 'own .curlrc', $shells[0], [ $jobs, '--', 'sleep', 2 ], 0, qr/\A\z/;
+}
+
 # called in a wrong way
 
 for my $wrong (
