@@ -32,7 +32,8 @@
 /* tickets that one check compares, the oldest */
 #define NGX_HTTP_DSEM_SYNC_MAX_CHECKED   256
 
-/* ms between log lines for a pool with too many servers */
+/* pools with too many servers that are logged; ms between lines for one */
+#define NGX_HTTP_DSEM_SYNC_FULL          16
 #define NGX_HTTP_DSEM_SYNC_FULL_TIME     60000
 
 /* values in the first argument; the name; then one per cancel, ask, check */
@@ -52,6 +53,14 @@
 
 /* of a pool behind the name: the list of servers, and releases by server */
 #define NGX_HTTP_DSEM_SYNC_POOL_ARGS     2
+
+
+/* a pool whose log line is not old */
+typedef struct {
+    uint32_t                   hash;       /* CRC32 of its name */
+    ngx_msec_t                 time;
+    ngx_uint_t                 ever;       /* unsigned:1 */
+} ngx_http_dsem_sync_full_t;
 
 
 static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
@@ -402,18 +411,43 @@ ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
 }
 
 
+/* once in a while for each pool: accounts come and go with its requests */
+
 static void
 ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account)
 {
-    static ngx_msec_t  logged;
-    static ngx_uint_t  ever;
+    uint32_t                    hash;
+    ngx_uint_t                  i, recent;
+    ngx_http_dsem_sync_full_t  *line, *place;
 
-    if (ever && ngx_current_msec - logged < NGX_HTTP_DSEM_SYNC_FULL_TIME) {
+    static ngx_http_dsem_sync_full_t  logged[NGX_HTTP_DSEM_SYNC_FULL];
+
+    hash = account->node.node.key;
+    place = NULL;
+
+    for (i = 0; i < NGX_HTTP_DSEM_SYNC_FULL; i++) {
+        line = &logged[i];
+
+        recent = line->ever
+                 && ngx_current_msec - line->time
+                    < NGX_HTTP_DSEM_SYNC_FULL_TIME;
+
+        if (recent && line->hash == hash) {
+            return;
+        }
+
+        if (!recent && place == NULL) {
+            place = line;
+        }
+    }
+
+    if (place == NULL) {
         return;
     }
 
-    ever = 1;
-    logged = ngx_current_msec;
+    place->ever = 1;
+    place->hash = hash;
+    place->time = ngx_current_msec;
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: pool \"%V\" has more than %d servers (addresses in "

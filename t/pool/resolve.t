@@ -25,7 +25,8 @@ my $many = $t->upstream(host => '0.0.0.0', port => $many_port);
 my @ip = map { $_->address =~ s/:.*//r } @up;
 my $dns = $t->dns('gpus.dsem.test' => [ @ip[0, 1] ],
     'mixed.dsem.test' => [ '127.0.0.1', '127.0.3.1' ],
-    'many.dsem.test' => [ map { "127.0.1.$_" } 1 .. $MANY ]);
+    'many.dsem.test' => [ map { "127.0.1.$_" } 1 .. $MANY ],
+    'crowd.dsem.test' => [ map { "127.0.4.$_" } 1 .. 65 ]);
 
 my $conf = <<"EOF_CONF";
 worker_processes WORKERS;
@@ -48,6 +49,11 @@ upstream many {
     server many.dsem.test:$many_port resolve;
     dsem many limit=1/server queue=100 timeout=60s;
 }
+upstream crowd {
+    zone crowd 256k;
+    server crowd.dsem.test:$many_port resolve;
+    dsem crowd limit=1/server queue=100 timeout=60s;
+}
 server {
     listen 127.0.0.1:%%PORT%%;
     proxy_http_version 1.1;
@@ -63,6 +69,9 @@ server {
     location /many/ {
         proxy_set_header X-Sem \$dsem_server;
         proxy_pass http://many;
+    }
+    location /crowd/ {
+        proxy_pass http://crowd;
     }
     location /dsem/ {
         dsem_api;
@@ -188,6 +197,9 @@ $dns->set('many.dsem.test', @new);
 like server($two->get('/many/')), qr/^127\.0\.2\./, 'a new one gets requests';
 eventually { $two->grep_log(qr/\[error\].*"many" has more than 64 servers/) }
     'not all: logged';
+like server($two->get('/crowd/')), qr/^127\.0\.4\./, 'another pool has too many';
+eventually { $two->grep_log(qr/\[error\].*"crowd" has more than 64 servers/) }
+    'logged, too';
 $many->release($MANY - 1);
 push @hang, map { $two->begin('/many/?hang=1') } @new;
 eventually { $many->now == $MANY + 1 } 'then all get one';
