@@ -20,6 +20,11 @@ location /two {
     dsem two limit=2 queue=10 timeout=60s;
     dsem_hold interval=200ms;
 }
+location /dry {
+    dsem_dry_run on;
+    dsem $arg_name limit=1;
+    dsem_hold;
+}
 location /page { return 200 "granted\n"; }
 location /secret { return 403; }
 EOF_CONF
@@ -129,6 +134,9 @@ for my $shell (@shells) {
     run_is "$name: another page", $shell,
         [ $node->url('/page'), '--', 'echo', 'in' ],
         69, qr/no permits are held there\n\z/;
+
+    run_is "$name: a dry run without a limit", $shell,
+        [ $node->url('/dry'), '--', 'echo', 'in' ], 0, qr/\Ain\n\z/;
 
     # no permit
 
