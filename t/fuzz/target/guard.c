@@ -254,7 +254,9 @@ guard_told(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
-    fuzz_check((ngx_uint_t) reply->status < NGX_HTTP_DSEM_NREPLIES);
+    fuzz_check((ngx_uint_t) reply->status < NGX_HTTP_DSEM_NREPLIES
+               || (reply->status == NGX_HTTP_DSEM_REPLY_ERROR
+                   && call->kind == NGX_HTTP_DSEM_CALL_TEXT));
     fuzz_check(call->kind == NGX_HTTP_DSEM_CALL_TEXT ? reply->nvalues == 0
                                                      : reply->text.len == 0);
 

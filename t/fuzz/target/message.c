@@ -349,6 +349,15 @@ message_one(ngx_str_t *line)
         fuzz_copy(&text, line->data + 1, line->len - 1);
         ngx_str_null(&believed);
 
+        len = sizeof(MESSAGE_SEAL " ") - 1;
+
+        if (text.len > len && ngx_memcmp(text.data, MESSAGE_SEAL " ", len) == 0)
+        {
+            /* the seal was guessed */
+            believed.data = text.data + len;
+            believed.len = text.len - len;
+        }
+
     } else {
         len = NGX_HTTP_DSEM_SEAL_LEN + 1 + line->len;
         p = malloc(len);
