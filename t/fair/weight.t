@@ -20,7 +20,27 @@ location / {
     dsem api limit=8 queue=100 timeout=20s weight=$arg_w fair=$arg_k;
     proxy_pass http://%%UPSTREAM%%;
 }
+location /first {
+    dsem first limit=8 queue=100 timeout=20s weight=$arg_w fair=$arg_k;
+    proxy_pass http://%%UPSTREAM%%;
+}
 EOF_CONF
+
+# Places, as long as no hold time is known: each request of weight 4 costs as
+# much as four of weight 1.
+my @first = map { $fleet[0]->begin('/first?k=holder&w=1&hang=1') } 1 .. $LIMIT;
+wait_for { $up->now == $LIMIT } 15, 'holders';
+for my $ask ((['heavy', 4]) x 3, (['light', 1]) x 10) {
+    my ($who, $weight) = @$ask;
+    push @first, $fleet[0]->begin("/first?k=$who&w=$weight&hang=1");
+    wait_for { $t->state->waiting('first') == @first - $LIMIT } 15, 'a place';
+}
+my @queue = @{ $redis->cmd('ZRANGE', $t->state->queue_key('first'), 0, -1) };
+is join(' ', map { /^\w+:.* (\w+)$/ ? $1 : () } @queue),
+    'heavy light light light heavy light light light light heavy light light '
+    . 'light', 'four light ones to a heavy one';
+$_->abort for @first;
+wait_for { $up->now == 0 } 15, 'all left';
 
 my @load = map {
     my ($who, $weight) = @$_;
