@@ -2,7 +2,7 @@
 
 # Redis hangs, or is gone, while permits of a pool are out: "reject" refuses,
 # "pass" lets the balancing method choose, and no server has more than its
-# permits by Redis then or after it.
+# permits by Redis then or after it. All counts are compared once a lease.
 
 use lib 't/lib';
 use Dsem::Clock;
@@ -87,5 +87,16 @@ for my $outage (qw(frozen killed)) {
     is $_->wait->status, 200, 'request ended' for @held;
 }
 is $_->peak('strict'), 1, 'limit of a server reached, not exceeded' for @up;
+
+# once a lease counts are compared, also where no request waits: the fence is
+# never reached
+my @held = map { $_->begin('/strict?hang=1') } @nodes;
+eventually { now_at('strict') eq '1 1' } 'each server has one';
+for (1 .. 3) {
+    $clock->step(300);
+    $redis->all_beat(2);
+}
+$_->release_all for @up;
+is $_->wait->status, 200, 'counts compared: request ended' for @held;
 
 $t->done;
