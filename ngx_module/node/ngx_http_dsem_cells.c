@@ -388,8 +388,13 @@ ngx_http_dsem_cells_alive(ngx_http_dsem_cell_owner_t *owner,
         return 1;
     }
 
-    return pid == (ngx_atomic_uint_t) ngx_pid
-           || !ngx_http_dsem_process_gone((ngx_pid_t) pid, started);
+    /* another one with the pid of this process: a dead one had it before */
+
+    if (pid == (ngx_atomic_uint_t) ngx_pid) {
+        return owner == ngx_http_dsem_cells_process.owner;
+    }
+
+    return !ngx_http_dsem_process_gone((ngx_pid_t) pid, started);
 }
 
 

@@ -849,6 +849,55 @@ table_gauges(void)
 }
 
 
+/* gauges: this process has the pid of one that was killed */
+
+static void
+table_pid(void)
+{
+    u_char                            buf[64];
+    ngx_str_t                         name;
+    ngx_pid_t                         pid;
+    ngx_http_dsem_counted_t           counted;
+    ngx_http_dsem_figures_t           figures;
+    ngx_http_dsem_counters_shared_t  *shared;
+
+    shared = table_new(TABLE_SMALL);
+    ngx_http_dsem_counters_exit();
+
+    pid = fork();
+
+    if (pid == 0) {
+        table_process();
+        table_name(&counted, &name, buf, 1);
+        ngx_http_dsem_counters_open(&counted);
+        counted.cell->in_use += 5;
+        _exit(0);
+    }
+
+    waitpid(pid, NULL, 0);
+
+    ngx_pid = pid;
+
+    if (ngx_http_dsem_counters_init(shared, 0) != NGX_OK) {
+        exit(2);
+    }
+
+    table_name(&counted, &name, buf, 1);
+    ngx_http_dsem_counters_open(&counted);
+    counted.cell->in_use += 3;
+
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
+    table_ok(figures.in_use == 3, "gauges: not of a killed one with its pid");
+
+    table_turn();
+
+    (void) ngx_http_dsem_figures_read_one(&name, &figures);
+    table_ok(figures.in_use == 3, "gauges: its own after a turn");
+
+    ngx_pid = getpid();
+}
+
+
 /* processes that end before a turn, every other one killed */
 
 static void
@@ -1102,6 +1151,7 @@ main(int argc, char **argv)
     table_history();
     table_histogram();
     table_gauges();
+    table_pid();
     table_short_lives(2000);
     table_users();
     table_storm(atoi(argv[2]));
