@@ -5,13 +5,15 @@
 # the requests wait in vain.
 
 use lib 't/lib';
+use Dsem::Clock;
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
+my $clock = Dsem::Clock->new($t, monotonic => 1);
 $t->redis;
 my $up = $t->upstream;
 
-my $node = $t->node('n1', <<'EOF_CONF');
+my $node = $clock->node('n1', <<'EOF_CONF');
 dsem_max_waiting 300;
 add_header X-Estimate $dsem_wait_estimate always;
 location /first {
@@ -68,7 +70,12 @@ cmp_ok $rejected->header('X-Estimate'), '<', 20, 'it would have been in time';
 wait_for { $up->release_all; !grep { !$_->done } $held, @waiting };
 $held = $node->begin('/learn?hang=1');
 wait_for { $up->now == 1 };
-is $node->logged($node->get('/short'))->{dsem_status}, 'TIMEOUT',
+# its timeout does not end before Redis has replied
+$clock->stop;
+my $short = $node->begin('/short');
+wait_for { $short->done || waiting('a') == 1 };
+$clock->go;
+is $node->logged($short->wait)->{dsem_status}, 'TIMEOUT',
     'the queue has one place at least';
 $up->release_all;
 is $held->wait->status, 200, 'served';
