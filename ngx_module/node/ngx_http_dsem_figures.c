@@ -275,25 +275,33 @@ ngx_http_dsem_figures_of(ngx_http_dsem_counters_reader_t *reader,
 }
 
 
-/* see the header for what it returns */
+/*
+ * See the header for what it returns.  A busy name has a cell in each process
+ * that uses it, and is added once: each row has a bit.
+ */
 
 ngx_int_t
 ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     ngx_array_t *names)
 {
-    ngx_uint_t              i, n;
+    u_char                 *added;
+    ngx_uint_t              i, n, number;
     ngx_http_dsem_row_t    *row;
     ngx_http_dsem_cell_t   *cell;
     ngx_http_dsem_rows_t   *rows;
     ngx_http_dsem_cells_t  *cells;
 
-    if (ngx_array_init(names, pool, 64, sizeof(ngx_http_dsem_counters_name_t))
-        != NGX_OK)
+    rows = ngx_http_dsem_counters_rows();
+
+    added = ngx_pcalloc(pool, rows ? rows->nrows / 8 + 1 : 1);
+
+    if (added == NULL
+        || ngx_array_init(names, pool, 64,
+                          sizeof(ngx_http_dsem_counters_name_t))
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
-
-    rows = ngx_http_dsem_counters_rows();
 
     if (rows == NULL) {
         return NGX_OK;
@@ -306,27 +314,27 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
 
     for (i = 0; i < n && names->nelts < most; i++) {
         cell = &cells->cells[i];
+        number = cell->row;
+        row = &rows->rows[number];
 
-        if (cell->row == 0
-            || cell->row >= rows->used
+        if (number == 0
+            || number >= rows->used
+            || (added[number / 8] & (1 << number % 8))
             || !(cell->in_use > 0 || cell->idle > 0 || cell->waiting > 0)
-            || !ngx_http_dsem_cell_living(cell))
+            || !ngx_http_dsem_cell_living(cell)
+            || row->version != cell->version)
         {
             continue;
         }
 
-        row = &rows->rows[cell->row];
+        added[number / 8] |= 1 << number % 8;
 
-        if (row->version == cell->version
-            && ngx_http_dsem_figures_name(names, row, 1) != NGX_OK)
-        {
+        if (ngx_http_dsem_figures_name(names, row, 1) != NGX_OK) {
             return NGX_ERROR;
         }
     }
 
-    n = ngx_min(rows->used, most + 1);
-
-    for (i = 1; i < n; i++) {
+    for (i = 1; i <= most && i < rows->used; i++) {
         if (ngx_http_dsem_figures_name(names, &rows->rows[i], 0) != NGX_OK) {
             return NGX_ERROR;
         }

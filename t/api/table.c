@@ -898,6 +898,48 @@ table_pid(void)
 }
 
 
+/* names of a survey: a busy one behind a name that many processes use */
+
+static void
+table_names(void)
+{
+    u_char                          buf[64];
+    ngx_str_t                       name;
+    ngx_uint_t                      i, n;
+    ngx_array_t                     names;
+    ngx_http_dsem_counted_t         counted;
+    ngx_http_dsem_counters_name_t  *found;
+
+    (void) table_new(TABLE_SMALL);
+
+    for (i = 1; i <= 20; i++) {
+        table_count(i, NGX_HTTP_DSEM_COUNT_PASSED, 1);
+    }
+
+    for (i = 0; i < 16; i++) {
+        table_name(&counted, &name, buf, (i < 15) ? 1 : 20);
+        ngx_http_dsem_counters_open(&counted);
+        counted.cell->in_use += 1;
+    }
+
+    table_used = 0;
+
+    if (ngx_http_dsem_figures_names(NULL, 10, &names) != NGX_OK) {
+        exit(2);
+    }
+
+    found = names.elts;
+
+    for (i = 0, n = 0; i < names.nelts; i++) {
+        n += found[i].busy;
+    }
+
+    table_ok(n == 2 && found[1].busy && found[1].name.len == name.len
+             && memcmp(found[1].name.data, name.data, name.len) == 0,
+             "names: both busy ones, each once");
+}
+
+
 /* processes that end before a turn, every other one killed */
 
 static void
@@ -1152,6 +1194,7 @@ main(int argc, char **argv)
     table_histogram();
     table_gauges();
     table_pid();
+    table_names();
     table_short_lives(2000);
     table_users();
     table_storm(atoi(argv[2]));
