@@ -63,8 +63,12 @@ static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_named(
     ngx_str_t *name);
 static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_topic_of(
     ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_survey_begin(
+    ngx_http_dsem_survey_topic_t *topic);
 static void ngx_http_dsem_survey_run_handler(void *data,
     ngx_http_dsem_fleet_t *result);
+static ngx_uint_t ngx_http_dsem_survey_behind(
+    ngx_http_dsem_survey_topic_t *topic);
 static void ngx_http_dsem_survey_release(void *data);
 static void ngx_http_dsem_survey_call_handler(ngx_event_t *ev);
 
@@ -165,20 +169,28 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
             return NGX_DECLINED;
         }
 
-        topic->started = now;
-
-        if (ngx_http_dsem_run_begin(&topic->run, &topic->name) != NGX_OK) {
+        if (ngx_http_dsem_survey_begin(topic) != NGX_OK) {
             return NGX_DECLINED;
         }
     }
 
     ngx_queue_insert_tail(&topic->waiters, &wait->queue);
     wait->waiting = 1;
+    wait->changed = changed;
 
     /* a worker that exits answers first; without a waiter it does not wait */
     ngx_http_dsem_run_await(&topic->run, 1);
 
     return NGX_AGAIN;
+}
+
+
+static ngx_int_t
+ngx_http_dsem_survey_begin(ngx_http_dsem_survey_topic_t *topic)
+{
+    topic->started = ngx_http_dsem_monotonic();
+
+    return ngx_http_dsem_run_begin(&topic->run, &topic->name);
 }
 
 
@@ -392,6 +404,12 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
 
         topic->last = result;
         topic->begun = topic->started;
+
+        if (ngx_http_dsem_survey_behind(topic)
+            && ngx_http_dsem_survey_begin(topic) == NGX_OK)
+        {
+            return;
+        }
     }
 
     /* the waiters of a topic are called, from a posted event */
@@ -404,6 +422,29 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
 
         ngx_post_event(&state->call, &ngx_posted_events);
     }
+}
+
+
+/* true if the result may be of before a change that a waiter has seen */
+
+static ngx_uint_t
+ngx_http_dsem_survey_behind(ngx_http_dsem_survey_topic_t *topic)
+{
+    ngx_queue_t                  *q;
+    ngx_http_dsem_survey_wait_t  *wait;
+
+    for (q = ngx_queue_head(&topic->waiters);
+         q != ngx_queue_sentinel(&topic->waiters);
+         q = ngx_queue_next(q))
+    {
+        wait = ngx_queue_data(q, ngx_http_dsem_survey_wait_t, queue);
+
+        if (wait->changed >= topic->begun) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

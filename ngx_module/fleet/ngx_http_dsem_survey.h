@@ -21,6 +21,7 @@ typedef struct {
                                        holders; empty: the usual ones */
     void            (*handler)(void *data);   /* from a posted event */
     void             *data;
+    uint64_t          changed;      /* the last change when it was asked */
     unsigned          waiting:1;
 } ngx_http_dsem_survey_wait_t;
 
@@ -31,7 +32,8 @@ void ngx_http_dsem_survey_exit(void);
 /*
  * NGX_OK: what there is, is not older than a second, nor than the last change
  * by the API of this node; NGX_AGAIN: the handler
- * will be called, at the latest after "dsem_redis_timeout"; NGX_DECLINED:
+ * will be called, at the latest after "dsem_redis_timeout", or twice that if a
+ * run had begun before that change; NGX_DECLINED:
  * Redis cannot be asked.  In each case the last survey is then there, if
  * there ever was one.
  */
