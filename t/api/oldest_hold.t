@@ -74,6 +74,7 @@ for my $raws ([ @one ], [ reverse @one ]) {
 }
 
 begin(@same);
+eventually { oldest('other') >= 900 } 'of one worker the first of three';
 $up->release_nonce('n0');
 served($same[0]);
 eventually { my $time = oldest('other'); $time >= 600 && $time < 900 }
