@@ -52,6 +52,7 @@ typedef struct {
     ngx_http_dsem_survey_topic_t   topics[NGX_HTTP_DSEM_SURVEY_TOPICS];
     ngx_queue_t                    done;       /* waiters to be called */
     ngx_event_t                    call;
+    ngx_uint_t                     results;    /* of the usual names */
     ngx_shm_zone_t                *zone;       /* NULL: a single process */
     uint64_t                       changed;    /* by this worker, as begun */
 } ngx_http_dsem_survey_state_t;
@@ -259,6 +260,15 @@ ngx_http_dsem_survey_hold(ngx_pool_t *pool, ngx_http_dsem_survey_t **survey)
 }
 
 
+/* of the last result of the usual names; 0: there is none */
+
+ngx_uint_t
+ngx_http_dsem_survey_number(void)
+{
+    return ngx_http_dsem_survey_state.results;
+}
+
+
 static void
 ngx_http_dsem_survey_release(void *data)
 {
@@ -404,6 +414,8 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
 
         topic->last = result;
         topic->begun = topic->started;
+
+        ngx_http_dsem_survey_state.results += (topic->name.len == 0);
 
         if (ngx_http_dsem_survey_behind(topic)
             && ngx_http_dsem_survey_begin(topic) == NGX_OK)

@@ -44,6 +44,7 @@ void ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait);
 /* the last one, valid as long as the pool; or NULL.  NGX_ERROR: no memory */
 ngx_int_t ngx_http_dsem_survey_hold(ngx_pool_t *pool,
     ngx_http_dsem_survey_t **survey);
+ngx_uint_t ngx_http_dsem_survey_number(void);
 
 /* one semaphore of it, or of the last that was read by name; or NULL */
 ngx_http_dsem_survey_semaphore_t *ngx_http_dsem_survey_find(ngx_str_t *name);

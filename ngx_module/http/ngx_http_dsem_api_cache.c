@@ -4,12 +4,14 @@
  *
  * To write an answer costs as much as some proxied requests.  A worker writes
  * a few in a tenth of a second, and repeats the last of them where more are
- * asked for.  A client that asks rarely always gets an answer of now.
+ * asked for.  A client that asks rarely always gets an answer of now, and one
+ * that asks after a change by the API of this node an answer of after it: there
+ * is a new survey then, and the text of another one is not repeated.
  *
  * The memory stays with the worker, as much as the longest answer that was
  * asked for often.
  *
- * Called by: api_turns; api_change.
+ * Called by: api_turns.
  */
 
 
@@ -32,6 +34,7 @@ typedef struct {
     size_t       len;       /* 0: none */
     ngx_msec_t   began;
     ngx_uint_t   written;   /* since then */
+    ngx_uint_t   survey;    /* number of that which is shown */
 } ngx_http_dsem_api_cached_t;
 
 
@@ -45,16 +48,20 @@ static ngx_http_dsem_api_cached_t
  */
 
 ngx_int_t
-ngx_http_dsem_api_cache_get(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
+ngx_http_dsem_api_cache_get(ngx_uint_t which, ngx_uint_t survey,
+    ngx_http_dsem_api_text_t *text)
 {
     ngx_http_dsem_api_cached_t  *cached;
 
     cached = &ngx_http_dsem_api_cached[which];
 
-    if (ngx_current_msec - cached->began >= NGX_HTTP_DSEM_API_CACHE_TIME) {
+    if (ngx_current_msec - cached->began >= NGX_HTTP_DSEM_API_CACHE_TIME
+        || cached->survey != survey)
+    {
         cached->began = ngx_current_msec;
         cached->written = 0;
         cached->len = 0;
+        cached->survey = survey;
     }
 
     if (cached->len == 0) {
@@ -70,7 +77,8 @@ ngx_http_dsem_api_cache_get(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
 /* a text was written; the last one of a time is kept */
 
 void
-ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
+ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_uint_t survey,
+    ngx_http_dsem_api_text_t *text)
 {
     off_t                        size;
     u_char                      *p;
@@ -80,7 +88,8 @@ ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
     cached = &ngx_http_dsem_api_cached[which];
 
     cl = ngx_http_dsem_api_text_end(text, &size);
-    if (cl == NULL) {
+
+    if (cl == NULL || cached->survey != survey) {
         return;
     }
 
@@ -113,17 +122,4 @@ ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_http_dsem_api_text_t *text)
     }
 
     cached->len = size;
-}
-
-
-/* after a change by this worker */
-
-void
-ngx_http_dsem_api_cache_drop(void)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_HTTP_DSEM_API_NCACHES; i++) {
-        ngx_http_dsem_api_cached[i].len = 0;
-    }
 }

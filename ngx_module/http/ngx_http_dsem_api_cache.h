@@ -22,11 +22,10 @@ typedef enum {
 } ngx_http_dsem_api_cache_e;
 
 
-ngx_int_t ngx_http_dsem_api_cache_get(ngx_uint_t which,
+ngx_int_t ngx_http_dsem_api_cache_get(ngx_uint_t which, ngx_uint_t survey,
     ngx_http_dsem_api_text_t *text);
-void ngx_http_dsem_api_cache_put(ngx_uint_t which,
+void ngx_http_dsem_api_cache_put(ngx_uint_t which, ngx_uint_t survey,
     ngx_http_dsem_api_text_t *text);
-void ngx_http_dsem_api_cache_drop(void);
 
 
 #endif /* _NGX_HTTP_DSEM_API_CACHE_H_INCLUDED_ */

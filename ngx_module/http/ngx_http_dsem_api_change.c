@@ -17,7 +17,6 @@
 #include "ngx_http_dsem_api.h"
 #include "ngx_http_dsem_api_answer.h"
 #include "ngx_http_dsem_api_body.h"
-#include "ngx_http_dsem_api_cache.h"
 #include "ngx_http_dsem_api_json.h"
 #include "ngx_http_dsem_api_name.h"
 #include "ngx_http_dsem_api_pool.h"
@@ -432,7 +431,6 @@ ngx_http_dsem_api_change_done(ngx_http_dsem_order_t *order)
 
     if (order->rc == NGX_OK || order->rc == NGX_ERROR) {
         ngx_http_dsem_survey_expire();
-        ngx_http_dsem_api_cache_drop();
     }
 
     ngx_http_finalize_request(r, ngx_http_dsem_api_change_answer(change));

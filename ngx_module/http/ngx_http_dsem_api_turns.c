@@ -58,9 +58,12 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
     dmcf = ngx_http_get_module_main_conf(r, ngx_http_dsem_module);
 
     list->request = r;
+    list->survey = ngx_http_dsem_survey_number();
     ngx_http_dsem_api_text_init(&list->text, r->pool);
 
-    if (ngx_http_dsem_api_cache_get(list->which, &list->text) == NGX_OK) {
+    if (ngx_http_dsem_api_cache_get(list->which, list->survey, &list->text)
+        == NGX_OK)
+    {
         return ngx_http_dsem_api_send(r, NGX_HTTP_OK, list->type, &list->text);
     }
 
@@ -129,7 +132,7 @@ ngx_http_dsem_api_turns_end(ngx_http_dsem_api_list_t *list, ngx_int_t rc)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_dsem_api_cache_put(list->which, &list->text);
+    ngx_http_dsem_api_cache_put(list->which, list->survey, &list->text);
 
     return ngx_http_dsem_api_send(list->request, NGX_HTTP_OK, list->type,
                                   &list->text);

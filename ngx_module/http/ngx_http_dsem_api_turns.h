@@ -31,6 +31,7 @@ struct ngx_http_dsem_api_list_s {
     ngx_uint_t                   which;     /* text of the cache */
 
     ngx_http_request_t          *request;
+    ngx_uint_t                   survey;    /* number of that which is shown */
     ngx_http_dsem_api_text_t     text;
     ngx_http_dsem_api_figures_t  figures;   /* complete at the first piece */
     ngx_uint_t                   row;       /* of them, to be written next */
