@@ -40,6 +40,20 @@ function kit.far(ms)
     return function(worker) return worker == 1 and ms or 0 end
 end
 
+-- A wall that is at where(now), beyond which others have this part of the
+-- speed.
+function kit.wall(where, part)
+    return function()
+        local at = where(0)
+        return {
+            service = function(now)
+                at = where(now)
+                return 50
+            end,
+            curve = function(n) return n <= at and 1 or part end }
+    end
+end
+
 -- Whether there is a burst: of 0.5 to 3 s, with 1 to 6 s between two.
 function kit.bursts(random)
     local on, till = false, 0

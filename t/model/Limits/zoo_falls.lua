@@ -5,24 +5,10 @@
 -- it: a lower limit does not help there.
 
 local kit = require('kit')
-local always, turns, rows = kit.always, kit.turns, kit.rows()
+local always, turns, wall, rows = kit.always, kit.turns, kit.wall, kit.rows()
 local row = function(name, of)
     of.seed = 70
     return rows.add(name, of)
-end
-
--- A wall that is at where(now), beyond which others have this part of the
--- speed.
-local function wall(where, part)
-    return function()
-        local at = where(0)
-        return {
-            service = function(now)
-                at = where(now)
-                return 50
-            end,
-            curve = function(n) return n <= at and 1 or part end }
-    end
 end
 
 -- walls and capacity that fall

@@ -4,24 +4,10 @@
 -- come down; few servers and many, and what else was not there yet.
 
 local kit = require('kit')
-local always, turns, rows = kit.always, kit.turns, kit.rows()
+local always, turns, wall, rows = kit.always, kit.turns, kit.wall, kit.rows()
 local row = function(name, of)
     of.seed = 60
     return rows.add(name, of)
-end
-
--- A wall that is at where(now), beyond which others have this part of the
--- speed.
-local function wall(where, part)
-    return function()
-        local at = where(0)
-        return {
-            service = function(now)
-                at = where(now)
-                return 50
-            end,
-            curve = function(n) return n <= at and 1 or part end }
-    end
 end
 
 -- nodes with a bad network

@@ -11,15 +11,9 @@ end
 -- A wall at first, that is at other between these times, in s; others beyond it
 -- have this part of the speed.
 local function moving(first, other, from, to, part)
-    return function()
-        local at = first
-        return {
-            service = function(now)
-                at = now >= from * 1000 and now < to * 1000 and other or first
-                return 50
-            end,
-            curve = function(n) return n <= at and 1 or part end }
-    end
+    return kit.wall(function(now)
+        return now >= from * 1000 and now < to * 1000 and other or first
+    end, part)
 end
 
 row('a wall at 18, three times as long, exponential', {
