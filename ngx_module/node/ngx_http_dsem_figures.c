@@ -286,7 +286,6 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
 {
     u_char                 *added;
     ngx_uint_t              i, n, number;
-    ngx_http_dsem_row_t    *row;
     ngx_http_dsem_cell_t   *cell;
     ngx_http_dsem_rows_t   *rows;
     ngx_http_dsem_cells_t  *cells;
@@ -315,21 +314,22 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     for (i = 0; i < n && names->nelts < most; i++) {
         cell = &cells->cells[i];
         number = cell->row;
-        row = &rows->rows[number];
 
         if (number == 0
             || number >= rows->used
             || (added[number / 8] & (1 << number % 8))
             || !(cell->in_use > 0 || cell->idle > 0 || cell->waiting > 0)
             || !ngx_http_dsem_cell_living(cell)
-            || row->version != cell->version)
+            || rows->rows[number].version != cell->version)
         {
             continue;
         }
 
         added[number / 8] |= 1 << number % 8;
 
-        if (ngx_http_dsem_figures_name(names, row, 1) != NGX_OK) {
+        if (ngx_http_dsem_figures_name(names, &rows->rows[number], 1)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
