@@ -421,11 +421,10 @@ ngx_http_dsem_zone_free(ngx_http_dsem_zone_t *zone,
 
 
 /*
- * True if this worker is to search dead ones in a shard: one of the node does
+ * True if this worker is to search a shard for dead ones: one of the node does
  * so per heartbeat, as a search costs system calls for each entry.  A worker
  * that takes its turn and dies, or is stopped, only leaves the next one to
- * another.
- * Those that drain in another space than the newest one all do so.
+ * another.  Those that drain in another space than the newest one all do so.
  */
 
 ngx_uint_t

@@ -178,7 +178,7 @@ ngx_http_dsem_guard_root(const redisReadTask *task, size_t elements)
 }
 
 
-/* an element of a message; hiredis searches the channel, and trusts both */
+/* an element of a message; hiredis searches for the channel, and trusts both */
 
 static ngx_uint_t
 ngx_http_dsem_guard_message(const redisReadTask *task, const char *str,

@@ -196,7 +196,7 @@ ngx_http_dsem_resp_end(ngx_http_dsem_resp_t *resp)
         return NGX_ERROR;
     }
 
-    /* hiredis searches the end of the arguments of SUBSCRIBE by strchr() */
+    /* hiredis searches for the end of the arguments of SUBSCRIBE by strchr() */
     resp->data[resp->len] = '\0';
 
     return NGX_OK;

@@ -28,7 +28,7 @@
 /* keys without a ticket that are remembered, less those with one */
 #define NGX_HTTP_DSEM_FAIR_KEYS      1024
 
-/* keys among which the busiest are searched */
+/* keys among which the busiest are found */
 #define NGX_HTTP_DSEM_FAIR_LOOKED    4096
 
 /* us; of one permit, of one request */
