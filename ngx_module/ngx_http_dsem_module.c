@@ -106,7 +106,7 @@ ngx_http_dsem_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    if (ngx_http_dsem_upstream_targets(cf, dmcf) != NGX_OK) {
+    if (ngx_http_dsem_targets(cf, dmcf) != NGX_OK) {
         return NGX_ERROR;
     }
 

@@ -284,11 +284,13 @@ ngx_int_t ngx_http_dsem_upstream_servers(ngx_conf_t *cf,
     ngx_http_dsem_srv_conf_t *dscf);
 ngx_int_t ngx_http_dsem_upstream_check(ngx_conf_t *cf,
     ngx_http_dsem_main_conf_t *dmcf);
-ngx_int_t ngx_http_dsem_upstream_targets(ngx_conf_t *cf,
-    ngx_http_dsem_main_conf_t *dmcf);
 ngx_http_dsem_srv_conf_t *ngx_http_dsem_upstream_find(
     ngx_http_dsem_main_conf_t *dmcf, ngx_str_t *name);
-ngx_command_t *ngx_http_dsem_upstream_command(ngx_module_t *module,
+
+/* conf_target */
+ngx_int_t ngx_http_dsem_targets(ngx_conf_t *cf,
+    ngx_http_dsem_main_conf_t *dmcf);
+ngx_command_t *ngx_http_dsem_target_command(ngx_module_t *module,
     ngx_str_t *suffix,
     char *(*set)(ngx_conf_t *cf, ngx_command_t *cmd, void *conf));
 

@@ -89,8 +89,8 @@ ngx_http_dsem_body_add_reader(ngx_conf_t *cf, ngx_array_t *readers,
     ngx_http_handler_pt      handler;
     ngx_http_dsem_reader_t  *reader;
 
-    flag = ngx_http_dsem_upstream_command(module, &ngx_http_dsem_body_suffix,
-                                          ngx_conf_set_flag_slot);
+    flag = ngx_http_dsem_target_command(module, &ngx_http_dsem_body_suffix,
+                                        ngx_conf_set_flag_slot);
     if (flag == NULL) {
         return NGX_OK;
     }
