@@ -3,25 +3,16 @@
 # HTTP/3: requests wait and pass like all others, are capped over all
 # connections, and leave nothing when their client has left: the whole
 # connection, or one stream of it. Values from the body are those of the whole
-# body, with and without a length. Needs an nginx with HTTP/3 and a curl that
-# speaks it (DSEM_CURL, by default curl).
+# body, with and without a length.
 
 use lib 't/lib';
+use Dsem::Http3 qw(http3_curl);
 use Dsem::Process;
 use Dsem::Test;
 
-my @curl = split ' ', $ENV{DSEM_CURL} // 'curl';
-my $nginx = $ENV{DSEM_NGINX} // 'nginx';
-plan(skip_all => 'nginx without HTTP/3')
-    if qx($nginx -V 2>&1) !~ /http_v3_module/;
-plan(skip_all => 'curl without HTTP/3')
-    if qx(@curl -V 2>/dev/null) !~ /\bHTTP3\b/;
-
 my $t = Dsem::Test->new;
 my $dir = $t->dir;
-plan(skip_all => 'no openssl')
-    if system "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost"
-        . " -keyout $dir/key.pem -out $dir/cert.pem >/dev/null 2>&1";
+my @curl = http3_curl($t);
 
 $t->redis;
 my $up = $t->upstream;
