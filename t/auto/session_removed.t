@@ -41,10 +41,10 @@ sub scripts {
 sub told_by {
     my $node = $one->name;
     my ($session) = grep { /^\Q$node\E:/ } $t->state->sessions;
+    $redis->cmd(qw(SLOWLOG RESET));
     is $two->get("/dsem/sessions/$session", -method => 'DELETE',
         'Content-Type' => 'application/json', -body => '{"force": true}')
         ->status, 200, 'session removed';
-    $redis->cmd(qw(SLOWLOG RESET));
     is $one->get('/reused')->status, 200, 'request served';
     my $scripts;
     wait_for { ($scripts = join ' ', scripts()) =~ /hello.* declared/ } 15,
