@@ -13,14 +13,12 @@
 #include "ngx_http_dsem_body.h"
 #include "ngx_http_dsem_cached.h"
 #include "ngx_http_dsem_conf.h"
-#include "ngx_http_dsem_counters.h"
 #include "ngx_http_dsem_dispatch.h"
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_semaphore.h"
-#include "ngx_http_dsem_top.h"
 #include "ngx_http_dsem_zone.h"
 
 
@@ -241,12 +239,7 @@ ngx_http_dsem_init_process(ngx_cycle_t *cycle)
                   ? ngx_max(cycle->connection_n / 2, 1)
                   : (ngx_uint_t) dmcf->max_waiting;
 
-    if (ngx_http_dsem_counters_init(ngx_http_dsem_zone_counters(settings.zone),
-                                    dmcf->zone_size)
-        != NGX_OK
-        || ngx_http_dsem_tops_init(ngx_http_dsem_zone_tops(settings.zone))
-           != NGX_OK)
-    {
+    if (ngx_http_dsem_zone_attach(settings.zone, dmcf->zone_size) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -281,5 +274,5 @@ ngx_http_dsem_exit_process(ngx_cycle_t *cycle)
     ngx_http_dsem_hangup(cycle);
     ngx_http_dsem_hold_exit();
     ngx_http_dsem_dispatch_exit();
-    ngx_http_dsem_counters_exit();
+    ngx_http_dsem_zone_detach();
 }

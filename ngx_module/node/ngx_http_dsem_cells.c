@@ -2,14 +2,14 @@
 /*
  * Cells: what each process of the node has now, in shared memory.
  *
- * Owns the cells and the list of processes that have some.  A cell has the
- * permits and the waiting requests of one process and one name.  Its process
- * alone writes it, without a lock; readers add up those of living processes,
- * so what a killed worker had is gone with it.  A cell whose owner is not in
- * the list is free: its process has ended.
+ * Owns the cells.  A cell has the permits and the waiting requests of one
+ * process and one name.  Its process alone writes it, without a lock; readers
+ * add up those of living processes, so what a killed worker had is gone with
+ * it.  A cell whose owner is not in the list of processes any more is free.
  *
- * Where no cell is left, and in a process for which the list has no room, the
- * names share one: that of the other names.
+ * Where no cell is left the names of a process share one: that of the other
+ * names.  In a process without a number all names share one that no other
+ * process reads.
  *
  * Called by: counters.
  */
@@ -36,8 +36,7 @@
 /* this process */
 typedef struct {
     ngx_http_dsem_cells_t        *cells;
-    ngx_http_dsem_cell_owner_t   *owner;     /* NULL: no room in the list */
-    ngx_atomic_uint_t             number;
+    ngx_atomic_uint_t             number;    /* 0: none */
     ngx_uint_t                    hand;
 
     ngx_http_dsem_cell_t         *shared;
@@ -45,33 +44,22 @@ typedef struct {
 
     ngx_http_dsem_cell_t         *spare[NGX_HTTP_DSEM_CELLS_SPARE];
     ngx_uint_t                    nspare;
-
-    ngx_atomic_uint_t            *living;    /* numbers, at the last look */
-    ngx_uint_t                    nliving;
-    ngx_atomic_uint_t             last;      /* of them, the last found */
 } ngx_http_dsem_cells_process_t;
 
 
-static ngx_http_dsem_cell_owner_t *ngx_http_dsem_cells_register(
-    ngx_http_dsem_cells_t *cells);
 static ngx_http_dsem_cell_t *ngx_http_dsem_cell_claim(void);
 static void ngx_http_dsem_cell_zero(ngx_http_dsem_cell_t *cell);
-static ngx_uint_t ngx_http_dsem_cells_known(ngx_http_dsem_cells_t *cells,
-    ngx_atomic_uint_t number);
-static ngx_uint_t ngx_http_dsem_cells_alive(
-    ngx_http_dsem_cell_owner_t *owner, ngx_atomic_uint_t *number);
 
 
 static ngx_http_dsem_cells_process_t  ngx_http_dsem_cells_process;
 
 
-/* bytes for these numbers of cells and processes */
+/* bytes for this number of cells */
 
 size_t
-ngx_http_dsem_cells_size(ngx_uint_t ncells, ngx_uint_t nowners)
+ngx_http_dsem_cells_size(ngx_uint_t ncells)
 {
-    return sizeof(ngx_http_dsem_cells_t)
-           + nowners * sizeof(ngx_http_dsem_cell_owner_t)
+    return offsetof(ngx_http_dsem_cells_t, cells)
            + ncells * sizeof(ngx_http_dsem_cell_t);
 }
 
@@ -79,21 +67,15 @@ ngx_http_dsem_cells_size(ngx_uint_t ncells, ngx_uint_t nowners)
 /* the memory is all zero */
 
 void
-ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells, ngx_uint_t ncells,
-    ngx_uint_t nowners)
+ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells, ngx_uint_t ncells)
 {
     cells->ncells = ncells;
-    cells->nowners = nowners;
-    cells->cells = (ngx_http_dsem_cell_t *) &cells->owners[nowners];
 }
 
 
-/*
- * This process has none yet; NGX_ERROR: no memory.  It frees what others have
- * left: where each process ends within a second none lives until a turn.
- */
+/* this process, which has its number, has none yet */
 
-ngx_int_t
+void
 ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
 {
     ngx_http_dsem_cells_process_t  *process;
@@ -103,59 +85,19 @@ ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells)
     ngx_memzero(process, sizeof(ngx_http_dsem_cells_process_t));
 
     process->cells = cells;
+    process->number = ngx_http_dsem_process_number();
     process->shared = &process->none;
 
-    process->living = ngx_alloc(cells->nowners * sizeof(ngx_atomic_uint_t),
-                                ngx_cycle->log);
-    if (process->living == NULL) {
-        return NGX_ERROR;
-    }
-
+    /* what others have left: no turn may be near */
     ngx_http_dsem_cells_sweep();
 
-    process->owner = ngx_http_dsem_cells_register(cells);
-
-    if (process->owner) {
-        process->number = process->owner->number;
+    if (process->number) {
         process->shared = ngx_http_dsem_cell_take();
     }
-
-    return NGX_OK;
 }
 
 
-/* NULL: no room */
-
-static ngx_http_dsem_cell_owner_t *
-ngx_http_dsem_cells_register(ngx_http_dsem_cells_t *cells)
-{
-    ngx_uint_t                   i;
-    ngx_http_dsem_cell_owner_t  *owner;
-
-    for (i = 0; i < cells->nowners; i++) {
-        owner = &cells->owners[i];
-
-        if (owner->pid == 0
-            && ngx_atomic_cmp_set(&owner->pid, 0,
-                                  (ngx_atomic_uint_t) ngx_pid))
-        {
-            ngx_http_dsem_process_raise(&cells->used_owners, i + 1);
-
-            owner->started = ngx_http_dsem_process_started(ngx_pid);
-
-            ngx_memory_barrier();
-
-            owner->number = ngx_atomic_fetch_add(&cells->number, 1) + 1;
-
-            return owner;
-        }
-    }
-
-    return NULL;
-}
-
-
-/* the process ends; its cells are free from then on */
+/* the process ends; its cells are free once its number is gone */
 
 void
 ngx_http_dsem_cells_leave(void)
@@ -163,18 +105,6 @@ ngx_http_dsem_cells_leave(void)
     ngx_http_dsem_cells_process_t  *process;
 
     process = &ngx_http_dsem_cells_process;
-
-    if (process->owner) {
-        process->owner->number = 0;
-
-        ngx_memory_barrier();
-
-        process->owner->pid = 0;
-    }
-
-    if (process->living) {
-        ngx_free(process->living);
-    }
 
     ngx_memzero(process, sizeof(ngx_http_dsem_cells_process_t));
 
@@ -196,7 +126,7 @@ ngx_http_dsem_cell_take(void)
         return process->spare[--process->nspare];
     }
 
-    cell = process->owner ? ngx_http_dsem_cell_claim() : NULL;
+    cell = process->number ? ngx_http_dsem_cell_claim() : NULL;
 
     return cell ? cell : process->shared;
 }
@@ -303,153 +233,27 @@ ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell)
 void
 ngx_http_dsem_cells_sweep(void)
 {
-    ngx_uint_t                   i, n;
-    ngx_atomic_uint_t            number, pid;
-    ngx_http_dsem_cell_t        *cell;
-    ngx_http_dsem_cells_t       *cells;
-    ngx_http_dsem_cell_owner_t  *owner;
+    ngx_uint_t              i, n;
+    ngx_atomic_uint_t       owner;
+    ngx_http_dsem_cell_t   *cell;
+    ngx_http_dsem_cells_t  *cells;
 
     cells = ngx_http_dsem_cells_process.cells;
-
-    for (i = 0; i < cells->used_owners; i++) {
-        owner = &cells->owners[i];
-        pid = owner->pid;
-
-        if (pid
-            && !ngx_http_dsem_cells_alive(owner, &number)
-            && (number == 0
-                ? owner->number == 0
-                : ngx_atomic_cmp_set(&owner->number, number, 0)))
-        {
-            (void) ngx_atomic_cmp_set(&owner->pid, pid, 0);
-        }
-    }
 
     n = ngx_min(cells->used, NGX_HTTP_DSEM_CELLS_TURN);
 
     for (i = 0; i < n; i++) {
         cell = &cells->cells[ngx_atomic_fetch_add(&cells->swept, 1)
                              % cells->used];
-        number = cell->owner;
+        owner = cell->owner;
 
         ngx_memory_barrier();
 
-        if (number && !ngx_http_dsem_cells_known(cells, number)) {
-            (void) ngx_atomic_cmp_set(&cell->owner, number, 0);
-        }
-    }
-}
-
-
-/* whether the process is in the list, be it alive or not */
-
-static ngx_uint_t
-ngx_http_dsem_cells_known(ngx_http_dsem_cells_t *cells,
-    ngx_atomic_uint_t number)
-{
-    ngx_uint_t  i;
-
-    number &= ~NGX_HTTP_DSEM_CELLS_FILLING;
-
-    if (number == ngx_http_dsem_cells_process.number) {
-        return 1;
-    }
-
-    for (i = 0; i < cells->used_owners; i++) {
-        if (cells->owners[i].number == number) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* its number is 0 until it has one */
-
-static ngx_uint_t
-ngx_http_dsem_cells_alive(ngx_http_dsem_cell_owner_t *owner,
-    ngx_atomic_uint_t *number)
-{
-    uint64_t           started;
-    ngx_atomic_uint_t  pid;
-
-    *number = owner->number;
-
-    ngx_memory_barrier();
-
-    pid = owner->pid;
-    started = *number ? owner->started : 0;
-
-    ngx_memory_barrier();
-
-    if (pid == 0 || owner->number != *number) {
-        /* it is being changed */
-        return 1;
-    }
-
-    /* another one with the pid of this process: a dead one had it before */
-
-    if (pid == (ngx_atomic_uint_t) ngx_pid) {
-        return owner == ngx_http_dsem_cells_process.owner;
-    }
-
-    return !ngx_http_dsem_process_gone((ngx_pid_t) pid, started);
-}
-
-
-/* for ngx_http_dsem_cell_living(): which processes are alive now */
-
-void
-ngx_http_dsem_cells_refresh(void)
-{
-    ngx_uint_t                      i;
-    ngx_atomic_uint_t               number;
-    ngx_http_dsem_cells_t          *cells;
-    ngx_http_dsem_cells_process_t  *process;
-
-    process = &ngx_http_dsem_cells_process;
-    cells = process->cells;
-
-    process->nliving = 0;
-    process->last = 0;
-
-    for (i = 0; i < cells->used_owners; i++) {
-
-        if (cells->owners[i].pid
-            && ngx_http_dsem_cells_alive(&cells->owners[i], &number)
-            && number)
+        if (owner
+            && !ngx_http_dsem_process_known(
+                                      owner & ~NGX_HTTP_DSEM_CELLS_FILLING))
         {
-            process->living[process->nliving++] = number;
+            (void) ngx_atomic_cmp_set(&cell->owner, owner, 0);
         }
     }
-}
-
-
-ngx_uint_t
-ngx_http_dsem_cell_living(ngx_http_dsem_cell_t *cell)
-{
-    ngx_uint_t                      i;
-    ngx_atomic_uint_t               owner;
-    ngx_http_dsem_cells_process_t  *process;
-
-    process = &ngx_http_dsem_cells_process;
-    owner = cell->owner;
-
-    if (owner == 0) {
-        return 0;
-    }
-
-    if (owner == process->last) {
-        return 1;
-    }
-
-    for (i = 0; i < process->nliving; i++) {
-        if (process->living[i] == owner) {
-            process->last = owner;
-            return 1;
-        }
-    }
-
-    return 0;
 }

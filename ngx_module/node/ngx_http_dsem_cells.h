@@ -14,7 +14,7 @@
 
 /* the figures are written by the process that has it, and by no other */
 typedef struct {
-    ngx_atomic_t                  owner;     /* its number; 0: free */
+    ngx_atomic_t                  owner;     /* a process; 0: free */
     ngx_atomic_t                  version;   /* of the row */
     uint32_t                      row;       /* its number */
     int32_t                       in_use;    /* permits */
@@ -25,39 +25,25 @@ typedef struct {
 } ngx_http_dsem_cell_t;
 
 
-/* a process; its number is never used again */
-typedef struct {
-    ngx_atomic_t                  pid;       /* 0: free */
-    ngx_atomic_t                  number;    /* 0: not filled in */
-    uint64_t                      started;   /* in clock ticks; 0: unknown */
-} ngx_http_dsem_cell_owner_t;
-
-
 typedef struct {
     ngx_uint_t                    ncells;
     ngx_atomic_t                  used;      /* none is behind these */
-    ngx_uint_t                    nowners;
-    ngx_atomic_t                  used_owners;
-    ngx_atomic_t                  number;    /* the last that was given */
     ngx_atomic_t                  swept;     /* up to this cell */
-    ngx_http_dsem_cell_t         *cells;
-    ngx_http_dsem_cell_owner_t    owners[1];
+    ngx_http_dsem_cell_t          cells[1];
 } ngx_http_dsem_cells_t;
 
 
-size_t ngx_http_dsem_cells_size(ngx_uint_t ncells, ngx_uint_t nowners);
+size_t ngx_http_dsem_cells_size(ngx_uint_t ncells);
 void ngx_http_dsem_cells_init(ngx_http_dsem_cells_t *cells,
-    ngx_uint_t ncells, ngx_uint_t nowners);
+    ngx_uint_t ncells);
 
-ngx_int_t ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells);
+void ngx_http_dsem_cells_enter(ngx_http_dsem_cells_t *cells);
 void ngx_http_dsem_cells_leave(void);
 ngx_http_dsem_cell_t *ngx_http_dsem_cell_take(void);
 void ngx_http_dsem_cell_free(ngx_http_dsem_cell_t *cell);
 ngx_uint_t ngx_http_dsem_cell_shared(ngx_http_dsem_cell_t *cell);
 
 void ngx_http_dsem_cells_sweep(void);
-void ngx_http_dsem_cells_refresh(void);
-ngx_uint_t ngx_http_dsem_cell_living(ngx_http_dsem_cell_t *cell);
 
 
 #endif /* _NGX_HTTP_DSEM_CELLS_H_INCLUDED_ */

@@ -13,7 +13,7 @@
  * the history, and what dead processes have left.
  *
  * Called by: account, ledger, sync, declare, session (overage), http (results);
- * module, when a process starts and ends; zone (memory); readers.
+ * zone (memory; when a process starts and ends); readers.
  */
 
 
@@ -32,10 +32,6 @@
 
 /* what is planned for each row, in cells */
 #define NGX_HTTP_DSEM_COUNTERS_CELLS    6
-
-/* processes, with those that are exiting: these, and one for these bytes */
-#define NGX_HTTP_DSEM_COUNTERS_OWNERS   64
-#define NGX_HTTP_DSEM_COUNTERS_OWNER    4096
 
 /* ms between two turns, and rows that are maintained in one */
 #define NGX_HTTP_DSEM_COUNTERS_TURN     1000
@@ -107,14 +103,11 @@ static ngx_http_dsem_counters_shared_t *
 ngx_http_dsem_counters_layout(u_char *p, size_t size)
 {
     size_t                            rest, each;
-    ngx_uint_t                        nrows, ncells, nowners;
+    ngx_uint_t                        nrows, ncells;
     ngx_http_dsem_counters_shared_t  *shared;
 
-    nowners = NGX_HTTP_DSEM_COUNTERS_OWNERS
-              + size / NGX_HTTP_DSEM_COUNTERS_OWNER;
-
     rest = size - sizeof(ngx_http_dsem_counters_shared_t)
-           - ngx_http_dsem_cells_size(0, nowners)
+           - ngx_http_dsem_cells_size(0)
            - ngx_http_dsem_rows_size(0);
 
     each = ngx_http_dsem_rows_size(1) - ngx_http_dsem_rows_size(0)
@@ -129,8 +122,8 @@ ngx_http_dsem_counters_layout(u_char *p, size_t size)
     shared->created = ngx_http_dsem_monotonic();
 
     shared->cells = (ngx_http_dsem_cells_t *) p;
-    ngx_http_dsem_cells_init(shared->cells, ncells, nowners);
-    p += ngx_http_dsem_cells_size(ncells, nowners);
+    ngx_http_dsem_cells_init(shared->cells, ncells);
+    p += ngx_http_dsem_cells_size(ncells);
 
     shared->rows = (ngx_http_dsem_rows_t *) p;
     ngx_http_dsem_rows_init(shared->rows, nrows);
@@ -167,9 +160,7 @@ ngx_http_dsem_counters_init(void *shared, size_t size)
 
     counters->shared = shared;
 
-    if (ngx_http_dsem_cells_enter(counters->shared->cells) != NGX_OK) {
-        return NGX_ERROR;
-    }
+    ngx_http_dsem_cells_enter(counters->shared->cells);
 
     turn = &counters->turn;
 
@@ -394,6 +385,7 @@ ngx_http_dsem_counters_turn_handler(ngx_event_t *ev)
         && ngx_atomic_cmp_set(&shared->turn, before, now))
     {
         ngx_http_dsem_counters_maintain(shared);
+        ngx_http_dsem_processes_sweep();
         ngx_http_dsem_cells_sweep();
     }
 

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_dsem_counters.h"
+#include "ngx_http_dsem_process.h"
 
 
 /* rows, and cells, that are read in one turn of the event loop */
@@ -139,7 +140,7 @@ ngx_http_dsem_figures_read(ngx_http_dsem_counters_reader_t *reader)
     cells = ngx_http_dsem_counters_cells();
 
     if (reader->cell == 0) {
-        ngx_http_dsem_cells_refresh();
+        ngx_http_dsem_processes_refresh();
     }
 
     last = ngx_min(reader->cell + NGX_HTTP_DSEM_FIGURES_CELLS, cells->used);
@@ -147,7 +148,7 @@ ngx_http_dsem_figures_read(ngx_http_dsem_counters_reader_t *reader)
     while (reader->cell < last) {
         cell = &cells->cells[reader->cell++];
 
-        if (ngx_http_dsem_cell_living(cell)) {
+        if (ngx_http_dsem_process_living(cell->owner)) {
             figures = ngx_http_dsem_figures_of(reader, cell);
             ngx_http_dsem_figures_cell(figures ? figures : &reader->other,
                                        cell);
@@ -309,7 +310,7 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
     cells = ngx_http_dsem_counters_cells();
     n = ngx_min(cells->used, NGX_HTTP_DSEM_FIGURES_BUSY);
 
-    ngx_http_dsem_cells_refresh();
+    ngx_http_dsem_processes_refresh();
 
     for (i = 0; i < n && names->nelts < most; i++) {
         cell = &cells->cells[i];
@@ -319,7 +320,7 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
             || number >= rows->used
             || (added[number / 8] & (1 << number % 8))
             || !(cell->in_use > 0 || cell->idle > 0 || cell->waiting > 0)
-            || !ngx_http_dsem_cell_living(cell)
+            || !ngx_http_dsem_process_living(cell->owner)
             || rows->rows[number].version != cell->version)
         {
             continue;
@@ -649,14 +650,14 @@ ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
 
     cells = ngx_http_dsem_counters_cells();
 
-    ngx_http_dsem_cells_refresh();
+    ngx_http_dsem_processes_refresh();
 
     for (i = 0; i < cells->used; i++) {
         cell = &cells->cells[i];
 
         if (cell->row == row
             && cell->version == version
-            && ngx_http_dsem_cell_living(cell))
+            && ngx_http_dsem_process_living(cell->owner))
         {
             ngx_http_dsem_figures_cell(figures, cell);
         }

@@ -1,13 +1,20 @@
 
 /*
- * Processes: whether one of this node is still there, and a value that all of
- * them raise.
+ * Processes: those of this node that use its shared memory.
  *
- * A pid may be used again: a process is one pid with the time of its
- * start.
+ * Owns the list of them, and says which are still there: what a process has
+ * in shared memory bears its number, and is free, or to be given back, once
+ * that process is gone.  A pid may be used again, a number never is: a process
+ * is one pid with the time of its start, and one that is not in the list any
+ * more has ended.
  *
- * Called by: zone, cells and rows, for what a dead process has left in shared
- * memory; and counters, for peaks.
+ * There is no lock: a process that is stopped, or killed, at any point in here
+ * delays no other.  One that has died is taken out by the number that it had,
+ * so its place is freed once, and not that of its successor.
+ *
+ * Called by: zone, when a process starts and ends, and for its sessions; cells
+ * (gauges) and rows (names), for what is the process's own; counters, once a
+ * second.
  */
 
 
@@ -22,9 +29,308 @@
 #define NGX_HTTP_DSEM_STAT_FIELD  19
 
 
-/* "started" may be 0, unknown: then another process may have its pid */
+/* this process */
+typedef struct {
+    ngx_http_dsem_processes_t    *processes;
+    ngx_http_dsem_processes_t     single;    /* the list of a single process */
+    ngx_http_dsem_process_t       process;   /* in it */
+
+    ngx_http_dsem_process_t      *own;       /* NULL: no room in the list */
+    ngx_atomic_uint_t             number;    /* 0: none */
+
+    ngx_atomic_uint_t            *living;    /* numbers, at the last look */
+    ngx_uint_t                    nliving;
+    ngx_atomic_uint_t             last;      /* of them, the last found */
+} ngx_http_dsem_process_self_t;
+
+
+static void ngx_http_dsem_process_register(
+    ngx_http_dsem_process_self_t *self);
+static ngx_http_dsem_process_t *ngx_http_dsem_process_find(
+    ngx_atomic_uint_t number);
+static ngx_uint_t ngx_http_dsem_process_there(
+    ngx_http_dsem_process_t *process, ngx_atomic_uint_t *number);
+static ngx_uint_t ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started);
+static uint64_t ngx_http_dsem_process_started(ngx_pid_t pid);
+
+
+static ngx_http_dsem_process_self_t  ngx_http_dsem_process_self;
+
+
+/*
+ * This process enters the list that is in its shared memory; NULL: a single
+ * process.  NGX_ERROR: no memory.  It takes out what others have left: where
+ * each process ends within a second none lives until a turn.
+ */
+
+ngx_int_t
+ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes)
+{
+    ngx_http_dsem_process_self_t  *self;
+
+    self = &ngx_http_dsem_process_self;
+
+    ngx_memzero(self, sizeof(ngx_http_dsem_process_self_t));
+
+    if (processes == NULL) {
+        processes = &self->single;
+        processes->n = 1;
+        processes->processes = &self->process;
+    }
+
+    self->processes = processes;
+
+    self->living = ngx_alloc(processes->n * sizeof(ngx_atomic_uint_t),
+                             ngx_cycle->log);
+    if (self->living == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_dsem_processes_sweep();
+    ngx_http_dsem_process_register(self);
+
+    return NGX_OK;
+}
+
+
+/* where no place is left it has no number */
+
+static void
+ngx_http_dsem_process_register(ngx_http_dsem_process_self_t *self)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_process_t    *process;
+    ngx_http_dsem_processes_t  *processes;
+
+    processes = self->processes;
+
+    for (i = 0; i < processes->n; i++) {
+        process = &processes->processes[i];
+
+        if (process->pid == 0
+            && ngx_atomic_cmp_set(&process->pid, 0,
+                                  (ngx_atomic_uint_t) ngx_pid))
+        {
+            ngx_http_dsem_process_raise(&processes->used, i + 1);
+
+            process->started = ngx_http_dsem_process_started(ngx_pid);
+
+            self->own = process;
+            self->number = ngx_atomic_fetch_add(&processes->number, 1) + 1;
+
+            ngx_memory_barrier();
+
+            process->number = self->number;
+
+            return;
+        }
+    }
+}
+
+
+/* the process ends; what bears its number is free from then on */
+
+void
+ngx_http_dsem_process_leave(void)
+{
+    ngx_http_dsem_process_self_t  *self;
+
+    self = &ngx_http_dsem_process_self;
+
+    if (self->own) {
+        self->own->number = 0;
+
+        ngx_memory_barrier();
+
+        self->own->pid = 0;
+    }
+
+    if (self->living) {
+        ngx_free(self->living);
+    }
+
+    ngx_memzero(self, sizeof(ngx_http_dsem_process_self_t));
+}
+
+
+/* of this process; 0: the list has no room for it */
+
+ngx_atomic_uint_t
+ngx_http_dsem_process_number(void)
+{
+    return ngx_http_dsem_process_self.number;
+}
+
+
+/* whether the process is in the list, be it alive or not */
 
 ngx_uint_t
+ngx_http_dsem_process_known(ngx_atomic_uint_t number)
+{
+    return number == ngx_http_dsem_process_self.number
+           || ngx_http_dsem_process_find(number);
+}
+
+
+/* whether it is there now: a call of the system */
+
+ngx_uint_t
+ngx_http_dsem_process_alive(ngx_atomic_uint_t number)
+{
+    ngx_atomic_uint_t         now;
+    ngx_http_dsem_process_t  *process;
+
+    if (number == ngx_http_dsem_process_self.number) {
+        return 1;
+    }
+
+    process = ngx_http_dsem_process_find(number);
+
+    return process
+           && ngx_http_dsem_process_there(process, &now)
+           && now == number;
+}
+
+
+static ngx_http_dsem_process_t *
+ngx_http_dsem_process_find(ngx_atomic_uint_t number)
+{
+    ngx_uint_t                  i;
+    ngx_http_dsem_processes_t  *processes;
+
+    processes = ngx_http_dsem_process_self.processes;
+
+    for (i = 0; i < processes->used; i++) {
+        if (processes->processes[i].number == number) {
+            return &processes->processes[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/* its number is 0 until it has one */
+
+static ngx_uint_t
+ngx_http_dsem_process_there(ngx_http_dsem_process_t *process,
+    ngx_atomic_uint_t *number)
+{
+    uint64_t           started;
+    ngx_atomic_uint_t  pid;
+
+    *number = process->number;
+
+    ngx_memory_barrier();
+
+    pid = process->pid;
+    started = *number ? process->started : 0;
+
+    ngx_memory_barrier();
+
+    if (pid == 0 || process->number != *number) {
+        /* it is being changed */
+        return 1;
+    }
+
+    /* another one with the pid of this process: a dead one had it before */
+
+    if (pid == (ngx_atomic_uint_t) ngx_pid) {
+        return process == ngx_http_dsem_process_self.own;
+    }
+
+    return !ngx_http_dsem_process_gone((ngx_pid_t) pid, started);
+}
+
+
+/* for ngx_http_dsem_process_living(): which ones are there now */
+
+void
+ngx_http_dsem_processes_refresh(void)
+{
+    ngx_uint_t                     i;
+    ngx_atomic_uint_t              number;
+    ngx_http_dsem_process_t       *process;
+    ngx_http_dsem_process_self_t  *self;
+
+    self = &ngx_http_dsem_process_self;
+
+    self->nliving = 0;
+    self->last = 0;
+
+    for (i = 0; i < self->processes->used; i++) {
+        process = &self->processes->processes[i];
+
+        if (process->pid
+            && ngx_http_dsem_process_there(process, &number)
+            && number)
+        {
+            self->living[self->nliving++] = number;
+        }
+    }
+}
+
+
+/* whether it was there at the last look; number: 0 for none */
+
+ngx_uint_t
+ngx_http_dsem_process_living(ngx_atomic_uint_t number)
+{
+    ngx_uint_t                     i;
+    ngx_http_dsem_process_self_t  *self;
+
+    self = &ngx_http_dsem_process_self;
+
+    if (number == 0) {
+        return 0;
+    }
+
+    if (number == self->last) {
+        return 1;
+    }
+
+    for (i = 0; i < self->nliving; i++) {
+        if (self->living[i] == number) {
+            self->last = number;
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* takes those out that are gone */
+
+void
+ngx_http_dsem_processes_sweep(void)
+{
+    ngx_uint_t                  i;
+    ngx_atomic_uint_t           number, pid;
+    ngx_http_dsem_process_t    *process;
+    ngx_http_dsem_processes_t  *processes;
+
+    processes = ngx_http_dsem_process_self.processes;
+
+    for (i = 0; i < processes->used; i++) {
+        process = &processes->processes[i];
+        pid = process->pid;
+
+        if (pid
+            && !ngx_http_dsem_process_there(process, &number)
+            && (number == 0
+                ? process->number == 0
+                : ngx_atomic_cmp_set(&process->number, number, 0)))
+        {
+            (void) ngx_atomic_cmp_set(&process->pid, pid, 0);
+        }
+    }
+}
+
+
+/* "started" may be 0, unknown: then another process may have its pid */
+
+static ngx_uint_t
 ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
 {
     uint64_t  now;
@@ -52,7 +358,7 @@ ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started)
  * that has died but was not yet waited for counts as gone.
  */
 
-uint64_t
+static uint64_t
 ngx_http_dsem_process_started(ngx_pid_t pid)
 {
     u_char      *p, *last, *digits;

@@ -1,7 +1,6 @@
 
 /*
- * Processes: whether one of this node is still there, and a value that all of
- * them raise.
+ * Processes: those of this node that use its shared memory.
  */
 
 
@@ -13,8 +12,33 @@
 #include <ngx_core.h>
 
 
-ngx_uint_t ngx_http_dsem_process_gone(ngx_pid_t pid, uint64_t started);
-uint64_t ngx_http_dsem_process_started(ngx_pid_t pid);
+/* a process; its number is never used again */
+typedef struct {
+    ngx_atomic_t                  pid;       /* 0: free */
+    ngx_atomic_t                  number;    /* 0: not filled in */
+    uint64_t                      started;   /* in clock ticks; 0: unknown */
+} ngx_http_dsem_process_t;
+
+
+typedef struct {
+    ngx_uint_t                    n;
+    ngx_atomic_t                  used;      /* none is behind these */
+    ngx_atomic_t                  number;    /* the last that was given */
+    ngx_http_dsem_process_t      *processes;
+} ngx_http_dsem_processes_t;
+
+
+ngx_int_t ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes);
+void ngx_http_dsem_process_leave(void);
+ngx_atomic_uint_t ngx_http_dsem_process_number(void);
+
+ngx_uint_t ngx_http_dsem_process_known(ngx_atomic_uint_t number);
+ngx_uint_t ngx_http_dsem_process_alive(ngx_atomic_uint_t number);
+ngx_uint_t ngx_http_dsem_process_living(ngx_atomic_uint_t number);
+
+void ngx_http_dsem_processes_refresh(void);
+void ngx_http_dsem_processes_sweep(void);
+
 void ngx_http_dsem_process_raise(ngx_atomic_t *value, ngx_atomic_uint_t least);
 
 

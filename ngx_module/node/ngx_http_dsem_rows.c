@@ -315,8 +315,13 @@ ngx_http_dsem_rows_take(ngx_http_dsem_row_t *row)
 ngx_uint_t
 ngx_http_dsem_row_own(ngx_http_dsem_row_t *row)
 {
-    return row->owner == 0
-           && ngx_atomic_cmp_set(&row->owner, 0, (ngx_atomic_uint_t) ngx_pid);
+    ngx_atomic_uint_t  process;
+
+    process = ngx_http_dsem_process_number();
+
+    return process
+           && row->owner == 0
+           && ngx_atomic_cmp_set(&row->owner, 0, process);
 }
 
 
@@ -489,14 +494,15 @@ void
 ngx_http_dsem_rows_recover(ngx_http_dsem_rows_t *rows,
     ngx_http_dsem_row_t *row)
 {
-    ngx_atomic_uint_t  owner;
+    ngx_atomic_uint_t  owner, process;
 
     owner = row->owner;
+    process = ngx_http_dsem_process_number();
 
     if (owner == 0
-        || !ngx_http_dsem_process_gone((ngx_pid_t) owner, 0)
-        || !ngx_atomic_cmp_set(&row->owner, owner,
-                               (ngx_atomic_uint_t) ngx_pid))
+        || process == 0
+        || ngx_http_dsem_process_alive(owner)
+        || !ngx_atomic_cmp_set(&row->owner, owner, process))
     {
         return;
     }

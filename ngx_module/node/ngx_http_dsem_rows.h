@@ -32,7 +32,8 @@
 
 typedef struct {
     ngx_atomic_t         version;    /* odd: the name is being changed */
-    ngx_atomic_t         owner;      /* pid that changes it; 0: none */
+    ngx_atomic_t         owner;      /* process that changes it, by its
+                                        number; 0: none */
     ngx_atomic_t         used;       /* time of the last use, see _time() */
     ngx_atomic_t         dry;        /* time of the last request that a dry run
                                         passed, and 1; 0: none */

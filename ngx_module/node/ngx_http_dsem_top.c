@@ -12,7 +12,7 @@
  * has not changed meanwhile.  The figures are for people: a worker that was
  * stopped for long may spoil them until the next turn, and nothing else.
  *
- * Called by: fair (which shows), api (which reads), zone and module (life).
+ * Called by: fair (which shows), api (which reads), zone (life).
  */
 
 

@@ -5,12 +5,10 @@
  * Owns one entry per session of a worker process, so that another worker can
  * say bye for one that died, the last state of the fleet in each shard,
  * for workers that start while Redis is unavailable, and what one worker has
- * logged for all.  The rest of the memory is that of the memo, of the top keys
- * and of the counters.
+ * logged for all.  The rest of the memory is that of the list of processes, of
+ * the memo, of the top keys and of the counters.
  *
- * An entry belongs to a process, not to a pid: a pid that is used again has
- * another start time.  The entry of a draining predecessor is that of a
- * living process, and stays.
+ * The entry of a draining predecessor is that of a living process, and stays.
  *
  * A reload may change where the state is in Redis.  A space is one shard of one
  * such state: what is remembered of a space, and the sessions in it, mean
@@ -18,13 +16,14 @@
  * space, which may come with a later reload, as long as there is room.
  *
  * There is no lock: a process that is stopped, or killed, at any point in
- * here delays no other.  A process claims an entry by its pid ("owner"), and
+ * here delays no other.  A process claims an entry as its "owner", and
  * fills it in before it gives it a number; an entry without a number has no
  * session.  Numbers are never used twice: the process that takes the number
  * back is the only one that frees the entry, and a copy is whole if the number
  * has not changed meanwhile.
  *
- * Called by: the rooms of session; conf, at configuration time.  A single
+ * Called by: the rooms of session; conf, at configuration time; module, when a
+ * process starts and ends.  A single
  * process has no zone and knows nothing of others.
  */
 
@@ -44,12 +43,15 @@
 /* the part of the zone that is used for entries */
 #define NGX_HTTP_DSEM_ZONE_PART   8
 
+/* processes, with those that are exiting: these, and one for these bytes */
+#define NGX_HTTP_DSEM_ZONE_PROCESSES      64
+#define NGX_HTTP_DSEM_ZONE_PROCESS_BYTES  4096
+
 
 struct ngx_http_dsem_zone_entry_s {
-    ngx_atomic_t                 owner;    /* pid; 0: free */
+    ngx_atomic_t                 owner;    /* number of the process; 0: free */
     ngx_atomic_t                 number;   /* 0: not filled in */
     ngx_atomic_t                 asked;    /* ms, time of the last bye */
-    uint64_t                     started;  /* in clock ticks; 0: unknown */
     uint64_t                     space;
     uint32_t                     len;
     u_char                       session[NGX_HTTP_DSEM_SESSION_LEN];
@@ -81,6 +83,7 @@ typedef struct {
 
     uint64_t                     changed;        /* ms, by the API; 0: never */
 
+    ngx_http_dsem_processes_t    processes;
     ngx_http_dsem_memo_t        *memo;
     void                        *counters;
     void                        *tops;
@@ -93,7 +96,7 @@ typedef struct {
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_claim(
     ngx_http_dsem_zone_t *zone, uint64_t space);
 static ngx_http_dsem_zone_entry_t *ngx_http_dsem_zone_evict(
-    ngx_http_dsem_zone_t *zone, uint64_t space);
+    ngx_http_dsem_zone_t *zone, uint64_t space, ngx_atomic_uint_t process);
 static ngx_uint_t ngx_http_dsem_zone_is(ngx_http_dsem_zone_entry_t *entry,
     ngx_str_t *session);
 static ngx_int_t ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
@@ -104,7 +107,6 @@ static ngx_uint_t ngx_http_dsem_zone_due(ngx_atomic_t *last,
     ngx_msec_t heartbeat);
 static ngx_int_t ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry,
     uint64_t space, ngx_msec_t heartbeat, ngx_str_t *session);
-static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 
 
 /* a reload keeps the entries and the counters */
@@ -112,7 +114,8 @@ static ngx_uint_t ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry);
 ngx_int_t
 ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 {
-    ngx_uint_t             n;
+    size_t                 size;
+    ngx_uint_t             n, m;
     ngx_slab_pool_t       *shpool;
     ngx_http_dsem_zone_t  *zone;
 
@@ -128,18 +131,24 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_OK;
     }
 
-    n = (shm_zone->shm.size - NGX_HTTP_DSEM_ZONE_MORE)
-        / NGX_HTTP_DSEM_ZONE_PART
-        / sizeof(ngx_http_dsem_zone_entry_t);
+    size = shm_zone->shm.size - NGX_HTTP_DSEM_ZONE_MORE;
+
+    n = size / NGX_HTTP_DSEM_ZONE_PART / sizeof(ngx_http_dsem_zone_entry_t);
+
+    m = NGX_HTTP_DSEM_ZONE_PROCESSES + size / NGX_HTTP_DSEM_ZONE_PROCESS_BYTES;
 
     zone = ngx_slab_calloc(shpool,
                            sizeof(ngx_http_dsem_zone_t)
-                           + n * sizeof(ngx_http_dsem_zone_entry_t));
+                           + n * sizeof(ngx_http_dsem_zone_entry_t)
+                           + m * sizeof(ngx_http_dsem_process_t));
     if (zone == NULL) {
         return NGX_ERROR;
     }
 
     zone->nentries = n;
+
+    zone->processes.n = m;
+    zone->processes.processes = (ngx_http_dsem_process_t *) &zone->entries[n];
 
     zone->tops = ngx_slab_calloc(shpool, ngx_http_dsem_tops_size());
     if (zone->tops == NULL) {
@@ -166,37 +175,37 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 }
 
 
-/* the memory of the counters; NULL: there is no zone */
+/*
+ * For a process that serves requests: it uses the memory from now on.  Without
+ * a zone, a single process, it has its own, of "size" bytes at most for the
+ * counters.  NGX_ERROR: no memory.
+ */
 
-void *
-ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone)
+ngx_int_t
+ngx_http_dsem_zone_attach(ngx_shm_zone_t *shm_zone, size_t size)
 {
     ngx_http_dsem_zone_t  *zone;
 
-    if (shm_zone == NULL) {
-        return NULL;
+    zone = shm_zone ? shm_zone->data : NULL;
+
+    if (ngx_http_dsem_process_enter(zone ? &zone->processes : NULL) != NGX_OK
+        || ngx_http_dsem_counters_init(zone ? zone->counters : NULL, size)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
-    zone = shm_zone->data;
-
-    return zone->counters;
+    return ngx_http_dsem_tops_init(zone ? zone->tops : NULL);
 }
 
 
-/* the memory of the top keys; NULL: there is no zone */
+/* the process ends: what it has left is given back, or said bye to */
 
-void *
-ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone)
+void
+ngx_http_dsem_zone_detach(void)
 {
-    ngx_http_dsem_zone_t  *zone;
-
-    if (shm_zone == NULL) {
-        return NULL;
-    }
-
-    zone = shm_zone->data;
-
-    return zone->tops;
+    ngx_http_dsem_counters_exit();
+    ngx_http_dsem_process_leave();
 }
 
 
@@ -254,7 +263,6 @@ ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,
     }
 
     entry->asked = 0;
-    entry->started = ngx_http_dsem_process_started(ngx_pid);
     entry->space = space;
     entry->len = ngx_min(session->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(entry->session, session->data, entry->len);
@@ -277,21 +285,23 @@ static ngx_http_dsem_zone_entry_t *
 ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
 {
     ngx_uint_t                   i;
+    ngx_atomic_uint_t            process;
     ngx_http_dsem_zone_entry_t  *entry;
 
-    for (i = 0; i < zone->nentries; i++) {
+    process = ngx_http_dsem_process_number();
+
+    for (i = 0; i < zone->nentries && process; i++) {
         entry = &zone->entries[i];
 
         if (entry->owner == 0
-            && ngx_atomic_cmp_set(&entry->owner, 0,
-                                  (ngx_atomic_uint_t) ngx_pid))
+            && ngx_atomic_cmp_set(&entry->owner, 0, process))
         {
             ngx_http_dsem_process_raise(&zone->used, i + 1);
             return entry;
         }
     }
 
-    entry = ngx_http_dsem_zone_evict(zone, space);
+    entry = process ? ngx_http_dsem_zone_evict(zone, space, process) : NULL;
     if (entry) {
         return entry;
     }
@@ -311,7 +321,8 @@ ngx_http_dsem_zone_claim(ngx_http_dsem_zone_t *zone, uint64_t space)
 /* that of a dead process in another space: its lease ends there */
 
 static ngx_http_dsem_zone_entry_t *
-ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space)
+ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space,
+    ngx_atomic_uint_t process)
 {
     ngx_uint_t                   i;
     ngx_http_dsem_zone_entry_t   copy, *entry;
@@ -321,10 +332,9 @@ ngx_http_dsem_zone_evict(ngx_http_dsem_zone_t *zone, uint64_t space)
 
         if (ngx_http_dsem_zone_copy(entry, &copy) == NGX_OK
             && copy.space != space
-            && ngx_http_dsem_zone_gone(&copy)
+            && !ngx_http_dsem_process_alive(copy.owner)
             && ngx_http_dsem_zone_free(zone, entry, copy.number) == NGX_OK
-            && ngx_atomic_cmp_set(&entry->owner, 0,
-                                  (ngx_atomic_uint_t) ngx_pid))
+            && ngx_atomic_cmp_set(&entry->owner, 0, process))
         {
             return entry;
         }
@@ -389,7 +399,6 @@ ngx_http_dsem_zone_copy(ngx_http_dsem_zone_entry_t *entry,
     ngx_memory_barrier();
 
     copy->owner = entry->owner;
-    copy->started = entry->started;
     copy->space = entry->space;
     copy->len = ngx_min(entry->len, NGX_HTTP_DSEM_SESSION_LEN);
     ngx_memcpy(copy->session, entry->session, copy->len);
@@ -509,7 +518,7 @@ ngx_http_dsem_zone_deserted(ngx_shm_zone_t *shm_zone, uint64_t space)
         if (zone->entries[i].space == space
             && ngx_http_dsem_zone_copy(&zone->entries[i], &copy) == NGX_OK
             && copy.space == space
-            && ngx_http_dsem_zone_gone(&copy))
+            && !ngx_http_dsem_process_alive(copy.owner))
         {
             return 1;
         }
@@ -523,26 +532,26 @@ static ngx_int_t
 ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, uint64_t space,
     ngx_msec_t heartbeat, ngx_str_t *session)
 {
+    ngx_atomic_uint_t           owner;
     ngx_http_dsem_zone_entry_t  copy;
 
     if (ngx_http_dsem_zone_copy(entry, &copy) != NGX_OK) {
-        copy.owner = entry->owner;
-        copy.started = 0;
+        owner = entry->owner;
 
         /* its process died before it gave the entry a number */
 
-        if (copy.owner
-            && ngx_http_dsem_zone_gone(&copy)
+        if (owner
+            && !ngx_http_dsem_process_alive(owner)
             && entry->number == 0)
         {
-            (void) ngx_atomic_cmp_set(&entry->owner, copy.owner, 0);
+            (void) ngx_atomic_cmp_set(&entry->owner, owner, 0);
         }
 
         return NGX_DECLINED;
     }
 
     if (copy.space != space
-        || !ngx_http_dsem_zone_gone(&copy)
+        || ngx_http_dsem_process_alive(copy.owner)
         || !ngx_http_dsem_zone_due(&entry->asked, heartbeat))
     {
         return NGX_DECLINED;
@@ -552,14 +561,6 @@ ngx_http_dsem_zone_take(ngx_http_dsem_zone_entry_t *entry, uint64_t space,
     ngx_memcpy(session->data, copy.session, copy.len);
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_zone_gone(ngx_http_dsem_zone_entry_t *entry)
-{
-    return ngx_http_dsem_process_gone((ngx_pid_t) entry->owner,
-                                      entry->started);
 }
 
 

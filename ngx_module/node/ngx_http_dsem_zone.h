@@ -28,8 +28,8 @@ typedef struct {
 
 
 ngx_int_t ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data);
-void *ngx_http_dsem_zone_counters(ngx_shm_zone_t *shm_zone);
-void *ngx_http_dsem_zone_tops(ngx_shm_zone_t *shm_zone);
+ngx_int_t ngx_http_dsem_zone_attach(ngx_shm_zone_t *shm_zone, size_t size);
+void ngx_http_dsem_zone_detach(void);
 ngx_http_dsem_memo_t *ngx_http_dsem_zone_memo(ngx_shm_zone_t *shm_zone);
 
 void ngx_http_dsem_zone_enter(ngx_shm_zone_t *shm_zone, ngx_uint_t shard,

@@ -8,7 +8,7 @@
 
 
 #include "ngx_http_dsem_counters.c"
-#include "ngx_http_dsem_process.h"
+#include "ngx_http_dsem_process.c"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -18,6 +18,7 @@
 #define TABLE_SMALL      (96 * 1024)
 #define TABLE_LARGE      (1024 * 1024)
 #define TABLE_CHILDREN   4
+#define TABLE_PROCESSES  80
 
 
 /* what the children of a storm have done, each for itself */
@@ -46,6 +47,8 @@ static ngx_cycle_t            table_cycle;
 static ngx_log_t              table_log;
 
 /* the memory of one reader, from its beginning again */
+static ngx_http_dsem_processes_t        *table_processes;
+static ngx_http_dsem_counters_shared_t  *table_counters;
 static u_char                 table_memory[4 * TABLE_LARGE];
 static size_t                 table_used;
 
@@ -202,20 +205,56 @@ table_shared(size_t size)
 }
 
 
+/* this process is one of the users of the table */
+
+static void
+table_enter(void)
+{
+    if (ngx_http_dsem_process_enter(table_processes) != NGX_OK
+        || ngx_http_dsem_counters_init(table_counters, 0) != NGX_OK)
+    {
+        exit(2);
+    }
+}
+
+
+/* a child, which begins with what its parent has */
+
+static void
+table_process(void)
+{
+    ngx_pid = getpid();
+    table_enter();
+}
+
+
+static void
+table_leave(void)
+{
+    ngx_http_dsem_counters_exit();
+    ngx_http_dsem_process_leave();
+}
+
+
 /* a new table; this process is one of its users */
 
 static ngx_http_dsem_counters_shared_t *
 table_new(size_t size)
 {
-    ngx_http_dsem_counters_shared_t  *shared;
+    size_t  list;
 
-    shared = ngx_http_dsem_counters_layout(table_shared(size), size);
+    list = TABLE_PROCESSES * sizeof(ngx_http_dsem_process_t);
 
-    if (ngx_http_dsem_counters_init(shared, 0) != NGX_OK) {
-        exit(2);
-    }
+    table_processes = table_shared(sizeof(ngx_http_dsem_processes_t) + list);
+    table_processes->n = TABLE_PROCESSES;
+    table_processes->processes =
+                              (ngx_http_dsem_process_t *) &table_processes[1];
 
-    return shared;
+    table_counters = ngx_http_dsem_counters_layout(table_shared(size), size);
+
+    table_enter();
+
+    return table_counters;
 }
 
 
@@ -230,6 +269,7 @@ static void
 table_turn(void)
 {
     ngx_http_dsem_counters_maintain(ngx_http_dsem_counters.shared);
+    ngx_http_dsem_processes_sweep();
     ngx_http_dsem_cells_sweep();
 }
 
@@ -517,15 +557,18 @@ table_wrap(void)
 }
 
 
-/* a process dies while it changes the name of a row */
+/*
+ * A process dies while it changes the name of a row.  used: its pid is that of
+ * another one when this is found out.
+ */
 
 static void
-table_died(void)
+table_died(ngx_uint_t used)
 {
     u_char                   buf[64];
     ngx_str_t                name;
     ngx_pid_t                pid;
-    ngx_uint_t               names;
+    ngx_uint_t               i, names;
     ngx_http_dsem_row_t     *row;
     ngx_http_dsem_counted_t  counted;
 
@@ -534,17 +577,23 @@ table_died(void)
     table_name(&counted, &name, buf, 1);
     ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 3);
 
+    row = counted.row;
     pid = fork();
 
     if (pid == 0) {
+        table_process();
+        (void) ngx_http_dsem_row_own(row);
+        row->version++;
         _exit(0);
     }
 
     waitpid(pid, NULL, 0);
 
-    row = counted.row;
-    row->owner = pid;
-    row->version++;
+    for (i = 0; i < TABLE_PROCESSES && used; i++) {
+        if (table_processes->processes[i].pid == (ngx_atomic_uint_t) pid) {
+            table_processes->processes[i].pid = 1;
+        }
+    }
 
     table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 0, &names) == 3
              && table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
@@ -555,7 +604,8 @@ table_died(void)
 
     table_ok(table_sum(NGX_HTTP_DSEM_COUNT_PASSED, 1, &names) == 3
              && row->owner == 0 && row->len == 0,
-             "died: its row is free");
+             used ? "died: its row is free, its pid used again"
+                  : "died: its row is free");
 
     ngx_http_dsem_counters_add(&counted, NGX_HTTP_DSEM_COUNT_PASSED, 1);
     table_ok(table_of(1, NGX_HTTP_DSEM_COUNT_PASSED) == 1
@@ -713,19 +763,6 @@ table_histogram(void)
 
 
 static void
-table_process(void)
-{
-    ngx_pid = getpid();
-
-    if (ngx_http_dsem_counters_init(ngx_http_dsem_counters.shared, 0)
-        != NGX_OK)
-    {
-        exit(2);
-    }
-}
-
-
-static void
 table_crowd_child(table_storm_t *storm, ngx_uint_t n, ngx_uint_t seed)
 {
     u_char                   buf[64];
@@ -835,7 +872,7 @@ table_gauges(void)
         table_name(&counted, &name, buf, 1);
         ngx_http_dsem_counters_open(&counted);
         ngx_http_dsem_counters_close(&counted);
-        ngx_http_dsem_counters_exit();
+        table_leave();
         exit(shared->cells->used != used);
     }
 
@@ -854,15 +891,14 @@ table_gauges(void)
 static void
 table_pid(void)
 {
-    u_char                            buf[64];
-    ngx_str_t                         name;
-    ngx_pid_t                         pid;
-    ngx_http_dsem_counted_t           counted;
-    ngx_http_dsem_figures_t           figures;
-    ngx_http_dsem_counters_shared_t  *shared;
+    u_char                    buf[64];
+    ngx_str_t                 name;
+    ngx_pid_t                 pid;
+    ngx_http_dsem_counted_t   counted;
+    ngx_http_dsem_figures_t   figures;
 
-    shared = table_new(TABLE_SMALL);
-    ngx_http_dsem_counters_exit();
+    (void) table_new(TABLE_SMALL);
+    table_leave();
 
     pid = fork();
 
@@ -878,9 +914,7 @@ table_pid(void)
 
     ngx_pid = pid;
 
-    if (ngx_http_dsem_counters_init(shared, 0) != NGX_OK) {
-        exit(2);
-    }
+    table_enter();
 
     table_name(&counted, &name, buf, 1);
     ngx_http_dsem_counters_open(&counted);
@@ -965,7 +999,7 @@ table_short_lives(ngx_uint_t n)
             counted.cell->in_use += 1;
 
             if (i % 2) {
-                ngx_http_dsem_counters_exit();
+                table_leave();
             }
 
             _exit(0);
@@ -1187,7 +1221,8 @@ main(int argc, char **argv)
     table_many(atoi(argv[1]));
     table_full();
     table_wrap();
-    table_died();
+    table_died(0);
+    table_died(1);
     table_crowd();
     table_crowd_storm(20 * atoi(argv[1]));
     table_history();

@@ -33,7 +33,7 @@ my @command = ('gcc', qw(-std=gnu99 -D_GNU_SOURCE -g -O1 -Wall -Wextra
         src/event/quic src/os/unix objs)),
     "$FindBin::Bin/table.c",
     (map { "$module/node/ngx_http_dsem_$_.c" }
-        qw(rows cells figures process)),
+        qw(rows cells figures)),
     '-o', "$dir/table");
 is system(@command), 0, 'built' or BAIL_OUT 'table.c';
 
