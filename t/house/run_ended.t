@@ -40,8 +40,16 @@ my ($pid, $screen, $other, $said);
 {
     local $ENV{DSEM_METRONOME} = busy_metronome($t->dir . '/busy');
     ($pid, $screen) = on_terminal($played, 0.5);
-    ($other, $said) = without_terminal($exceeded, 1);
+    ($other, $said) = without_terminal($exceeded, 2);
 }
+
+# in its first act
+
+my ($url) = lines($said, qr/^Open (\S+)/m);
+is($t->client->get("${url}semaphores/reports", -method => 'PATCH',
+    -body => '{"limit": 12}', 'Content-Type' => 'application/json')->status,
+    200, 'limit raised');
+
 my $failed = '';
 my ($silent, $seen, $last) = (0, '', now);
 my @fleet = do {
@@ -52,11 +60,6 @@ my @fleet = do {
         { port => $_, pid => $pid, from => $from }
     } @ended;
 };
-
-my ($url) = lines($said, qr/^Open (\S+)/m);
-is($t->client->get("${url}semaphores/reports", -method => 'PATCH',
-    -body => '{"limit": 12}', 'Content-Type' => 'application/json')->status,
-    200, 'limit raised');
 
 # ended from outside, under load
 
