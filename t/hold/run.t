@@ -6,6 +6,7 @@
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
+use Dsem::Program qw(commands shells);
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -33,48 +34,16 @@ my $jobs = $node->url('/jobs');
 my $two = $node->url('/two');
 my $nobody = 'http://127.0.0.1:' . $t->free_port . '/';
 my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
-my @shells = grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
-    [ '/bin/bash', '--posix' ];
+my @shells = shells();
 
-sub start {
-    my ($shell, @args) = @_;
-    pipe my $out, my $in or die "pipe: $!";
-    my $pid = fork // die "fork: $!";
-    if (!$pid) {
-        setpgrp;
-        open STDOUT, '>&', $in;
-        open STDERR, '>&', $in;
-        close $_ for $in, $out;
-        exec @$shell, "$Dsem::Test::ROOT/bin/dsem-run", @args or die;
-    }
-    return { pid => $pid, out => $out };
-}
-
-sub finish {
-    my ($run) = @_;
-    my $out = do { local $/; readline $run->{out} } // '';
-    waitpid $run->{pid}, 0;
-    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
-    return ($status, $out);
-}
-
-sub run { return finish(start(@_)) }
+sub start { return Dsem::Program->start(@_) }
+sub run { return start(@_)->finish }
 
 sub run_is {
     my ($name, $shell, $args, $status, $out) = @_;
     my @got = run($shell, @$args);
     is $got[0], $status, "$name: status";
     like $got[1], $out, "$name: output";
-}
-
-# the words of all processes; some end meanwhile
-sub commands {
-    my @commands;
-    for my $path (glob '/proc/[0-9]*/cmdline') {
-        open my $file, '<', $path or next;
-        push @commands, readline($file) // ();
-    }
-    return @commands;
 }
 
 sub all_back {
@@ -112,13 +81,13 @@ for my $shell (@shells) {
     my $closes = start($shell, $jobs, '--', 'perl', '-MPOSIX', '-e',
         'POSIX::close($_) for 3 .. 255; syswrite STDOUT, "in\n";'
         . ' select undef, undef, undef, .05 until -e $ARGV[0]', "$tmp/end");
-    is readline($closes->{out}), "in\n", "$name: descriptors are closed";
+    is $closes->line, "in\n", "$name: descriptors are closed";
     wait_for { !grep { m{\Acat\x00\Q$tmp\E/} } commands() } 15,
         'the pipe to end';
     run_is "$name: not beside it", $shell,
         [ '-w', 1, $jobs, '--', 'echo', 'in' ], 75, qr/no permit/;
     open my $end, '>', "$tmp/end" or die;
-    is((finish($closes))[0], 0, "$name: ended");
+    is(($closes->finish)[0], 0, "$name: ended");
     unlink "$tmp/end";
     all_back($name);
 
@@ -151,8 +120,8 @@ for my $shell (@shells) {
 
     my $waits = start($shell, '-w', 61, $jobs, '--', 'echo', 'in');
     eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
-    kill TERM => $waits->{pid};
-    is((finish($waits))[0], 143, "$name: ended while it waits");
+    kill TERM => $waits->pid;
+    is(($waits->finish)[0], 143, "$name: ended while it waits");
     eventually { $t->state->waiting('jobs') == 0 } "$name: its place is free";
     eventually { !grep { /dsem-run\x00-w\x0061\x00\Q$jobs\E\x00/ } commands() }
         "$name: nothing is left that would kill another process later";
@@ -162,9 +131,9 @@ for my $shell (@shells) {
         'trap "echo caught; exit 5" TERM; echo in; while :; do sleep .1; done');
     eventually { $t->state->waiting('jobs') == 1 } "$name: the next one waits";
     $holder->close;
-    is readline($next->{out}), "in\n", "$name: runs";
-    kill TERM => -$next->{pid};
-    my ($status, $out) = finish($next);
+    is $next->line, "in\n", "$name: runs";
+    kill TERM => -$next->pid;
+    my ($status, $out) = $next->finish;
     is $status, 5, "$name: the group's signal is the command's";
     like $out, qr/caught\n\z/, "$name: and it says so";
     all_back($name);
@@ -177,12 +146,12 @@ for my $shell (@shells) {
     for my $lost (@lost) {
         my $run = start($shell, "--lost=$lost->[0]", $two, '--', 'sh', '-c',
             "echo in; while ! test -e $tmp/go; do sleep .05; done; echo out");
-        is readline($run->{out}), "in\n", "$name: $lost->[0]: runs";
+        is $run->line, "in\n", "$name: $lost->[0]: runs";
         $node->kill_worker($_, 'KILL') for $node->workers;
-        is readline($run->{out}), "dsem-run: the permit is lost\n",
+        is $run->line, "dsem-run: the permit is lost\n",
             "$name: $lost->[0]: says so";
         open my $go, '>', "$tmp/go" or die if $lost->[0] eq 'warn';
-        ($status, $out) = finish($run);
+        ($status, $out) = $run->finish;
         is $status, $lost->[1], "$name: $lost->[0]: its end";
         is $out =~ s/\n//r, $lost->[2], "$name: $lost->[0]: output";
         unlink "$tmp/go";

@@ -1,0 +1,122 @@
+#!/usr/bin/perl
+
+# bin/dsem-run ends no process of another program that has the number of one of
+# its own, which ended long ago: of curl, or of the command.
+
+use lib 't/lib';
+use File::Temp qw(tempdir);
+
+use Dsem::Program qw(shells);
+use Dsem::Test;
+
+my $last = '/proc/sys/kernel/ns_last_pid';
+
+# a number is in use, too, while a process group has it
+my @alone = ('perl', '-e', 'if (!fork) { exec @ARGV } wait');
+
+sub next_number {
+    open my $file, '>', $last or return;
+    syswrite $file, $_[0] - 1 or return;
+    return 1;
+}
+
+plan(skip_all => "cannot write $last") if !next_number($$ + 1);
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $node = $t->node('a', <<'EOF_CONF');
+worker_processes 2;
+location /jobs {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold interval=200ms;
+}
+EOF_CONF
+
+my $jobs = $node->url('/jobs');
+my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
+
+# Another program gets the number. What a process leaves behind is reaped here.
+sub reused {
+    my ($number) = @_;
+    waitpid $number, 0;
+    for (1 .. 300) {
+        next_number($number);
+        my $pid = fork // die "fork: $!";
+        if (!$pid) {
+            open STDOUT, '>', '/dev/null';
+            exec 'sleep', $$ == $number ? 120 : 0 or die;
+        }
+        return 1 if $pid == $number;
+        waitpid $pid, 0;
+    }
+    return 0;
+}
+
+sub lives {
+    my ($number) = @_;
+    return waitpid($number, 1) == 0;    # WNOHANG
+}
+
+# that of a dsem-run
+sub files {
+    my @files = glob "$tmp/tmp.*";
+    return @files;
+}
+
+sub file {
+    my ($path) = @_;
+    open my $file, '<', $path or die "$path: $!";
+    return readline($file) + 0;
+}
+
+sub lose {
+    $node->kill_worker($_, 'KILL') for $node->workers;
+}
+
+for my $shell (shells()) {
+    my ($name) = $shell->[0] =~ m{(\w+)\z};
+
+    # curl, while the command runs on
+
+    my $run = Dsem::Program->start($shell, '--lost=warn', $jobs, '--', 'sh',
+        '-c', "echo in; while ! test -e $tmp/go; do sleep .05; done");
+    is $run->line, "in\n", "$name: runs";
+    my $curl = file((files())[0] . '/curl');
+    lose();
+    is $run->line, "dsem-run: the permit is lost\n", "$name: lost";
+  SKIP: {
+        skip 'the number of curl is in use', 3 if !reused($curl);
+        open my $go, '>', "$tmp/go" or die;
+        is(($run->finish)[0], 0, "$name: ended");
+        unlink "$tmp/go";
+        eventually { !files() } "$name: the helpers have ended";
+        ok lives($curl), "$name: the number of curl is another's";
+        kill KILL => $curl;
+        waitpid $curl, 0;
+    }
+    wait_for { $t->state->session_count == 2 } 30, 'new workers';
+
+    # the command, while what it left behind has the permit
+
+    $run = Dsem::Program->start([ @alone, @$shell ], $jobs, '--', 'sh', '-c',
+        "while ! test -e $tmp/go; do sleep .05; done > $tmp/out 2>&1 &"
+        . ' echo $$');
+    my $number = $run->line;
+    like $number, qr/^\d+$/, "$name: runs in the background";
+    waitpid $run->pid, 0;
+  SKIP: {
+        skip 'the number of the command is in use', 3 if !reused($number);
+        lose();
+        is $run->line, "dsem-run: the permit is lost\n", "$name: lost";
+        is $run->line, undef, "$name: the helper has ended";
+        ok lives($number), "$name: the number of the command is another's";
+        kill KILL => $number;
+        waitpid $number, 0;
+    }
+    open my $go, '>', "$tmp/go" or die;
+    eventually { !files() } "$name: the other helper, too";
+    unlink "$tmp/go", "$tmp/out";
+    wait_for { $t->state->session_count == 2 } 30, 'new workers';
+}
+
+$t->done;

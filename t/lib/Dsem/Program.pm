@@ -1,0 +1,60 @@
+package Dsem::Program;
+
+# bin/dsem-run, started by a test: in a process group of its own, with what it
+# and its command write in one pipe.
+#
+#     my $run = Dsem::Program->start([$shell], @args);
+#     $run->line;                       # the next line
+#     my ($status, $rest) = $run->finish;   # 7, or 'signal 15'
+#
+# shells() are those of this machine, commands() the words of all processes.
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT_OK = qw(commands shells);
+
+sub shells {
+    return grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
+        [ '/bin/bash', '--posix' ];
+}
+
+# some processes end meanwhile
+sub commands {
+    my @commands;
+    for my $path (glob '/proc/[0-9]*/cmdline') {
+        open my $file, '<', $path or next;
+        push @commands, readline($file) // ();
+    }
+    return @commands;
+}
+
+sub start {
+    my ($class, $shell, @args) = @_;
+    pipe my $out, my $in or die "pipe: $!";
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        setpgrp;
+        open STDOUT, '>&', $in;
+        open STDERR, '>&', $in;
+        close $_ for $in, $out;
+        exec @$shell, "$Dsem::Test::ROOT/bin/dsem-run", @args or die;
+    }
+    return bless { pid => $pid, out => $out }, $class;
+}
+
+sub pid { return $_[0]{pid} }
+
+sub line { return scalar readline $_[0]{out} }
+
+sub finish {
+    my ($self) = @_;
+    my $out = do { local $/; readline $self->{out} } // '';
+    waitpid $self->{pid}, 0;
+    my $status = $? & 127 ? 'signal ' . ($? & 127) : $? >> 8;
+    return ($status, $out);
+}
+
+1;
