@@ -52,6 +52,8 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_dsem_hold_preferred(ngx_http_request_t *r);
+static ngx_int_t ngx_http_dsem_hold_seconds(u_char *p, u_char *last);
+static u_char *ngx_http_dsem_hold_blanks(u_char *p, u_char *last);
 static void ngx_http_dsem_hold_start(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h);
 static void ngx_http_dsem_hold_patience(ngx_connection_t *c,
@@ -154,7 +156,7 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
 static ngx_int_t
 ngx_http_dsem_hold_preferred(ngx_http_request_t *r)
 {
-    u_char      *p, *q, *last;
+    ngx_int_t    seconds;
     ngx_str_t   *value;
     ngx_uint_t   i;
 
@@ -165,20 +167,72 @@ ngx_http_dsem_hold_preferred(ngx_http_request_t *r)
             return NGX_ERROR;
         }
 
-        last = value->data + value->len;
+        seconds = ngx_http_dsem_hold_seconds(value->data,
+                                             value->data + value->len);
 
-        p = ngx_strlcasestrn(value->data, last, (u_char *) "wait=", 5 - 1);
-
-        if (p) {
-            break;
+        if (seconds != NGX_DECLINED) {
+            return seconds;
         }
     }
+}
 
-    p += 5;
 
-    for (q = p; q < last && *q >= '0' && *q <= '9'; q++) { /* void */ }
+/* of "wait" in a list of preferences; NGX_DECLINED: it is not in there */
 
-    return ngx_atoi(p, q - p);
+static ngx_int_t
+ngx_http_dsem_hold_seconds(u_char *p, u_char *last)
+{
+    u_char      *q;
+    ngx_uint_t   quoted;
+
+    while (p < last) {
+        p = ngx_http_dsem_hold_blanks(p, last);
+
+        if (last - p > 4 && ngx_strncasecmp(p, (u_char *) "wait", 4) == 0) {
+            q = ngx_http_dsem_hold_blanks(p + 4, last);
+
+            if (q < last && *q == '=') {
+                p = ngx_http_dsem_hold_blanks(q + 1, last);
+
+                if (p < last && *p == '"') {
+                    p++;
+                }
+
+                for (q = p; q < last && *q >= '0' && *q <= '9'; q++) {
+                    /* void */
+                }
+
+                return ngx_atoi(p, q - p);
+            }
+        }
+
+        /* a comma in quotes ends no preference */
+
+        for (quoted = 0; p < last && (quoted || *p != ','); p++) {
+
+            if (*p == '"') {
+                quoted = !quoted;
+
+            } else if (quoted && *p == '\\') {
+                p++;
+            }
+        }
+
+        p++;
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static u_char *
+ngx_http_dsem_hold_blanks(u_char *p, u_char *last)
+{
+    while (p < last && (*p == ' ' || *p == '\t')) {
+        p++;
+    }
+
+    return p;
 }
 
 
