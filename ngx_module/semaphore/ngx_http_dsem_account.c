@@ -485,15 +485,15 @@ ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account)
 }
 
 
-/* a request was queued, or rejected (full): hints for the next ones */
+/* a request with this limit was queued, or rejected (full): a hint */
 
 void
 ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
-    ngx_uint_t full)
+    ngx_int_t limit, ngx_uint_t full)
 {
     ngx_http_dsem_account_hint(account);
     ngx_http_dsem_hint_set_usage(&account->node.str, account->node.node.key,
-                                 &account->usage, full);
+                                 &account->usage, limit, full);
 }
 
 

@@ -170,7 +170,7 @@ ngx_uint_t ngx_http_dsem_account_recovering(
 void ngx_http_dsem_account_forget_usage(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_hint(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_account_contended(ngx_http_dsem_account_t *account,
-    ngx_uint_t full);
+    ngx_int_t limit, ngx_uint_t full);
 void ngx_http_dsem_account_done(ngx_http_dsem_account_t *account);
 
 

@@ -31,6 +31,7 @@ typedef struct {
     ngx_msec_t              hold_time;  /* mean, in eighths; 0: unknown */
     ngx_http_dsem_usage_t   usage;
     ngx_msec_t              usage_time; /* time of the reply */
+    ngx_int_t               limit;      /* that was asked for */
     unsigned                full:1;     /* a request was rejected */
 } ngx_http_dsem_hint_t;
 
@@ -99,11 +100,11 @@ ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash)
 }
 
 
-/* a request was queued, or rejected (full) */
+/* a request with this limit was queued, or rejected (full) */
 
 void
 ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
-    ngx_http_dsem_usage_t *usage, ngx_uint_t full)
+    ngx_http_dsem_usage_t *usage, ngx_int_t limit, ngx_uint_t full)
 {
     ngx_http_dsem_hint_t  *hint;
 
@@ -111,17 +112,19 @@ ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
 
     hint->usage = *usage;
     hint->usage_time = ngx_current_msec;
+    hint->limit = limit;
     hint->full = full;
 }
 
 
 /*
  * The usage of a semaphore that had neither a permit nor a place in the last
- * reply, if that is recent and no permit has come free since; or NULL.
+ * reply, if that is recent and no permit has come free since; or NULL.  A
+ * request with a higher limit, from a variable, may raise the one in force.
  */
 
 ngx_http_dsem_usage_t *
-ngx_http_dsem_hint_full(ngx_str_t *name, uint32_t hash)
+ngx_http_dsem_hint_full(ngx_str_t *name, uint32_t hash, ngx_int_t limit)
 {
     ngx_http_dsem_hint_t  *hint;
 
@@ -129,6 +132,7 @@ ngx_http_dsem_hint_full(ngx_str_t *name, uint32_t hash)
 
     if (hint == NULL
         || !hint->full
+        || limit > hint->limit
         || ngx_current_msec - hint->usage_time > NGX_HTTP_DSEM_HINT_TIME)
     {
         return NULL;

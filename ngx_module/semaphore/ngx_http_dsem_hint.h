@@ -30,10 +30,10 @@ void ngx_http_dsem_hint_not_full(ngx_str_t *name, uint32_t hash);
 void ngx_http_dsem_hints_not_full(void);
 ngx_msec_t ngx_http_dsem_hint_hold_time(ngx_str_t *name, uint32_t hash);
 void ngx_http_dsem_hint_set_usage(ngx_str_t *name, uint32_t hash,
-    ngx_http_dsem_usage_t *usage, ngx_uint_t full);
+    ngx_http_dsem_usage_t *usage, ngx_int_t limit, ngx_uint_t full);
 
 ngx_http_dsem_usage_t *ngx_http_dsem_hint_full(ngx_str_t *name,
-    uint32_t hash);
+    uint32_t hash, ngx_int_t limit);
 ngx_msec_t ngx_http_dsem_hint_wait(ngx_str_t *name);
 
 

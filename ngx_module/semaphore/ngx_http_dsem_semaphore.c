@@ -325,7 +325,7 @@ ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
 {
     ngx_http_dsem_usage_t  *usage;
 
-    usage = ngx_http_dsem_hint_full(&ask->name, ask->hash);
+    usage = ngx_http_dsem_hint_full(&ask->name, ask->hash, ask->limit);
 
     /* R1: room for a permit; R2: full queue */
 

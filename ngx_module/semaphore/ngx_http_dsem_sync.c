@@ -342,6 +342,8 @@ ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
         flags |= NGX_HTTP_DSEM_SYNC_SET_LIMIT;
     }
 
+    sync->limit = account->limit;
+
     head[0] = sync->session->generation;
     head[1] = account->limit;
     head[2] = flags;

@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     ngx_http_dsem_session_t      *session;
     ngx_http_dsem_account_t      *account;  /* valid as long as the epoch */
+    ngx_int_t                     limit;    /* as sent */
     ngx_int_t                     held;     /* ledger's sum after it */
     ngx_uint_t                    ncancels;
     ngx_uint_t                    nasks;     /* the first ones are charges */

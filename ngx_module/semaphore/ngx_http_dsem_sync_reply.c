@@ -374,7 +374,7 @@ ngx_http_dsem_sync_reply_ask(ngx_http_dsem_sync_t *sync,
         return ngx_http_dsem_sync_reply_grant(account, ticket->number, server);
 
     case NGX_HTTP_DSEM_ASK_QUEUED:
-        ngx_http_dsem_account_contended(account, 0);
+        ngx_http_dsem_account_contended(account, sync->limit, 0);
         ngx_http_dsem_ticket_queued(ticket, value[1], value[2],
                                     usage->in_use, usage->limit);
         return NGX_OK;
@@ -390,7 +390,7 @@ ngx_http_dsem_sync_reply_ask(ngx_http_dsem_sync_t *sync,
         return NGX_OK;
 
     default: /* NGX_HTTP_DSEM_ASK_REJECTED */
-        ngx_http_dsem_account_contended(account, 1);
+        ngx_http_dsem_account_contended(account, sync->limit, 1);
         ngx_http_dsem_auto_full(account);
         ticket->answer.in_use = usage->in_use;
         ticket->answer.limit = usage->limit;
