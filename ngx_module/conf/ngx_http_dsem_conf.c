@@ -52,7 +52,7 @@ enum {
 #define ngx_http_dsem_status_code(name)                                       \
     { ngx_string(name), ngx_http_dsem_parse_code, 400, 599, 0,                \
       "a number other than 408, 444 and 499, with which nginx closes the "    \
-      "connection", "" }
+      "connection, and 494 to 497, for which it sends 400", "" }
 
 static ngx_http_dsem_param_t  ngx_http_dsem_reasons[] = {
     ngx_http_dsem_status_code("full"),
@@ -618,7 +618,7 @@ ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* a number, or NGX_ERROR: nginx would send nothing with it */
+/* a number, or NGX_ERROR: nginx would send nothing, or another one */
 
 static ngx_int_t
 ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number)
@@ -630,7 +630,9 @@ ngx_http_dsem_parse_code(ngx_str_t *text, ngx_int_t *number)
     if (rc == NGX_OK
         && (*number == NGX_HTTP_REQUEST_TIME_OUT
             || *number == NGX_HTTP_CLOSE
-            || *number == NGX_HTTP_CLIENT_CLOSED_REQUEST))
+            || *number == NGX_HTTP_CLIENT_CLOSED_REQUEST
+            || (*number >= NGX_HTTP_REQUEST_HEADER_TOO_LARGE
+                && *number <= NGX_HTTP_TO_HTTPS)))
     {
         return NGX_ERROR;
     }

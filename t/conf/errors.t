@@ -265,16 +265,17 @@ my @wrong = (
         qq(invalid value "busy" in "dsem_status" directive, $number)],
     ['status of a pass', 'dsem_status 200;',
         'invalid value "200" in "dsem_status" directive, it must be between 400 and 599'],
-    # nginx closes the connection and sends nothing
+    # nginx closes the connection and sends nothing, or sends 400
     (map {
         my $code = $_;
-        my $must = 'it must be a number other than 408, 444 and 499';
+        my $must = 'it must be a number other than 408, 444 and 499, with '
+            . 'which nginx closes the connection, and 494 to 497';
         ["status $code", "dsem_status $code;",
             qq(invalid value "$code" in "dsem_status" directive, $must)],
         map { ["status $_=$code", "dsem_status 503 $_=$code;",
             qq(invalid value "$code" of "$_" parameter in "dsem_status" )
             . "directive, $must"] } qw(full timeout error)
-    } 408, 444, 499),
+    } 408, 444, 494 .. 497, 499),
     ['status too large', 'dsem_status 600;',
         'invalid value "600" in "dsem_status" directive, it must be between 400 and 599'],
     ['status of a variable', 'dsem_status $arg_s;',
