@@ -32,6 +32,7 @@ static ngx_uint_t ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static ngx_uint_t ngx_http_dsem_acquire_again(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static void ngx_http_dsem_acquire_queued(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_server(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
@@ -207,6 +208,7 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ctx->name = claim->ask.name;
     ctx->key = claim->ask.key;
     ctx->status = NGX_HTTP_DSEM_STATUS_ERROR;
+    ctx->dry_run = 0;
 
     claim->unusable = 1;
     ngx_http_dsem_result_invalid(claim);
@@ -278,11 +280,8 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         if (answer->local) {
             ctx->status = NGX_HTTP_DSEM_STATUS_DEGRADED;
 
-        } else if (answer->position
-                   && ctx->status == NGX_HTTP_DSEM_STATUS_PASSED)
-        {
-            ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
-            ctx->dry_run = ctx->conf->dry_run;
+        } else if (answer->position) {
+            ngx_http_dsem_acquire_queued(ctx);
         }
 
         if (answer->verdict == NGX_HTTP_DSEM_VERDICT_WAITING) {
@@ -316,6 +315,21 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     }
 
     ctx->current++;
+}
+
+
+/* a wait of a dry run is none any more once the request really waits */
+
+static void
+ngx_http_dsem_acquire_queued(ngx_http_dsem_ctx_t *ctx)
+{
+    if (ctx->status == NGX_HTTP_DSEM_STATUS_PASSED) {
+        ctx->status = NGX_HTTP_DSEM_STATUS_QUEUED;
+        ctx->dry_run = ctx->conf->dry_run;
+
+    } else if (ctx->status == NGX_HTTP_DSEM_STATUS_QUEUED) {
+        ctx->dry_run &= ctx->conf->dry_run;
+    }
 }
 
 
