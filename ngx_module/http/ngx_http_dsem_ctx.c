@@ -205,6 +205,12 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
         held->ticket = NULL;
     }
 
+    /* that of a pool, whose claim is the last one */
+
+    if (nclaims && (i == 0 || claims[i - 1].ask.pool == NULL)) {
+        ctx->server.len = 0;
+    }
+
     ngx_http_dsem_ctx_release_all(ctx);
 
     ctx->claims = claims;
