@@ -48,9 +48,11 @@ EOF_CONF
 my $n = 0;
 for my $case (
     ['"max_tokens": 1', 1], ['"max_tokens":9999', 9999],
-    [qq("max_tokens":\n\t 250\n), 250], ['"max_tokens": 10000', 4000],
-    ['"max_tokens": 0', 4000], ['"max_tokens": "5"', 4000],
-    ['"max_tokens": -5', 4000], ['"other": 5', 4000],
+    [qq("max_tokens":\n\t 250\n), 250], ['"max_tokens": 10000', 10000],
+    ['"max_tokens": 40000', 40000], ['"max_tokens": 0', 4000],
+    ['"max_tokens": "5"', 4000], ['"max_tokens": -5', 4000],
+    ['"max_tokens": 1e5', 4000], ['"max_tokens": 1.5e5', 4000],
+    ['"max_tokens": 1000000000', 4000], ['"other": 5', 4000],
     ['"text": "\\"max_tokens\\": 5", "max_tokens": 77', 77],
     ['"max_tokens": 5, "text": "' . 'x' x 500_000 . '"', 5])
 {
@@ -61,6 +63,10 @@ for my $case (
 is(post('acme', '{"model":"large"}', 't=1')->wait->status, 200, 'served');
 is(+($up->log)[-1]{sem}, 'large', 'the other model');
 is(post('acme', 'x' x 1_100_000, 't=1')->wait->status, 413, 'too large');
+for my $tokens (40001, 999_999_999) {
+    is(post('acme', qq({"max_tokens": $tokens}), 't=1')->wait->status, 429,
+        "$tokens tokens rejected");
+}
 
 # the limit in tokens is reached, and the models do not share it
 
