@@ -27,8 +27,9 @@
 -- latency rises more than the limit: beyond a wall each takes some times as
 -- long. No step reaches a wall that has fallen below half of the limit. So
 -- where the latency leaps, and half of the limit is not better, a deep step
--- follows: farther down than the latency has risen. One in vain is the last for
--- a minute, as clients can make requests slow.
+-- follows: farther down than the latency has risen. The turn in which it leaps
+-- shows a part of that, the one of the lower limit all. One in vain is the last
+-- for a minute, as clients can make requests slow.
 --
 -- A node may be farther from the backend than others. How far the usual time
 -- of a session is from that of the fleet is taken off its requests: a turn with
@@ -84,8 +85,8 @@ local AUTO_REST, AUTO_REST_MOST, AUTO_HIGHER = 3, 64, 3
 -- a change of the latency at the limit found that ends a rest
 local AUTO_CHANGE = 1000
 -- a rise that is a leap, to 2.2 times; how much longer the deep step is than
--- the leap, 1.4 times, as the first turn after it may show a part of it only;
--- ms without another deep step after one in vain, or a limit that caused errors
+-- the leap, 1.4 times, as a wall may have fallen farther; ms without another
+-- deep step after one in vain, or a limit that caused errors
 local AUTO_LEAP, AUTO_DEEPER, AUTO_LEAP_MS = 8000, 3500, 60000
 -- part of the permits in use on average with which a limit is reached
 local AUTO_REACHED = 0.9
@@ -371,7 +372,7 @@ local function auto_try(s, min, max, now, most)
     end
     other = math.max(min, math.min(top, other))
     s.base, s.tried = limit, other
-    s.gain, s.gains, s.pairs, s.rise = 0, 0, 0, 0
+    s.gain, s.gains, s.pairs, s.rise, s.before = 0, 0, 0, 0, 0
     auto_other(s, true, 1, now)
 end
 
@@ -384,10 +385,9 @@ local function auto_away(s, level)
 end
 
 -- The next comparison: after a rest, and at once where the latency is another
--- one than when the last one began. After a leap the step that is kept is the
--- deep one, which is longer than any other.
+-- one than when the last one began.
 local function auto_next(s, min, max, now)
-    local away = auto_away(s, s.level)
+    local away, known = auto_away(s, s.level), s.known
     if away ~= 0 then
         s.up, s.step = away < 0 and 1 or 0, math.max(s.step, math.abs(away))
         s.lost, s.rest = 0, 0
@@ -401,11 +401,15 @@ local function auto_next(s, min, max, now)
         end
     end
     auto_try(s, min, max, now)
-    if away > AUTO_LEAP
-        and (s.blamed == 0 or now - s.blamed > AUTO_LEAP_MS)
-    then
-        s.step = away + AUTO_DEEPER
-    end
+    if away > 0 then s.before = known end
+end
+
+-- How far the latency had leapt when the comparison with a lower limit began;
+-- 0: it had not, or there is to be no deep step now.
+local function auto_leapt(s, now)
+    local rise = s.before > 0 and math.max(s.level, s.trial) - s.before or 0
+    local again = s.blamed == 0 or now - s.blamed > AUTO_LEAP_MS
+    return rise > AUTO_LEAP and again and s.tried < s.base and rise or 0
 end
 
 -- The limit that was tried is better: the next one in that direction.
@@ -423,8 +427,11 @@ end
 -- the latency rose much, or no higher limit may be tried.
 local function auto_lost(s, min, max, now)
     local fresh, top = s.mode == AUTO_MODE.steady, auto_top(s, max, now)
-    if s.step > AUTO_FAR and s.tried < s.base then
-        s.mode, s.tried = AUTO_MODE.steady, 0
+    local leap = auto_leapt(s, now)
+    if leap > 0 then
+        s.mode, s.tried, s.step = AUTO_MODE.steady, 0, leap + AUTO_DEEPER
+        -- the limit is at least as slow as the lower one
+        if s.trial > s.level then s.level, s.error = s.trial, s.trial_error end
         auto_set(s, s.base, now)
         auto_try(s, min, max, now, s.step)
         s.step = AUTO_FAR
