@@ -27,8 +27,22 @@
 #define NGX_HTTP_DSEM_FLEET_MAX_SESSIONS  4096
 
 
+/*
+ * A worker has a session in each shard that it uses, and its predecessor, which
+ * drains, has others: as many are counted as there are in the shard with most.
+ */
+typedef struct {
+    ngx_str_node_t    name;         /* "<node>:<number>:" */
+    ngx_uint_t        met[NGX_HTTP_DSEM_SHARDS];
+    ngx_uint_t        most;
+} ngx_http_dsem_fleet_worker_t;
+
+
 static ngx_str_node_t *ngx_http_dsem_fleet_meet(
-    ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder);
+    ngx_http_dsem_fleet_t *fleet, ngx_http_dsem_holder_t *holder,
+    ngx_uint_t shard);
+static ngx_int_t ngx_http_dsem_fleet_count(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_holder_t *holder, ngx_uint_t shard);
 static void ngx_http_dsem_fleet_merge(ngx_array_t *nodes);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
     const void *two);
@@ -63,6 +77,9 @@ ngx_http_dsem_fleet_create(void)
     fleet->users = 1;
 
     ngx_rbtree_init(&fleet->sessions, &fleet->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    ngx_rbtree_init(&fleet->workers, &fleet->sentinel,
                     ngx_str_rbtree_insert_value);
 
     return fleet;
@@ -177,7 +194,7 @@ ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
         return NGX_OK;
     }
 
-    met = ngx_http_dsem_fleet_meet(fleet, holder);
+    met = ngx_http_dsem_fleet_meet(fleet, holder, semaphore->shard);
 
     h = met ? ngx_http_dsem_fleet_push(fleet, &semaphore->holders,
                                        sizeof(ngx_http_dsem_holder_t), NULL)
@@ -200,11 +217,10 @@ ngx_http_dsem_fleet_hold(ngx_http_dsem_fleet_t *fleet,
 
 static ngx_str_node_t *
 ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
-    ngx_http_dsem_holder_t *holder)
+    ngx_http_dsem_holder_t *holder, ngx_uint_t shard)
 {
-    uint32_t                      hash;
-    ngx_str_node_t               *met;
-    ngx_http_dsem_survey_node_t  *node;
+    uint32_t         hash;
+    ngx_str_node_t  *met;
 
     hash = ngx_crc32_short(holder->session.data, holder->session.len);
 
@@ -227,13 +243,63 @@ ngx_http_dsem_fleet_meet(ngx_http_dsem_fleet_t *fleet,
     ngx_rbtree_insert(&fleet->sessions, &met->node);
     fleet->nsessions++;
 
+    return ngx_http_dsem_fleet_count(fleet, holder, shard) == NGX_OK ? met
+                                                                   : NULL;
+}
+
+
+/* a session that was met in a shard; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_fleet_count(ngx_http_dsem_fleet_t *fleet,
+    ngx_http_dsem_holder_t *holder, ngx_uint_t shard)
+{
+    uint32_t                       hash;
+    ngx_str_t                      name;
+    ngx_http_dsem_survey_node_t   *node;
+    ngx_http_dsem_fleet_worker_t  *worker;
+
     node = ngx_http_dsem_text_find(&fleet->survey.nodes, &holder->node);
 
-    if (node) {
+    if (node == NULL) {
+        return NGX_OK;
+    }
+
+    name = holder->session;
+
+    while (name.data[name.len - 1] != ':') {
+        name.len--;
+    }
+
+    hash = ngx_crc32_short(name.data, name.len);
+
+    worker = (ngx_http_dsem_fleet_worker_t *)
+                 ngx_str_rbtree_lookup(&fleet->workers, &name, hash);
+
+    if (worker == NULL) {
+        worker = ngx_pcalloc(fleet->pool,
+                             sizeof(ngx_http_dsem_fleet_worker_t));
+        if (worker == NULL) {
+            return NGX_ERROR;
+        }
+
+        worker->name.node.key = hash;
+        worker->name.str.len = name.len;
+        worker->name.str.data = ngx_pstrdup(fleet->pool, &name);
+
+        if (worker->name.str.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_rbtree_insert(&fleet->workers, &worker->name.node);
+    }
+
+    if (++worker->met[shard] > worker->most) {
+        worker->most++;
         node->holding++;
     }
 
-    return met;
+    return NGX_OK;
 }
 
 

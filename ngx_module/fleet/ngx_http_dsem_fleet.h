@@ -88,7 +88,7 @@ typedef struct {
 typedef struct {
     ngx_str_t         node;
     ngx_uint_t        sessions;     /* live ones, in the shard with most */
-    ngx_uint_t        holding;      /* sessions with an account, as read */
+    ngx_uint_t        holding;      /* those with an account, as read */
     uint64_t          heard;        /* monotonic ms, its last heartbeat */
 } ngx_http_dsem_survey_node_t;
 
@@ -97,7 +97,7 @@ typedef struct {
     ngx_array_t       semaphores;   /* ngx_http_dsem_survey_semaphore_t,
                                        by name */
     ngx_array_t       nodes;        /* ngx_http_dsem_survey_node_t, by name */
-    ngx_uint_t        nsessions;    /* live, as Redis counts them */
+    ngx_uint_t        nsessions;    /* live ones, in the shard with most */
     uint64_t          read;         /* monotonic ms, when it was complete */
     unsigned          partial:1;    /* some names are missing */
 } ngx_http_dsem_survey_t;
@@ -111,7 +111,8 @@ typedef struct {
     ngx_http_dsem_survey_t    survey;
 
     ngx_rbtree_t              sessions;   /* those met, by name */
-    ngx_rbtree_node_t         sentinel;
+    ngx_rbtree_t              workers;    /* theirs, by node and number */
+    ngx_rbtree_node_t         sentinel;   /* of both */
     ngx_uint_t                nsessions;
 } ngx_http_dsem_fleet_t;
 

@@ -137,8 +137,11 @@ ngx_http_dsem_inspect_shard(ngx_http_dsem_fleet_t *fleet, ngx_str_t *line,
         return NGX_DECLINED;
     }
 
+    /* a worker that uses several shards has a session in each of them */
+
     if (count) {
-        fleet->survey.nsessions += ngx_max(values[3], 0);
+        fleet->survey.nsessions = ngx_max((ngx_int_t) fleet->survey.nsessions,
+                                          values[3]);
     }
 
     return NGX_OK;
