@@ -138,6 +138,7 @@ ngx_int_t
 ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
     ngx_str_t *name, ngx_http_dsem_api_figures_t *figures)
 {
+    int64_t                            age;
     ngx_int_t                          rc;
     ngx_http_dsem_api_row_t           *row;
     ngx_http_dsem_figures_t           *local;
@@ -167,6 +168,13 @@ ngx_http_dsem_api_figures_one(ngx_pool_t *pool, ngx_array_t *literals,
 
     if (fleet && !fleet->in_redis) {
         fleet = NULL;
+    }
+
+    /* it may have been read by name, before the survey was */
+
+    if (fleet) {
+        age = (int64_t) (ngx_http_dsem_monotonic() - fleet->read);
+        figures->age = ngx_max(figures->age, age);
     }
 
     literal = ngx_http_dsem_text_find(figures->literals, name);
