@@ -133,7 +133,10 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_int_t   seconds;
     ngx_uint_t  i;
 
-    seconds = ngx_http_dsem_hold_preferred(r);
+    /* HEAD, PUT: a request that will hold nothing takes no place */
+
+    seconds = (r->method & (NGX_HTTP_GET|NGX_HTTP_POST))
+              ? ngx_http_dsem_hold_preferred(r) : 0;
 
     if (seconds == NGX_ERROR) {
         return;

@@ -2,7 +2,8 @@
 
 # "Prefer: wait=0" of a program that does not want to wait for its permit, as
 # RFC 7240 writes it: in a list, in any case, in quotes, with blanks. Other
-# preferences that have it in their names or values leave the time as it is.
+# preferences that have it in their names or values leave the time as it is. A
+# request of another method will hold nothing, and does not wait either.
 
 use lib 't/lib';
 use Dsem::Test;
@@ -35,6 +36,11 @@ for my $prefer ('nowait=0', 'x-wait=0', 'await=0', 'x="wait=0"',
     eventually { $t->state->waiting('jobs') == 1 } "$prefer: waits";
     $waits->close;
     wait_for { $t->state->waiting('jobs') == 0 } 15, 'it has left';
+}
+
+for my $method (qw(HEAD PUT)) {
+    my $request = $node->begin('/jobs', -method => $method);
+    is $request->wait->status, 503, "$method: does not wait";
 }
 
 $holder->close;
