@@ -14,6 +14,8 @@ use warnings;
 
 use Exporter 'import';
 
+use Dsem::Test ();
+
 our @EXPORT_OK = qw(commands shells);
 
 sub shells {
