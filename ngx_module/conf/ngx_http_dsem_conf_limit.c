@@ -53,7 +53,7 @@ static ngx_int_t ngx_http_dsem_limit_compile(ngx_conf_t *cf, ngx_str_t *text,
     ngx_http_complex_value_t *cv);
 
 
-/* ms; a warning above it */
+/* ms; a warning above it, without a unit */
 #define NGX_HTTP_DSEM_LONG_TIMEOUT  300000
 
 
@@ -557,6 +557,7 @@ static void
 ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_arg_t *args)
 {
+    ngx_str_t            *timeout;
     ngx_uint_t            i;
     ngx_http_dsem_arg_t  *queue;
 
@@ -566,18 +567,20 @@ ngx_http_dsem_limit_warn(ngx_conf_t *cf, ngx_command_t *cmd,
     };
 
     queue = &args[NGX_HTTP_DSEM_PARAM_QUEUE];
+    timeout = &args[NGX_HTTP_DSEM_PARAM_TIMEOUT].text;
 
     if (queue->text.data && queue->number != 0) {
 
+        /* with a unit it is meant so: programs may wait for an hour */
+
         if (args[NGX_HTTP_DSEM_PARAM_TIMEOUT].number
-            > NGX_HTTP_DSEM_LONG_TIMEOUT)
+            > NGX_HTTP_DSEM_LONG_TIMEOUT
+            && timeout->data[timeout->len - 1] <= '9')
         {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                                "\"timeout=%V\" in \"%V\" directive is more "
                                "than five minutes, a time without a unit is "
-                               "in seconds",
-                               &args[NGX_HTTP_DSEM_PARAM_TIMEOUT].text,
-                               &cmd->name);
+                               "in seconds", timeout, &cmd->name);
         }
 
         return;

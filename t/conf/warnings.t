@@ -29,6 +29,8 @@ my @cases = (
         . 'directive is more than five minutes, a time without a unit is in '
         . 'seconds'],
     ['dsem a limit=1 queue=1 timeout=5m;'],
+    ['dsem a limit=1 queue=1 timeout=1h;'],
+    ['dsem a limit=1 queue=$arg_q timeout=2000s;'],
     ['dsem_lease 1s; dsem_redis_timeout 2s;',
         '"dsem_redis_timeout" is longer than "dsem_lease"'],
     ['dsem_lease 2s; dsem_redis_timeout 2s;'],
