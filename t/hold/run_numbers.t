@@ -3,11 +3,23 @@
 # bin/dsem-run ends no process of another program that has the number of one of
 # its own, which ended long ago: of curl, or of the command.
 
+# What follows gives numbers again, so it has numbers of its own.
+BEGIN {
+    my @own = qw(unshare --pid --fork --kill-child --mount-proc);
+    if (!$ENV{DSEM_NUMBERS} && system("@own true 2> /dev/null") == 0) {
+        $ENV{DSEM_NUMBERS} = 1;
+        # the shell reaps what others leave behind
+        exec @own, 'sh', '-c', '"$@"; exit $?', 'sh', $^X, $0 or die;
+    }
+}
+
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
 use Dsem::Program qw(shells);
 use Dsem::Test;
+
+plan(skip_all => 'no numbers of its own') if !$ENV{DSEM_NUMBERS};
 
 my $last = '/proc/sys/kernel/ns_last_pid';
 
