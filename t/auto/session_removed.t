@@ -15,7 +15,7 @@ $t->upstream;
 
 my ($one, $two) = $t->fleet(2, <<'EOF_CONF');
 worker_processes 1;
-dsem_reuse 60s;
+dsem_reuse 5s;
 location /reused {
     dsem api limit=auto queue=10;
     proxy_pass http://%%UPSTREAM%%;
