@@ -6,7 +6,7 @@
 # What follows gives numbers again, so it has numbers of its own.
 BEGIN {
     my @own = qw(unshare --pid --fork --kill-child --mount-proc);
-    if (!$ENV{DSEM_NUMBERS} && system("@own true 2> /dev/null") == 0) {
+    if (!$^C && !$ENV{DSEM_NUMBERS} && system("@own true 2> /dev/null") == 0) {
         $ENV{DSEM_NUMBERS} = 1;
         # the shell reaps what others leave behind
         exec @own, 'sh', '-c', '"$@"; exit $?', 'sh', $^X, $0 or die;

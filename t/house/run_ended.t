@@ -36,6 +36,7 @@ my $limit = Fleet::Conf::semaphore(
 # on a machine that seems to be busy: one on a terminal, and one whose limit is
 # raised by the page
 
+my ($silent, $seen, $last) = (0, '', now);
 my ($pid, $screen, $other, $said);
 {
     local $ENV{DSEM_METRONOME} = busy_metronome($t->dir . '/busy');
@@ -51,7 +52,7 @@ is($t->client->get("${url}semaphores/reports", -method => 'PATCH',
     200, 'limit raised');
 
 my $failed = '';
-my ($silent, $seen, $last) = (0, '', now);
+($silent, $last) = (0, now);
 my @fleet = do {
     # with all that a fleet starts
     delete local $ENV{DSEM_METRONOME};
