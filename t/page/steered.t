@@ -77,11 +77,12 @@ like($browser->text('dialog'),
     'told what it does');
 $browser->click('#dialog-yes');
 eventually { said() eq 'Paused.' } 'paused';
+# from Redis, which has sent the workers its message by then
+eventually { $browser->evaluate('document.title') =~ /1 paused/ } 'title tells';
+like($browser->text('.marks'), qr/paused/, 'marked');
 $up->release_all;
 eventually { $up->now == 0 } 'requests in progress finish';
 my $late = $node->begin('/?hang=1');
-eventually { $browser->evaluate('document.title') =~ /1 paused/ } 'title tells';
-like($browser->text('.marks'), qr/paused/, 'marked');
 eventually { $browser->evaluate(q{table.rows.get('reports').figures.data
     .waiting}) == 2 } 'two wait';
 is($up->now, 0, 'none passes');
