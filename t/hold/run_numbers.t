@@ -19,7 +19,7 @@ use File::Temp qw(tempdir);
 use Dsem::Program qw(shells);
 use Dsem::Test;
 
-plan(skip_all => 'no numbers of its own') if !$ENV{DSEM_NUMBERS};
+plan(skip_all => 'needs root, and unshare --pid') if !$ENV{DSEM_NUMBERS};
 
 my $last = '/proc/sys/kernel/ns_last_pid';
 
