@@ -236,7 +236,10 @@ ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
 }
 
 
-/* a server that others have named has the time to connect for itself */
+/*
+ * A server that others have named has the time to connect for itself.  Never
+ * is no time: the clock may be anywhere.
+ */
 
 static void
 ngx_http_dsem_breaker_handler(ngx_event_t *ev)
@@ -257,7 +260,7 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
         left = breaker->peer->followed
                + breaker->settings->connect_timeout - ngx_current_msec;
 
-        if (left > 0) {
+        if (breaker->peer->followed && left > 0) {
             ngx_http_dsem_deadline_set(&breaker->deadline, ev, left);
 
         } else {

@@ -15,6 +15,8 @@ package Dsem::Clock;
 #   my @fleet = $clock->fleet(3, $conf);    # same as $t->fleet
 #   $clock->stop;           # no reply is late, and no timer ends, until go
 #   $clock->go;
+# With far => $seconds it is so much farther ahead, also beyond the 292 years of
+# a number of ns.
 # With DSEM_CLOCK_BOOTTIME=1 in its environment a process has another offset of
 # CLOCK_BOOTTIME only, as after the machine was suspended. A test with two
 # clocks gives one of them a name.
@@ -40,7 +42,8 @@ sub new {
     my $shared = $ENV{DSEM_METRONOME} ? dirname($ENV{DSEM_METRONOME}) : $dir;
     my $which = $opt{monotonic} ? 'monotonic' : 'wall';
     my $self = bless { t => $t, file => "$dir/" . ($opt{name} // 'clock'),
-        offset => 0, stopped => 0, library => "$shared/$which.so" }, $class;
+        offset => 0, stopped => 0, far => $opt{far} // 0,
+        library => "$shared/$which.so" }, $class;
     $self->step($opt{monotonic} ? AHEAD : 0);
     $self->_compile($opt{monotonic} ? '-DMONOTONIC' : ())
         unless -e $self->{library};
@@ -99,11 +102,11 @@ sub _monotonic { return int SECOND * clock_gettime(CLOCK_MONOTONIC) }
 sub _write {
     my ($self) = @_;
     open my $fh, '+>>', $self->{file} or croak "$self->{file}: $!";
-    truncate $fh, 16;
+    truncate $fh, 24;
     close $fh;
     # in place: servers have mapped the file
     open $fh, '+<', $self->{file} or croak "$self->{file}: $!";
-    syswrite $fh, pack 'qq', @$self{qw(offset stopped)};
+    syswrite $fh, pack 'qqq', @$self{qw(offset stopped far)};
     close $fh;
     return $self;
 }
@@ -123,8 +126,11 @@ __DATA__
 
 #define SECOND  1000000000LL
 
-/* ns: what is added, and the time at which the clock stands if not 0 */
-static volatile struct { int64_t  offset, stopped; }  *clock_file;
+/*
+ * ns: what is added, and the time at which the clock stands if not 0;
+ * s: what is added, too
+ */
+static volatile struct { int64_t  offset, stopped, far; }  *clock_file;
 
 static int  boottime;
 
@@ -174,7 +180,7 @@ clock_gettime(clockid_t id, struct timespec *ts)
         }
 
         ns += clock_file->offset;
-        ts->tv_sec = ns / SECOND;
+        ts->tv_sec = ns / SECOND + clock_file->far;
         ts->tv_nsec = ns % SECOND;
     }
 
