@@ -36,6 +36,8 @@ static void ngx_http_dsem_breaker_available(ngx_http_dsem_breaker_t *breaker);
 static void ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker);
 static const char *ngx_http_dsem_breaker_cause(
     ngx_http_dsem_breaker_t *breaker, const char *otherwise);
+static ngx_str_t *ngx_http_dsem_breaker_server(
+    ngx_http_dsem_breaker_t *breaker, const char *cause);
 
 
 /* settings and peer must stay; handler is called each time it opens */
@@ -176,12 +178,27 @@ ngx_http_dsem_breaker_reload(ngx_http_dsem_breaker_t *breaker)
 }
 
 
-/* the connection is lost, or was not made; logged if it has been good */
+/*
+ * The connection is lost, or was not made; logged if it has been good.  The
+ * server that this is the reason of may not be the next one to be tried.
+ */
 
 void
 ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
     const char *reason, ngx_uint_t was_up)
 {
+    ngx_addr_t  *addr;
+
+    addr = breaker->peer->addr;
+
+    if (addr) {
+        ngx_http_dsem_addr_set(&breaker->at, addr->sockaddr, addr->socklen);
+        breaker->server = &breaker->at.addr.name;
+
+    } else {
+        breaker->server = breaker->peer->unnamed;
+    }
+
     ngx_http_dsem_reason(breaker->reason, "%s", reason);
     breaker->pending = NULL;
     breaker->named = 0;
@@ -279,7 +296,8 @@ ngx_http_dsem_breaker_handler(ngx_event_t *ev)
 void
 ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 {
-    ngx_uint_t  soon;
+    ngx_uint_t   soon;
+    const char  *cause;
 
     if (breaker->open) {
         return;
@@ -301,13 +319,14 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
         breaker->passed = 0;
         breaker->refused = 0;
 
+        cause = ngx_http_dsem_breaker_cause(breaker,
+                                        (breaker->pending && !breaker->named)
+                                        ? breaker->pending : breaker->reason);
+
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "dsem: redis %V unavailable (%s), requests are handled "
                       "by \"dsem_on_error\"",
-                      ngx_http_dsem_peer_name(breaker->peer),
-                      ngx_http_dsem_breaker_cause(breaker,
-                            (breaker->pending && !breaker->named)
-                            ? breaker->pending : breaker->reason));
+                      ngx_http_dsem_breaker_server(breaker, cause), cause);
 
     } else if (ngx_current_msec - breaker->line
                >= NGX_HTTP_DSEM_BREAKER_REMINDER)
@@ -324,13 +343,16 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 static void
 ngx_http_dsem_breaker_remind(ngx_http_dsem_breaker_t *breaker)
 {
+    const char  *cause;
+
+    cause = ngx_http_dsem_breaker_cause(breaker, breaker->reason);
+
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "dsem: redis %V still unavailable after %M ms (%s), "
                   "\"dsem_on_error\" passed %ui requests and refused %ui "
                   "since the last line",
-                  ngx_http_dsem_peer_name(breaker->peer),
-                  ngx_current_msec - breaker->lost_since,
-                  ngx_http_dsem_breaker_cause(breaker, breaker->reason),
+                  ngx_http_dsem_breaker_server(breaker, cause),
+                  ngx_current_msec - breaker->lost_since, cause,
                   breaker->passed, breaker->refused);
 
     breaker->line = ngx_current_msec;
@@ -349,6 +371,17 @@ ngx_http_dsem_breaker_cause(ngx_http_dsem_breaker_t *breaker,
     const char *otherwise)
 {
     return breaker->peer->reason ? breaker->peer->reason : otherwise;
+}
+
+
+/* any other cause is that of the server to connect to now */
+
+static ngx_str_t *
+ngx_http_dsem_breaker_server(ngx_http_dsem_breaker_t *breaker,
+    const char *cause)
+{
+    return (cause == breaker->reason && breaker->server)
+           ? breaker->server : ngx_http_dsem_peer_name(breaker->peer);
 }
 
 
@@ -381,4 +414,14 @@ ngx_http_dsem_breaker_reason(ngx_http_dsem_breaker_t *breaker)
     }
 
     return ngx_http_dsem_breaker_cause(breaker, breaker->reason);
+}
+
+
+/* the server in use, or wanted; or the one that this reason is of */
+
+ngx_str_t *
+ngx_http_dsem_breaker_address(ngx_http_dsem_breaker_t *breaker)
+{
+    return ngx_http_dsem_breaker_server(breaker,
+                                       ngx_http_dsem_breaker_reason(breaker));
 }

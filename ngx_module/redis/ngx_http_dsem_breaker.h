@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_dsem_addr.h"
 #include "ngx_http_dsem_backoff.h"
 #include "ngx_http_dsem_deadline.h"
 #include "ngx_http_dsem_peer.h"
@@ -39,6 +40,8 @@ typedef struct {
     ngx_uint_t                       refused;
 
     char                             reason[NGX_HTTP_DSEM_REASON_LEN];
+    ngx_str_t                       *server;    /* with this reason; or NULL */
+    ngx_http_dsem_addr_t             at;        /* its address */
     const char                      *pending;   /* what is waited for */
 
     unsigned                         open:1;
@@ -70,6 +73,7 @@ void ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker);
 void ngx_http_dsem_breaker_handled(ngx_http_dsem_breaker_t *breaker,
     ngx_uint_t passed);
 const char *ngx_http_dsem_breaker_reason(ngx_http_dsem_breaker_t *breaker);
+ngx_str_t *ngx_http_dsem_breaker_address(ngx_http_dsem_breaker_t *breaker);
 
 
 #endif /* _NGX_HTTP_DSEM_BREAKER_H_INCLUDED_ */

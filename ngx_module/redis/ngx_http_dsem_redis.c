@@ -427,12 +427,12 @@ ngx_http_dsem_redis_call(ngx_http_dsem_redis_t *redis,
 }
 
 
-/* of the server in use, or wanted; valid during this event */
+/* of the server in use, or wanted, or with the reason; valid in this event */
 
 ngx_str_t *
 ngx_http_dsem_redis_address(ngx_http_dsem_redis_t *redis)
 {
-    return ngx_http_dsem_peer_name(redis->peer);
+    return ngx_http_dsem_breaker_address(&redis->breaker);
 }
 
 
