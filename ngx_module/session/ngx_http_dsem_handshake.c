@@ -62,6 +62,8 @@ static void ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_uint_t ngx_http_dsem_handshake_lost(
     ngx_http_dsem_session_t *session, int64_t *values);
+static ngx_uint_t ngx_http_dsem_handshake_expired(
+    ngx_http_dsem_session_t *session, int64_t *values, ngx_uint_t lost);
 static ngx_uint_t ngx_http_dsem_handshake_counted(
     ngx_http_dsem_session_t *session, int64_t *values);
 static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
@@ -243,7 +245,7 @@ ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_handshake_call_t *call = data;
 
     uint64_t                  sent;
-    ngx_uint_t                lost, counted;
+    ngx_uint_t                lost, counted, expired;
     ngx_http_dsem_session_t  *session;
 
     session = call->session;
@@ -266,16 +268,16 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
     ngx_http_dsem_session_set_recovery(session, reply->values[2]);
 
-    session->lease_expired = session->entered && !lost
-                             && reply->values[3] == 0;
-    session->keys_lost = session->verify && !lost && reply->values[3];
+    expired = ngx_http_dsem_handshake_expired(session, reply->values, lost);
+    session->keys_lost |= session->verify && !lost && reply->values[3];
+    session->state_lost |= lost;
     session->entered = 1;
     session->verify = 0;
 
     session->undeclared = (session->recovery != 0 && !counted);
 
     if (!counted
-        && (session->lease_expired
+        && (expired
             || (lost && !session->undeclared)
             || ngx_http_dsem_lease_own_fenced(&session->lease)))
     {
@@ -310,11 +312,43 @@ ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
         return 0;
     }
 
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "dsem: redis lost its state, recovering for at most %L ms",
-                  values[2]);
+    if (values[2]) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: redis lost its state, recovering for at most "
+                      "%L ms", values[2]);
+
+    } else {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "dsem: redis lost its state, and recovers no more");
+    }
 
     return 1;
+}
+
+
+/*
+ * True if Redis has removed the session of this name.  The reply to the first
+ * hello after that may be lost, and then the session is there again: an
+ * overage has this cause, too, once the worker's own lease is over.
+ */
+
+static ngx_uint_t
+ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
+    int64_t *values, ngx_uint_t lost)
+{
+    ngx_uint_t  expired;
+
+    if (!session->entered || lost) {
+        return 0;
+    }
+
+    expired = (values[3] == 0);
+
+    session->lease_expired |= expired
+                              || ngx_http_dsem_lease_age(&session->lease)
+                                 >= session->lease.length;
+
+    return expired;
 }
 
 
@@ -408,6 +442,9 @@ ngx_http_dsem_handshake_declared_handler(void *data,
     }
 
     session->resyncs = 0;
+    session->lease_expired = 0;
+    session->keys_lost = 0;
+    session->state_lost = 0;
     session->accepted = session->process;
 
     if (session->undeclared) {

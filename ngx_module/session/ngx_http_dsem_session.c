@@ -375,22 +375,29 @@ void
 ngx_http_dsem_session_overage(ngx_http_dsem_session_t *session,
     ngx_str_t *name, ngx_int_t excess)
 {
-    if (excess <= 0 || !(session->lease_expired || session->keys_lost)) {
+    char  *cause;
+
+    if (session->lease_expired) {
+        cause = "the lease of this worker expired while its requests were "
+                "running";
+
+    } else if (session->keys_lost) {
+        cause = "its keys in redis were lost while requests were running";
+
+    } else if (session->state_lost) {
+        cause = "redis lost its state while requests were running";
+
+    } else {
+        return;
+    }
+
+    if (excess <= 0) {
         return;
     }
 
     ngx_http_dsem_counters_add_to(name, NGX_HTTP_DSEM_COUNT_OVERAGE, excess);
 
-    if (session->lease_expired) {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: overage of %i permits of \"%V\" (the lease of "
-                      "this worker expired while its requests were running)",
-                      excess, name);
-
-    } else {
-        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                      "dsem: overage of %i permits of \"%V\" (its keys in "
-                      "redis were lost while requests were running)",
-                      excess, name);
-    }
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "dsem: overage of %i permits of \"%V\" (%s)",
+                  excess, name, cause);
 }

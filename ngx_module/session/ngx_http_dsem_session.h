@@ -126,7 +126,8 @@ typedef struct {
  * verify          keys of a semaphore may be lost
  *                 set by resync; cleared by the reply to a hello
  * lease_expired,  why there may be an overage now
- * keys_lost       set and cleared by the reply to a hello
+ * keys_lost,      set by the reply to a hello; cleared by that to "declared",
+ * state_lost      as an epoch may end before its declarations have replies
  * warned_process  a missing run id was logged
  *                 set by the reply to "declared"; stays
  * sealed          a message of this epoch had its seal
@@ -194,6 +195,7 @@ struct ngx_http_dsem_session_s {
     unsigned                           verify:1;
     unsigned                           lease_expired:1;
     unsigned                           keys_lost:1;
+    unsigned                           state_lost:1;
     unsigned                           warned_process:1;
     unsigned                           sealed:1;
 };
