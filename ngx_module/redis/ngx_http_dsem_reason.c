@@ -48,3 +48,30 @@ ngx_http_dsem_reason_clean(char *text)
         }
     }
 }
+
+
+/*
+ * An error of a server, cleaned in place.  Where a command of a script fails,
+ * Redis before 7.0 reports "ERR Error running script (call to f_<sha>):
+ * @user_script:1: @user_script: 1: -READONLY You can't write ...": the result
+ * is that of the command.
+ */
+
+char *
+ngx_http_dsem_reason_error(char *error)
+{
+    char  *cause;
+
+    ngx_http_dsem_reason_clean(error);
+
+    if (ngx_strncmp(error, "ERR Error running script ",
+                    sizeof("ERR Error running script ") - 1)
+        != 0)
+    {
+        return error;
+    }
+
+    cause = ngx_strstr(error, ": -");
+
+    return cause ? cause + sizeof(": -") - 1 : error;
+}

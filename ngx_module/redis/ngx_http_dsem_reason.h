@@ -18,6 +18,7 @@
 
 void ngx_http_dsem_reason(char *reason, const char *fmt, ...);
 void ngx_http_dsem_reason_clean(char *text);
+char *ngx_http_dsem_reason_error(char *error);
 
 
 #endif /* _NGX_HTTP_DSEM_REASON_H_INCLUDED_ */

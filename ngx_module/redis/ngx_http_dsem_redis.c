@@ -747,29 +747,29 @@ ngx_http_dsem_redis_up(ngx_http_dsem_redis_t *redis)
 static void
 ngx_http_dsem_redis_error(ngx_http_dsem_redis_t *redis, redisReply *reply)
 {
-    char                   text[NGX_HTTP_DSEM_REASON_LEN];
+    char                   text[NGX_HTTP_DSEM_REASON_LEN], *error;
     ngx_str_t             *name;
     ngx_uint_t             passes;
     ngx_http_dsem_peer_t  *peer;
 
     peer = redis->peer;
 
-    ngx_http_dsem_reason_clean(reply->str);
+    error = ngx_http_dsem_reason_error(reply->str);
 
     passes = peer->row->redirected
-             && peer->row->redirected(peer, reply->str);
+             && peer->row->redirected(peer, error);
 
     for (name = ngx_http_dsem_redis_passing; name->len; name++) {
-        passes |= (ngx_strncmp(reply->str, name->data, name->len) == 0);
+        passes |= (ngx_strncmp(error, name->data, name->len) == 0);
     }
 
-    if (!passes && ngx_strncmp(reply->str, "MOVED ", 6) == 0) {
+    if (!passes && ngx_strncmp(error, "MOVED ", 6) == 0) {
         ngx_http_dsem_reason(text, "%s (a Cluster needs \"mode=cluster\")",
-                             reply->str);
+                             error);
         ngx_http_dsem_redis_failed(redis, text, 1);
 
     } else {
-        ngx_http_dsem_redis_failed(redis, reply->str, !passes);
+        ngx_http_dsem_redis_failed(redis, error, !passes);
     }
 
     /* the next attempt to connect is no better cause for the log */

@@ -724,7 +724,8 @@ ngx_http_dsem_script_error(ngx_http_dsem_script_calls_t *calls,
 static void
 ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call, redisReply *reply)
 {
-    ngx_http_dsem_reply_t  denied;
+    char                   *error;
+    ngx_http_dsem_reply_t   denied;
 
     if (call->handler == NULL) {
         return;
@@ -732,11 +733,11 @@ ngx_http_dsem_script_denied(ngx_http_dsem_call_t *call, redisReply *reply)
 
     ngx_memzero(&denied, sizeof(ngx_http_dsem_reply_t));
 
-    ngx_http_dsem_reason_clean(reply->str);
+    error = ngx_http_dsem_reason_error(reply->str);
 
     denied.status = NGX_HTTP_DSEM_REPLY_ERROR;
-    denied.text.data = (u_char *) reply->str;
-    denied.text.len = ngx_strlen(reply->str);
+    denied.text.data = (u_char *) error;
+    denied.text.len = ngx_strlen(error);
 
     call->handler(call->data, &denied);
 }
