@@ -450,7 +450,6 @@ ngx_http_dsem_connection_handle(ngx_http_dsem_connection_t *conn,
     }
 
     if (conn->refused) {
-        conn->adapter.protocol_error = 1;
         redisAsyncFree(conn->adapter.ac);
         ngx_http_dsem_connection_failed(conn);
         return NGX_DONE;
@@ -486,8 +485,13 @@ ngx_http_dsem_connection_reply(redisAsyncContext *ac, void *data,
         conn->nlogins--;
 
         if (reply->type == REDIS_REPLY_ERROR) {
-            /* the connection is closed when hiredis has returned */
+            /*
+             * The connection is closed when hiredis has returned, which may
+             * fail meanwhile: what follows may be no reply.
+             */
+
             conn->refused = 1;
+            conn->adapter.protocol_error = 1;
 
             /* a server without this command repeats its arguments */
 
