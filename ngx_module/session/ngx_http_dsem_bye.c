@@ -176,17 +176,34 @@ ngx_http_dsem_bye_dead(ngx_http_dsem_session_t *session)
 }
 
 
+/*
+ * Of two workers that have said bye for the same one, the first has removed it;
+ * their replies come in any order.
+ */
+
 static void
 ngx_http_dsem_bye_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_bye_t *bye = data;
 
-    if (reply
-        && ngx_http_dsem_zone_leave(bye->zone, &bye->name) == NGX_OK)
-    {
+    ngx_int_t  rc;
+
+    if (reply == NULL) {
+        ngx_free(bye);
+        return;
+    }
+
+    rc = ngx_http_dsem_zone_leave(bye->zone, &bye->name);
+
+    if (reply->values[0] == NGX_HTTP_DSEM_REMOVED) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: removed session %V of a dead worker, its permits "
                       "are released", &bye->name);
+
+    } else if (rc == NGX_OK) {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "dsem: session %V of a dead worker was not registered "
+                      "any more", &bye->name);
     }
 
     ngx_free(bye);
