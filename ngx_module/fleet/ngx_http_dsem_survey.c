@@ -432,7 +432,7 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
         ngx_queue_add(&state->done, &topic->waiters);
         ngx_queue_init(&topic->waiters);
 
-        /* nobody waits for the rest of a run that goes on */
+        /* without a waiter a run keeps no worker that exits */
         ngx_http_dsem_run_await(&topic->run, 0);
 
         ngx_post_event(&state->call, &ngx_posted_events);
