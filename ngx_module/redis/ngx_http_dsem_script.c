@@ -593,7 +593,7 @@ ngx_http_dsem_script_deliver(ngx_http_dsem_script_calls_t *calls,
         calls->status = decoded->status;
         calls->verify = rule->verify;
         decoded = NULL;
-        rc = NGX_BUSY;
+        rc = (call->epoch == calls->identity->epoch) ? NGX_BUSY : NGX_OK;
     }
 
     call->handler(call->data, decoded);
