@@ -482,20 +482,29 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
 {
     ngx_http_dsem_loc_conf_t  *dlcf;
 
-    dlcf = ngx_palloc(cf->pool, sizeof(ngx_http_dsem_loc_conf_t));
+    dlcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_dsem_loc_conf_t));
     if (dlcf == NULL) {
         return NULL;
     }
 
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     dlcf->above = NULL;
+     *     dlcf->loc_conf = NULL;
+     *     dlcf->below = NULL;
+     *     dlcf->named = NULL;
+     *     dlcf->names = NULL;
+     *     dlcf->exact = 0;
+     *     dlcf->body_asked = 0;
+     *     dlcf->body_missed = 0;
+     */
+
     dlcf->limits = NGX_CONF_UNSET_PTR;
-    dlcf->below = NULL;
-    dlcf->named = NULL;
 
     dlcf->api = NGX_CONF_UNSET;
     dlcf->write = NGX_CONF_UNSET;
-    dlcf->names = NULL;
     dlcf->full = NGX_CONF_UNSET;
-    dlcf->exact = 0;
 
     dlcf->hold = NGX_CONF_UNSET;
     dlcf->hold_max = NGX_CONF_UNSET_MSEC;
@@ -514,9 +523,6 @@ ngx_http_dsem_create_loc_conf(ngx_conf_t *cf)
     dlcf->retry_after = NGX_CONF_UNSET;
     dlcf->wait_body = NGX_CONF_UNSET_UINT;
     dlcf->dry_run = NGX_CONF_UNSET;
-
-    dlcf->body_asked = 0;
-    dlcf->body_missed = 0;
 
     return dlcf;
 }

@@ -504,7 +504,7 @@ ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
         return seen;
     }
 
-    seen = ngx_palloc(cf->temp_pool, sizeof(ngx_http_dsem_seen_t));
+    seen = ngx_pcalloc(cf->temp_pool, sizeof(ngx_http_dsem_seen_t));
     if (seen == NULL) {
         return NULL;
     }
@@ -517,12 +517,6 @@ ngx_http_dsem_check_add(ngx_conf_t *cf, ngx_rbtree_t *tree, ngx_str_t *key)
     seen->sn.str.len = key->len;
     seen->sn.node.key = ngx_crc32_short(key->data, key->len);
     seen->limit = NGX_CONF_UNSET;
-    seen->min = 0;
-    seen->max = 0;
-    seen->strict = NULL;
-    seen->pool = 0;
-    seen->later = NULL;
-    seen->visit = 0;
 
     ngx_http_dsem_check_place(cf, seen);
 

@@ -277,7 +277,7 @@ ngx_int_t
 ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg)
 {
-    u_char      must[sizeof("between ms and ms") + 2 * NGX_INT_T_LEN];
+    u_char      must[sizeof("between  bytes and  bytes") + 2 * NGX_INT_T_LEN];
     ngx_int_t   rc;
     ngx_str_t  *text;
 

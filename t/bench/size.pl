@@ -16,6 +16,7 @@ use Dsem::Test;
 
 my $N = 500;
 
+$ENV{MALLOC_PERTURB_} = 0;
 my $t = Dsem::Test->new;
 my $redis = $t->redis;
 my $up = $t->upstream(service => 0.05);

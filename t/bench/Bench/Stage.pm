@@ -32,6 +32,7 @@ sub program {
     my ($class, $name) = @_;
     $| = 1;
     delete $ENV{DSEM_NGINX};
+    $ENV{MALLOC_PERTURB_} = 0;
     $SIG{PIPE} = 'IGNORE';
     $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
     return $program = $class->new($name);

@@ -83,9 +83,11 @@ sub raw {
 # life
 
 # As a daemon, because nginx upgrades its binary in no other mode; the daemon's
-# session is its process group.
+# session is its process group. Memory that glibc gives has no zeros: what reads
+# it before it is set shows itself.
 sub start {
     my ($self) = @_;
+    local $ENV{MALLOC_PERTURB_} = $ENV{MALLOC_PERTURB_} // 90;
     $self->write_conf;
     unlink "$self->{dir}/nginx.pid";
     my $starting = Dsem::Process->spawn(
