@@ -221,7 +221,9 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         return NGX_OK;
     }
 
-    ngx_http_dsem_idle_serve(account);
+    if (!ngx_http_dsem_redis_late(account->session->redis)) {
+        ngx_http_dsem_idle_serve(account);
+    }
 
     if (account->session->recovery && !account->recovering) {
         ngx_http_dsem_account_pause(account, account->session->recovery + 1);
@@ -291,23 +293,28 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
  * A permit whose release is on its way can serve no request: if Redis does
  * not reply, it lies idle until the lease ends.  While requests wait here,
  * it is therefore sent only to a Redis that has replied just now, and
- * serves them if the reply is late.
+ * serves them if the reply is late, as do permits that are idle then.
  */
 
 static ngx_uint_t
 ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
 {
     ngx_msec_t              worth;
+    ngx_uint_t              waits;
     ngx_http_dsem_redis_t  *redis;
 
     redis = account->session->redis;
+    waits = (ngx_http_dsem_waiting_first(account) != NULL);
 
     if (ngx_http_dsem_redis_late(redis)) {
+
+        if (waits) {
+            ngx_http_dsem_account_give_back_idle(account, account->idle);
+        }
+
         ngx_http_dsem_local_serve(account);
 
-    } else if (ngx_http_dsem_waiting_first(account) == NULL
-               || ngx_http_dsem_account_releasable(account) == 0)
-    {
+    } else if (!waits || ngx_http_dsem_account_releasable(account) == 0) {
         return 0;
     }
 

@@ -26,12 +26,16 @@
 #include "ngx_http_dsem_idle.h"
 #include "ngx_http_dsem_ledger.h"
 #include "ngx_http_dsem_ticket.h"
+#include "ngx_http_dsem_waiting.h"
 
 
 static void ngx_http_dsem_idle_tick_handler(ngx_event_t *ev);
 
 
-/* permits that came free in this turn serve its asks, oldest first */
+/*
+ * Permits that came free in this turn serve its asks, in order of service; the
+ * oldest one where others, of which Redis decides, come before them.
+ */
 
 void
 ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
@@ -40,8 +44,12 @@ ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
     ngx_http_dsem_ticket_t  *ticket;
 
     while (account->idle && account->nasks) {
-        q = ngx_queue_head(&account->asks);
-        ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        ticket = ngx_http_dsem_waiting_first(account);
+
+        if (ticket == NULL || ticket->state != NGX_HTTP_DSEM_TICKET_NEW) {
+            q = ngx_queue_head(&account->asks);
+            ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
+        }
 
         if (account->servers) {
             ticket->server = ngx_http_dsem_account_reuse_server(account);

@@ -233,8 +233,8 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
         ngx_add_timer(&account->tick, ngx_max(account->reuse / 2, 1));
     }
 
-    if (account->nasks) {
-        /* they are served from the idle permits before they are sent */
+    if (account->nasks || account->demand) {
+        /* served from idle permits before they are sent, or if Redis is late */
         ngx_http_dsem_account_post(account);
     }
 

@@ -9,7 +9,7 @@
  * than the depth of a tree.
  *
  * Called by: ticket (which enters and removes), sync, declare and message (by
- * number), dispatch and local (in order), semaphore (how many wait).
+ * number), dispatch, idle and local (in order), semaphore (how many wait).
  */
 
 
