@@ -51,31 +51,40 @@ static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
 
-/* Redis is unavailable: is there a permit, or a place, for one more? */
+/* without Redis: is there a permit for one more? */
 
 ngx_uint_t
-ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
+ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
-    if (account->nasks == 0
-        && ask->weight <= ngx_http_dsem_account_own(account))
+    if (account->nasks
+        || (ngx_http_dsem_session_ready(account->session)
+            && account->synced
+            && !ngx_http_dsem_account_recovering(account)))
     {
-        return 1;
-    }
-
-    if (!ask->local) {
         return 0;
     }
 
-    if (account->nasks == 0
-        && (account->servers
-            ? ngx_http_dsem_local_server(account) != NGX_HTTP_DSEM_NO_SERVER
-            : account->held + ask->weight
-              <= ngx_http_dsem_local_limit(account)))
-    {
+    if (ask->weight <= ngx_http_dsem_account_own(account)) {
         return 1;
     }
 
+    if (!ask->local || !ngx_http_dsem_session_unavailable(account->session)) {
+        return 0;
+    }
+
+    return account->servers
+           ? ngx_http_dsem_local_server(account) != NGX_HTTP_DSEM_NO_SERVER
+           : account->held + ask->weight <= ngx_http_dsem_local_limit(account);
+}
+
+
+/* Redis is unavailable, and there is none: is there a place in the queue? */
+
+ngx_uint_t
+ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask)
+{
     if (ask->weight > ngx_http_dsem_account_local_limit(account)) {
         return 0;
     }

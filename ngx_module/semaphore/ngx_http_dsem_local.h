@@ -13,7 +13,9 @@
 #include "ngx_http_dsem_ticket.h"
 
 
-ngx_uint_t ngx_http_dsem_local_room(ngx_http_dsem_account_t *account,
+ngx_uint_t ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
+    ngx_http_dsem_ask_t *ask);
+ngx_uint_t ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask);
 void ngx_http_dsem_local_begin(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account);

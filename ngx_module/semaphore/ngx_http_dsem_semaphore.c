@@ -93,13 +93,6 @@ ngx_http_dsem_semaphore_acquire(ngx_http_dsem_ask_t *ask,
         return NULL;
     }
 
-    if (ngx_http_dsem_waiting_total()
-        >= ngx_http_dsem_semaphore_max_waiting)
-    {
-        answer->verdict = NGX_HTTP_DSEM_VERDICT_WORKER_FULL;
-        return NULL;
-    }
-
     if (account == NULL) {
         account = ngx_http_dsem_account_get(session, &ask->name, ask->hash,
                                             ask->pool);
@@ -138,35 +131,53 @@ ngx_http_dsem_semaphore_limit(ngx_http_dsem_account_t *account,
 
 
 /*
- * Whether the request is to ask, or to wait: always, as long as Redis can be
- * asked.  Otherwise the verdict is in answer.
+ * Whether the request is to ask, or to wait: as long as Redis can be asked, and
+ * not too many do so.  Otherwise the verdict is in answer.
  */
 
 static ngx_uint_t
 ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask, ngx_http_dsem_answer_t *answer)
 {
-    if (ngx_http_dsem_session_unavailable(account->session)) {
+    ngx_uint_t  full, unavailable;
 
-        if (ngx_http_dsem_local_room(account, ask)) {
-            return 1;
-        }
+    full = (ngx_http_dsem_waiting_total()
+            >= ngx_http_dsem_semaphore_max_waiting);
 
-        if (ask->local) {
-            answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
-            answer->in_use = account->held;
-            answer->local = 1;
-        }
+    if (ngx_http_dsem_local_now(account, ask)) {
+        return 1;
+    }
 
+    unavailable = ngx_http_dsem_session_unavailable(account->session);
+
+    if (unavailable && !ask->local) {
         return 0;
     }
 
     /* "dsem_on_error pass" covers recovery; requests before it come first */
 
-    return !ask->pass
-           || !ngx_http_dsem_account_recovering(account)
-           || ask->weight + (ngx_int_t) account->nasks
-              <= ngx_http_dsem_account_own(account);
+    if (ask->pass
+        && (ngx_http_dsem_account_recovering(account)
+            || (full && account->session->recovery))
+        && ask->weight + (ngx_int_t) account->nasks
+           > ngx_http_dsem_account_own(account))
+    {
+        return 0;
+    }
+
+    if (full) {
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_WORKER_FULL;
+        return 0;
+    }
+
+    if (unavailable && !ngx_http_dsem_local_place(account, ask)) {
+        answer->verdict = NGX_HTTP_DSEM_VERDICT_REJECTED;
+        answer->in_use = account->held;
+        answer->local = 1;
+        return 0;
+    }
+
+    return 1;
 }
 
 
