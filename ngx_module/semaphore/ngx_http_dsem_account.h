@@ -116,6 +116,8 @@ typedef struct {
     ngx_event_t                tick;       /* returns idle permits */
 
     ngx_uint_t                 inflight;   /* unanswered commands */
+    void                      *check;      /* of these, the sync that compares
+                                              counts; or NULL */
     ngx_msec_t                 last_sync;  /* when it was sent */
     ngx_msec_t                 last_check; /* when counts were compared */
     ngx_msec_t                 ask_after;  /* while recovering: not before */

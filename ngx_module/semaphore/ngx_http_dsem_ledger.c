@@ -715,6 +715,7 @@ ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
     }
 
     account->inflight = 0;
+    account->check = NULL;
     account->check_due = 0;
     account->synced = 0;
     account->recovering = 0;

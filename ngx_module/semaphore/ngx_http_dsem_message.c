@@ -270,9 +270,9 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
                 /* a check finds what becomes of it */
                 continue;
             }
-
-            ngx_http_dsem_sync_reply_granted(ticket->account, number, server);
         }
+
+        ngx_http_dsem_sync_reply_granted(ticket, server);
 
         if (ngx_http_dsem_ticket_grant(ticket, server, in_use, limit)
             != NGX_OK)

@@ -446,8 +446,6 @@ ngx_http_dsem_servers_answered(ngx_http_dsem_servers_t *servers,
 void
 ngx_http_dsem_servers_reset(ngx_http_dsem_servers_t *servers)
 {
-    servers->check = NULL;
-
     if (servers->resolved) {
         servers->resolved->answered = servers->resolved->sent;
     }

@@ -75,8 +75,6 @@ typedef struct {
     ngx_http_dsem_pool_server_t      *servers; /* a copy: an account may
                                               outlive the configuration */
     ngx_http_dsem_servers_row_t *rows;
-    void                        *check;    /* the sync that compares counts,
-                                              unanswered; or NULL */
 
     ngx_uint_t                   nsorted;
     u_char                       sorted[NGX_HTTP_DSEM_MAX_SERVERS];

@@ -111,11 +111,12 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
 
     sync->check = 1;
     sync->unchecked = account->ntickets - n;
+    sync->granted = 0;
+    account->check = sync;
 
     /* NULL: no ticket may lack its server */
 
     if (sync->sums) {
-        account->servers->check = sync;
 
         for (i = 0; i < account->servers->n; i++) {
             row = &account->servers->rows[i];

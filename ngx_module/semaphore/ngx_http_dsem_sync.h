@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include "ngx_http_dsem_account.h"
 #include "ngx_http_dsem_resp.h"
+#include "ngx_http_dsem_ticket.h"
 
 
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct {
     ngx_uint_t                    nchecks;
     ngx_uint_t                    check;    /* unsigned:1, compare counts */
     ngx_int_t                     unchecked;  /* waiting, not compared */
+    ngx_int_t                     granted;    /* of these, by messages since */
     ngx_uint_t                    keep;     /* unsigned:1, account's keep_sent
                                                 with it */
     uint64_t                      list;     /* of a pool: servers as sent */
@@ -51,8 +53,8 @@ ngx_int_t ngx_http_dsem_sync_changes(ngx_http_dsem_account_t *account,
     ngx_uint_t nasks);
 
 void ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply);
-void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
-    uint64_t number, ngx_int_t server);
+void ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
+    ngx_int_t server);
 void ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account);
 
 ngx_int_t ngx_http_dsem_declare(ngx_http_dsem_account_t *account,

@@ -105,12 +105,12 @@ ngx_http_dsem_sync_reply_handler(void *data, ngx_http_dsem_reply_t *reply)
     account = sync->account;
     account->inflight--;
 
+    if (account->check == sync) {
+        account->check = NULL;
+    }
+
     if (account->servers) {
         ngx_http_dsem_servers_answered(account->servers, sync->stated);
-
-        if (account->servers->check == sync) {
-            account->servers->check = NULL;
-        }
     }
 
     rc = NGX_OK;
@@ -413,7 +413,7 @@ ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
     ngx_uint_t  i;
 
     held = sync->held;
-    queued = sync->unchecked;
+    queued = sync->unchecked - sync->granted;
 
     for (i = 0; i < sync->nchecks; i++) {
         if (value[i] == NGX_HTTP_DSEM_CHECK_ABSENT) {
@@ -582,25 +582,43 @@ ngx_http_dsem_sync_reply_place_absent(ngx_http_dsem_sync_t *sync,
 }
 
 
-/* a message has named the server of a ticket that may be in a check */
+/*
+ * A message has granted a ticket, of a pool at a server, while a check may be
+ * on its way: Redis has counted it before, or does so just after it.
+ */
 
 void
-ngx_http_dsem_sync_reply_granted(ngx_http_dsem_account_t *account,
-    uint64_t number, ngx_int_t server)
+ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
+    ngx_int_t server)
 {
     ngx_http_dsem_sync_t         *sync;
-    ngx_http_dsem_sync_ticket_t  *ticket;
+    ngx_http_dsem_account_t      *account;
+    ngx_http_dsem_sync_ticket_t  *checked;
 
-    if (!ngx_http_dsem_session_ready(account->session)) {
-        /* the check was freed with its call */
+    account = ticket->account;
+    sync = account->check;
+
+    if (sync == NULL || !ngx_http_dsem_session_ready(account->session)) {
+        /* there is none, or it was freed with its call */
         return;
     }
 
-    sync = account->servers->check;
-    ticket = sync ? ngx_http_dsem_sync_reply_checked(sync, number) : NULL;
+    checked = ngx_http_dsem_sync_reply_checked(sync, ticket->number);
 
-    if (ticket) {
-        ticket->server = server;
+    if (checked) {
+        checked->server = server;
+        return;
+    }
+
+    /* one that waited when the check was sent, if any did so beside it */
+
+    if (sync->unchecked) {
+        sync->granted++;
+        sync->held += ticket->weight;
+
+        if (sync->sums) {
+            sync->sums[server]++;
+        }
     }
 }
 
