@@ -272,7 +272,9 @@ ngx_http_dsem_message_granted(ngx_http_dsem_session_t *session,
             }
         }
 
-        ngx_http_dsem_sync_reply_granted(ticket, server);
+        if (ticket->account->check) {
+            ngx_http_dsem_sync_reply_granted(ticket, server);
+        }
 
         if (ngx_http_dsem_ticket_grant(ticket, server, in_use, limit)
             != NGX_OK)

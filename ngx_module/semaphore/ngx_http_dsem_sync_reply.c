@@ -583,8 +583,8 @@ ngx_http_dsem_sync_reply_place_absent(ngx_http_dsem_sync_t *sync,
 
 
 /*
- * A message has granted a ticket, of a pool at a server, while a check may be
- * on its way: Redis has counted it before, or does so just after it.
+ * A message has granted a ticket, of a pool at a server, while a check is on its
+ * way: Redis has counted it before, or does so just after it.
  */
 
 void
@@ -598,8 +598,8 @@ ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
     account = ticket->account;
     sync = account->check;
 
-    if (sync == NULL || !ngx_http_dsem_session_ready(account->session)) {
-        /* there is none, or it was freed with its call */
+    if (!ngx_http_dsem_session_ready(account->session)) {
+        /* the check was freed with its call */
         return;
     }
 
