@@ -583,8 +583,8 @@ ngx_http_dsem_sync_reply_place_absent(ngx_http_dsem_sync_t *sync,
 
 
 /*
- * A message has granted a ticket, of a pool at a server, while a check is on its
- * way: Redis has counted it before, or does so just after it.
+ * A message has granted a ticket, of a pool at a server, while a check is on
+ * its way: Redis has counted it before, or does so just after it.
  */
 
 void
