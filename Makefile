@@ -312,9 +312,11 @@ $(PAGE): build/nginx/objs/Makefile ngx_module/http/page.awk \
 	@$(EMBED_PAGE) > $@.new
 	@mv $@.new $@
 
+# of all processors, unless this make was told how many
 module: $(TABLE) $(PAGE)
 	@$(PROGRESS) 'make: compiling' \
-	    $(MAKE) -s -C build/nginx -f objs/Makefile modules
+	    $(MAKE) -s $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$$(nproc)) \
+	    -C build/nginx -f objs/Makefile modules
 	@cmp -s build/nginx/objs/$(notdir $(MODULE)) $(MODULE) || { \
 	    cp --remove-destination build/nginx/objs/$(notdir $(MODULE)) \
 	        $(MODULE) && echo "make: built $(MODULE)"; }
