@@ -7,6 +7,10 @@
 use lib 't/lib';
 use Dsem::Test;
 
+my $nginx = $ENV{DSEM_NGINX} // 'nginx';
+plan skip_all => 'nginx without its addition module'
+    unless qx($nginx -V 2>&1) =~ /http_addition_module/;
+
 my $t = Dsem::Test->new;
 $t->redis;
 my @up = map { $t->upstream } 1, 2;
