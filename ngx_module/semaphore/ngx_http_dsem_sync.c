@@ -117,7 +117,6 @@ ngx_http_dsem_sync_check(ngx_http_dsem_account_t *account)
     /* NULL: no ticket may lack its server */
 
     if (sync->sums) {
-
         for (i = 0; i < account->servers->n; i++) {
             row = &account->servers->rows[i];
             sync->sums[i] = row->held + row->idle + row->pending_release;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
 # As many requests wait as dsem_max_waiting allows, and Redis is unavailable or
-# recovers: the bound is for requests that would wait. One of "dsem_on_error pass" passes,
-# whether its semaphore is in use here or not, and a permit of this worker serves
-# the next request.
+# recovers: the bound is for requests that would wait. One of "dsem_on_error
+# pass" passes, whether its semaphore is in use here or not, and a permit of this
+# worker serves the next request.
 
 use lib 't/lib';
 use Dsem::Test;
