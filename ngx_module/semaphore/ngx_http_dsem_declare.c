@@ -77,9 +77,9 @@ ngx_http_dsem_declare(ngx_http_dsem_account_t *account, ngx_uint_t *calls)
         ngx_http_dsem_account_pause(account, recovery + 1);
     }
 
-    ngx_http_dsem_account_declared(account, recovery != 0);
+    ngx_http_dsem_ledger_declared(account, recovery != 0);
 
-    if (ngx_http_dsem_account_sum(account) == 0 && account->ntickets == 0) {
+    if (ngx_http_dsem_ledger_sum(account) == 0 && account->ntickets == 0) {
         return NGX_OK;
     }
 
@@ -150,7 +150,7 @@ ngx_http_dsem_declare_send(ngx_http_dsem_declare_t *declare, ngx_queue_t **q)
 
     ngx_http_dsem_resp_number(command,
                               ngx_http_dsem_account_stated_limit(account));
-    ngx_http_dsem_resp_number(command, ngx_http_dsem_account_sum(account));
+    ngx_http_dsem_resp_number(command, ngx_http_dsem_ledger_sum(account));
     ngx_http_dsem_resp_number(command,
                               (declare->more ? NGX_HTTP_DSEM_DECLARE_MORE : 0)
                               + (account->servers ? NGX_HTTP_DSEM_DECLARE_POOL

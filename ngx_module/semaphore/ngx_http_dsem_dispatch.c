@@ -145,9 +145,9 @@ ngx_http_dsem_dispatch_exit(void)
                 continue;
             }
 
-            ngx_http_dsem_account_give_back_idle(account, account->idle);
+            ngx_http_dsem_ledger_give_back_idle(account, account->idle);
 
-            if (ngx_http_dsem_account_releasable(account) == 0) {
+            if (ngx_http_dsem_ledger_releasable(account) == 0) {
                 continue;
             }
 
@@ -275,7 +275,7 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
         if (nasks == 0
             && account->ncancels == 0
             && !account->refresh
-            && ngx_http_dsem_account_releasable(account) == 0)
+            && ngx_http_dsem_ledger_releasable(account) == 0)
         {
             break;
         }
@@ -309,12 +309,12 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
     if (ngx_http_dsem_redis_late(redis)) {
 
         if (waits) {
-            ngx_http_dsem_account_give_back_idle(account, account->idle);
+            ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         }
 
         ngx_http_dsem_local_serve(account);
 
-    } else if (!waits || ngx_http_dsem_account_releasable(account) == 0) {
+    } else if (!waits || ngx_http_dsem_ledger_releasable(account) == 0) {
         return 0;
     }
 
@@ -485,7 +485,7 @@ ngx_http_dsem_dispatch_event(ngx_http_dsem_session_t *session,
             break;
 
         default: /* NGX_HTTP_DSEM_EVENT_EXPIRED */
-            ngx_http_dsem_account_disown(account);
+            ngx_http_dsem_ledger_disown(account);
             continue;
         }
 
@@ -509,7 +509,7 @@ ngx_http_dsem_dispatch_reset(ngx_http_dsem_account_t *account)
 {
     ngx_uint_t  counted;
 
-    counted = account->inflight || ngx_http_dsem_account_sum(account) != 0;
+    counted = account->inflight || ngx_http_dsem_ledger_sum(account) != 0;
 
     if (account->inflight || account->ntickets || account->unclaimed) {
         /* releases may be lost, and grants: others may wait for these */
@@ -517,7 +517,7 @@ ngx_http_dsem_dispatch_reset(ngx_http_dsem_account_t *account)
     }
 
     ngx_http_dsem_tickets_reset(account);
-    ngx_http_dsem_account_reset(account);
+    ngx_http_dsem_ledger_reset(account);
 
     return counted;
 }

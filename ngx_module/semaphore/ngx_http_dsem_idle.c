@@ -52,13 +52,13 @@ ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account)
         }
 
         if (account->servers) {
-            ticket->server = ngx_http_dsem_account_reuse_server(account);
+            ticket->server = ngx_http_dsem_ledger_reuse_server(account);
 
             if (ticket->server == NGX_HTTP_DSEM_NO_SERVER) {
                 return;
             }
 
-        } else if (!ngx_http_dsem_account_reuse(account, ticket->weight)) {
+        } else if (!ngx_http_dsem_ledger_reuse(account, ticket->weight)) {
             return;
         }
 
@@ -106,7 +106,7 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     account->keep_allowed = allowed;
 
     if (!allowed) {
-        ngx_http_dsem_account_give_back_idle(account, account->idle);
+        ngx_http_dsem_ledger_give_back_idle(account, account->idle);
     }
 }
 
@@ -126,7 +126,7 @@ ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account)
         account->keep_allowed = 0;
     }
 
-    ngx_http_dsem_account_give_back_idle(account, account->idle);
+    ngx_http_dsem_ledger_give_back_idle(account, account->idle);
     ngx_http_dsem_account_post(account);
 }
 
@@ -144,12 +144,12 @@ ngx_http_dsem_idle_tick_handler(ngx_event_t *ev)
     account = ev->data;
 
     if (account->servers) {
-        ngx_http_dsem_account_give_back_unusable(account);
+        ngx_http_dsem_ledger_give_back_unusable(account);
     }
 
-    ngx_http_dsem_account_give_back_idle(account,
-                                         ngx_exiting ? account->idle
-                                                     : account->idle_low);
+    ngx_http_dsem_ledger_give_back_idle(account,
+                                        ngx_exiting ? account->idle
+                                                    : account->idle_low);
     account->idle_low = account->idle;
 
     if (account->reused

@@ -32,42 +32,42 @@ typedef enum {
 } ngx_http_dsem_rows_e;
 
 
-static ngx_inline ngx_uint_t ngx_http_dsem_account_reusable(
+static ngx_inline ngx_uint_t ngx_http_dsem_ledger_reusable(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
-static void ngx_http_dsem_account_give_back_row(
+static void ngx_http_dsem_ledger_give_back_row(
     ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row,
     ngx_int_t idle);
-static ngx_inline void ngx_http_dsem_account_add_held(
+static ngx_inline void ngx_http_dsem_ledger_add_held(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
-static ngx_inline void ngx_http_dsem_account_add_idle(
+static ngx_inline void ngx_http_dsem_ledger_add_idle(
     ngx_http_dsem_account_t *account, ngx_int_t weight);
-static ngx_int_t ngx_http_dsem_account_row_own(
+static ngx_int_t ngx_http_dsem_ledger_row_own(
     ngx_http_dsem_account_t *account, ngx_http_dsem_servers_row_t *row);
-static void ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
+static void ngx_http_dsem_ledger_rows(ngx_http_dsem_account_t *account,
     ngx_http_dsem_rows_e verb);
 
 
 /* whether this worker can use a server of a pool now */
-#define ngx_http_dsem_account_usable(account, server)                         \
+#define ngx_http_dsem_ledger_usable(account, server)                         \
     ((ngx_http_dsem_servers_usable(&(account)->node.str, (account)->servers)  \
       >> (server)) & 1)
 
 
 /* of a pool, and only there a ticket has a server */
-#define ngx_http_dsem_account_row(account, server)                            \
+#define ngx_http_dsem_ledger_row(account, server)                            \
     (&(account)->servers->rows[server])
 
 
 /* granted by Redis, or admitted without it */
 
 void
-ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_hold(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server)
 {
-    ngx_http_dsem_account_add_held(account, weight);
+    ngx_http_dsem_ledger_add_held(account, weight);
 
     if (server != NGX_HTTP_DSEM_NO_SERVER) {
-        ngx_http_dsem_account_row(account, server)->held += weight;
+        ngx_http_dsem_ledger_row(account, server)->held += weight;
     }
 }
 
@@ -78,20 +78,20 @@ ngx_http_dsem_account_hold(ngx_http_dsem_account_t *account,
  */
 
 ngx_uint_t
-ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_reuse(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     if (account->idle == 0) {
         return 0;
     }
 
-    if (!ngx_http_dsem_account_reusable(account, weight)) {
-        ngx_http_dsem_account_give_back_idle(account, account->idle);
+    if (!ngx_http_dsem_ledger_reusable(account, weight)) {
+        ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         return 0;
     }
 
-    ngx_http_dsem_account_add_idle(account, -weight);
-    ngx_http_dsem_account_add_held(account, weight);
+    ngx_http_dsem_ledger_add_idle(account, -weight);
+    ngx_http_dsem_ledger_add_held(account, weight);
     account->reused = 1;
 
     return 1;
@@ -101,7 +101,7 @@ ngx_http_dsem_account_reuse(ngx_http_dsem_account_t *account,
 /* permits are idle only in a session that is ready */
 
 static ngx_inline ngx_uint_t
-ngx_http_dsem_account_reusable(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_reusable(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     if (account->idle < weight
@@ -125,7 +125,7 @@ ngx_http_dsem_account_reusable(ngx_http_dsem_account_t *account,
  */
 
 ngx_int_t
-ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_reuse_server(ngx_http_dsem_account_t *account)
 {
     ngx_uint_t                    i;
     ngx_http_dsem_servers_t      *servers;
@@ -135,10 +135,10 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
         return NGX_HTTP_DSEM_NO_SERVER;
     }
 
-    ngx_http_dsem_account_give_back_unusable(account);
+    ngx_http_dsem_ledger_give_back_unusable(account);
 
-    if (!ngx_http_dsem_account_reusable(account, 1)) {
-        ngx_http_dsem_account_give_back_idle(account, account->idle);
+    if (!ngx_http_dsem_ledger_reusable(account, 1)) {
+        ngx_http_dsem_ledger_give_back_idle(account, account->idle);
         return NGX_HTTP_DSEM_NO_SERVER;
     }
 
@@ -165,8 +165,8 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
     best->idle--;
     best->held++;
 
-    ngx_http_dsem_account_add_idle(account, -1);
-    ngx_http_dsem_account_add_held(account, 1);
+    ngx_http_dsem_ledger_add_idle(account, -1);
+    ngx_http_dsem_ledger_add_held(account, 1);
     account->reused = 1;
 
     return best - servers->rows;
@@ -184,7 +184,7 @@ ngx_http_dsem_account_reuse_server(ngx_http_dsem_account_t *account)
  */
 
 ngx_uint_t
-ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_keep(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_msec_t hold_time, ngx_int_t server,
     ngx_uint_t failed)
 {
@@ -216,17 +216,17 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
     if (server != NGX_HTTP_DSEM_NO_SERVER) {
 
-        if (!ngx_http_dsem_account_usable(account, server)) {
+        if (!ngx_http_dsem_ledger_usable(account, server)) {
             /* it has failed; others may be able to use it */
             return 0;
         }
 
-        ngx_http_dsem_account_row(account, server)->held -= weight;
-        ngx_http_dsem_account_row(account, server)->idle += weight;
+        ngx_http_dsem_ledger_row(account, server)->held -= weight;
+        ngx_http_dsem_ledger_row(account, server)->idle += weight;
     }
 
-    ngx_http_dsem_account_add_held(account, -weight);
-    ngx_http_dsem_account_add_idle(account, weight);
+    ngx_http_dsem_ledger_add_held(account, -weight);
+    ngx_http_dsem_ledger_add_idle(account, weight);
 
     if (!account->tick.timer_set) {
         account->idle_low = account->idle;
@@ -243,7 +243,7 @@ ngx_http_dsem_account_keep(ngx_http_dsem_account_t *account,
 
 
 static ngx_inline void
-ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_add_held(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->held += weight;
@@ -253,7 +253,7 @@ ngx_http_dsem_account_add_held(ngx_http_dsem_account_t *account,
 
 
 static ngx_inline void
-ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_add_idle(ngx_http_dsem_account_t *account,
     ngx_int_t weight)
 {
     account->idle += weight;
@@ -265,15 +265,15 @@ ngx_http_dsem_account_add_idle(ngx_http_dsem_account_t *account,
 /* a request's permits come free and go back */
 
 void
-ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_give_back(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server)
 {
     ngx_http_dsem_servers_row_t  *row;
 
-    ngx_http_dsem_account_add_held(account, -weight);
+    ngx_http_dsem_ledger_add_held(account, -weight);
 
     if (server != NGX_HTTP_DSEM_NO_SERVER) {
-        row = ngx_http_dsem_account_row(account, server);
+        row = ngx_http_dsem_ledger_row(account, server);
         row->held -= weight;
         row->pending_release += account->synced ? weight : 0;
     }
@@ -292,7 +292,7 @@ ngx_http_dsem_account_give_back(ngx_http_dsem_account_t *account,
 /* granted after the request had left: no request ever held them */
 
 void
-ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_give_back_late(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server)
 {
     ngx_http_dsem_servers_row_t  *row;
@@ -301,7 +301,7 @@ ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
     account->unclaimed += weight;
 
     if (server != NGX_HTTP_DSEM_NO_SERVER) {
-        row = ngx_http_dsem_account_row(account, server);
+        row = ngx_http_dsem_ledger_row(account, server);
         row->pending_release += weight;
         row->unclaimed += weight;
     }
@@ -313,7 +313,7 @@ ngx_http_dsem_account_give_back_late(ngx_http_dsem_account_t *account,
 /* idle permits go back; of a pool the same part of those of each server */
 
 void
-ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_give_back_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle)
 {
     int64_t                       of;
@@ -330,7 +330,7 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
 
     if (servers == NULL) {
         account->pending_release += idle;
-        ngx_http_dsem_account_add_idle(account, -idle);
+        ngx_http_dsem_ledger_add_idle(account, -idle);
 
         ngx_http_dsem_account_post(account);
         return;
@@ -345,7 +345,7 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
         n = (ngx_int_t) (row->idle * (int64_t) idle / of);
         left -= n;
 
-        ngx_http_dsem_account_give_back_row(account, row, n);
+        ngx_http_dsem_ledger_give_back_row(account, row, n);
     }
 
     /* each part was rounded down, by less than one */
@@ -359,20 +359,20 @@ ngx_http_dsem_account_give_back_idle(ngx_http_dsem_account_t *account,
             }
         }
 
-        ngx_http_dsem_account_give_back_row(account, most, 1);
+        ngx_http_dsem_ledger_give_back_row(account, most, 1);
     }
 }
 
 
 static void
-ngx_http_dsem_account_give_back_row(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_give_back_row(ngx_http_dsem_account_t *account,
     ngx_http_dsem_servers_row_t *row, ngx_int_t idle)
 {
     row->idle -= idle;
     row->pending_release += idle;
 
     account->pending_release += idle;
-    ngx_http_dsem_account_add_idle(account, -idle);
+    ngx_http_dsem_ledger_add_idle(account, -idle);
 
     ngx_http_dsem_account_post(account);
 }
@@ -381,7 +381,7 @@ ngx_http_dsem_account_give_back_row(ngx_http_dsem_account_t *account,
 /* of a pool: idle permits of servers that this worker cannot use any more */
 
 void
-ngx_http_dsem_account_give_back_unusable(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_give_back_unusable(ngx_http_dsem_account_t *account)
 {
     uint64_t                      list;
     ngx_uint_t                    i;
@@ -397,7 +397,7 @@ ngx_http_dsem_account_give_back_unusable(ngx_http_dsem_account_t *account)
         row = &account->servers->rows[i];
 
         if (row->idle && !(list & ((uint64_t) 1 << i))) {
-            ngx_http_dsem_account_give_back_row(account, row, row->idle);
+            ngx_http_dsem_ledger_give_back_row(account, row, row->idle);
         }
     }
 }
@@ -409,7 +409,7 @@ ngx_http_dsem_account_give_back_unusable(ngx_http_dsem_account_t *account)
  */
 
 ngx_int_t
-ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_own(ngx_http_dsem_account_t *account)
 {
     ngx_int_t   own;
     ngx_uint_t  i;
@@ -426,8 +426,8 @@ ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
         /* more may be held at one server than Redis counts there */
 
         for (i = 0; i < account->servers->n; i++) {
-            own += ngx_http_dsem_account_row_own(account,
-                                                 &account->servers->rows[i]);
+            own += ngx_http_dsem_ledger_row_own(account,
+                                                &account->servers->rows[i]);
         }
 
         return own;
@@ -441,7 +441,7 @@ ngx_http_dsem_account_own(ngx_http_dsem_account_t *account)
 
 
 static ngx_int_t
-ngx_http_dsem_account_row_own(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_row_own(ngx_http_dsem_account_t *account,
     ngx_http_dsem_servers_row_t *row)
 {
     ngx_int_t  own;
@@ -459,7 +459,7 @@ ngx_http_dsem_account_row_own(ngx_http_dsem_account_t *account,
  */
 
 ngx_int_t
-ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_own_server(ngx_http_dsem_account_t *account)
 {
     uint64_t                  list;
     ngx_int_t                 own, most, server;
@@ -469,7 +469,7 @@ ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account)
     most = 0;
     server = NGX_HTTP_DSEM_NO_SERVER;
 
-    if (ngx_http_dsem_account_own(account) == 0) {
+    if (ngx_http_dsem_ledger_own(account) == 0) {
         return server;
     }
 
@@ -477,7 +477,7 @@ ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account)
     list = ngx_http_dsem_servers_usable(&account->node.str, servers);
 
     for (i = 0; i < servers->n; i++) {
-        own = ngx_http_dsem_account_row_own(account, &servers->rows[i]);
+        own = ngx_http_dsem_ledger_row_own(account, &servers->rows[i]);
 
         if (own > most && (list & ((uint64_t) 1 << i))) {
             most = own;
@@ -492,7 +492,7 @@ ngx_http_dsem_account_own_server(ngx_http_dsem_account_t *account)
 /* own permits pass to a request instead of going back */
 
 void
-ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_hand_over(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server)
 {
     ngx_http_dsem_servers_row_t  *row;
@@ -502,12 +502,12 @@ ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
     }
 
     if (server != NGX_HTTP_DSEM_NO_SERVER) {
-        row = ngx_http_dsem_account_row(account, server);
+        row = ngx_http_dsem_ledger_row(account, server);
         row->held += weight;
         row->pending_release -= account->synced ? weight : 0;
     }
 
-    ngx_http_dsem_account_add_held(account, weight);
+    ngx_http_dsem_ledger_add_held(account, weight);
 }
 
 
@@ -518,7 +518,7 @@ ngx_http_dsem_account_hand_over(ngx_http_dsem_account_t *account,
  */
 
 void
-ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_disown(ngx_http_dsem_account_t *account)
 {
     account->disowned = 1;
 
@@ -531,7 +531,7 @@ ngx_http_dsem_account_disown(ngx_http_dsem_account_t *account)
 /* Redis counts all of it, and the limit is kept */
 
 void
-ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_owned(ngx_http_dsem_account_t *account)
 {
     account->disowned = 0;
 }
@@ -544,7 +544,7 @@ ngx_http_dsem_account_owned(ngx_http_dsem_account_t *account)
  */
 
 ngx_int_t
-ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_releasable(ngx_http_dsem_account_t *account)
 {
     return (account->recovering && !ngx_exiting) ? 0
                                                  : account->pending_release;
@@ -554,16 +554,16 @@ ngx_http_dsem_account_releasable(ngx_http_dsem_account_t *account)
 /* a sync is sent: returns the permits that it gives back */
 
 ngx_int_t
-ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_report(ngx_http_dsem_account_t *account)
 {
     ngx_int_t  weight;
 
-    weight = ngx_http_dsem_account_releasable(account);
+    weight = ngx_http_dsem_ledger_releasable(account);
     account->pending_release -= weight;
 
     if (account->servers && weight) {
         /* all of them: "releasable" is nothing, or all that is pending */
-        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_SENT);
+        ngx_http_dsem_ledger_rows(account, NGX_HTTP_DSEM_ROWS_SENT);
     }
 
     if (account->pending_release == 0) {
@@ -575,7 +575,7 @@ ngx_http_dsem_account_report(ngx_http_dsem_account_t *account)
 
 
 ngx_int_t
-ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_sum(ngx_http_dsem_account_t *account)
 {
     return account->held + account->idle + account->pending_release;
 }
@@ -588,7 +588,7 @@ ngx_http_dsem_account_sum(ngx_http_dsem_account_t *account)
  */
 
 ngx_int_t
-ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_in_use(ngx_http_dsem_account_t *account,
     ngx_int_t counted)
 {
     if (counted < 0) {
@@ -604,12 +604,12 @@ ngx_http_dsem_account_in_use(ngx_http_dsem_account_t *account,
 /* Redis counts only permits that are held, or nothing at all */
 
 void
-ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_clear(ngx_http_dsem_account_t *account)
 {
-    ngx_http_dsem_account_add_idle(account, -account->idle);
+    ngx_http_dsem_ledger_add_idle(account, -account->idle);
     account->pending_release = 0;
     account->unclaimed = 0;
-    ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
+    ngx_http_dsem_ledger_rows(account, NGX_HTTP_DSEM_ROWS_CLEAR);
     account->keep_sent = 0;
     account->keep_acked = 0;
     account->keep_allowed = (account->ntickets == 0);
@@ -627,16 +627,16 @@ ngx_http_dsem_account_clear(ngx_http_dsem_account_t *account)
  */
 
 void
-ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_declared(ngx_http_dsem_account_t *account,
     ngx_uint_t keep)
 {
-    account->pending_release = keep ? ngx_http_dsem_account_own(account) : 0;
+    account->pending_release = keep ? ngx_http_dsem_ledger_own(account) : 0;
 
-    ngx_http_dsem_account_rows(account, account->pending_release
+    ngx_http_dsem_ledger_rows(account, account->pending_release
                                         ? NGX_HTTP_DSEM_ROWS_KEEP
                                         : NGX_HTTP_DSEM_ROWS_CLEAR);
 
-    if (account->last_reported > ngx_http_dsem_account_sum(account)) {
+    if (account->last_reported > ngx_http_dsem_ledger_sum(account)) {
         account->refresh = 1;
     }
 
@@ -651,7 +651,7 @@ ngx_http_dsem_account_declared(ngx_http_dsem_account_t *account,
 /* by server, what the caller does to the sums */
 
 static void
-ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
+ngx_http_dsem_ledger_rows(ngx_http_dsem_account_t *account,
     ngx_http_dsem_rows_e verb)
 {
     ngx_uint_t                    i;
@@ -667,8 +667,8 @@ ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
         switch (verb) {
 
         case NGX_HTTP_DSEM_ROWS_KEEP:
-            row->pending_release = ngx_http_dsem_account_row_own(account,
-                                                                 row);
+            row->pending_release = ngx_http_dsem_ledger_row_own(account,
+                                                                row);
             row->unclaimed = 0;
             break;
 
@@ -695,19 +695,19 @@ ngx_http_dsem_account_rows(ngx_http_dsem_account_t *account,
 /* a new epoch: all commands so far are void, sent or not */
 
 void
-ngx_http_dsem_account_reset(ngx_http_dsem_account_t *account)
+ngx_http_dsem_ledger_reset(ngx_http_dsem_account_t *account)
 {
     if (account->synced) {
         /* Redis counts them until the lease ends */
-        account->last_reported = ngx_http_dsem_account_sum(account)
+        account->last_reported = ngx_http_dsem_ledger_sum(account)
                                  - account->unclaimed;
         account->last_waiting = account->ntickets + account->nasks;
-        ngx_http_dsem_account_rows(account, NGX_HTTP_DSEM_ROWS_LOSE);
+        ngx_http_dsem_ledger_rows(account, NGX_HTTP_DSEM_ROWS_LOSE);
 
         ngx_http_dsem_account_undeclare(account);
     }
 
-    ngx_http_dsem_account_clear(account);
+    ngx_http_dsem_ledger_clear(account);
     ngx_http_dsem_account_forget_usage(account);
 
     if (account->servers) {

@@ -65,7 +65,7 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    if (ask->weight <= ngx_http_dsem_account_own(account)) {
+    if (ask->weight <= ngx_http_dsem_ledger_own(account)) {
         return 1;
     }
 
@@ -373,11 +373,11 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
     server = NGX_HTTP_DSEM_NO_SERVER;
 
     if (account->servers) {
-        server = ngx_http_dsem_account_own_server(account);
+        server = ngx_http_dsem_ledger_own_server(account);
         own = (server != NGX_HTTP_DSEM_NO_SERVER);
 
     } else {
-        own = (ticket->weight <= ngx_http_dsem_account_own(account));
+        own = (ticket->weight <= ngx_http_dsem_ledger_own(account));
     }
 
     if (own) {
@@ -387,7 +387,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
 
         ticket->server = server;
 
-        ngx_http_dsem_account_hand_over(account, ticket->weight, server);
+        ngx_http_dsem_ledger_hand_over(account, ticket->weight, server);
         ngx_http_dsem_ticket_admit(ticket, account->held, limit);
 
         return NGX_OK;
@@ -416,7 +416,7 @@ ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket)
     }
 
     ticket->server = server;
-    ngx_http_dsem_account_hold(account, ticket->weight, server);
+    ngx_http_dsem_ledger_hold(account, ticket->weight, server);
 
     ticket->answer.local = 1;
     ngx_http_dsem_ticket_admit(ticket, account->held, limit);

@@ -160,7 +160,7 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
         && (ngx_http_dsem_account_recovering(account)
             || (full && account->session->recovery))
         && ask->weight + (ngx_int_t) account->nasks
-           > ngx_http_dsem_account_own(account))
+           > ngx_http_dsem_ledger_own(account))
     {
         return 0;
     }
@@ -202,7 +202,7 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
     if (account->servers == NULL && ask->pool == NULL) {
 
-        if (!ngx_http_dsem_account_reuse(account, ask->weight)) {
+        if (!ngx_http_dsem_ledger_reuse(account, ask->weight)) {
             return NULL;
         }
 
@@ -210,11 +210,11 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
         if (!ngx_http_dsem_servers_of(account->servers, ask->pool)) {
             /* an account that empties makes room for another one */
-            ngx_http_dsem_account_give_back_idle(account, account->idle);
+            ngx_http_dsem_ledger_give_back_idle(account, account->idle);
             return NULL;
         }
 
-        server = ngx_http_dsem_account_reuse_server(account);
+        server = ngx_http_dsem_ledger_reuse_server(account);
 
         if (server == NGX_HTTP_DSEM_NO_SERVER) {
             return NULL;
@@ -223,7 +223,7 @@ ngx_http_dsem_semaphore_reuse(ngx_http_dsem_account_t *account,
 
     ticket = ngx_http_dsem_ticket_create_held(account, ask);
     if (ticket == NULL) {
-        ngx_http_dsem_account_give_back(account, ask->weight, server);
+        ngx_http_dsem_ledger_give_back(account, ask->weight, server);
         return NULL;
     }
 
@@ -472,7 +472,7 @@ ngx_http_dsem_semaphore_servers(ngx_str_t *name, uint32_t hash)
         return;
     }
 
-    ngx_http_dsem_account_give_back_unusable(account);
+    ngx_http_dsem_ledger_give_back_unusable(account);
 
     if (account->ntickets) {
         account->refresh = 1;
@@ -519,11 +519,11 @@ ngx_http_dsem_semaphore_release(ngx_http_dsem_ticket_t *ticket,
                                        >> NGX_HTTP_DSEM_HOLD_TIME_SHIFT);
         }
 
-        if (!ngx_http_dsem_account_keep(account, ticket->weight, hold_time,
-                                        ticket->server, failed))
+        if (!ngx_http_dsem_ledger_keep(account, ticket->weight, hold_time,
+                                       ticket->server, failed))
         {
-            ngx_http_dsem_account_give_back(account, ticket->weight,
-                                            ticket->server);
+            ngx_http_dsem_ledger_give_back(account, ticket->weight,
+                                           ticket->server);
         }
 
         ngx_http_dsem_ticket_free(ticket);

@@ -347,12 +347,12 @@ ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
     head[0] = sync->session->generation;
     head[1] = account->limit;
     head[2] = flags;
-    head[3] = ngx_http_dsem_account_report(account);
+    head[3] = ngx_http_dsem_ledger_report(account);
     head[4] = sync->ncancels;
     head[5] = sync->nasks;
     head[6] = sync->nchecks;
 
-    sync->held = ngx_http_dsem_account_sum(account);
+    sync->held = ngx_http_dsem_ledger_sum(account);
 }
 
 
@@ -403,7 +403,7 @@ ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync, ngx_str_t *list,
 
     releases->data = p;
 
-    if (ngx_http_dsem_account_releasable(account)) {
+    if (ngx_http_dsem_ledger_releasable(account)) {
         p = ngx_http_dsem_servers_counts(servers, 0, p);
     }
 

@@ -256,7 +256,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
                                               NGX_MAX_INT_T_VALUE);
 
     ngx_http_dsem_counters_most(&account->counted,
-                                ngx_http_dsem_account_in_use(account,
+                                ngx_http_dsem_ledger_in_use(account,
                                                       account->usage.in_use),
                                 account->usage.waiting, account->usage.limit);
 
@@ -281,7 +281,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     }
 
     if (recovery == 0 && over <= 0) {
-        ngx_http_dsem_account_owned(account);
+        ngx_http_dsem_ledger_owned(account);
     }
 
     literal = ngx_http_dsem_account_literal(account);
@@ -745,7 +745,7 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
                       &account->queue_key);
     }
 
-    ngx_http_dsem_account_clear(account);
+    ngx_http_dsem_ledger_clear(account);
     account->broken = (account->held != 0);
 
     ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);

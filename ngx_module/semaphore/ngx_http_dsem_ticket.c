@@ -266,8 +266,8 @@ ngx_http_dsem_ticket_queued(ngx_http_dsem_ticket_t *ticket, int64_t place,
 
     ticket->place = place;
     ticket->answer.position = position;
-    ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
-                                                         in_use);
+    ticket->answer.in_use = ngx_http_dsem_ledger_in_use(ticket->account,
+                                                        in_use);
     ticket->answer.limit = limit;
     ticket->fair.limit = limit;
 
@@ -465,7 +465,7 @@ ngx_http_dsem_ticket_grant(ngx_http_dsem_ticket_t *ticket, ngx_int_t server,
         return NGX_DECLINED;
     }
 
-    ngx_http_dsem_account_hold(ticket->account, ticket->weight, server);
+    ngx_http_dsem_ledger_hold(ticket->account, ticket->weight, server);
     ngx_http_dsem_ticket_admit(ticket, in_use, limit);
 
     return NGX_OK;
@@ -510,8 +510,8 @@ ngx_http_dsem_ticket_hold(ngx_http_dsem_ticket_t *ticket, ngx_int_t in_use,
     ngx_queue_insert_tail(&ticket->account->holders, &ticket->queue);
 
     ticket->answer.verdict = NGX_HTTP_DSEM_VERDICT_GRANTED;
-    ticket->answer.in_use = ngx_http_dsem_account_in_use(ticket->account,
-                                                         in_use);
+    ticket->answer.in_use = ngx_http_dsem_ledger_in_use(ticket->account,
+                                                        in_use);
 
     if (limit >= 0) {
         ticket->answer.limit = limit;
@@ -601,8 +601,8 @@ ngx_http_dsem_ticket_cancel_late(ngx_http_dsem_ticket_t *ticket)
         return;
     }
 
-    ngx_http_dsem_account_give_back_late(account, ticket->weight,
-                                         ticket->server);
+    ngx_http_dsem_ledger_give_back_late(account, ticket->weight,
+                                        ticket->server);
     ngx_http_dsem_ticket_free(ticket);
 }
 

@@ -138,7 +138,7 @@ none('no calls upwards', map {
 
 # A function bears the name of its file, or of none: that of another file sends
 # the reader there. Some rooms are parts of another one and bear its name.
-my %part_of = (ledger => 'account', conf_param => 'conf', api_answer => 'api',
+my %part_of = (conf_param => 'conf', api_answer => 'api',
     api_semaphores => 'api', api_text => 'api',
     # directives bear the names that users write
     conf => 'hold');

@@ -229,7 +229,7 @@ message_begin(ngx_str_t *line)
             break;
 
         case 'i':
-            ngx_http_dsem_account_add_idle(account, 1);
+            ngx_http_dsem_ledger_add_idle(account, 1);
             break;
 
         case 'U':
@@ -309,7 +309,7 @@ message_ticket(ngx_http_dsem_account_t *account, ngx_int_t weight,
     }
 
     if (letter == 'h') {
-        ngx_http_dsem_account_hold(account, weight, NGX_HTTP_DSEM_NO_SERVER);
+        ngx_http_dsem_ledger_hold(account, weight, NGX_HTTP_DSEM_NO_SERVER);
         ngx_http_dsem_ticket_admit(ticket, 10, 10);
     }
 
