@@ -30,9 +30,9 @@ static char *ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_dsem_time_off(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd,
+static char *ngx_http_dsem_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static ngx_int_t ngx_http_dsem_hold_merge(ngx_conf_t *cf,
+static ngx_int_t ngx_http_dsem_conf_hold_merge(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
 static ngx_int_t ngx_http_dsem_conf_location(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *prev, ngx_http_dsem_loc_conf_t *conf);
@@ -178,14 +178,14 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_log_level"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
+      ngx_http_dsem_param_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, log_level),
       &ngx_http_dsem_log_levels },
 
     { ngx_string("dsem_on_error"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
+      ngx_http_dsem_param_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, on_error),
       &ngx_http_dsem_on_error },
@@ -199,7 +199,7 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_release"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
+      ngx_http_dsem_param_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, release),
       &ngx_http_dsem_releases },
@@ -213,21 +213,21 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_wait_body"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
+      ngx_http_dsem_param_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, wait_body),
       &ngx_http_dsem_wait_bodies },
 
     { ngx_string("dsem_dry_run"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_enum,
+      ngx_http_dsem_param_enum,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_dsem_loc_conf_t, dry_run),
       &ngx_http_dsem_flag },
 
     { ngx_string("dsem_hold"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
-      ngx_http_dsem_hold,
+      ngx_http_dsem_conf_hold,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -248,49 +248,49 @@ ngx_command_t  ngx_http_dsem_commands[] = {
 
     { ngx_string("dsem_redis_connect_timeout"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_number,
+      ngx_http_dsem_param_number,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, connect_timeout),
       &ngx_http_dsem_redis_timeouts },
 
     { ngx_string("dsem_redis_timeout"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_number,
+      ngx_http_dsem_param_number,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, timeout),
       &ngx_http_dsem_redis_timeouts },
 
     { ngx_string("dsem_lease"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_number,
+      ngx_http_dsem_param_number,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, lease),
       &ngx_http_dsem_lease },
 
     { ngx_string("dsem_max_waiting"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_number,
+      ngx_http_dsem_param_number,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, max_waiting),
       &ngx_http_dsem_max_waiting },
 
     { ngx_string("dsem_zone_size"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_number,
+      ngx_http_dsem_param_number,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, zone_size),
       &ngx_http_dsem_zone_size },
 
     { ngx_string("dsem_prefix"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_string,
+      ngx_http_dsem_param_string,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, prefix),
       &ngx_http_dsem_prefix },
 
     { ngx_string("dsem_node"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
-      ngx_http_dsem_conf_string,
+      ngx_http_dsem_param_string,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_dsem_main_conf_t, node),
       &ngx_http_dsem_node },
@@ -576,7 +576,7 @@ ngx_http_dsem_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_HTTP_DSEM_WAIT_BODY_ON);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
 
-    if (ngx_http_dsem_hold_merge(cf, prev, conf) != NGX_OK
+    if (ngx_http_dsem_conf_hold_merge(cf, prev, conf) != NGX_OK
         || ngx_http_dsem_conf_location(cf, prev, conf) != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -602,8 +602,8 @@ ngx_http_dsem_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     value = cf->args->elts;
     code.text = value[1];
 
-    if (ngx_http_dsem_conf_arg(cf, cmd, &ngx_http_dsem_code, &code) != NGX_OK
-        || ngx_http_dsem_conf_params(cf, cmd, 2, ngx_http_dsem_reasons, args)
+    if (ngx_http_dsem_param_value(cf, cmd, &ngx_http_dsem_code, &code) != NGX_OK
+        || ngx_http_dsem_param_args(cf, cmd, 2, ngx_http_dsem_reasons, args)
            != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -673,7 +673,7 @@ ngx_http_dsem_retry_after(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     arg.text = value[1];
 
-    if (ngx_http_dsem_conf_arg(cf, cmd, &ngx_http_dsem_retry, &arg)
+    if (ngx_http_dsem_param_value(cf, cmd, &ngx_http_dsem_retry, &arg)
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -705,12 +705,12 @@ ngx_http_dsem_time_off(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    return ngx_http_dsem_conf_number(cf, cmd, conf);
+    return ngx_http_dsem_param_number(cf, cmd, conf);
 }
 
 
 static char *
-ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_conf_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_dsem_loc_conf_t *dlcf = conf;
 
@@ -722,7 +722,7 @@ ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is duplicate";
     }
 
-    if (ngx_http_dsem_conf_params(cf, cmd, 1, ngx_http_dsem_holds, args)
+    if (ngx_http_dsem_param_args(cf, cmd, 1, ngx_http_dsem_holds, args)
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -748,7 +748,7 @@ ngx_http_dsem_hold(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 /* the limits are merged already; NGX_ERROR: there is no permit to hold */
 
 static ngx_int_t
-ngx_http_dsem_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
+ngx_http_dsem_conf_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
     ngx_http_dsem_loc_conf_t *conf)
 {
     ngx_uint_t                  i;

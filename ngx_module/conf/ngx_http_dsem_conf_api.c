@@ -63,7 +63,7 @@ ngx_http_dsem_conf_api(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is duplicate";
     }
 
-    if (ngx_http_dsem_conf_params(cf, cmd, 1, ngx_http_dsem_api_params, args)
+    if (ngx_http_dsem_param_args(cf, cmd, 1, ngx_http_dsem_api_params, args)
         != NGX_OK)
     {
         return NGX_CONF_ERROR;

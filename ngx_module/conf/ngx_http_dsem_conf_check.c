@@ -180,7 +180,7 @@ ngx_http_dsem_check_literal(ngx_conf_t *cf, ngx_array_t *limits,
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "semaphore \"%V\" is that of an upstream in "
                            "%V:%ui, no other line may have its name",
-                           ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                           ngx_http_dsem_param_word(cf, &seen->sn.str),
                            &seen->file, seen->line);
         return NGX_ERROR;
     }
@@ -264,7 +264,7 @@ ngx_http_dsem_check_pool(ngx_conf_t *cf, ngx_http_dsem_limit_t *limit)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "semaphore \"%V\" is used in %V:%ui, that of an "
                            "upstream must have a name of its own",
-                           ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                           ngx_http_dsem_param_word(cf, &seen->sn.str),
                            &seen->file, seen->line);
         return NGX_ERROR;
     }
@@ -308,7 +308,7 @@ ngx_http_dsem_check_limit(ngx_conf_t *cf, ngx_http_dsem_seen_t *seen,
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "semaphore \"%V\" has \"%s\" in %V:%ui, but \"%s\"",
-                       ngx_http_dsem_conf_word(cf, &seen->sn.str),
+                       ngx_http_dsem_param_word(cf, &seen->sn.str),
                        ngx_http_dsem_check_text(before, seen->limit,
                                                 seen->min, seen->max),
                        &seen->file, seen->line,
@@ -354,8 +354,8 @@ ngx_http_dsem_check_order(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "semaphore \"%V\" is taken before \"%V\" "
                            "in %V:%ui, but after it",
-                           ngx_http_dsem_conf_word(cf, &second->sn.str),
-                           ngx_http_dsem_conf_word(cf, &first->sn.str),
+                           ngx_http_dsem_param_word(cf, &second->sn.str),
+                           ngx_http_dsem_param_word(cf, &first->sn.str),
                            &opposite->file, opposite->line);
         return NGX_ERROR;
     }
@@ -418,13 +418,13 @@ ngx_http_dsem_check_cycle(ngx_conf_t *cf, ngx_http_dsem_check_t *check,
                            "semaphore \"%V\" before \"%V\" makes a cycle: "
                            "\"%V\" is taken before \"%V\" in %V:%ui, and "
                            "\"%V\" before \"%V\" by other lines",
-                           ngx_http_dsem_conf_word(cf, &first->sn.str),
-                           ngx_http_dsem_conf_word(cf, &second->sn.str),
-                           ngx_http_dsem_conf_word(cf, &second->sn.str),
-                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
+                           ngx_http_dsem_param_word(cf, &first->sn.str),
+                           ngx_http_dsem_param_word(cf, &second->sn.str),
+                           ngx_http_dsem_param_word(cf, &second->sn.str),
+                           ngx_http_dsem_param_word(cf, &later[i]->sn.str),
                            &order->file, order->line,
-                           ngx_http_dsem_conf_word(cf, &later[i]->sn.str),
-                           ngx_http_dsem_conf_word(cf, &first->sn.str));
+                           ngx_http_dsem_param_word(cf, &later[i]->sn.str),
+                           ngx_http_dsem_param_word(cf, &first->sn.str));
         return NGX_ERROR;
     }
 

@@ -269,7 +269,7 @@ ngx_http_dsem_limit_pool_words(ngx_conf_t *cf, ngx_command_t *cmd)
                 ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                    "\"%V\" is not allowed in \"%V\" "
                                    "directive of an upstream, %s",
-                                   ngx_http_dsem_conf_word(cf, &value[i]),
+                                   ngx_http_dsem_param_word(cf, &value[i]),
                                    &cmd->name, refused[j].why);
                 return NGX_ERROR;
             }
@@ -342,7 +342,7 @@ ngx_http_dsem_limit_longest(ngx_conf_t *cf, ngx_http_dsem_main_conf_t *dmcf,
         return NGX_CONF_OK;
     }
 
-    word = ngx_http_dsem_conf_word(cf, name);
+    word = ngx_http_dsem_param_word(cf, name);
 
     dmcf->longest = queue;
     dmcf->longest_name.len = word->len;
@@ -363,7 +363,7 @@ ngx_http_dsem_limit_off(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid parameter \"%V\" in \"dsem off\", "
                            "a semaphore cannot be named \"off\"",
-                           ngx_http_dsem_conf_word(cf, &value[2]));
+                           ngx_http_dsem_param_word(cf, &value[2]));
         return NGX_CONF_ERROR;
     }
 
@@ -400,7 +400,7 @@ ngx_http_dsem_limit_upstream(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *dlcf)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid parameter \"%V\" in \"dsem upstream=\", "
                            "the limit is that of the upstream",
-                           ngx_http_dsem_conf_word(cf, &value[2]));
+                           ngx_http_dsem_param_word(cf, &value[2]));
         return NGX_CONF_ERROR;
     }
 
@@ -446,7 +446,7 @@ ngx_http_dsem_limit_params(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t            i;
     ngx_http_dsem_arg_t  *limit, *weight;
 
-    if (ngx_http_dsem_conf_params(cf, cmd, 2, params, args) != NGX_OK) {
+    if (ngx_http_dsem_param_args(cf, cmd, 2, params, args) != NGX_OK) {
         return NGX_ERROR;
     }
 

@@ -145,7 +145,7 @@ ngx_http_dsem_conf_names_host(ngx_conf_t *cf, ngx_http_dsem_server_t *server,
     ngx_url_t   u;
     ngx_str_t  *word;
 
-    word = ngx_http_dsem_conf_word(cf, &server->name);
+    word = ngx_http_dsem_param_word(cf, &server->name);
 
     ngx_memzero(&u, sizeof(ngx_url_t));
 

@@ -28,15 +28,15 @@
 #define NGX_HTTP_DSEM_MAX_FORM   32
 
 
-static void ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
+static void ngx_http_dsem_param_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_str_t *text, const char *must);
-static ngx_int_t ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form);
+static ngx_int_t ngx_http_dsem_param_form(ngx_str_t *text, ngx_str_t *form);
 
 
 /* a number, a time or a size */
 
 char *
-ngx_http_dsem_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_param_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
 
@@ -55,7 +55,7 @@ ngx_http_dsem_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     value = cf->args->elts;
     arg.text = value[1];
 
-    if (ngx_http_dsem_conf_arg(cf, cmd, cmd->post, &arg) != NGX_OK) {
+    if (ngx_http_dsem_param_value(cf, cmd, cmd->post, &arg) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -68,7 +68,7 @@ ngx_http_dsem_conf_number(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 /* characters that are plain in names, all or all but one */
 
 char *
-ngx_http_dsem_conf_string(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_param_string(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
 
@@ -95,7 +95,7 @@ ngx_http_dsem_conf_string(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid value \"%V\" in \"%V\" directive, "
                            "it must be %s",
-                           ngx_http_dsem_conf_word(cf, &value[1]), &cmd->name,
+                           ngx_http_dsem_param_word(cf, &value[1]), &cmd->name,
                            string->kind);
         return NGX_CONF_ERROR;
     }
@@ -112,7 +112,7 @@ ngx_http_dsem_conf_string(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
  */
 
 char *
-ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_dsem_param_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     char  *p = conf;
 
@@ -151,7 +151,7 @@ ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "invalid value \"%V\" in \"%V\" directive, "
                        "it must be %*s",
-                       ngx_http_dsem_conf_word(cf, &value[1]), &cmd->name,
+                       ngx_http_dsem_param_word(cf, &value[1]), &cmd->name,
                        (size_t) (q - must), must);
 
     return NGX_CONF_ERROR;
@@ -170,7 +170,7 @@ ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
  */
 
 ngx_int_t
-ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_http_dsem_param_args(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t first, ngx_http_dsem_param_t *params,
     ngx_http_dsem_arg_t *args)
 {
@@ -187,12 +187,12 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
     value = cf->args->elts;
 
     for (i = first; i < cf->args->nelts; i++) {
-        rc = ngx_http_dsem_conf_param(cf, cmd, params, args, &value[i]);
+        rc = ngx_http_dsem_param_arg(cf, cmd, params, args, &value[i]);
 
         if (rc == NGX_DECLINED) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "invalid parameter \"%V\" in \"%V\" directive%s",
-                               ngx_http_dsem_conf_word(cf, &value[i]),
+                               ngx_http_dsem_param_word(cf, &value[i]),
                                &cmd->name,
                                ngx_strchr(value[i].data, '=')
                                ? "" : ", write it as name=value");
@@ -216,7 +216,7 @@ ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
  */
 
 ngx_int_t
-ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_http_dsem_param_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
     ngx_str_t *value)
 {
@@ -259,7 +259,7 @@ ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_conf_arg(cf, cmd, &params[i], &args[i]);
+    return ngx_http_dsem_param_value(cf, cmd, &params[i], &args[i]);
 }
 
 
@@ -274,7 +274,7 @@ ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
  */
 
 ngx_int_t
-ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_http_dsem_param_value(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg)
 {
     u_char      must[sizeof("between  bytes and  bytes") + 2 * NGX_INT_T_LEN];
@@ -292,7 +292,7 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
             return NGX_OK;
         }
 
-        ngx_http_dsem_conf_invalid(cf, cmd, param, text, "without variables");
+        ngx_http_dsem_param_invalid(cf, cmd, param, text, "without variables");
         return NGX_ERROR;
     }
 
@@ -303,7 +303,7 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     if (rc == NGX_ERROR) {
-        ngx_http_dsem_conf_invalid(cf, cmd, param, text, param->kind);
+        ngx_http_dsem_param_invalid(cf, cmd, param, text, param->kind);
         return NGX_ERROR;
     }
 
@@ -314,7 +314,7 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
         ngx_sprintf(must, "between %i%s and %i%s%Z",
                     param->low, param->unit, param->high, param->unit);
 
-        ngx_http_dsem_conf_invalid(cf, cmd, param, text, (char *) must);
+        ngx_http_dsem_param_invalid(cf, cmd, param, text, (char *) must);
         return NGX_ERROR;
     }
 
@@ -323,12 +323,12 @@ ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
 
 
 static void
-ngx_http_dsem_conf_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_http_dsem_param_invalid(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_str_t *text, const char *must)
 {
     ngx_str_t  *word;
 
-    word = ngx_http_dsem_conf_word(cf, text);
+    word = ngx_http_dsem_param_word(cf, text);
 
     if (param->name.len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -444,7 +444,7 @@ ngx_http_dsem_parse_time(ngx_str_t *text, ngx_int_t *number)
 
     form.data = buf;
 
-    if (ngx_http_dsem_conf_form(text, &form) != NGX_OK
+    if (ngx_http_dsem_param_form(text, &form) != NGX_OK
         || ngx_parse_time(&form, 0) == NGX_ERROR)
     {
         return NGX_ERROR;
@@ -470,7 +470,7 @@ ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number)
 
     form.data = buf;
 
-    if (ngx_http_dsem_conf_form(text, &form) != NGX_OK
+    if (ngx_http_dsem_param_form(text, &form) != NGX_OK
         || ngx_parse_size(&form) == NGX_ERROR)
     {
         return NGX_ERROR;
@@ -488,7 +488,7 @@ ngx_http_dsem_parse_size(ngx_str_t *text, ngx_int_t *number)
  */
 
 static ngx_int_t
-ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form)
+ngx_http_dsem_param_form(ngx_str_t *text, ngx_str_t *form)
 {
     size_t      i;
     ngx_uint_t  digit, last;
@@ -522,7 +522,7 @@ ngx_http_dsem_conf_form(ngx_str_t *text, ngx_str_t *form)
  */
 
 ngx_str_t *
-ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text)
+ngx_http_dsem_param_word(ngx_conf_t *cf, ngx_str_t *text)
 {
     u_char            *p;
     size_t             i, len;

@@ -81,21 +81,21 @@ typedef struct {
     { ngx_null_string, NULL, 0, 0, 0, NULL, NULL }
 
 
-char *ngx_http_dsem_conf_number(ngx_conf_t *cf, ngx_command_t *cmd,
+char *ngx_http_dsem_param_number(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-char *ngx_http_dsem_conf_string(ngx_conf_t *cf, ngx_command_t *cmd,
+char *ngx_http_dsem_param_string(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-char *ngx_http_dsem_conf_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_http_dsem_param_enum(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-ngx_int_t ngx_http_dsem_conf_params(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_int_t ngx_http_dsem_param_args(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_uint_t first, ngx_http_dsem_param_t *params,
     ngx_http_dsem_arg_t *args);
-ngx_int_t ngx_http_dsem_conf_param(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_int_t ngx_http_dsem_param_arg(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *params, ngx_http_dsem_arg_t *args,
     ngx_str_t *value);
-ngx_int_t ngx_http_dsem_conf_arg(ngx_conf_t *cf, ngx_command_t *cmd,
+ngx_int_t ngx_http_dsem_param_value(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_dsem_param_t *param, ngx_http_dsem_arg_t *arg);
-ngx_str_t *ngx_http_dsem_conf_word(ngx_conf_t *cf, ngx_str_t *text);
+ngx_str_t *ngx_http_dsem_param_word(ngx_conf_t *cf, ngx_str_t *text);
 
 ngx_int_t ngx_http_dsem_parse_number(ngx_str_t *text, ngx_int_t *number);
 ngx_int_t ngx_http_dsem_parse_text(ngx_str_t *text, ngx_int_t *number);

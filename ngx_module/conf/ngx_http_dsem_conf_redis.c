@@ -153,9 +153,9 @@ ngx_http_dsem_conf_redis_read(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf)
     word = cf->args->elts;
 
     for (i = 1; i < cf->args->nelts; i++) {
-        rc = ngx_http_dsem_conf_param(cf, conf->cmd,
-                                      ngx_http_dsem_redis_params, conf->args,
-                                      &word[i]);
+        rc = ngx_http_dsem_param_arg(cf, conf->cmd,
+                                     ngx_http_dsem_redis_params, conf->args,
+                                     &word[i]);
 
         if (rc == NGX_DECLINED) {
             rc = ngx_http_dsem_conf_redis_word(cf, conf, &word[i]);
@@ -269,7 +269,7 @@ ngx_http_dsem_conf_redis_word(ngx_conf_t *cf, ngx_http_dsem_redis_conf_t *conf,
 
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid parameter \"%V\" in \"dsem_redis\" "
-                           "directive", ngx_http_dsem_conf_word(cf, &name));
+                           "directive", ngx_http_dsem_param_word(cf, &name));
         return NGX_ERROR;
     }
 
@@ -433,7 +433,7 @@ ngx_http_dsem_conf_redis_server(ngx_conf_t *cf,
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "%s in address \"%V\" "
                                "of \"dsem_redis\" directive",
-                               u.err, ngx_http_dsem_conf_word(cf, address));
+                               u.err, ngx_http_dsem_param_word(cf, address));
         }
 
         return NGX_ERROR;

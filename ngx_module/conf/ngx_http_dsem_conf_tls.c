@@ -221,7 +221,7 @@ ngx_http_dsem_conf_tls_load(ngx_conf_t *cf, ngx_http_dsem_tls_t *tls,
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "cannot load \"%V\" file \"%V\" of "
                            "\"dsem_redis\" directive (%s)", &param->name,
-                           ngx_http_dsem_conf_word(cf, file), reason);
+                           ngx_http_dsem_param_word(cf, file), reason);
 
     } else {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

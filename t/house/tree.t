@@ -138,10 +138,8 @@ none('no calls upwards', map {
 
 # A function bears the name of its file, or of none: that of another file sends
 # the reader there. Some rooms are parts of another one and bear its name.
-my %part_of = (conf_param => 'conf', api_answer => 'api',
-    api_semaphores => 'api', api_text => 'api',
-    # directives bear the names that users write
-    conf => 'hold');
+my %part_of = (api_answer => 'api', api_semaphores => 'api',
+    api_text => 'api');
 my %file_of = map { m{([^/]*)\.c$} ? ($1 => 1) : () } keys %c;
 none('no function with the name of another file', map {
     my ($own) = $defined_in{$_} =~ m{([^/]*)\.c$};
