@@ -82,7 +82,7 @@ static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
       NGX_HTTP_PATCH, ngx_http_dsem_api_change_server,
       NULL, ngx_string("PATCH") },
 
-    { ngx_string("semaphores/"), 0, ngx_http_dsem_api_semaphore, 1,
+    { ngx_string("semaphores/"), 0, ngx_http_dsem_api_semaphores_one, 1,
       NGX_HTTP_PATCH, ngx_http_dsem_api_change_patch,
       ngx_http_dsem_api_read_semaphore, ngx_string("GET, HEAD, PATCH") },
 
@@ -90,7 +90,7 @@ static ngx_http_dsem_api_route_t  ngx_http_dsem_api_routes[] = {
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
-    { ngx_string("health"), 0, ngx_http_dsem_api_health, 0,
+    { ngx_string("health"), 0, ngx_http_dsem_api_semaphores_health, 0,
       0, NULL,
       NULL, ngx_string("GET, HEAD") },
 
@@ -120,10 +120,10 @@ ngx_http_dsem_api_handler(ngx_http_request_t *r)
     route = (rc == NGX_OK) ? ngx_http_dsem_api_route(&rest, &name) : NULL;
 
     if (route == NULL) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
-                                       "there is nothing here; semaphores, "
-                                       "semaphores/<name>, metrics and health "
-                                       "are");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_NOT_FOUND,
+                                          "there is nothing here; semaphores, "
+                                          "semaphores/<name>, metrics and "
+                                          "health are");
     }
 
     if (!((r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) && route->get)
@@ -138,8 +138,9 @@ ngx_http_dsem_api_handler(ngx_http_request_t *r)
         if (rc != NGX_OK) {
             return (rc == NGX_ERROR)
                    ? NGX_HTTP_INTERNAL_SERVER_ERROR
-                   : ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST,
-                                             "this is the name of no session");
+                   : ngx_http_dsem_answer_error(r, NGX_HTTP_BAD_REQUEST,
+                                                "this is the name of no "
+                                                "session");
         }
     }
 
@@ -312,13 +313,13 @@ ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
         return rc;
     }
 
-    if (ngx_http_dsem_api_header(r, "Allow", &route->allow) != NGX_OK) {
+    if (ngx_http_dsem_answer_header(r, "Allow", &route->allow) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_ALLOWED,
-                                   "the method must be one of %V",
-                                   &route->allow);
+    return ngx_http_dsem_answer_error(r, NGX_HTTP_NOT_ALLOWED,
+                                      "the method must be one of %V",
+                                      &route->allow);
 }
 
 

@@ -25,9 +25,10 @@ extern ngx_str_t  ngx_http_dsem_page[];
 /* api_semaphores: GET /semaphores, GET /semaphores/<name>, GET /health */
 ngx_int_t ngx_http_dsem_api_semaphores(ngx_http_request_t *r,
     ngx_str_t *name);
-ngx_int_t ngx_http_dsem_api_semaphore(ngx_http_request_t *r,
+ngx_int_t ngx_http_dsem_api_semaphores_one(ngx_http_request_t *r,
     ngx_str_t *name);
-ngx_int_t ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name);
+ngx_int_t ngx_http_dsem_api_semaphores_health(ngx_http_request_t *r,
+    ngx_str_t *name);
 
 /* api_metrics: GET /metrics */
 ngx_int_t ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name);

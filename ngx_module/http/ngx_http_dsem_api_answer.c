@@ -28,7 +28,7 @@
  */
 
 ngx_int_t
-ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
+ngx_http_dsem_answer_send(ngx_http_request_t *r, ngx_uint_t status,
     const char *type, ngx_http_dsem_api_text_t *text)
 {
     off_t         size;
@@ -60,8 +60,8 @@ ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
     r->headers_out.content_type_len = strcspn(type, ";");
     r->headers_out.content_type_lowcase = NULL;
 
-    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK
-        || ngx_http_dsem_api_header(r, "X-Content-Type-Options", &nosniff)
+    if (ngx_http_dsem_answer_header(r, "Cache-Control", &no_store) != NGX_OK
+        || ngx_http_dsem_answer_header(r, "X-Content-Type-Options", &nosniff)
            != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -83,7 +83,7 @@ ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
 /* one sentence, in the format of ngx_sprintf() */
 
 ngx_int_t
-ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
+ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *fmt, ...)
 {
     u_char                     buf[NGX_HTTP_DSEM_API_SENTENCE];
@@ -102,9 +102,9 @@ ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
     ngx_http_dsem_json_string(&text, "error", &sentence);
     ngx_http_dsem_json_number(&text, "status", status);
     ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_api_text_put(&text, "\n");
 
-    return ngx_http_dsem_api_send(r, status, NGX_HTTP_DSEM_API_JSON, &text);
+    return ngx_http_dsem_answer_send(r, status, NGX_HTTP_DSEM_API_JSON, &text);
 }
 
 
@@ -118,7 +118,7 @@ ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
  */
 
 ngx_int_t
-ngx_http_dsem_api_header(ngx_http_request_t *r, const char *key,
+ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value)
 {
     ngx_table_elt_t  *h;
@@ -148,7 +148,7 @@ ngx_http_dsem_api_header(ngx_http_request_t *r, const char *key,
  */
 
 ngx_str_t *
-ngx_http_dsem_api_sent(ngx_http_request_t *r, const char *key,
+ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
     ngx_uint_t skip)
 {
     size_t            len;

@@ -19,14 +19,14 @@
 
 /* the results are those of a content handler */
 
-ngx_int_t ngx_http_dsem_api_send(ngx_http_request_t *r, ngx_uint_t status,
+ngx_int_t ngx_http_dsem_answer_send(ngx_http_request_t *r, ngx_uint_t status,
     const char *type, ngx_http_dsem_api_text_t *text);
-ngx_int_t ngx_http_dsem_api_error(ngx_http_request_t *r, ngx_uint_t status,
+ngx_int_t ngx_http_dsem_answer_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *fmt, ...);
 
-ngx_int_t ngx_http_dsem_api_header(ngx_http_request_t *r, const char *key,
+ngx_int_t ngx_http_dsem_answer_header(ngx_http_request_t *r, const char *key,
     ngx_str_t *value);
-ngx_str_t *ngx_http_dsem_api_sent(ngx_http_request_t *r, const char *key,
+ngx_str_t *ngx_http_dsem_answer_sent(ngx_http_request_t *r, const char *key,
     ngx_uint_t skip);
 
 

@@ -178,10 +178,10 @@ ngx_http_dsem_api_change_no_pool(ngx_http_request_t *r, ngx_str_t *path)
         return NGX_DECLINED;
     }
 
-    return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
-                                   "\"%V\" is no pool that this node knows; "
-                                   "\"/servers/\" in the name of a semaphore "
-                                   "is to be encoded", &name);
+    return ngx_http_dsem_answer_error(r, NGX_HTTP_NOT_FOUND,
+                                      "\"%V\" is no pool that this node knows; "
+                                      "\"/servers/\" in the name of a "
+                                      "semaphore is to be encoded", &name);
 }
 
 
@@ -295,8 +295,8 @@ ngx_http_dsem_api_change_read(ngx_http_request_t *r)
     error = ngx_http_dsem_api_change_parse(change, &body, &fault);
 
     if (error) {
-        rc = ngx_http_dsem_api_error(r, NGX_HTTP_BAD_REQUEST, error,
-                                     &fault.name, fault.must);
+        rc = ngx_http_dsem_answer_error(r, NGX_HTTP_BAD_REQUEST, error,
+                                        &fault.name, fault.must);
 
     } else if (ngx_http_dsem_api_change_ask(change) == NGX_OK) {
         return;
@@ -399,10 +399,11 @@ ngx_http_dsem_api_change_declined(ngx_http_request_t *r)
 
     ngx_http_dsem_survey_redis(&redis);
 
-    return ngx_http_dsem_api_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                   "Redis cannot be asked%s%V, nothing has "
-                                   "been changed", redis.reason.len ? ": " : "",
-                                   &redis.reason);
+    return ngx_http_dsem_answer_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                      "Redis cannot be asked%s%V, nothing has "
+                                      "been changed",
+                                      redis.reason.len ? ": " : "",
+                                      &redis.reason);
 }
 
 
@@ -452,31 +453,35 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
     case NGX_DECLINED:
 
         if (change->order.server.len) {
-            return ngx_http_dsem_api_error(change->request,
-                                           NGX_HTTP_NOT_FOUND,
-                                           "semaphore \"%V\" has no servers",
-                                           &change->order.name);
+            return ngx_http_dsem_answer_error(change->request,
+                                              NGX_HTTP_NOT_FOUND,
+                                              "semaphore \"%V\" has no servers",
+                                              &change->order.name);
         }
 
-        return ngx_http_dsem_api_error(change->request, NGX_HTTP_NOT_FOUND,
-                                       "session \"%V\" is not known to Redis",
-                                       &change->order.name);
+        return ngx_http_dsem_answer_error(change->request, NGX_HTTP_NOT_FOUND,
+                                          "session \"%V\" is not known to "
+                                          "Redis",
+                                          &change->order.name);
 
     case NGX_BUSY:
 
         if (change->order.server.len) {
-            return ngx_http_dsem_api_error(change->request, NGX_HTTP_CONFLICT,
-                                           "64 servers of \"%V\" have ordered "
-                                           "limits already, null ends one",
-                                           &change->order.name);
+            return ngx_http_dsem_answer_error(change->request,
+                                              NGX_HTTP_CONFLICT,
+                                              "64 servers of \"%V\" have "
+                                              "ordered limits already, null "
+                                              "ends one",
+                                              &change->order.name);
         }
 
-        return ngx_http_dsem_api_error(change->request, NGX_HTTP_CONFLICT,
-                                       "session \"%V\" was heard from within "
-                                       "two heartbeats; with \"force\": true "
-                                       "its permits would be granted again "
-                                       "while its requests still run",
-                                       &change->order.name);
+        return ngx_http_dsem_answer_error(change->request, NGX_HTTP_CONFLICT,
+                                          "session \"%V\" was heard from "
+                                          "within two heartbeats; with "
+                                          "\"force\": true its permits would "
+                                          "be granted again while its "
+                                          "requests still run",
+                                          &change->order.name);
 
     default: /* NGX_ERROR */
 
@@ -484,10 +489,10 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
             return ngx_http_dsem_api_change_declined(change->request);
         }
 
-        return ngx_http_dsem_api_error(change->request,
-                                       NGX_HTTP_SERVICE_UNAVAILABLE,
-                                       "Redis has not answered, the change "
-                                       "may have been made all the same");
+        return ngx_http_dsem_answer_error(change->request,
+                                          NGX_HTTP_SERVICE_UNAVAILABLE,
+                                          "Redis has not answered, the change "
+                                          "may have been made all the same");
     }
 }
 
@@ -564,10 +569,10 @@ ngx_http_dsem_api_change_answer_order(ngx_http_dsem_api_change_t *change)
     ngx_http_dsem_json_maybe(&text, "in_use", order->held);
     ngx_http_dsem_json_maybe(&text, "waiting", order->waiting);
     ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_api_text_put(&text, "\n");
 
-    return ngx_http_dsem_api_send(change->request, NGX_HTTP_OK,
-                                  NGX_HTTP_DSEM_API_JSON, &text);
+    return ngx_http_dsem_answer_send(change->request, NGX_HTTP_OK,
+                                     NGX_HTTP_DSEM_API_JSON, &text);
 }
 
 
@@ -582,10 +587,10 @@ ngx_http_dsem_api_change_answer_session(ngx_http_dsem_api_change_t *change)
     ngx_http_dsem_json_string(&text, "session", &change->order.name);
     ngx_http_dsem_json_flag(&text, "removed", 1);
     ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_api_text_put(&text, "\n");
 
-    return ngx_http_dsem_api_send(change->request, NGX_HTTP_OK,
-                                  NGX_HTTP_DSEM_API_JSON, &text);
+    return ngx_http_dsem_answer_send(change->request, NGX_HTTP_OK,
+                                     NGX_HTTP_DSEM_API_JSON, &text);
 }
 
 

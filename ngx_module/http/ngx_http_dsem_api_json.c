@@ -33,7 +33,7 @@ ngx_http_dsem_json_open(ngx_http_dsem_api_text_t *text, const char *key,
     const char *bracket)
 {
     ngx_http_dsem_json_key(text, key);
-    ngx_http_dsem_api_write(text, (u_char *) bracket, 1);
+    ngx_http_dsem_api_text_write(text, (u_char *) bracket, 1);
 
     text->comma = 0;
 }
@@ -42,7 +42,7 @@ ngx_http_dsem_json_open(ngx_http_dsem_api_text_t *text, const char *key,
 void
 ngx_http_dsem_json_close(ngx_http_dsem_api_text_t *text, const char *bracket)
 {
-    ngx_http_dsem_api_write(text, (u_char *) bracket, 1);
+    ngx_http_dsem_api_text_write(text, (u_char *) bracket, 1);
 
     text->comma = 1;
 }
@@ -56,7 +56,7 @@ ngx_http_dsem_json_key(ngx_http_dsem_api_text_t *text, const char *key)
     u_char      *p;
     const char  *k;
 
-    p = ngx_http_dsem_api_reserve(text, NGX_HTTP_DSEM_JSON_KEY);
+    p = ngx_http_dsem_api_text_reserve(text, NGX_HTTP_DSEM_JSON_KEY);
     if (p == NULL) {
         return;
     }
@@ -88,7 +88,7 @@ ngx_http_dsem_json_literal(ngx_http_dsem_api_text_t *text, const char *key,
     const char *value)
 {
     ngx_http_dsem_json_key(text, key);
-    ngx_http_dsem_api_write(text, (u_char *) value, ngx_strlen(value));
+    ngx_http_dsem_api_text_write(text, (u_char *) value, ngx_strlen(value));
 }
 
 
@@ -105,7 +105,7 @@ ngx_http_dsem_json_number(ngx_http_dsem_api_text_t *text, const char *key,
     uint64_t n)
 {
     ngx_http_dsem_json_key(text, key);
-    ngx_http_dsem_api_number(text, n);
+    ngx_http_dsem_api_text_number(text, n);
 }
 
 
@@ -129,7 +129,7 @@ ngx_http_dsem_json_seconds(ngx_http_dsem_api_text_t *text, const char *key,
     uint64_t msec)
 {
     ngx_http_dsem_json_key(text, key);
-    ngx_http_dsem_api_seconds(text, msec);
+    ngx_http_dsem_api_text_seconds(text, msec);
 }
 
 
@@ -142,7 +142,7 @@ ngx_http_dsem_json_string(ngx_http_dsem_api_text_t *text, const char *key,
     u_char  *p, *first, *last;
 
     ngx_http_dsem_json_key(text, key);
-    ngx_http_dsem_api_put(text, "\"");
+    ngx_http_dsem_api_text_put(text, "\"");
 
     p = value->data;
     last = p + value->len;
@@ -156,14 +156,14 @@ ngx_http_dsem_json_string(ngx_http_dsem_api_text_t *text, const char *key,
             p++;
         }
 
-        ngx_http_dsem_api_write(text, first, p - first);
+        ngx_http_dsem_api_text_write(text, first, p - first);
 
         if (p < last) {
             p = ngx_http_dsem_json_escape(text, p, last);
         }
     }
 
-    ngx_http_dsem_api_put(text, "\"");
+    ngx_http_dsem_api_text_put(text, "\"");
 }
 
 
@@ -179,8 +179,8 @@ ngx_http_dsem_json_escape(ngx_http_dsem_api_text_t *text, u_char *p,
     if (*p < 0x80) {
         (void) ngx_hex_dump(hex, p, 1);
 
-        ngx_http_dsem_api_put(text, "\\u00");
-        ngx_http_dsem_api_write(text, hex, 2);
+        ngx_http_dsem_api_text_put(text, "\\u00");
+        ngx_http_dsem_api_text_write(text, hex, 2);
 
         return p + 1;
     }
@@ -188,11 +188,11 @@ ngx_http_dsem_json_escape(ngx_http_dsem_api_text_t *text, u_char *p,
     len = ngx_http_dsem_json_utf8(p, last);
 
     if (len == 0) {
-        ngx_http_dsem_api_put(text, "\\ufffd");
+        ngx_http_dsem_api_text_put(text, "\\ufffd");
         return p + 1;
     }
 
-    ngx_http_dsem_api_write(text, p, len);
+    ngx_http_dsem_api_text_write(text, p, len);
 
     return p + len;
 }

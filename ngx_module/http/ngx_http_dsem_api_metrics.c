@@ -307,7 +307,7 @@ ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list)
     }
 
     if (metrics->open) {
-        ngx_http_dsem_api_put(&list->text, "# EOF\n");
+        ngx_http_dsem_api_text_put(&list->text, "# EOF\n");
     }
 
     return NGX_OK;
@@ -350,7 +350,7 @@ ngx_http_dsem_metrics_open(ngx_http_request_t *r)
     static char  type[] = "application/openmetrics-text";
 
     for (i = 0; /* void */ ; i++) {
-        accept = ngx_http_dsem_api_sent(r, "Accept", i);
+        accept = ngx_http_dsem_answer_sent(r, "Accept", i);
 
         if (accept == NULL) {
             return 0;
@@ -451,10 +451,11 @@ ngx_http_dsem_metric_info(ngx_http_dsem_metrics_t *metrics,
 
     ngx_http_dsem_prometheus_name(metrics, metric, "_info", NULL);
 
-    ngx_http_dsem_api_put(&metrics->list.text,
-                          "{version=\"" NGX_HTTP_DSEM_VERSION "\",node=\"");
+    ngx_http_dsem_api_text_put(&metrics->list.text,
+                               "{version=\"" NGX_HTTP_DSEM_VERSION
+                               "\",node=\"");
     ngx_http_dsem_prometheus_label(&metrics->list.text, &dmcf->node);
-    ngx_http_dsem_api_put(&metrics->list.text, "\"} 1\n");
+    ngx_http_dsem_api_text_put(&metrics->list.text, "\"} 1\n");
 }
 
 
@@ -491,20 +492,20 @@ ngx_http_dsem_metric_histogram(ngx_http_dsem_metrics_t *metrics,
         count += buckets[i];
 
         ngx_http_dsem_prometheus_name(metrics, metric, "_bucket", row);
-        ngx_http_dsem_api_put(text, ",le=\"");
+        ngx_http_dsem_api_text_put(text, ",le=\"");
         ngx_http_dsem_prometheus_word(text, ngx_http_dsem_metrics_bounds[i]);
-        ngx_http_dsem_api_put(text, "\"} ");
-        ngx_http_dsem_api_number(text, count);
-        ngx_http_dsem_api_put(text, "\n");
+        ngx_http_dsem_api_text_put(text, "\"} ");
+        ngx_http_dsem_api_text_number(text, count);
+        ngx_http_dsem_api_text_put(text, "\n");
     }
 
     ngx_http_dsem_prometheus_seconds(metrics, metric, "_sum", row,
                                      buckets[i]);
 
     ngx_http_dsem_prometheus_name(metrics, metric, "_count", row);
-    ngx_http_dsem_api_put(text, "} ");
-    ngx_http_dsem_api_number(text, count);
-    ngx_http_dsem_api_put(text, "\n");
+    ngx_http_dsem_api_text_put(text, "} ");
+    ngx_http_dsem_api_text_number(text, count);
+    ngx_http_dsem_api_text_put(text, "\n");
 }
 
 
@@ -608,11 +609,11 @@ ngx_http_dsem_metric_server(ngx_http_dsem_metrics_t *metrics,
         if (n >= 0) {
             ngx_http_dsem_prometheus_name(metrics, metric, "", row);
 
-            ngx_http_dsem_api_put(text, ",server=\"");
+            ngx_http_dsem_api_text_put(text, ",server=\"");
             ngx_http_dsem_prometheus_label(text, &server[i].name);
-            ngx_http_dsem_api_put(text, "\"} ");
-            ngx_http_dsem_api_number(text, n);
-            ngx_http_dsem_api_put(text, "\n");
+            ngx_http_dsem_api_text_put(text, "\"} ");
+            ngx_http_dsem_api_text_number(text, n);
+            ngx_http_dsem_api_text_put(text, "\n");
         }
     }
 }

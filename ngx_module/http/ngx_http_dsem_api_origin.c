@@ -47,45 +47,46 @@ ngx_http_dsem_api_origin_refused(ngx_http_request_t *r, ngx_uint_t needed)
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
     if (!dlcf->write) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
-                                       "dsem_api has no write=on here");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_FORBIDDEN,
+                                          "dsem_api has no write=on here");
     }
 
     if (r != r->main || !ngx_http_dsem_api_origin_same(r)) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
-                                       "a page of another site cannot change "
-                                       "anything");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_FORBIDDEN,
+                                          "a page of another site cannot "
+                                          "change anything");
     }
 
     if (!ngx_http_dsem_api_origin_own_host(r, dlcf->names)) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_FORBIDDEN,
-                                       "Host is no server_name of this server, "
-                                       "localhost or an address");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_FORBIDDEN,
+                                          "Host is no server_name of this "
+                                          "server, localhost or an address");
     }
 
     if (r->headers_in.if_match || r->headers_in.if_unmodified_since) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_PRECONDITION_FAILED,
-                                       "a change cannot have a condition, "
-                                       "there is no ETag or Last-Modified");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_PRECONDITION_FAILED,
+                                          "a change cannot have a condition, "
+                                          "there is no ETag or Last-Modified");
     }
 
     if (r->headers_in.chunked) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_LENGTH_REQUIRED,
-                                       "the body must have a Content-Length");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_LENGTH_REQUIRED,
+                                          "the body must have a "
+                                          "Content-Length");
     }
 
     if (r->headers_in.content_length_n > NGX_HTTP_DSEM_API_MAX_BODY) {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
-                                       "the body is longer than %d bytes",
-                                       NGX_HTTP_DSEM_API_MAX_BODY);
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                                          "the body is longer than %d bytes",
+                                          NGX_HTTP_DSEM_API_MAX_BODY);
     }
 
     if ((needed || r->headers_in.content_length_n > 0)
         && !ngx_http_dsem_api_origin_json(r))
     {
-        return ngx_http_dsem_api_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
-                                       "Content-Type must be "
-                                       "application/json");
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                          "Content-Type must be "
+                                          "application/json");
     }
 
     return NGX_DECLINED;
@@ -101,7 +102,7 @@ ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
     ngx_uint_t   i;
 
     for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_api_sent(r, "Sec-Fetch-Site", i);
+        value = ngx_http_dsem_answer_sent(r, "Sec-Fetch-Site", i);
 
         if (value == NULL) {
             break;
@@ -127,7 +128,7 @@ ngx_http_dsem_api_origin_same(ngx_http_request_t *r)
     }
 
     for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_api_sent(r, "Origin", i);
+        value = ngx_http_dsem_answer_sent(r, "Origin", i);
 
         if (value == NULL) {
             return 1;

@@ -44,14 +44,14 @@ ngx_http_dsem_api_page(ngx_http_request_t *r, ngx_str_t *name)
     for (piece = ngx_http_dsem_page; piece->len; piece++) {
 
         if (piece != ngx_http_dsem_page) {
-            ngx_http_dsem_api_string(&text, &nonce);
+            ngx_http_dsem_api_text_string(&text, &nonce);
         }
 
-        ngx_http_dsem_api_static(&text, piece);
+        ngx_http_dsem_api_text_static(&text, piece);
     }
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, "text/html; charset=utf-8",
-                                  &text);
+    return ngx_http_dsem_answer_send(r, NGX_HTTP_OK, "text/html; charset=utf-8",
+                                     &text);
 }
 
 
@@ -100,11 +100,11 @@ ngx_http_dsem_page_headers(ngx_http_request_t *r, ngx_str_t *nonce)
     policy.data = p;
     policy.len = ngx_sprintf(p, format, nonce, nonce) - p;
 
-    if (ngx_http_dsem_api_header(r, "Content-Security-Policy", &policy)
+    if (ngx_http_dsem_answer_header(r, "Content-Security-Policy", &policy)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_api_header(r, "Referrer-Policy", &referrer);
+    return ngx_http_dsem_answer_header(r, "Referrer-Policy", &referrer);
 }

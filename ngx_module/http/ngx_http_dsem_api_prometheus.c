@@ -36,25 +36,25 @@ ngx_http_dsem_prometheus_head(ngx_http_dsem_metrics_t *metrics,
         }
     }
 
-    ngx_http_dsem_api_put(text, "# HELP ");
+    ngx_http_dsem_api_text_put(text, "# HELP ");
     ngx_http_dsem_prometheus_word(text, metric->name);
     ngx_http_dsem_prometheus_word(text, suffix);
-    ngx_http_dsem_api_put(text, " ");
+    ngx_http_dsem_api_text_put(text, " ");
     ngx_http_dsem_prometheus_word(text, metric->help);
 
-    ngx_http_dsem_api_put(text, "\n# TYPE ");
+    ngx_http_dsem_api_text_put(text, "\n# TYPE ");
     ngx_http_dsem_prometheus_word(text, metric->name);
     ngx_http_dsem_prometheus_word(text, suffix);
-    ngx_http_dsem_api_put(text, " ");
+    ngx_http_dsem_api_text_put(text, " ");
     ngx_http_dsem_prometheus_word(text, type);
-    ngx_http_dsem_api_put(text, "\n");
+    ngx_http_dsem_api_text_put(text, "\n");
 }
 
 
 void
 ngx_http_dsem_prometheus_word(ngx_http_dsem_api_text_t *text, const char *word)
 {
-    ngx_http_dsem_api_write(text, (u_char *) word, ngx_strlen(word));
+    ngx_http_dsem_api_text_write(text, (u_char *) word, ngx_strlen(word));
 }
 
 
@@ -74,17 +74,17 @@ ngx_http_dsem_prometheus_label(ngx_http_dsem_api_text_t *text, ngx_str_t *value)
             continue;
         }
 
-        ngx_http_dsem_api_write(text, first, p - first);
-        ngx_http_dsem_api_put(text, "\\");
+        ngx_http_dsem_api_text_write(text, first, p - first);
+        ngx_http_dsem_api_text_put(text, "\\");
         first = p;
 
         if (*p == '\n') {
-            ngx_http_dsem_api_put(text, "n");
+            ngx_http_dsem_api_text_put(text, "n");
             first = p + 1;
         }
     }
 
-    ngx_http_dsem_api_write(text, first, last - first);
+    ngx_http_dsem_api_text_write(text, first, last - first);
 }
 
 
@@ -104,9 +104,9 @@ ngx_http_dsem_prometheus_name(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_prometheus_word(&metrics->list.text, part);
 
     if (row) {
-        ngx_http_dsem_api_put(&metrics->list.text, "{semaphore=\"");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "{semaphore=\"");
         ngx_http_dsem_prometheus_label(&metrics->list.text, &row->name);
-        ngx_http_dsem_api_put(&metrics->list.text, "\"");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "\"");
     }
 }
 
@@ -127,20 +127,20 @@ ngx_http_dsem_prometheus_sample(ngx_http_dsem_metrics_t *metrics,
                                   (*metric->type == 'c') ? "_total" : "", row);
 
     if (label) {
-        ngx_http_dsem_api_put(&metrics->list.text, ",");
+        ngx_http_dsem_api_text_put(&metrics->list.text, ",");
         ngx_http_dsem_prometheus_word(&metrics->list.text, label);
-        ngx_http_dsem_api_put(&metrics->list.text, "=\"");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "=\"");
         ngx_http_dsem_prometheus_word(&metrics->list.text, value);
-        ngx_http_dsem_api_put(&metrics->list.text, "\"");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "\"");
     }
 
     if (row) {
-        ngx_http_dsem_api_put(&metrics->list.text, "}");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "}");
     }
 
-    ngx_http_dsem_api_put(&metrics->list.text, " ");
-    ngx_http_dsem_api_number(&metrics->list.text, n);
-    ngx_http_dsem_api_put(&metrics->list.text, "\n");
+    ngx_http_dsem_api_text_put(&metrics->list.text, " ");
+    ngx_http_dsem_api_text_number(&metrics->list.text, n);
+    ngx_http_dsem_api_text_put(&metrics->list.text, "\n");
 }
 
 
@@ -154,10 +154,10 @@ ngx_http_dsem_prometheus_seconds(ngx_http_dsem_metrics_t *metrics,
     ngx_http_dsem_prometheus_name(metrics, metric, part, row);
 
     if (row) {
-        ngx_http_dsem_api_put(&metrics->list.text, "}");
+        ngx_http_dsem_api_text_put(&metrics->list.text, "}");
     }
 
-    ngx_http_dsem_api_put(&metrics->list.text, " ");
-    ngx_http_dsem_api_seconds(&metrics->list.text, msec);
-    ngx_http_dsem_api_put(&metrics->list.text, "\n");
+    ngx_http_dsem_api_text_put(&metrics->list.text, " ");
+    ngx_http_dsem_api_text_seconds(&metrics->list.text, msec);
+    ngx_http_dsem_api_text_put(&metrics->list.text, "\n");
 }

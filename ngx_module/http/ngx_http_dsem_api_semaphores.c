@@ -30,34 +30,35 @@
 #define NGX_HTTP_DSEM_API_MAX_NODES  256
 
 
-static ngx_int_t ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list);
-static void ngx_http_dsem_api_head(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_semaphores_list(ngx_http_dsem_api_list_t *list);
+static void ngx_http_dsem_semaphores_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures);
-static void ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_api_figures_t *figures);
-static ngx_int_t ngx_http_dsem_api_row(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_semaphores_row(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_api_row_t *row);
-static void ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_row_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
-static void ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_row_servers(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
-static ngx_int_t ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
+static ngx_int_t ngx_http_dsem_semaphores_row_nodes(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet);
-static void ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool);
-static void ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
-    ngx_http_dsem_survey_semaphore_t *fleet);
-static void ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_row_disagreeing(
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet,
+    ngx_http_dsem_api_pool_t *pool);
+static void ngx_http_dsem_semaphores_row_sessions(
+    ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet);
+static void ngx_http_dsem_semaphores_local(ngx_http_dsem_api_text_t *text,
     const char *key, ngx_http_dsem_figures_t *local,
     ngx_http_dsem_limits_pair_t *literal, ngx_array_t *keys);
-static void ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_keys(ngx_http_dsem_api_text_t *text,
     ngx_array_t *keys);
-static void ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_histogram(ngx_http_dsem_api_text_t *text,
     const char *key, uint64_t *buckets);
-static void ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
+static void ngx_http_dsem_semaphores_history(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_figures_t *local);
-static void ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text);
+static void ngx_http_dsem_semaphores_bounds(ngx_http_dsem_api_text_t *text);
 
 
 static ngx_str_t  ngx_http_dsem_api_states[] = {
@@ -93,7 +94,7 @@ ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
-    list->piece = ngx_http_dsem_api_list;
+    list->piece = ngx_http_dsem_semaphores_list;
     list->type = NGX_HTTP_DSEM_API_JSON;
     list->which = NGX_HTTP_DSEM_API_CACHE_SEMAPHORES + dlcf->write;
 
@@ -104,7 +105,7 @@ ngx_http_dsem_api_semaphores(ngx_http_request_t *r, ngx_str_t *name)
 /* the next piece */
 
 static ngx_int_t
-ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list)
+ngx_http_dsem_semaphores_list(ngx_http_dsem_api_list_t *list)
 {
     off_t                     size;
     ngx_http_request_t       *r;
@@ -113,8 +114,8 @@ ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list)
     r = list->request;
 
     if (list->text.first == NULL) {
-        ngx_http_dsem_api_head(r, &list->text, &list->figures);
-        ngx_http_dsem_api_fleet(&list->text, &list->figures);
+        ngx_http_dsem_semaphores_head(r, &list->text, &list->figures);
+        ngx_http_dsem_semaphores_fleet(&list->text, &list->figures);
         ngx_http_dsem_json_open(&list->text, "semaphores", "[");
     }
 
@@ -129,7 +130,8 @@ ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list)
             return NGX_AGAIN;
         }
 
-        if (ngx_http_dsem_api_row(r, &list->text, NULL, &row[list->row++])
+        if (ngx_http_dsem_semaphores_row(r, &list->text, NULL,
+                                         &row[list->row++])
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -138,19 +140,19 @@ ngx_http_dsem_api_list(ngx_http_dsem_api_list_t *list)
 
     ngx_http_dsem_json_close(&list->text, "]");
 
-    ngx_http_dsem_api_local(&list->text, "other", &list->figures.reader.other,
-                            NULL, NULL);
-    ngx_http_dsem_api_bounds(&list->text);
+    ngx_http_dsem_semaphores_local(&list->text, "other",
+                                   &list->figures.reader.other, NULL, NULL);
+    ngx_http_dsem_semaphores_bounds(&list->text);
 
     ngx_http_dsem_json_close(&list->text, "}");
-    ngx_http_dsem_api_put(&list->text, "\n");
+    ngx_http_dsem_api_text_put(&list->text, "\n");
 
     return NGX_OK;
 }
 
 
 ngx_int_t
-ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
+ngx_http_dsem_api_semaphores_one(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_int_t                     rc;
     ngx_http_dsem_api_text_t      text;
@@ -165,17 +167,19 @@ ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
     if (rc == NGX_DECLINED) {
 
         if (ngx_http_dsem_survey_asked(name)) {
-            return ngx_http_dsem_api_error(r, NGX_HTTP_NOT_FOUND,
-                                           "semaphore \"%V\" is not known to "
-                                           "this node nor to Redis", name);
+            return ngx_http_dsem_answer_error(r, NGX_HTTP_NOT_FOUND,
+                                              "semaphore \"%V\" is not known "
+                                              "to this node nor to Redis",
+                                              name);
         }
 
         /* Redis is down, or was asked for other names in this second */
 
-        return ngx_http_dsem_api_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                       "semaphore \"%V\" is not known to this "
-                                       "node, and Redis cannot be asked now",
-                                       name);
+        return ngx_http_dsem_answer_error(r, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                          "semaphore \"%V\" is not known to "
+                                          "this node, and Redis cannot be "
+                                          "asked now",
+                                          name);
     }
 
     if (rc != NGX_OK) {
@@ -183,27 +187,27 @@ ngx_http_dsem_api_semaphore(ngx_http_request_t *r, ngx_str_t *name)
     }
 
     ngx_http_dsem_api_text_init(&text, r->pool);
-    ngx_http_dsem_api_head(r, &text, &figures);
-    ngx_http_dsem_api_fleet(&text, &figures);
+    ngx_http_dsem_semaphores_head(r, &text, &figures);
+    ngx_http_dsem_semaphores_fleet(&text, &figures);
 
-    if (ngx_http_dsem_api_row(r, &text, "semaphore", figures.rows.elts)
+    if (ngx_http_dsem_semaphores_row(r, &text, "semaphore", figures.rows.elts)
         != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_dsem_api_bounds(&text);
+    ngx_http_dsem_semaphores_bounds(&text);
 
     ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_api_text_put(&text, "\n");
 
-    return ngx_http_dsem_api_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
-                                  &text);
+    return ngx_http_dsem_answer_send(r, NGX_HTTP_OK, NGX_HTTP_DSEM_API_JSON,
+                                     &text);
 }
 
 
 static void
-ngx_http_dsem_api_head(ngx_http_request_t *r,
+ngx_http_dsem_semaphores_head(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_api_figures_t *figures)
 {
     ngx_time_t                    *tp;
@@ -241,7 +245,7 @@ ngx_http_dsem_api_head(ngx_http_request_t *r,
 
 
 static void
-ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_api_figures_t *figures)
 {
     uint64_t                      now;
@@ -290,8 +294,9 @@ ngx_http_dsem_api_fleet(ngx_http_dsem_api_text_t *text,
 /* key: of the only one, with its sessions and keys; NULL: one of several */
 
 static ngx_int_t
-ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
-    const char *key, ngx_http_dsem_api_row_t *row)
+ngx_http_dsem_semaphores_row(ngx_http_request_t *r,
+    ngx_http_dsem_api_text_t *text, const char *key,
+    ngx_http_dsem_api_row_t *row)
 {
     ngx_array_t                        keys;
     ngx_http_dsem_survey_semaphore_t  *fleet, unknown;
@@ -312,14 +317,14 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_json_open(text, key, "{");
     ngx_http_dsem_json_string(text, "name", &row->name);
 
-    ngx_http_dsem_api_row_fleet(text, fleet, row->pool);
-    ngx_http_dsem_api_row_servers(text, fleet, row->pool);
+    ngx_http_dsem_semaphores_row_fleet(text, fleet, row->pool);
+    ngx_http_dsem_semaphores_row_servers(text, fleet, row->pool);
 
-    if (ngx_http_dsem_api_row_nodes(r, text, fleet) != NGX_OK) {
+    if (ngx_http_dsem_semaphores_row_nodes(r, text, fleet) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_http_dsem_api_row_disagreeing(text, fleet, row->pool);
+    ngx_http_dsem_semaphores_row_disagreeing(text, fleet, row->pool);
 
     if (key) {
         if (ngx_http_dsem_tops_read(r->pool, &row->name,
@@ -330,11 +335,11 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
             return NGX_ERROR;
         }
 
-        ngx_http_dsem_api_row_sessions(text, fleet);
+        ngx_http_dsem_semaphores_row_sessions(text, fleet);
     }
 
-    ngx_http_dsem_api_local(text, "local", row->local, row->literal,
-                            key ? &keys : NULL);
+    ngx_http_dsem_semaphores_local(text, "local", row->local, row->literal,
+                                   key ? &keys : NULL);
     ngx_http_dsem_json_close(text, "}");
 
     return NGX_OK;
@@ -342,7 +347,7 @@ ngx_http_dsem_api_row(ngx_http_request_t *r, ngx_http_dsem_api_text_t *text,
 
 
 static void
-ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_row_fleet(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
 {
     ngx_int_t  idle;
@@ -375,7 +380,7 @@ ngx_http_dsem_api_row_fleet(ngx_http_dsem_api_text_t *text,
 /* of a pool; limits of the semaphore are those of one server */
 
 static void
-ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_row_servers(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
 {
     ngx_uint_t                   i;
@@ -420,7 +425,7 @@ ngx_http_dsem_api_row_servers(ngx_http_dsem_api_text_t *text,
 
 
 static ngx_int_t
-ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
+ngx_http_dsem_semaphores_row_nodes(ngx_http_request_t *r,
     ngx_http_dsem_api_text_t *text, ngx_http_dsem_survey_semaphore_t *fleet)
 {
     ngx_uint_t                 i, n;
@@ -457,7 +462,7 @@ ngx_http_dsem_api_row_nodes(ngx_http_request_t *r,
 
 
 static void
-ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_row_disagreeing(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet, ngx_http_dsem_api_pool_t *pool)
 {
     ngx_int_t                      limit;
@@ -483,7 +488,7 @@ ngx_http_dsem_api_row_disagreeing(ngx_http_dsem_api_text_t *text,
 
 
 static void
-ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_row_sessions(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_survey_semaphore_t *fleet)
 {
     ngx_uint_t               i;
@@ -519,7 +524,7 @@ ngx_http_dsem_api_row_sessions(ngx_http_dsem_api_text_t *text,
  */
 
 static void
-ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
+ngx_http_dsem_semaphores_local(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_figures_t *local, ngx_http_dsem_limits_pair_t *literal,
     ngx_array_t *keys)
 {
@@ -546,14 +551,14 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
     ngx_http_dsem_json_number(text, "most_in_use", local->most_in_use);
     ngx_http_dsem_json_number(text, "most_waiting", local->most_waiting);
 
-    ngx_http_dsem_api_histogram(text, "wait",
-                                &local->values[NGX_HTTP_DSEM_VALUE_WAIT]);
-    ngx_http_dsem_api_histogram(text, "hold",
-                                &local->values[NGX_HTTP_DSEM_VALUE_HOLD]);
-    ngx_http_dsem_api_history(text, local);
+    ngx_http_dsem_semaphores_histogram(text, "wait",
+                                  &local->values[NGX_HTTP_DSEM_VALUE_WAIT]);
+    ngx_http_dsem_semaphores_histogram(text, "hold",
+                                  &local->values[NGX_HTTP_DSEM_VALUE_HOLD]);
+    ngx_http_dsem_semaphores_history(text, local);
 
     if (keys) {
-        ngx_http_dsem_api_keys(text, keys);
+        ngx_http_dsem_semaphores_keys(text, keys);
     }
 
     ngx_http_dsem_json_close(text, "}");
@@ -563,7 +568,7 @@ ngx_http_dsem_api_local(ngx_http_dsem_api_text_t *text, const char *key,
 /* the busiest keys of "fair" */
 
 static void
-ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text, ngx_array_t *keys)
+ngx_http_dsem_semaphores_keys(ngx_http_dsem_api_text_t *text, ngx_array_t *keys)
 {
     ngx_uint_t                i;
     ngx_http_dsem_top_key_t  *key;
@@ -588,8 +593,8 @@ ngx_http_dsem_api_keys(ngx_http_dsem_api_text_t *text, ngx_array_t *keys)
 /* behind the buckets is their sum */
 
 static void
-ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text, const char *key,
-    uint64_t *buckets)
+ngx_http_dsem_semaphores_histogram(ngx_http_dsem_api_text_t *text,
+    const char *key, uint64_t *buckets)
 {
     uint64_t    count;
     ngx_uint_t  i;
@@ -614,7 +619,7 @@ ngx_http_dsem_api_histogram(ngx_http_dsem_api_text_t *text, const char *key,
 /* the periods, and their sums */
 
 static void
-ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
+ngx_http_dsem_semaphores_history(ngx_http_dsem_api_text_t *text,
     ngx_http_dsem_figures_t *local)
 {
     uint64_t                 sums[NGX_HTTP_DSEM_ROW_TRACKED];
@@ -656,7 +661,7 @@ ngx_http_dsem_api_history(ngx_http_dsem_api_text_t *text,
 
 
 static void
-ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text)
+ngx_http_dsem_semaphores_bounds(ngx_http_dsem_api_text_t *text)
 {
     ngx_uint_t  i;
 
@@ -672,7 +677,7 @@ ngx_http_dsem_api_bounds(ngx_http_dsem_api_text_t *text)
 
 
 ngx_int_t
-ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name)
+ngx_http_dsem_api_semaphores_health(ngx_http_request_t *r, ngx_str_t *name)
 {
     ngx_str_t                     *reason;
     ngx_uint_t                     ok;
@@ -702,9 +707,9 @@ ngx_http_dsem_api_health(ngx_http_request_t *r, ngx_str_t *name)
     }
 
     ngx_http_dsem_json_close(&text, "}");
-    ngx_http_dsem_api_put(&text, "\n");
+    ngx_http_dsem_api_text_put(&text, "\n");
 
-    return ngx_http_dsem_api_send(r, ok ? NGX_HTTP_OK
-                                        : NGX_HTTP_SERVICE_UNAVAILABLE,
-                                  NGX_HTTP_DSEM_API_JSON, &text);
+    return ngx_http_dsem_answer_send(r, ok ? NGX_HTTP_OK
+                                           : NGX_HTTP_SERVICE_UNAVAILABLE,
+                                     NGX_HTTP_DSEM_API_JSON, &text);
 }

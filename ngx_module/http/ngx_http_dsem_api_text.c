@@ -45,7 +45,7 @@ ngx_http_dsem_api_text_init(ngx_http_dsem_api_text_t *text, ngx_pool_t *pool)
  */
 
 u_char *
-ngx_http_dsem_api_reserve(ngx_http_dsem_api_text_t *text, size_t len)
+ngx_http_dsem_api_text_reserve(ngx_http_dsem_api_text_t *text, size_t len)
 {
     size_t      size;
     ngx_buf_t  *b;
@@ -107,7 +107,7 @@ ngx_http_dsem_api_text_grow(ngx_http_dsem_api_text_t *text, ngx_buf_t *b)
 /* what does not fit, in as many buffers as it needs */
 
 void
-ngx_http_dsem_api_append(ngx_http_dsem_api_text_t *text, u_char *data,
+ngx_http_dsem_api_text_append(ngx_http_dsem_api_text_t *text, u_char *data,
     size_t len)
 {
     size_t   size;
@@ -116,7 +116,7 @@ ngx_http_dsem_api_append(ngx_http_dsem_api_text_t *text, u_char *data,
     while (len) {
         size = ngx_min(len, NGX_HTTP_DSEM_API_TEXT_MIN);
 
-        p = ngx_http_dsem_api_reserve(text, size);
+        p = ngx_http_dsem_api_text_reserve(text, size);
         if (p == NULL) {
             return;
         }
@@ -130,16 +130,16 @@ ngx_http_dsem_api_append(ngx_http_dsem_api_text_t *text, u_char *data,
 
 
 void
-ngx_http_dsem_api_string(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
+ngx_http_dsem_api_text_string(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
 {
-    ngx_http_dsem_api_write(text, s->data, s->len);
+    ngx_http_dsem_api_text_write(text, s->data, s->len);
 }
 
 
 /* bytes that outlive the request are not copied */
 
 void
-ngx_http_dsem_api_static(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
+ngx_http_dsem_api_text_static(ngx_http_dsem_api_text_t *text, ngx_str_t *s)
 {
     ngx_buf_t  *b;
 
@@ -189,13 +189,13 @@ ngx_http_dsem_api_text_copy(ngx_http_dsem_api_text_t *text, u_char *data,
 
 
 void
-ngx_http_dsem_api_number(ngx_http_dsem_api_text_t *text, uint64_t n)
+ngx_http_dsem_api_text_number(ngx_http_dsem_api_text_t *text, uint64_t n)
 {
     u_char  digit, *p, *end, digits[NGX_INT64_LEN];
 
     if (n < 10) {
         digit = (u_char) (n + '0');
-        ngx_http_dsem_api_write(text, &digit, 1);
+        ngx_http_dsem_api_text_write(text, &digit, 1);
         return;
     }
 
@@ -207,14 +207,14 @@ ngx_http_dsem_api_number(ngx_http_dsem_api_text_t *text, uint64_t n)
         n /= 10;
     } while (n);
 
-    ngx_http_dsem_api_write(text, p, end - p);
+    ngx_http_dsem_api_text_write(text, p, end - p);
 }
 
 
 /* always with three decimals */
 
 void
-ngx_http_dsem_api_seconds(ngx_http_dsem_api_text_t *text, uint64_t msec)
+ngx_http_dsem_api_text_seconds(ngx_http_dsem_api_text_t *text, uint64_t msec)
 {
     u_char      decimals[4];
     ngx_uint_t  n;
@@ -226,8 +226,8 @@ ngx_http_dsem_api_seconds(ngx_http_dsem_api_text_t *text, uint64_t msec)
     decimals[2] = (u_char) (n / 10 % 10 + '0');
     decimals[3] = (u_char) (n % 10 + '0');
 
-    ngx_http_dsem_api_number(text, msec / 1000);
-    ngx_http_dsem_api_write(text, decimals, sizeof(decimals));
+    ngx_http_dsem_api_text_number(text, msec / 1000);
+    ngx_http_dsem_api_text_write(text, decimals, sizeof(decimals));
 }
 
 

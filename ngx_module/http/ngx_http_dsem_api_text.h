@@ -32,21 +32,25 @@ typedef struct {
     ((text)->size + ((text)->buf ? (text)->buf->last - (text)->buf->pos : 0))
 
 /* a literal */
-#define ngx_http_dsem_api_put(text, s)                                        \
-    ngx_http_dsem_api_write(text, (u_char *) s, sizeof(s) - 1)
+#define ngx_http_dsem_api_text_put(text, s)                                   \
+    ngx_http_dsem_api_text_write(text, (u_char *) s, sizeof(s) - 1)
 
 
 void ngx_http_dsem_api_text_init(ngx_http_dsem_api_text_t *text,
     ngx_pool_t *pool);
-u_char *ngx_http_dsem_api_reserve(ngx_http_dsem_api_text_t *text, size_t len);
-void ngx_http_dsem_api_append(ngx_http_dsem_api_text_t *text, u_char *data,
+u_char *ngx_http_dsem_api_text_reserve(ngx_http_dsem_api_text_t *text,
     size_t len);
-void ngx_http_dsem_api_string(ngx_http_dsem_api_text_t *text, ngx_str_t *s);
-void ngx_http_dsem_api_static(ngx_http_dsem_api_text_t *text, ngx_str_t *s);
+void ngx_http_dsem_api_text_append(ngx_http_dsem_api_text_t *text, u_char *data,
+    size_t len);
+void ngx_http_dsem_api_text_string(ngx_http_dsem_api_text_t *text,
+    ngx_str_t *s);
+void ngx_http_dsem_api_text_static(ngx_http_dsem_api_text_t *text,
+    ngx_str_t *s);
 ngx_int_t ngx_http_dsem_api_text_copy(ngx_http_dsem_api_text_t *text,
     u_char *data, size_t len);
-void ngx_http_dsem_api_number(ngx_http_dsem_api_text_t *text, uint64_t n);
-void ngx_http_dsem_api_seconds(ngx_http_dsem_api_text_t *text, uint64_t msec);
+void ngx_http_dsem_api_text_number(ngx_http_dsem_api_text_t *text, uint64_t n);
+void ngx_http_dsem_api_text_seconds(ngx_http_dsem_api_text_t *text,
+    uint64_t msec);
 ngx_chain_t *ngx_http_dsem_api_text_end(ngx_http_dsem_api_text_t *text,
     off_t *size);
 
@@ -54,7 +58,7 @@ ngx_chain_t *ngx_http_dsem_api_text_end(ngx_http_dsem_api_text_t *text,
 /* an answer is written in many short pieces, of which nearly all fit */
 
 static ngx_inline void
-ngx_http_dsem_api_write(ngx_http_dsem_api_text_t *text, u_char *data,
+ngx_http_dsem_api_text_write(ngx_http_dsem_api_text_t *text, u_char *data,
     size_t len)
 {
     ngx_buf_t  *b;
@@ -66,7 +70,7 @@ ngx_http_dsem_api_write(ngx_http_dsem_api_text_t *text, u_char *data,
         return;
     }
 
-    ngx_http_dsem_api_append(text, data, len);
+    ngx_http_dsem_api_text_append(text, data, len);
 }
 
 

@@ -64,7 +64,8 @@ ngx_http_dsem_api_turns(ngx_http_request_t *r, ngx_http_dsem_api_list_t *list)
     if (ngx_http_dsem_api_cache_get(list->which, list->survey, &list->text)
         == NGX_OK)
     {
-        return ngx_http_dsem_api_send(r, NGX_HTTP_OK, list->type, &list->text);
+        return ngx_http_dsem_answer_send(r, NGX_HTTP_OK, list->type,
+                                         &list->text);
     }
 
     if (ngx_http_dsem_api_figures_begin(r->pool, &dmcf->literals,
@@ -134,8 +135,8 @@ ngx_http_dsem_api_turns_end(ngx_http_dsem_api_list_t *list, ngx_int_t rc)
 
     ngx_http_dsem_api_cache_put(list->which, list->survey, &list->text);
 
-    return ngx_http_dsem_api_send(list->request, NGX_HTTP_OK, list->type,
-                                  &list->text);
+    return ngx_http_dsem_answer_send(list->request, NGX_HTTP_OK, list->type,
+                                     &list->text);
 }
 
 

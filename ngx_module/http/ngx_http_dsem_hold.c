@@ -164,7 +164,7 @@ ngx_http_dsem_hold_preferred(ngx_http_request_t *r)
     ngx_uint_t   i;
 
     for (i = 0; /* void */ ; i++) {
-        value = ngx_http_dsem_api_sent(r, "Prefer", i);
+        value = ngx_http_dsem_answer_sent(r, "Prefer", i);
 
         if (value == NULL) {
             return NGX_ERROR;
@@ -315,14 +315,14 @@ ngx_http_dsem_hold_headers(ngx_http_dsem_hold_t *h)
 
     ngx_http_dsem_hold_patience(r->connection, clcf->send_timeout);
 
-    if (ngx_http_dsem_api_header(r, "Cache-Control", &no_store) != NGX_OK
-        || ngx_http_dsem_api_header(r, "X-Accel-Buffering", &no_buffering)
+    if (ngx_http_dsem_answer_header(r, "Cache-Control", &no_store) != NGX_OK
+        || ngx_http_dsem_answer_header(r, "X-Accel-Buffering", &no_buffering)
            != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_dsem_api_header(r, "Dsem-Permit", &h->ctx->name);
+    return ngx_http_dsem_answer_header(r, "Dsem-Permit", &h->ctx->name);
 }
 
 

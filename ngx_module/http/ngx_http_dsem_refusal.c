@@ -83,7 +83,7 @@ ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
     value.data = p;
     value.len = ngx_sprintf(p, "%i", seconds) - p;
 
-    return ngx_http_dsem_api_header(r, "Retry-After", &value);
+    return ngx_http_dsem_answer_header(r, "Retry-After", &value);
 }
 
 

@@ -137,16 +137,13 @@ none('no calls upwards', map {
 
 
 # A function bears the name of its file, or of none: that of another file sends
-# the reader there. Some rooms are parts of another one and bear its name.
-my %part_of = (api_answer => 'api', api_semaphores => 'api',
-    api_text => 'api');
+# the reader there.
 my %file_of = map { m{([^/]*)\.c$} ? ($1 => 1) : () } keys %c;
 none('no function with the name of another file', map {
     my ($own) = $defined_in{$_} =~ m{([^/]*)\.c$};
     my $named = s/^ngx_http_dsem_//r;
     $named =~ s/_?[^_]*$// while $named ne '' && !$file_of{$named};
-    $named eq '' || $named eq $own || $named eq ($part_of{$own} // '')
-        ? () : "$defined_in{$_}: $_";
+    $named eq '' || $named eq $own ? () : "$defined_in{$_}: $_";
 } sort keys %defined_in);
 
 
