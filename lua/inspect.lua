@@ -99,24 +99,17 @@ end
 -- be a thousand.
 local declared_of, words_of = {}, {}
 
--- Sets them. quiet_ms: by lease, how long a session may be silent.
+-- Sets them.
 local function load_entries(shard, sessions)
     local entries = redis.call('HMGET', shard.key, unpack(sessions))
-    local clock, quiet_ms = shard.clock, {}
     for i, session in ipairs(sessions) do
         local declared, lease, ends =
             string.match(entries[i] or '', '^%d+ (%d+) (%d+) (%d+) ')
-        local left = declared and ends - clock or 0
+        local left = declared and ends - shard.clock or 0
         if left > 0 and left < 1e10 then
-            local quiet = quiet_ms[lease]
-            if not quiet then
-                -- R6: silent session
-                quiet = 2 * heartbeat(lease)
-                quiet_ms[lease] = quiet
-            end
             declared_of[session] = declared
             words_of[session] = ' ' .. left
-                .. (lease - left > quiet and ' 0' or ' 1')
+                .. (entry_silent(shard, ends - lease, lease) and ' 0' or ' 1')
         end
     end
 end

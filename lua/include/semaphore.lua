@@ -51,7 +51,10 @@ end
 local function view_load(view, sessions)
     hash_load(view.key, sessions, view.entries, function(text)
         local entry = entry_parse(text) or false
-        if entry then entry.silent = entry_silent(entry, view.clock) end
+        if entry then
+            entry.silent = entry_silent(view, entry.ends - entry.lease,
+                entry.lease)
+        end
         return entry
     end)
 end

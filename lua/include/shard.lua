@@ -62,9 +62,14 @@ local function heartbeat(lease)
     return math.min(math.floor(lease / 5), 1000)
 end
 
--- Whether a session has missed two heartbeats. It is judged by the stored
--- clock, because a step of the host's clock does not move that.
-local function entry_silent(entry, clock)
+-- Whether a session has missed two heartbeats by the stored clock; at: when the
+-- last one came. None was missed by a leap of the clock, after which all have two
+-- again; it is read where a session would be silent without it.
+local function entry_silent(shard, at, lease)
     -- R6: silent session
-    return clock - (entry.ends - entry.lease) > 2 * heartbeat(entry.lease)
+    local since = shard.clock - 2 * heartbeat(lease)
+    if at >= since then return false end
+    shard.leap = shard.leap
+        or tonumber(redis.call('HGET', shard.key, 'leap')) or -math.huge
+    return shard.leap < since
 end
