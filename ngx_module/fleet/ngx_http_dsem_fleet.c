@@ -43,7 +43,6 @@ static ngx_str_node_t *ngx_http_dsem_fleet_meet(
     ngx_uint_t shard);
 static ngx_int_t ngx_http_dsem_fleet_count(ngx_http_dsem_fleet_t *fleet,
     ngx_http_dsem_holder_t *holder, ngx_uint_t shard);
-static void ngx_http_dsem_fleet_merge(ngx_array_t *nodes);
 static int ngx_libc_cdecl ngx_http_dsem_fleet_by_shard(const void *one,
     const void *two);
 
@@ -168,11 +167,35 @@ ngx_http_dsem_fleet_add(ngx_http_dsem_fleet_t *fleet, ngx_str_t *name,
 void
 ngx_http_dsem_fleet_sort(ngx_http_dsem_fleet_t *fleet)
 {
+    ngx_uint_t                    i, n;
+    ngx_array_t                  *nodes;
+    ngx_http_dsem_survey_node_t  *node;
+
     ngx_qsort(fleet->survey.semaphores.elts, fleet->survey.semaphores.nelts,
               sizeof(ngx_http_dsem_survey_semaphore_t),
               ngx_http_dsem_fleet_by_shard);
 
-    ngx_http_dsem_fleet_merge(&fleet->survey.nodes);
+    /* each node once, by name */
+
+    nodes = &fleet->survey.nodes;
+    node = nodes->elts;
+
+    ngx_qsort(node, nodes->nelts, sizeof(ngx_http_dsem_survey_node_t),
+              ngx_http_dsem_text_order);
+
+    for (i = 0, n = 0; i < nodes->nelts; i++) {
+
+        if (n && ngx_http_dsem_text_order(&node[n - 1], &node[i]) == 0) {
+            node[n - 1].sessions = ngx_max(node[n - 1].sessions,
+                                           node[i].sessions);
+            node[n - 1].heard = ngx_max(node[n - 1].heard, node[i].heard);
+            continue;
+        }
+
+        node[n++] = node[i];
+    }
+
+    nodes->nelts = n;
 }
 
 
@@ -340,35 +363,6 @@ ngx_http_dsem_fleet_complete(ngx_http_dsem_fleet_t *fleet)
     if (fleet->nsessions == NGX_HTTP_DSEM_FLEET_MAX_SESSIONS) {
         survey->partial = 1;
     }
-}
-
-
-/* each node once, by name */
-
-static void
-ngx_http_dsem_fleet_merge(ngx_array_t *nodes)
-{
-    ngx_uint_t                    i, n;
-    ngx_http_dsem_survey_node_t  *node;
-
-    node = nodes->elts;
-
-    ngx_qsort(node, nodes->nelts, sizeof(ngx_http_dsem_survey_node_t),
-              ngx_http_dsem_text_order);
-
-    for (i = 0, n = 0; i < nodes->nelts; i++) {
-
-        if (n && ngx_http_dsem_text_order(&node[n - 1], &node[i]) == 0) {
-            node[n - 1].sessions = ngx_max(node[n - 1].sessions,
-                                           node[i].sessions);
-            node[n - 1].heard = ngx_max(node[n - 1].heard, node[i].heard);
-            continue;
-        }
-
-        node[n++] = node[i];
-    }
-
-    nodes->nelts = n;
 }
 
 

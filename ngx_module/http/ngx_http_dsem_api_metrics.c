@@ -37,7 +37,6 @@
 #define NGX_HTTP_DSEM_METRIC_FLEET      3
 
 
-static ngx_uint_t ngx_http_dsem_metrics_open(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_metrics_list(ngx_http_dsem_api_list_t *list);
 static void ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures);
 static ngx_int_t ngx_http_dsem_metrics_write(ngx_http_dsem_metrics_t *metrics,
@@ -251,8 +250,12 @@ static const char  *ngx_http_dsem_metrics_bounds[NGX_HTTP_DSEM_NBUCKETS] = {
 ngx_int_t
 ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
 {
+    ngx_str_t                 *accept;
+    ngx_uint_t                 i;
     ngx_http_dsem_loc_conf_t  *dlcf;
     ngx_http_dsem_metrics_t   *metrics;
+
+    static char  type[] = "application/openmetrics-text";
 
     metrics = ngx_pcalloc(r->pool, sizeof(ngx_http_dsem_metrics_t));
     if (metrics == NULL) {
@@ -262,7 +265,21 @@ ngx_http_dsem_api_metrics(ngx_http_request_t *r, ngx_str_t *name)
     dlcf = ngx_http_get_module_loc_conf(r, ngx_http_dsem_module);
 
     metrics->full = dlcf->full;
-    metrics->open = ngx_http_dsem_metrics_open(r);
+
+    /* Prometheus names it first, and never with a quality of zero */
+
+    for (i = 0; !metrics->open; i++) {
+        accept = ngx_http_dsem_answer_sent(r, "Accept", i);
+
+        if (accept == NULL) {
+            break;
+        }
+
+        metrics->open = ngx_strlcasestrn(accept->data,
+                                         accept->data + accept->len,
+                                         (u_char *) type, sizeof(type) - 2)
+                        != NULL;
+    }
 
     metrics->list.piece = ngx_http_dsem_metrics_list;
     metrics->list.type = metrics->open
@@ -334,32 +351,6 @@ ngx_http_dsem_metrics_fold(ngx_http_dsem_api_figures_t *figures)
 
         for (k = NGX_HTTP_DSEM_VALUE_WAIT; k < NGX_HTTP_DSEM_NVALUES; k++) {
             other->values[k] += row[i].local->values[k];
-        }
-    }
-}
-
-
-/* Prometheus names it first, and never with a quality of zero */
-
-static ngx_uint_t
-ngx_http_dsem_metrics_open(ngx_http_request_t *r)
-{
-    ngx_str_t   *accept;
-    ngx_uint_t   i;
-
-    static char  type[] = "application/openmetrics-text";
-
-    for (i = 0; /* void */ ; i++) {
-        accept = ngx_http_dsem_answer_sent(r, "Accept", i);
-
-        if (accept == NULL) {
-            return 0;
-        }
-
-        if (ngx_strlcasestrn(accept->data, accept->data + accept->len,
-                             (u_char *) type, sizeof(type) - 2))
-        {
-            return 1;
         }
     }
 }

@@ -35,8 +35,6 @@ static ngx_int_t ngx_http_dsem_claim_fair(ngx_http_request_t *r,
 static ngx_int_t ngx_http_dsem_claim_value(ngx_http_request_t *r,
     ngx_http_dsem_value_t *value, ngx_http_dsem_claim_t *claim,
     ngx_http_dsem_fault_t *fault);
-static ngx_uint_t ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims,
-    ngx_uint_t n, ngx_http_dsem_claim_t *claim);
 
 
 /* by ngx_http_dsem_param_e; each is an ngx_int_t */
@@ -64,7 +62,7 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
     ngx_http_dsem_fault_t *fault)
 {
     ngx_int_t               rc;
-    ngx_uint_t              i;
+    ngx_uint_t              i, k;
     ngx_http_dsem_claim_t  *claim;
     ngx_http_dsem_limit_t  *limit;
 
@@ -86,7 +84,15 @@ ngx_http_dsem_claims_evaluate(ngx_http_request_t *r, ngx_array_t *limits,
             return rc;
         }
 
-        if (!ngx_http_dsem_claim_merge(claims, *nclaims, claim)) {
+        for (k = 0; k < *nclaims; k++) {
+            if (ngx_http_dsem_claim_same(&claims[k], claim)) {
+                claims[k].ask.weight = ngx_max(claims[k].ask.weight,
+                                              claim->ask.weight);
+                break;
+            }
+        }
+
+        if (k == *nclaims) {
             (*nclaims)++;
         }
     }
@@ -293,24 +299,6 @@ ngx_http_dsem_claim_value(ngx_http_request_t *r,
     *(ngx_int_t *) p = n;
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_dsem_claim_merge(ngx_http_dsem_claim_t *claims, ngx_uint_t n,
-    ngx_http_dsem_claim_t *claim)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_http_dsem_claim_same(&claims[i], claim)) {
-            claims[i].ask.weight = ngx_max(claims[i].ask.weight,
-                                          claim->ask.weight);
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -44,8 +44,6 @@ static ngx_uint_t ngx_http_dsem_guard_is(ngx_str_t *text, const char *str,
     size_t len);
 static void *ngx_http_dsem_guard_string(const redisReadTask *task, char *str,
     size_t len);
-static void *ngx_http_dsem_guard_session(const redisReadTask *task,
-    char *str, size_t len);
 static void *ngx_http_dsem_guard_integer(const redisReadTask *task,
     long long value);
 static void *ngx_http_dsem_guard_values(ngx_http_dsem_guard_t *guard,
@@ -241,36 +239,26 @@ ngx_http_dsem_guard_string(const redisReadTask *task, char *str, size_t len)
         }
 
     } else if (!ngx_http_dsem_guard_subscribed(task)) {
-        return ngx_http_dsem_guard_session(task, str, len);
+
+        /* the first element of a script's reply, the only string of it */
+
+        if (task->type != REDIS_REPLY_STRING
+            || task->idx != 0
+            || len > NGX_HTTP_DSEM_SESSION_LEN)
+        {
+            return ngx_http_dsem_guard_reject(task);
+        }
+
+        ngx_memcpy(guard->values.session, str, len);
+        guard->values.len = len;
+
+        return &guard->values;
 
     } else if (!ngx_http_dsem_guard_message(task, str, len)) {
         return ngx_http_dsem_guard_reject(task);
     }
 
     return ngx_http_dsem_guard_defaults->createString(task, str, len);
-}
-
-
-/* the first element of a script's reply, the only string of it */
-
-static void *
-ngx_http_dsem_guard_session(const redisReadTask *task, char *str, size_t len)
-{
-    ngx_http_dsem_guard_t  *guard;
-
-    guard = task->privdata;
-
-    if (task->type != REDIS_REPLY_STRING
-        || task->idx != 0
-        || len > NGX_HTTP_DSEM_SESSION_LEN)
-    {
-        return ngx_http_dsem_guard_reject(task);
-    }
-
-    ngx_memcpy(guard->values.session, str, len);
-    guard->values.len = len;
-
-    return &guard->values;
 }
 
 

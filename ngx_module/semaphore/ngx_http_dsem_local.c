@@ -38,8 +38,6 @@
 #include "ngx_http_dsem_waiting.h"
 
 
-static ngx_uint_t ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_ask_t *ask);
 static ngx_int_t ngx_http_dsem_local_limit(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_server(ngx_http_dsem_account_t *account);
 static ngx_int_t ngx_http_dsem_local_first(ngx_http_dsem_account_t *account,
@@ -79,33 +77,28 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
 }
 
 
-/* Redis is unavailable, and there is none: is there a place in the queue? */
+/*
+ * Redis is unavailable, and there is none: is there a place in the queue?  The
+ * last ticket leaves a full one that is fair for a request that comes before
+ * it, and may wait.
+ */
 
 ngx_uint_t
 ngx_http_dsem_local_place(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
+    ngx_http_dsem_ticket_t  *last;
+
     if (ask->weight > ngx_http_dsem_account_local_limit(account)) {
         return 0;
     }
 
     /* R2: full queue */
-    return (ngx_int_t) account->nasks
-           < ngx_http_dsem_local_places(account, ask->queue)
-           || ngx_http_dsem_local_drop(account, ask);
-}
-
-
-/*
- * A full queue that is fair: the last ticket leaves it for a request that
- * comes before it, and may wait.  False: there is none.
- */
-
-static ngx_uint_t
-ngx_http_dsem_local_drop(ngx_http_dsem_account_t *account,
-    ngx_http_dsem_ask_t *ask)
-{
-    ngx_http_dsem_ticket_t  *last;
+    if ((ngx_int_t) account->nasks
+        < ngx_http_dsem_local_places(account, ask->queue))
+    {
+        return 1;
+    }
 
     /* R9: drop from a full queue */
     last = ngx_http_dsem_waiting_last(account);
