@@ -135,5 +135,9 @@ ngx_uint_t ngx_http_dsem_fleet_is_node(ngx_str_t *node);
 ngx_int_t ngx_http_dsem_fleet_session(ngx_str_t *session,
     ngx_http_dsem_holder_t *holder);
 
+/* inspect: what lua/inspect.lua replies */
+ngx_int_t ngx_http_dsem_inspect_read(ngx_http_dsem_fleet_t *fleet,
+    ngx_uint_t first, ngx_uint_t n, ngx_uint_t count, ngx_str_t *text);
+
 
 #endif /* _NGX_HTTP_DSEM_FLEET_H_INCLUDED_ */

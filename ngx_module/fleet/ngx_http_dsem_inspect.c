@@ -11,7 +11,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_dsem_inspect.h"
+#include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_text.h"
 
 

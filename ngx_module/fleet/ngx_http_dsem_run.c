@@ -20,7 +20,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include "ngx_http_dsem_inspect.h"
 #include "ngx_http_dsem_roster.h"
 #include "ngx_http_dsem_run.h"
 #include "ngx_http_dsem_shards.h"

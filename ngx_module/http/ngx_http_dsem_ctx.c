@@ -18,7 +18,6 @@
 #include <ngx_http.h>
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_result.h"
-#include "ngx_http_dsem_sample.h"
 
 
 #if (NGX_DEBUG_PALLOC)

@@ -16,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_dsem_sample.h"
+#include "ngx_http_dsem_claim.h"
 #include "ngx_http_dsem_semaphore.h"
 
 

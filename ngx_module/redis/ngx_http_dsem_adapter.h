@@ -15,7 +15,7 @@
 #include "ngx_http_dsem_guard.h"
 #include "ngx_http_dsem_reason.h"
 #include "ngx_http_dsem_resp.h"
-#include "ngx_http_dsem_tls_conn.h"
+#include "ngx_http_dsem_tls.h"
 
 
 /* a function of hiredis */

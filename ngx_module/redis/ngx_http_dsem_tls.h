@@ -1,6 +1,6 @@
 
 /*
- * TLS to Redis: what the configuration loads.
+ * TLS to Redis: what the configuration loads, and a connection.
  */
 
 
@@ -36,6 +36,12 @@ struct ngx_http_dsem_tls_s {
 };
 
 
+/* hiredis frees it with its context */
+typedef struct ssl_st  ngx_http_dsem_tls_conn_t;
+
+struct redisAsyncContext;
+
+
 ngx_http_dsem_tls_t *ngx_http_dsem_tls_create(ngx_str_t *name, char *reason);
 ngx_int_t ngx_http_dsem_tls_verify(ngx_http_dsem_tls_t *tls, ngx_str_t *ca,
     char *reason);
@@ -49,6 +55,18 @@ void ngx_http_dsem_tls_free(ngx_http_dsem_tls_t *tls);
 void ngx_http_dsem_tls_forget(ngx_http_dsem_tls_t *tls);
 void ngx_http_dsem_tls_error(char *reason);
 void ngx_http_dsem_tls_errno(char *reason, ngx_err_t err);
+
+/* tls_conn */
+ngx_http_dsem_tls_conn_t *ngx_http_dsem_tls_conn_start(ngx_http_dsem_tls_t *tls,
+    struct redisAsyncContext *ac, ngx_addr_t *addr, char *reason);
+ngx_int_t ngx_http_dsem_tls_conn_handshake(ngx_http_dsem_tls_conn_t *ssl,
+    char *reason);
+ngx_uint_t ngx_http_dsem_tls_conn_wants_write(ngx_http_dsem_tls_conn_t *ssl);
+ssize_t ngx_http_dsem_tls_conn_write(struct redisAsyncContext *ac);
+ngx_int_t ngx_http_dsem_tls_conn_failure(ngx_http_dsem_tls_conn_t *ssl,
+    char *reason);
+void ngx_http_dsem_tls_conn_clear(void);
+void ngx_http_dsem_tls_conn_close(ngx_http_dsem_tls_conn_t *ssl);
 
 
 #endif /* _NGX_HTTP_DSEM_TLS_H_INCLUDED_ */

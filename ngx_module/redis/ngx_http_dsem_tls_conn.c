@@ -20,7 +20,7 @@
 #include <hiredis/hiredis.h>
 #include <hiredis/async.h>
 #include "ngx_http_dsem_reason.h"
-#include "ngx_http_dsem_tls_conn.h"
+#include "ngx_http_dsem_tls.h"
 
 #if (NGX_HTTP_DSEM_SSL)
 

@@ -23,7 +23,6 @@ ngx_int_t text_counters(ngx_pool_t *pool, ngx_uint_t most,
 
 #include "ngx_http_dsem_fleet.h"
 #include "ngx_http_dsem_info.h"
-#include "ngx_http_dsem_inspect.h"
 #include "ngx_http_dsem_key.h"
 #include "ngx_http_dsem_resp.h"
 #include "ngx_http_dsem_roster.c"
