@@ -87,6 +87,7 @@ typedef struct {
     ngx_int_t                  last_reported;    /* sum at the last loss */
 
     ngx_rbtree_t               waiting;    /* tickets by order of service */
+    int64_t                    wanted;     /* their weights */
     ngx_uint_t                 last_waiting;     /* at the last loss */
 
     ngx_queue_t                tickets;    /* sent or queued, oldest first */

@@ -49,21 +49,28 @@ static void ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass);
 static ngx_int_t ngx_http_dsem_local_admit(ngx_http_dsem_ticket_t *ticket);
 
 
-/* without Redis: is there a permit for one more? */
+/*
+ * Without Redis: is there a permit for one more, beside those that wait?  Some
+ * of these have come in this turn, and were let in for a permit.
+ */
 
 ngx_uint_t
 ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
     ngx_http_dsem_ask_t *ask)
 {
-    if (account->nasks
-        || (ngx_http_dsem_session_ready(account->session)
-            && account->synced
-            && !ngx_http_dsem_account_recovering(account)))
+    int64_t  wanted;
+
+    if (ngx_http_dsem_session_ready(account->session)
+        && account->synced
+        && account->session->recovery == 0
+        && !ngx_http_dsem_account_recovering(account))
     {
         return 0;
     }
 
-    if (ask->weight <= ngx_http_dsem_ledger_own(account)) {
+    wanted = account->wanted + ask->weight;
+
+    if (wanted <= ngx_http_dsem_ledger_own(account)) {
         return 1;
     }
 
@@ -71,9 +78,13 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    return account->servers
-           ? ngx_http_dsem_local_server(account) != NGX_HTTP_DSEM_NO_SERVER
-           : account->held + ask->weight <= ngx_http_dsem_local_limit(account);
+    if (account->servers) {
+        return account->wanted == 0
+               && ngx_http_dsem_local_server(account)
+                  != NGX_HTTP_DSEM_NO_SERVER;
+    }
+
+    return account->held + wanted <= ngx_http_dsem_local_limit(account);
 }
 
 

@@ -154,13 +154,11 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
         return 0;
     }
 
-    /* "dsem_on_error pass" covers recovery; requests before it come first */
+    /* "dsem_on_error pass" covers recovery */
 
     if (ask->pass
         && (ngx_http_dsem_account_recovering(account)
-            || (full && account->session->recovery))
-        && ask->weight + (ngx_int_t) account->nasks
-           > ngx_http_dsem_ledger_own(account))
+            || (full && account->session->recovery)))
     {
         return 0;
     }

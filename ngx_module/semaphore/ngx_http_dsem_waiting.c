@@ -149,6 +149,7 @@ ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket)
     }
 
     ngx_rbtree_insert(waiting, &ticket->order);
+    ticket->account->wanted += ticket->weight;
     ngx_http_dsem_waiting.total++;
     ticket->account->counted.cell->waiting++;
 }
@@ -158,6 +159,7 @@ void
 ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket)
 {
     ngx_rbtree_delete(&ticket->account->waiting, &ticket->order);
+    ticket->account->wanted -= ticket->weight;
     ngx_http_dsem_waiting.total--;
     ticket->account->counted.cell->waiting--;
 }
