@@ -62,9 +62,9 @@ local function heartbeat(lease)
     return math.min(math.floor(lease / 5), 1000)
 end
 
--- Whether a session has missed two heartbeats by the stored clock; at: when the
--- last one came. None was missed by a leap of the clock, after which all have two
--- again; it is read where a session would be silent without it.
+-- Whether a session has missed two heartbeats by the stored clock; at: when
+-- the last one came. None was missed by a leap of the clock, after which all
+-- have two again; it is read where a session would be silent without it.
 local function entry_silent(shard, at, lease)
     -- R6: silent session
     local since = shard.clock - 2 * heartbeat(lease)

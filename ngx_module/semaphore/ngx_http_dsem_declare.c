@@ -269,6 +269,7 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     ngx_http_dsem_reply_t *reply)
 {
     int64_t                 *value;
+    ngx_int_t                excess;
     ngx_uint_t               i;
     ngx_http_dsem_ticket_t  *ticket;
 
@@ -283,10 +284,15 @@ ngx_http_dsem_declare_read(ngx_http_dsem_declare_t *declare,
     }
 
     if (!declare->more) {
+        excess = ngx_min(reply->values[0] - declare->account->excess,
+                         declare->account->held);
+
         ngx_http_dsem_session_overage(declare->session,
-                                      &declare->account->node.str,
-                                      ngx_min(reply->values[0],
-                                              declare->account->held));
+                                      &declare->account->node.str, excess);
+
+        /* the next epoch may find the same */
+
+        declare->account->excess += ngx_max(excess, 0);
     }
 
     value = reply->values + 1;

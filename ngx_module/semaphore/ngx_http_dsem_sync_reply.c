@@ -64,6 +64,8 @@ static ngx_int_t ngx_http_dsem_sync_reply_read(ngx_http_dsem_sync_t *sync,
     int64_t *values, ngx_uint_t nvalues);
 static void ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     int64_t *values);
+static void ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
+    ngx_int_t limit, ngx_int_t over);
 static void ngx_http_dsem_sync_reply_cancels(ngx_http_dsem_sync_t *sync,
     int64_t *value);
 static ngx_int_t ngx_http_dsem_sync_reply_asks(ngx_http_dsem_sync_t *sync,
@@ -292,11 +294,34 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
         ngx_http_dsem_limits_seen(&account->session->limits, literal, limit);
     }
 
+    ngx_http_dsem_sync_reply_excess(account, limit, over);
+
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
     if (values[NGX_HTTP_DSEM_SYNC_MORE]) {
         /* the work of one call is bounded; Redis has left some of it */
         account->refresh = 1;
+    }
+}
+
+
+/*
+ * What may be out above the configured limit without a fault: permits of before
+ * the limit was lowered, and those of a raised one, of an order that is lost
+ * with the state.
+ */
+
+static void
+ngx_http_dsem_sync_reply_excess(ngx_http_dsem_account_t *account,
+    ngx_int_t limit, ngx_int_t over)
+{
+    account->excess = ngx_max(over, 0);
+
+    limit -= ngx_http_dsem_account_limit(account);
+
+    if (limit > 0) {
+        account->excess += account->servers
+                           ? limit * (ngx_int_t) account->servers->n : limit;
     }
 }
 

@@ -178,7 +178,8 @@ ngx_http_dsem_bye_dead(ngx_http_dsem_session_t *session)
 
 /*
  * Of two workers that have said bye for the same one, the first has removed it;
- * their replies come in any order.
+ * their replies come in any order, and one that is lost is followed by another
+ * bye.
  */
 
 static void
