@@ -250,7 +250,7 @@ ngx_http_dsem_cells_sweep(void)
         ngx_memory_barrier();
 
         if (owner
-            && !ngx_http_dsem_process_known(
+            && !ngx_http_dsem_process_registered(
                                       owner & ~NGX_HTTP_DSEM_CELLS_FILLING))
         {
             (void) ngx_atomic_cmp_set(&cell->owner, owner, 0);

@@ -148,7 +148,7 @@ ngx_http_dsem_figures_read(ngx_http_dsem_counters_reader_t *reader)
     while (reader->cell < last) {
         cell = &cells->cells[reader->cell++];
 
-        if (ngx_http_dsem_process_living(cell->owner)) {
+        if (ngx_http_dsem_process_was_alive(cell->owner)) {
             figures = ngx_http_dsem_figures_of(reader, cell);
             ngx_http_dsem_figures_cell(figures ? figures : &reader->other,
                                        cell);
@@ -320,7 +320,7 @@ ngx_http_dsem_figures_names(ngx_pool_t *pool, ngx_uint_t most,
             || number >= rows->used
             || (added[number / 8] & (1 << number % 8))
             || !(cell->in_use > 0 || cell->idle > 0 || cell->waiting > 0)
-            || !ngx_http_dsem_process_living(cell->owner)
+            || !ngx_http_dsem_process_was_alive(cell->owner)
             || rows->rows[number].version != cell->version)
         {
             continue;
@@ -657,7 +657,7 @@ ngx_http_dsem_figures_cells_of(ngx_http_dsem_figures_t *figures,
 
         if (cell->row == row
             && cell->version == version
-            && ngx_http_dsem_process_living(cell->owner))
+            && ngx_http_dsem_process_was_alive(cell->owner))
         {
             ngx_http_dsem_figures_cell(figures, cell);
         }

@@ -38,8 +38,8 @@ typedef struct {
     ngx_http_dsem_process_t      *own;       /* NULL: no room in the list */
     ngx_atomic_uint_t             number;    /* 0: none */
 
-    ngx_atomic_uint_t            *living;    /* numbers, at the last look */
-    ngx_uint_t                    nliving;
+    ngx_atomic_uint_t            *alive;     /* numbers, at the last refresh */
+    ngx_uint_t                    nalive;
     ngx_atomic_uint_t             last;      /* of them, the last found */
 } ngx_http_dsem_process_self_t;
 
@@ -80,9 +80,9 @@ ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes)
 
     self->processes = processes;
 
-    self->living = ngx_alloc(processes->n * sizeof(ngx_atomic_uint_t),
-                             ngx_cycle->log);
-    if (self->living == NULL) {
+    self->alive = ngx_alloc(processes->n * sizeof(ngx_atomic_uint_t),
+                            ngx_cycle->log);
+    if (self->alive == NULL) {
         return NGX_ERROR;
     }
 
@@ -145,8 +145,8 @@ ngx_http_dsem_process_leave(void)
         self->own->pid = 0;
     }
 
-    if (self->living) {
-        ngx_free(self->living);
+    if (self->alive) {
+        ngx_free(self->alive);
     }
 
     ngx_memzero(self, sizeof(ngx_http_dsem_process_self_t));
@@ -165,14 +165,14 @@ ngx_http_dsem_process_number(void)
 /* whether the process is in the list, be it alive or not */
 
 ngx_uint_t
-ngx_http_dsem_process_known(ngx_atomic_uint_t number)
+ngx_http_dsem_process_registered(ngx_atomic_uint_t number)
 {
     return number == ngx_http_dsem_process_self.number
            || ngx_http_dsem_process_find(number);
 }
 
 
-/* whether it is there now: a call of the system */
+/* whether it is alive now: a call of the system */
 
 ngx_uint_t
 ngx_http_dsem_process_alive(ngx_atomic_uint_t number)
@@ -243,7 +243,7 @@ ngx_http_dsem_process_there(ngx_http_dsem_process_t *process,
 }
 
 
-/* for ngx_http_dsem_process_living(): which ones are there now */
+/* for ngx_http_dsem_process_was_alive(): which ones are alive now */
 
 void
 ngx_http_dsem_processes_refresh(void)
@@ -255,7 +255,7 @@ ngx_http_dsem_processes_refresh(void)
 
     self = &ngx_http_dsem_process_self;
 
-    self->nliving = 0;
+    self->nalive = 0;
     self->last = 0;
 
     for (i = 0; i < self->processes->used; i++) {
@@ -265,16 +265,16 @@ ngx_http_dsem_processes_refresh(void)
             && ngx_http_dsem_process_there(process, &number)
             && number)
         {
-            self->living[self->nliving++] = number;
+            self->alive[self->nalive++] = number;
         }
     }
 }
 
 
-/* whether it was there at the last look; number: 0 for none */
+/* whether it was alive at the last refresh; number: 0 for none */
 
 ngx_uint_t
-ngx_http_dsem_process_living(ngx_atomic_uint_t number)
+ngx_http_dsem_process_was_alive(ngx_atomic_uint_t number)
 {
     ngx_uint_t                     i;
     ngx_http_dsem_process_self_t  *self;
@@ -289,8 +289,8 @@ ngx_http_dsem_process_living(ngx_atomic_uint_t number)
         return 1;
     }
 
-    for (i = 0; i < self->nliving; i++) {
-        if (self->living[i] == number) {
+    for (i = 0; i < self->nalive; i++) {
+        if (self->alive[i] == number) {
             self->last = number;
             return 1;
         }

@@ -32,9 +32,9 @@ ngx_int_t ngx_http_dsem_process_enter(ngx_http_dsem_processes_t *processes);
 void ngx_http_dsem_process_leave(void);
 ngx_atomic_uint_t ngx_http_dsem_process_number(void);
 
-ngx_uint_t ngx_http_dsem_process_known(ngx_atomic_uint_t number);
+ngx_uint_t ngx_http_dsem_process_registered(ngx_atomic_uint_t number);
 ngx_uint_t ngx_http_dsem_process_alive(ngx_atomic_uint_t number);
-ngx_uint_t ngx_http_dsem_process_living(ngx_atomic_uint_t number);
+ngx_uint_t ngx_http_dsem_process_was_alive(ngx_atomic_uint_t number);
 
 void ngx_http_dsem_processes_refresh(void);
 void ngx_http_dsem_processes_sweep(void);

@@ -48,7 +48,8 @@
  * check_due     counts are to be compared
  *               set by the poll, a missed message, a late cancel; cleared when
  *               that is sent, by a new epoch
- * differed      the last check differed, maybe for a message on its way
+ * check_failed  the last check found a difference, maybe for a message on its
+ *               way
  *               set and cleared by the reply to a check
  * refresh       a sync is due, even one without changes
  *               set where tickets may wait for it; cleared by any sync
@@ -136,7 +137,7 @@ typedef struct {
     unsigned                   pass_due:1;
     unsigned                   broken:1;
     unsigned                   check_due:1;
-    unsigned                   differed:1;
+    unsigned                   check_failed:1;
     unsigned                   refresh:1;
     unsigned                   keep_allowed:1;
     unsigned                   keep_sent:1;

@@ -53,15 +53,36 @@
 #define NGX_HTTP_DSEM_AUTO_USUAL_OF  200.0
 #define NGX_HTTP_DSEM_AUTO_ENOUGH    100.0
 
-/* values in the first argument, and those of the sample */
-#define NGX_HTTP_DSEM_AUTO_HEAD      4
-#define NGX_HTTP_DSEM_AUTO_SAMPLE    9
-
 /* values of a reply */
 #define NGX_HTTP_DSEM_AUTO_IN_FORCE  0
 #define NGX_HTTP_DSEM_AUTO_FOUND     1
 #define NGX_HTTP_DSEM_AUTO_WAIT      5
 #define NGX_HTTP_DSEM_AUTO_KEPT      6
+
+
+/* values in the first argument, behind epoch and number */
+typedef enum {
+    NGX_HTTP_DSEM_AUTO_SENT_GENERATION = 0,
+    NGX_HTTP_DSEM_AUTO_SENT_MIN,
+    NGX_HTTP_DSEM_AUTO_SENT_MAX,
+    NGX_HTTP_DSEM_AUTO_SENT_FOUND,
+    NGX_HTTP_DSEM_AUTO_NSENT
+} ngx_http_dsem_auto_sent_e;
+
+
+/* values of the sample; lua/adjust.lua has their units */
+typedef enum {
+    NGX_HTTP_DSEM_AUTO_SAMPLE_REQUESTS = 0,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_SUM,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_ERRORS,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_PEAK,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_WINDOW,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_LOGS,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_SQUARES,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL_BEFORE,
+    NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL,
+    NGX_HTTP_DSEM_AUTO_NSAMPLE
+} ngx_http_dsem_auto_sample_e;
 
 
 struct ngx_http_dsem_auto_s {
@@ -380,7 +401,7 @@ ngx_http_dsem_auto_timer_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 {
-    int64_t                values[NGX_HTTP_DSEM_AUTO_SAMPLE];
+    int64_t                values[NGX_HTTP_DSEM_AUTO_NSAMPLE];
     ngx_msec_t             window;
     ngx_http_dsem_resp_t  *command;
 
@@ -391,18 +412,21 @@ ngx_http_dsem_auto_send(ngx_http_dsem_auto_t *record)
 
     window = ngx_current_msec - record->since;
 
-    values[0] = record->count;
-    values[1] = record->sum * 1000;
-    values[2] = record->errors;
-    values[3] = record->peak;
-    values[4] = ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
-    values[5] = (int64_t) (record->logs * 1000 + 0.5);
-    values[6] = (int64_t) (record->squares * 1000 + 0.5);
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_REQUESTS] = record->count;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_SUM] = record->sum * 1000;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_ERRORS] = record->errors;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_PEAK] = record->peak;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_WINDOW] =
+                       ngx_max(ngx_min(window, NGX_HTTP_DSEM_AUTO_WINDOW), 1);
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_LOGS] =
+                                       (int64_t) (record->logs * 1000 + 0.5);
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_SQUARES] =
+                                    (int64_t) (record->squares * 1000 + 0.5);
 
-    ngx_http_dsem_auto_usual(record, window, &values[7]);
+    ngx_http_dsem_auto_usual(record, window, values);
 
     ngx_http_dsem_resp_string(command, &record->literal->node.str);
-    ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_SAMPLE);
+    ngx_http_dsem_resp_numbers(command, values, NGX_HTTP_DSEM_AUTO_NSAMPLE);
 
     if (ngx_http_dsem_redis_call(record->session->redis,
                                  ngx_http_dsem_auto_handler, record)
@@ -444,14 +468,16 @@ ngx_http_dsem_auto_usual(ngx_http_dsem_auto_t *record, ngx_msec_t window,
     record->usual_of = good + ngx_max(left, ngx_min(record->usual_of,
                                                 NGX_HTTP_DSEM_AUTO_USUAL_OF));
 
-    values[0] = enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL_BEFORE] =
+                       enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
 
     if (good) {
         mean = record->logs / good;
         record->usual += (mean - record->usual) * good / record->usual_of;
     }
 
-    values[1] = enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
+    values[NGX_HTTP_DSEM_AUTO_SAMPLE_USUAL] =
+                       enough ? (int64_t) (record->usual * 10000 + 0.5) : 0;
 }
 
 
@@ -461,7 +487,7 @@ static ngx_http_dsem_resp_t *
 ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
 {
     u_char                   *buf;
-    int64_t                   head[NGX_HTTP_DSEM_AUTO_HEAD];
+    int64_t                   values[NGX_HTTP_DSEM_AUTO_NSENT];
     ngx_str_t                 keys[3], *name;
     ngx_http_dsem_keys_t     *names;
     ngx_http_dsem_resp_t     *command;
@@ -482,14 +508,15 @@ ngx_http_dsem_auto_begin(ngx_http_dsem_auto_t *record)
 
     (void) ngx_http_dsem_key_parts(names, "sqa", name, keys, buf);
 
-    head[0] = record->session->generation;
-    head[1] = literal->min;
-    head[2] = literal->max;
-    head[3] = ngx_http_dsem_limits_lost(literal, record->session->generation);
+    values[NGX_HTTP_DSEM_AUTO_SENT_GENERATION] = record->session->generation;
+    values[NGX_HTTP_DSEM_AUTO_SENT_MIN] = literal->min;
+    values[NGX_HTTP_DSEM_AUTO_SENT_MAX] = literal->max;
+    values[NGX_HTTP_DSEM_AUTO_SENT_FOUND] =
+            ngx_http_dsem_limits_lost(literal, record->session->generation);
 
     command = ngx_http_dsem_redis_begin_packed(record->session->redis,
-                      NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, head,
-                      NGX_HTTP_DSEM_AUTO_HEAD, 2);
+                      NGX_HTTP_DSEM_SCRIPT_ADJUST, keys, 3, values,
+                      NGX_HTTP_DSEM_AUTO_NSENT, 2);
     ngx_free(buf);
 
     return command;

@@ -36,8 +36,7 @@
 #define NGX_HTTP_DSEM_SYNC_FULL          16
 #define NGX_HTTP_DSEM_SYNC_FULL_TIME     60000
 
-/* values in the first argument; the name; then one per cancel, ask, check */
-#define NGX_HTTP_DSEM_SYNC_HEAD          7
+/* behind the values: the name; then one argument per cancel, ask, check */
 #define NGX_HTTP_DSEM_SYNC_ARGS          1
 
 /* the values of a ticket, and of an ask */
@@ -55,6 +54,19 @@
 #define NGX_HTTP_DSEM_SYNC_POOL_ARGS     2
 
 
+/* values in the first argument, behind epoch and number */
+typedef enum {
+    NGX_HTTP_DSEM_SYNC_SENT_GENERATION = 0,
+    NGX_HTTP_DSEM_SYNC_SENT_LIMIT,
+    NGX_HTTP_DSEM_SYNC_SENT_FLAGS,
+    NGX_HTTP_DSEM_SYNC_SENT_RELEASED,
+    NGX_HTTP_DSEM_SYNC_SENT_CANCELS,
+    NGX_HTTP_DSEM_SYNC_SENT_ASKS,
+    NGX_HTTP_DSEM_SYNC_SENT_CHECKS,
+    NGX_HTTP_DSEM_SYNC_NSENT
+} ngx_http_dsem_sync_sent_e;
+
+
 /* a pool whose log line is not old */
 typedef struct {
     uint32_t                   hash;       /* CRC32 of its name */
@@ -68,8 +80,8 @@ static ngx_http_dsem_sync_t *ngx_http_dsem_sync_create(
     ngx_uint_t nchecks);
 static ngx_http_dsem_resp_t *ngx_http_dsem_sync_begin(
     ngx_http_dsem_sync_t *sync);
-static void ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync,
-    int64_t *head);
+static void ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync,
+    int64_t *values);
 static u_char *ngx_http_dsem_sync_servers(ngx_http_dsem_sync_t *sync,
     ngx_str_t *list, ngx_str_t *releases);
 static void ngx_http_dsem_sync_full(ngx_http_dsem_account_t *account);
@@ -248,7 +260,7 @@ static ngx_http_dsem_resp_t *
 ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 {
     u_char                   *texts;
-    int64_t                   head[NGX_HTTP_DSEM_SYNC_HEAD];
+    int64_t                   values[NGX_HTTP_DSEM_SYNC_NSENT];
     ngx_str_t                 keys[3], list, releases;
     ngx_uint_t                nkeys, nargs;
     ngx_http_dsem_resp_t     *command;
@@ -286,11 +298,11 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
         nargs += NGX_HTTP_DSEM_SYNC_POOL_ARGS;
     }
 
-    ngx_http_dsem_sync_head(sync, head);
+    ngx_http_dsem_sync_values(sync, values);
 
     command = ngx_http_dsem_redis_begin_packed(redis,
-                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, head,
-                      NGX_HTTP_DSEM_SYNC_HEAD, nargs
+                      NGX_HTTP_DSEM_SCRIPT_SYNC, keys, nkeys, values,
+                      NGX_HTTP_DSEM_SYNC_NSENT, nargs
                       + sync->ncancels + sync->nasks + sync->nchecks);
 
     ngx_http_dsem_resp_string(command, &account->node.str);
@@ -305,10 +317,10 @@ ngx_http_dsem_sync_begin(ngx_http_dsem_sync_t *sync)
 }
 
 
-/* the first numbers; from now on the account has sent them */
+/* of the first argument; from now on the account has sent them */
 
 static void
-ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
+ngx_http_dsem_sync_values(ngx_http_dsem_sync_t *sync, int64_t *values)
 {
     ngx_uint_t                flags, newest;
     ngx_http_dsem_account_t  *account;
@@ -344,13 +356,14 @@ ngx_http_dsem_sync_head(ngx_http_dsem_sync_t *sync, int64_t *head)
 
     sync->limit = account->limit;
 
-    head[0] = sync->session->generation;
-    head[1] = account->limit;
-    head[2] = flags;
-    head[3] = ngx_http_dsem_ledger_report(account);
-    head[4] = sync->ncancels;
-    head[5] = sync->nasks;
-    head[6] = sync->nchecks;
+    values[NGX_HTTP_DSEM_SYNC_SENT_GENERATION] = sync->session->generation;
+    values[NGX_HTTP_DSEM_SYNC_SENT_LIMIT] = account->limit;
+    values[NGX_HTTP_DSEM_SYNC_SENT_FLAGS] = flags;
+    values[NGX_HTTP_DSEM_SYNC_SENT_RELEASED] =
+                                           ngx_http_dsem_ledger_report(account);
+    values[NGX_HTTP_DSEM_SYNC_SENT_CANCELS] = sync->ncancels;
+    values[NGX_HTTP_DSEM_SYNC_SENT_ASKS] = sync->nasks;
+    values[NGX_HTTP_DSEM_SYNC_SENT_CHECKS] = sync->nchecks;
 
     sync->held = ngx_http_dsem_ledger_sum(account);
 }

@@ -460,18 +460,18 @@ ngx_http_dsem_sync_reply_checks(ngx_http_dsem_sync_t *sync, int64_t *values,
         || (sync->sums
             && ngx_http_dsem_sync_reply_servers(sync, value, last) != NGX_OK))
     {
-        if (sync->unchecked && !sync->account->differed) {
+        if (sync->unchecked && !sync->account->check_failed) {
             /* a message about one of the others may be on its way */
-            sync->account->differed = 1;
+            sync->account->check_failed = 1;
             return NGX_OK;
         }
 
-        sync->account->differed = 0;
+        sync->account->check_failed = 0;
         ngx_http_dsem_handshake_resync(sync->session, "counts differ", 1);
         return NGX_ERROR;
     }
 
-    sync->account->differed = 0;
+    sync->account->check_failed = 0;
 
     for (i = 0; i < sync->nchecks; i++) {
 

@@ -49,6 +49,32 @@
 #define NGX_HTTP_DSEM_CLOCK_STEP         1000
 
 
+/* the values that lua/hello.lua replies */
+typedef struct {
+    int64_t                   generation;
+    int64_t                   nsessions;
+    int64_t                   recovery;    /* ms, until it ends; 0: none */
+    int64_t                   registered;  /* unsigned:1, before this hello */
+    int64_t                   configure;   /* unsigned:1, limits are missing */
+    int64_t                   process;     /* of Redis; 0: unknown */
+    int64_t                   term;
+    int64_t                   longest;     /* lease of the fleet, ms */
+} ngx_http_dsem_handshake_hello_t;
+
+
+/* the values that lua/beat.lua replies */
+typedef struct {
+    int64_t                   nsessions;
+    int64_t                   expired;     /* sessions, by this beat */
+    int64_t                   recovery;    /* ms, until it ends; 0: none */
+    int64_t                   published;   /* unsigned:1 */
+    int64_t                   moved;       /* the clock of Redis, by ms */
+    int64_t                   idle;        /* ms, report idle permits */
+    int64_t                   silent;      /* unsigned:1, before this beat */
+    int64_t                   longest;     /* lease of the fleet, ms */
+} ngx_http_dsem_handshake_beat_t;
+
+
 /* a hello, declared or beat that is sent */
 typedef struct {
     ngx_http_dsem_session_t  *session;
@@ -61,11 +87,12 @@ static ngx_int_t ngx_http_dsem_handshake_hello(
 static void ngx_http_dsem_handshake_hello_handler(void *data,
     ngx_http_dsem_reply_t *reply);
 static ngx_uint_t ngx_http_dsem_handshake_lost(
-    ngx_http_dsem_session_t *session, int64_t *values);
+    ngx_http_dsem_session_t *session, ngx_http_dsem_handshake_hello_t *hello);
 static ngx_uint_t ngx_http_dsem_handshake_expired(
-    ngx_http_dsem_session_t *session, int64_t *values, ngx_uint_t lost);
+    ngx_http_dsem_session_t *session, ngx_http_dsem_handshake_hello_t *hello,
+    ngx_uint_t lost);
 static ngx_uint_t ngx_http_dsem_handshake_counted(
-    ngx_http_dsem_session_t *session, int64_t *values);
+    ngx_http_dsem_session_t *session, ngx_http_dsem_handshake_hello_t *hello);
 static void ngx_http_dsem_handshake_declare(ngx_http_dsem_session_t *session);
 static void ngx_http_dsem_handshake_declared_handler(void *data,
     ngx_http_dsem_reply_t *reply);
@@ -244,9 +271,10 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 {
     ngx_http_dsem_handshake_call_t *call = data;
 
-    uint64_t                  sent;
-    ngx_uint_t                lost, counted, expired;
-    ngx_http_dsem_session_t  *session;
+    uint64_t                          sent;
+    ngx_uint_t                        lost, counted, expired;
+    ngx_http_dsem_session_t          *session;
+    ngx_http_dsem_handshake_hello_t  *hello;
 
     session = call->session;
     sent = call->sent;
@@ -257,23 +285,23 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         return;
     }
 
+    hello = (ngx_http_dsem_handshake_hello_t *) reply->values;
+
     session->refused = 0;
-    session->process = reply->values[5];
-    counted = ngx_http_dsem_handshake_counted(session, reply->values);
+    session->process = hello->process;
+    counted = ngx_http_dsem_handshake_counted(session, hello);
+    lost = ngx_http_dsem_handshake_lost(session, hello);
 
-    lost = ngx_http_dsem_handshake_lost(session, reply->values);
+    session->generation = hello->generation;
+    session->term = hello->term;
 
-    session->generation = reply->values[0];
-    session->term = reply->values[6];
+    ngx_http_dsem_session_set_recovery(session, hello->recovery);
 
-    ngx_http_dsem_session_set_recovery(session, reply->values[2]);
-
-    expired = ngx_http_dsem_handshake_expired(session, reply->values, lost);
-    session->keys_lost |= session->verify && !lost && reply->values[3];
+    expired = ngx_http_dsem_handshake_expired(session, hello, lost);
+    session->keys_lost |= session->verify && !lost && hello->registered;
     session->state_lost |= lost;
     session->entered = 1;
     session->verify = 0;
-
     session->undeclared = (session->recovery != 0 && !counted);
 
     if (!counted
@@ -284,12 +312,12 @@ ngx_http_dsem_handshake_hello_handler(void *data,
         session->handlers->event(session, NGX_HTTP_DSEM_EVENT_EXPIRED);
     }
 
-    ngx_http_dsem_handshake_renew(session, sent, reply->values[1],
-                                  reply->values[7]);
+    ngx_http_dsem_handshake_renew(session, sent, hello->nsessions,
+                                  hello->longest);
 
     ngx_add_timer(&session->beat, ngx_http_dsem_session_interval(session));
 
-    if (reply->values[4]
+    if (hello->configure
         && ngx_http_dsem_limits_state(&session->limits, session->redis)
            != NGX_OK)
     {
@@ -306,16 +334,16 @@ ngx_http_dsem_handshake_hello_handler(void *data,
 
 static ngx_uint_t
 ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
-    int64_t *values)
+    ngx_http_dsem_handshake_hello_t *hello)
 {
-    if (session->generation == 0 || session->generation == values[0]) {
+    if (session->generation == 0 || session->generation == hello->generation) {
         return 0;
     }
 
-    if (values[2]) {
+    if (hello->recovery) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "dsem: redis lost its state, recovering for at most "
-                      "%L ms", values[2]);
+                      "%L ms", hello->recovery);
 
     } else {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
@@ -334,7 +362,7 @@ ngx_http_dsem_handshake_lost(ngx_http_dsem_session_t *session,
 
 static ngx_uint_t
 ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
-    int64_t *values, ngx_uint_t lost)
+    ngx_http_dsem_handshake_hello_t *hello, ngx_uint_t lost)
 {
     ngx_uint_t  expired;
 
@@ -342,7 +370,7 @@ ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
         return 0;
     }
 
-    expired = (values[3] == 0);
+    expired = (hello->registered == 0);
 
     session->lease_expired |= expired
                               || ngx_http_dsem_lease_age(&session->lease)
@@ -361,10 +389,10 @@ ngx_http_dsem_handshake_expired(ngx_http_dsem_session_t *session,
 
 static ngx_uint_t
 ngx_http_dsem_handshake_counted(ngx_http_dsem_session_t *session,
-    int64_t *values)
+    ngx_http_dsem_handshake_hello_t *hello)
 {
-    return session->generation == values[0]
-           && values[3]
+    return session->generation == hello->generation
+           && hello->registered
            && !session->undeclared
            && !session->verify
            && session->process
@@ -614,9 +642,10 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
 {
     ngx_http_dsem_handshake_call_t *call = data;
 
-    int64_t                   step;
-    uint64_t                  sent;
-    ngx_http_dsem_session_t  *session;
+    int64_t                          step;
+    uint64_t                         sent;
+    ngx_http_dsem_session_t         *session;
+    ngx_http_dsem_handshake_beat_t  *beat;
 
     session = call->session;
     sent = call->sent;
@@ -627,13 +656,15 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
         return;
     }
 
+    beat = (ngx_http_dsem_handshake_beat_t *) reply->values;
+
     /*
      * ms by which the clock of Redis has moved since a command of some worker,
      * which was no earlier than the last renewal of this one: more than that,
      * or less than nothing, is a step
      */
 
-    step = reply->values[4];
+    step = beat->moved;
 
     if (step > 0) {
         step -= (int64_t) ngx_http_dsem_lease_age(&session->lease);
@@ -645,23 +676,23 @@ ngx_http_dsem_handshake_beat_handler(void *data, ngx_http_dsem_reply_t *reply)
                       "dsem: clock of redis stepped by %L ms", step);
     }
 
-    ngx_http_dsem_redis_published(session->redis, reply->values[3] != 0);
-    ngx_http_dsem_handshake_renew(session, sent, reply->values[0],
-                                  reply->values[7]);
-    ngx_http_dsem_session_set_recovery(session, reply->values[2]);
+    ngx_http_dsem_redis_published(session->redis, beat->published != 0);
+    ngx_http_dsem_handshake_renew(session, sent, beat->nsessions,
+                                  beat->longest);
+    ngx_http_dsem_session_set_recovery(session, beat->recovery);
 
-    if (reply->values[6]) {
+    if (beat->silent) {
         session->handlers->event(session, NGX_HTTP_DSEM_EVENT_READY);
     }
 
-    session->idle_until = reply->values[5] > 0
-                          ? ngx_http_dsem_monotonic() + reply->values[5] : 0;
+    session->idle_until = beat->idle > 0
+                          ? ngx_http_dsem_monotonic() + beat->idle : 0;
 
-    if (reply->values[1] > 0) {
+    if (beat->expired > 0) {
         ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                       "dsem: lease of %L sessions expired, their permits are "
                       "released, %L sessions remain",
-                      reply->values[1], reply->values[0]);
+                      beat->expired, beat->nsessions);
     }
 }
 
