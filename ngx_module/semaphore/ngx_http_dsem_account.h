@@ -110,7 +110,7 @@ typedef struct {
     ngx_http_dsem_literal_t   *literal;    /* of the name; or NULL */
     ngx_http_dsem_usage_t      usage;      /* in the last reply */
     ngx_int_t                  excess;     /* permits above the limit that are
-                                              known, and no new overage */
+                                              no new overage */
     ngx_msec_t                 hold_time;  /* mean, in eighths of ms */
     ngx_http_dsem_counted_t    counted;    /* by this node */
 
