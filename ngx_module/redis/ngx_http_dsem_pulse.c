@@ -142,7 +142,9 @@ ngx_http_dsem_pulse_wait(ngx_http_dsem_pulse_t *pulse)
     pulse->awaited = 1;
 
     if (!pulse->timer.timer_set && !ngx_http_dsem_pulse_late(pulse)) {
-        ngx_add_timer(&pulse->timer, ngx_http_dsem_pulse_usual(pulse) + 1);
+        ngx_add_timer(&pulse->timer, pulse->since
+                                     + ngx_http_dsem_pulse_usual(pulse) + 1
+                                     - ngx_current_msec);
     }
 }
 

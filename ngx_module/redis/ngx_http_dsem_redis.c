@@ -604,9 +604,21 @@ ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis, ngx_msec_t worth)
         ngx_http_dsem_redis_wait(redis);
     }
 
-    ngx_http_dsem_pulse_wait(&redis->pulse);
+    ngx_http_dsem_redis_await(redis);
 
     return NGX_AGAIN;
+}
+
+
+/*
+ * A call is unanswered: "replied" is called once with the next reply, or when
+ * that is late.
+ */
+
+void
+ngx_http_dsem_redis_await(ngx_http_dsem_redis_t *redis)
+{
+    ngx_http_dsem_pulse_wait(&redis->pulse);
 }
 
 

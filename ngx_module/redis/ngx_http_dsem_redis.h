@@ -31,7 +31,7 @@ typedef struct {
                                         ngx_uint_t verify);
     /* the breaker has opened: no request should wait for Redis */
     void                    (*unavailable)(void *data);
-    /* after ngx_http_dsem_redis_probe(): a reply has come, or is late */
+    /* after redis_probe(), redis_await(): a reply has come, or is late */
     void                    (*replied)(void *data);
     /* one message to the session's channel */
     void                    (*message)(void *data, ngx_str_t *text);
@@ -66,6 +66,7 @@ void ngx_http_dsem_redis_published(ngx_http_dsem_redis_t *redis,
 ngx_uint_t ngx_http_dsem_redis_late(ngx_http_dsem_redis_t *redis);
 ngx_int_t ngx_http_dsem_redis_probe(ngx_http_dsem_redis_t *redis,
     ngx_msec_t worth);
+void ngx_http_dsem_redis_await(ngx_http_dsem_redis_t *redis);
 ngx_http_dsem_keys_t *ngx_http_dsem_redis_keys(ngx_http_dsem_redis_t *redis);
 
 ngx_uint_t ngx_http_dsem_redis_is_up(ngx_http_dsem_redis_t *redis);

@@ -51,6 +51,7 @@ static ngx_int_t ngx_http_dsem_dispatch_sync(
     ngx_http_dsem_account_t *account);
 static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
     ngx_http_dsem_account_t *account);
+static void ngx_http_dsem_dispatch_delay(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_dispatch_replied(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
 static void ngx_http_dsem_dispatch_poll_handler(ngx_event_t *ev);
@@ -293,7 +294,8 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
  * A permit whose release is on its way can serve no request: if Redis does
  * not reply, it lies idle until the lease ends.  While requests wait here,
  * it is therefore sent only to a Redis that has replied just now, and
- * serves them if the reply is late, as do permits that are idle then.
+ * serves them if the reply is late, as do permits that are idle then.  Nothing
+ * else has to happen here before it is.
  */
 
 static ngx_uint_t
@@ -315,6 +317,12 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
         ngx_http_dsem_local_serve(account);
 
     } else if (!waits || ngx_http_dsem_ledger_releasable(account) == 0) {
+
+        if (waits && account->idle && account->inflight) {
+            ngx_http_dsem_redis_await(redis);
+            ngx_http_dsem_dispatch_delay(account);
+        }
+
         return 0;
     }
 
@@ -326,14 +334,25 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
         return 0;
     }
 
-    if (!account->delayed) {
-        account->delayed = 1;
-        ngx_queue_insert_tail(
-                    &ngx_http_dsem_dispatch.held_back[account->session->shard],
-                    &account->held_back);
-    }
+    ngx_http_dsem_dispatch_delay(account);
 
     return 1;
+}
+
+
+/* it is posted when Redis has replied, or is late */
+
+static void
+ngx_http_dsem_dispatch_delay(ngx_http_dsem_account_t *account)
+{
+    if (account->delayed) {
+        return;
+    }
+
+    account->delayed = 1;
+    ngx_queue_insert_tail(
+                    &ngx_http_dsem_dispatch.held_back[account->session->shard],
+                    &account->held_back);
 }
 
 
