@@ -440,6 +440,36 @@ ngx_http_dsem_ledger_own(ngx_http_dsem_account_t *account)
 }
 
 
+/* of these, of a pool, those at servers that this worker can use now */
+
+ngx_int_t
+ngx_http_dsem_ledger_own_usable(ngx_http_dsem_account_t *account)
+{
+    uint64_t                  list;
+    ngx_int_t                 own;
+    ngx_uint_t                i;
+    ngx_http_dsem_servers_t  *servers;
+
+    own = ngx_http_dsem_ledger_own(account);
+    servers = account->servers;
+
+    if (servers == NULL || own == 0) {
+        return own;
+    }
+
+    own = 0;
+    list = ngx_http_dsem_servers_usable(&account->node.str, servers);
+
+    for (i = 0; i < servers->n; i++) {
+        if (list & ((uint64_t) 1 << i)) {
+            own += ngx_http_dsem_ledger_row_own(account, &servers->rows[i]);
+        }
+    }
+
+    return own;
+}
+
+
 static ngx_int_t
 ngx_http_dsem_ledger_row_own(ngx_http_dsem_account_t *account,
     ngx_http_dsem_servers_row_t *row)

@@ -29,6 +29,7 @@ void ngx_http_dsem_ledger_give_back_idle(ngx_http_dsem_account_t *account,
     ngx_int_t idle);
 void ngx_http_dsem_ledger_give_back_unusable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_ledger_own(ngx_http_dsem_account_t *account);
+ngx_int_t ngx_http_dsem_ledger_own_usable(ngx_http_dsem_account_t *account);
 ngx_int_t ngx_http_dsem_ledger_own_server(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_ledger_hand_over(ngx_http_dsem_account_t *account,
     ngx_int_t weight, ngx_int_t server);

@@ -70,7 +70,7 @@ ngx_http_dsem_local_now(ngx_http_dsem_account_t *account,
 
     wanted = account->wanted + ask->weight;
 
-    if (wanted <= ngx_http_dsem_ledger_own(account)) {
+    if (wanted <= ngx_http_dsem_ledger_own_usable(account)) {
         return 1;
     }
 
