@@ -57,6 +57,7 @@ use constant RULE => qw(found reason floor latency min max changes noted normal
 use constant MARKER => 'queue';
 use constant SHARDS => 4;
 
+my %IN_HEAD = map { $_ => 1 } HEAD;
 my $SESSION = qr/^[^:]+:\d+:[0-9a-f]+$/;
 
 sub new {
@@ -104,10 +105,10 @@ sub key {
 }
 
 # R13: keys and channels
-sub semaphore_key { $_[0]->key('s', $_[1]) }
-sub queue_key { $_[0]->key('q', $_[1]) }
-sub fair_key { $_[0]->key('f', $_[1]) }
-sub auto_key { $_[0]->key('a', $_[1]) }
+sub semaphore_key { "$_[0]{prefix}:s:$_[1]" }
+sub queue_key { "$_[0]{prefix}:q:$_[1]" }
+sub fair_key { "$_[0]{prefix}:f:$_[1]" }
+sub auto_key { "$_[0]{prefix}:a:$_[1]" }
 sub semaphore_keys { ($_[0]->semaphore_key($_[1]), $_[0]->queue_key($_[1])) }
 sub census_key { $_[0]->key('census') }
 sub idle_key { $_[0]->key('idle') }
@@ -164,7 +165,9 @@ sub words {
     my ($text, @names) = @_;
     my @words = split ' ', $text;
     $#words = $#names if @words > @names;
-    return { map { $names[$_] => $words[$_] } 0 .. $#words };
+    my %of;
+    @of{ @names[ 0 .. $#words ] } = @words;
+    return \%of;
 }
 
 sub entry_in {
@@ -370,10 +373,11 @@ sub census_declared {
 # The value of a field, or a list of several, read at one time.
 sub shard {
     my ($self, @field) = @_;
-    my ($head, @value) = @{ $self->cmd('HMGET', $self->key, '.', @field) };
+    my @other = grep { !$IN_HEAD{$_} } @field;
+    my ($head, @value) = @{ $self->cmd('HMGET', $self->key, '.', @other) };
     my $of = words($head // '', HEAD);
-    @value = map { $of->{ $field[$_] } // $value[$_] } 0 .. $#field;
-    return wantarray ? @value : $value[0];
+    @$of{@other} = @value;
+    return wantarray ? @$of{@field} : $of->{ $field[0] };
 }
 
 sub _head {

@@ -7,7 +7,10 @@ package Model::Client;
 # Nothing else writes to this Redis, so that a reply to a read holds until the
 # next write, and is not asked for again. Fields of hashes that were read once
 # are read together with each script, in the same round trip: most of the time
-# of a walk would be round trips.
+# of a walk would be round trips, and most of the rest reading replies. So a
+# PING follows whatever is asked, with whose reply all is there, and the lines
+# of all replies are taken apart at once: no text has a line break, but for
+# those of DUMP.
 
 use warnings;
 use strict;
@@ -21,7 +24,8 @@ sub new {
     socket(my $fd, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
     connect($fd, sockaddr_un($path)) or die "connect $path: $!\n";
     my $self = bless { fd => $fd, in => '', out => '', before => 0,
-        pushed => [], wanted => {}, known => {}, fields => {}, also => [] }, $class;
+        pushed => [], wanted => {}, known => {}, fields => {}, also => [],
+        lines => [], error => '' }, $class;
     $self->cmd('HELLO', 3);
     $self->cmd('PSUBSCRIBE', '*:c:*');
     return $self;
@@ -32,12 +36,25 @@ sub cmd {
     my $verb = $word[0];
     if (!$READ{$verb}) {
         @$self{qw/known fields/} = ({}, {});
-        return $verb eq 'EVALSHA' ? $self->script(@word) : $self->ask(\@word);
+        return $self->script(@word) if $verb eq 'EVALSHA';
+        return $verb eq 'DUMP' ? $self->dumped(@word) : $self->ask(\@word);
     }
     return $self->field(@word[1, 2]) if $verb eq 'HGET';
     return [ map { $self->field($word[1], $_) } @word[2 .. $#word] ]
         if $verb eq 'HMGET';
-    return $self->{known}{"@word"} //= $self->ask(\@word);
+    my $known = $self->{known};
+    my $reply = $known->{"@word"} //= $self->ask(\@word);
+    # as it came
+    $reply = $known->{"@word"} = $self->decoded($reply)
+        if ref $reply eq 'SCALAR';
+    return $reply;
+}
+
+# What tells the reply to a read that came with a script from another one.
+sub text_of {
+    my ($self, @word) = @_;
+    my $known = $self->{known}{"@word"};
+    return ref $known eq 'SCALAR' ? $$known : undef;
 }
 
 # Reads that are known to follow, in one round trip.
@@ -70,15 +87,18 @@ sub field {
 
 sub script {
     my ($self, @word) = @_;
-    my $wanted = $self->{wanted};
+    my ($wanted, $of) = @$self{qw/wanted fields/};
     my @keys = sort keys %$wanted;
     my @fields = map { [ sort keys %{ $wanted->{$_} } ] } @keys;
     my @also = splice @{ $self->{also} };
-    my ($reply, @values) = $self->ask(\@word, @also,
+    $self->exchange(\@word, @also,
         map { [ 'HMGET', $keys[$_], @{ $fields[$_] } ] } 0 .. $#keys);
-    @{ $self->{known} }{ map { "@$_" } @also } = splice @values, 0, @also;
-    @{ $self->{fields}{ $keys[$_] } }{ @{ $fields[$_] } } = @{ $values[$_] }
-        for 0 .. $#keys;
+    my $reply = $self->value;
+    $self->{known}{"@$_"} = $self->undecoded for @also;
+    for my $n (0 .. $#keys) {
+        @{ $of->{ $keys[$n] } }{ @{ $fields[$n] } } = @{ $self->value };
+    }
+    $self->finish(@word[0, 1]);
     return $reply;
 }
 
@@ -98,21 +118,46 @@ sub forget {
 # Replies to these commands, sent at once.
 sub ask {
     my ($self, @commands) = @_;
-    # Redis before 7.2 sends messages before the reply, later versions after it
-    my $last = @commands == 1 && !$READ{ $commands[0][0] } && ['PING'];
-    $self->put(@$_) for @commands, $last || ();
-    my $out = $self->{out};
-    $self->{out} = '';
-    syswrite($self->{fd}, $out) == length $out or die "write: $!\n";
-    $self->value while $self->{before} && $self->{before}--;
-    my ($error, @value);
-    for (@commands) {
-        push @value, eval { $self->value };
-        $error ||= $@;
-    }
-    $self->value if $last;
-    die $error if $error;
+    $self->exchange(@commands);
+    my @value = map { $self->value } @commands;
+    $self->finish(@{ $commands[0] // [] });
     return wantarray ? @value : $value[0];
+}
+
+# Sends them, and waits for the lines of all replies.
+sub exchange {
+    my ($self, @commands) = @_;
+    $self->put(@$_) for @commands, ['PING'];
+    $self->flush;
+    $self->more while substr($self->{in}, -7) ne "+PONG\r\n";
+    # the length of a text is left out, its line begins with "$"
+    $self->{in} =~ s/^\$\d+\r\n/\$/mg;
+    @{ $self->{lines} } = split /\r\n/, $self->{in};
+    $self->{in} = '';
+    $self->value while $self->{before} && $self->{before}--;
+}
+
+# The last of them is that to PING.
+sub finish {
+    my ($self, @word) = @_;
+    my $error = $self->{error};
+    ($self->value // '') eq 'PONG' && !@{ $self->{lines} }
+        or die "a reply does not fit: @word\n";
+    return if !$error;
+    $self->{error} = '';
+    die "$error\n";
+}
+
+# The reply to DUMP, which has any bytes.
+sub dumped {
+    my ($self, @word) = @_;
+    $self->ask if $self->{before};
+    $self->put(@word);
+    $self->flush;
+    $self->more while $self->{in} !~ s/^\$(\d+)\r\n//;
+    my $length = $1;
+    $self->more while length $self->{in} < $length + 2;
+    return substr substr($self->{in}, 0, $length + 2, ''), 0, -2;
 }
 
 sub put {
@@ -120,6 +165,13 @@ sub put {
     die "undefined word in @word[0 .. 2]\n" if grep { !defined } @word;
     $self->{out} .= '*' . @word . "\r\n"
         . join('', map { '$' . length($_) . "\r\n$_\r\n" } @word);
+}
+
+sub flush {
+    my ($self) = @_;
+    my $out = $self->{out};
+    $self->{out} = '';
+    syswrite($self->{fd}, $out) == length $out or die "write: $!\n";
 }
 
 # Messages since the last call: [channel, text] ...
@@ -134,27 +186,54 @@ sub more {
         or die "redis has closed the connection\n";
 }
 
+# The next reply; messages before it are noted.
 sub value {
     my ($self) = @_;
-    while (1) {
-        my $end;
-        $self->more while ($end = index $self->{in}, "\r\n") < 0;
-        my $line = substr $self->{in}, 1, $end - 1;
-        my $type = substr substr($self->{in}, 0, $end + 2, ''), 0, 1;
-        if ($type eq '$') {
-            $self->more while length $self->{in} < $line + 2;
-            return substr substr($self->{in}, 0, $line + 2, ''), 0, -2;
-        }
-        return $line if $type eq ':' || $type eq '+' || $type eq ',';
-        return undef if $type eq '_';
-        die "$line\n" if $type eq '-';
-        $line *= 2 if $type eq '%';
-        my @values = map { $self->value } 1 .. $line;
-        return \@values unless $type eq '>';
-        push @{ $self->{pushed} }, [ @values[2, 3] ]
-            if $values[0] eq 'pmessage';
-        return undef if $values[0] ne 'pmessage';
+    my $lines = $self->{lines};
+    my $line = shift @$lines;
+    my $type = substr $line, 0, 1, '';
+    return $line if $type =~ /[\$:+,]/;
+    return undef if $type eq '_';
+    if ($type eq '-') {
+        $self->{error} ||= $line;
+        return undef;
     }
+    my $count = $type eq '%' ? 2 * $line : $line;
+    my $values = grep(/^[*%>-]/, @$lines[0 .. $count - 1])
+        ? [ map { $self->value } 1 .. $count ]
+        : [ map { $_ eq '_' ? undef : substr $_, 1 }
+            splice @$lines, 0, $count ];
+    return $values if $type ne '>';
+    return undef if $values->[0] ne 'pmessage';
+    push @{ $self->{pushed} }, [ @$values[2, 3] ];
+    return $self->value;
+}
+
+sub messages {
+    my ($self) = @_;
+    my $lines = $self->{lines};
+    while ($lines->[0] eq '>4') {
+        my (undef, undef, undef, @message) = splice @$lines, 0, 5;
+        push @{ $self->{pushed} }, [ map { substr $_, 1 } @message ];
+    }
+}
+
+# The lines of the next reply, a hash or a list of texts or pairs, which are
+# taken apart when one asks for it.
+sub undecoded {
+    my ($self) = @_;
+    my $lines = $self->{lines};
+    $self->messages;
+    my ($type, $count) = $lines->[0] =~ /^([*%])(\d+)$/
+        or return $self->value;
+    $count *= $type eq '%' ? 2 : $count && $lines->[1] eq '*2' ? 3 : 1;
+    return \ join "\n", splice @$lines, 0, 1 + $count;
+}
+
+sub decoded {
+    my ($self, $text) = @_;
+    $self->{lines} = [ split /\n/, $$text, -1 ];
+    return $self->value;
 }
 
 1;

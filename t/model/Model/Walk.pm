@@ -614,8 +614,8 @@ sub looks {
 # C1
 sub consistent {
     my ($self, $name) = @_;
-    my $text = join ' ', map { ref $_ ? @$_ : $_ }
-        map { @{ $self->{redis}->cmd(@$_) } } $self->looks($name);
+    my $text = join ' ', map { $self->{redis}->text_of(@$_) }
+        $self->looks($name);
     return if $text eq ($self->{consistent}{$name} // '');
     $self->{consistent}{$name} = $text;
     my ($state, $of) = $self->state->semaphore($name);
