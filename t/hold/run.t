@@ -6,7 +6,7 @@
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
-use Dsem::Program qw(commands shells);
+use Dsem::Program qw(commands inputs shells);
 use Dsem::Test;
 
 my $t = Dsem::Test->new;
@@ -82,7 +82,7 @@ for my $shell (@shells) {
         'POSIX::close($_) for 3 .. 255; syswrite STDOUT, "in\n";'
         . ' select undef, undef, undef, .05 until -e $ARGV[0]', "$tmp/end");
     is $closes->line, "in\n", "$name: descriptors are closed";
-    wait_for { !grep { m{\Acat\x00\Q$tmp\E/} } commands() } 15,
+    wait_for { !grep { m{\A\Q$tmp\E/.*/alive} } inputs() } 15,
         'the pipe to end';
     run_is "$name: not beside it", $shell,
         [ '-w', 1, $jobs, '--', 'echo', 'in' ], 75, qr/no permit/;

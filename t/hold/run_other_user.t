@@ -7,7 +7,7 @@
 use lib 't/lib';
 use File::Temp qw(tempdir);
 
-use Dsem::Program qw(commands shells);
+use Dsem::Program qw(inputs shells);
 use Dsem::Test;
 
 my @tools = qw(setpriv unshare mount);
@@ -66,7 +66,7 @@ for my $shell (shells()) {
             @command);
         is $run->line, "in\n", "$name: runs, and is not shown";
         wait_for {
-            !grep { m{\Acat\x00\Q$tmp\E/} } commands();
+            !grep { m{\A\Q$tmp\E/.*/alive} } inputs();
         } 15, 'the pipe to end';
         my $other = Dsem::Program->start($shell, '-w', 1, $jobs, '--', 'true');
         is(($other->finish)[0], 75, "$name: none beside it");

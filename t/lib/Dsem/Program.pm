@@ -7,7 +7,8 @@ package Dsem::Program;
 #     $run->line;                       # the next line
 #     my ($status, $rest) = $run->finish;   # 7, or 'signal 15'
 #
-# shells() are those of this machine, commands() the words of all processes.
+# shells() are those of this machine, commands() the words of all processes,
+# inputs() the files that they have as their standard input.
 
 use strict;
 use warnings;
@@ -16,7 +17,7 @@ use Exporter 'import';
 
 use Dsem::Test ();
 
-our @EXPORT_OK = qw(commands shells);
+our @EXPORT_OK = qw(commands inputs shells);
 
 sub shells {
     return grep { -x $_->[0] } [ '/bin/dash' ], [ '/bin/busybox', 'sh' ],
@@ -31,6 +32,10 @@ sub commands {
         push @commands, readline($file) // ();
     }
     return @commands;
+}
+
+sub inputs {
+    return map { readlink // () } glob '/proc/[0-9]*/fd/0';
 }
 
 sub start {

@@ -1,0 +1,84 @@
+#!/usr/bin/perl
+
+# bin/dsem-run: a signal between "granted" and the command, while the helpers
+# start. The permit goes back, and no process stays behind.
+
+use lib 't/lib';
+use File::Temp qw(tempdir);
+
+use Dsem::Program qw(commands shells);
+use Dsem::Test;
+
+plan(skip_all => 'no /proc') if !-r '/proc/self/stat';
+
+my $t = Dsem::Test->new;
+$t->redis;
+my $node = $t->node('a', <<'EOF_CONF');
+worker_processes 2;
+location /jobs {
+    dsem jobs limit=1 queue=10 timeout=60s;
+    dsem_hold interval=60s;
+}
+EOF_CONF
+
+my $jobs = $node->url('/jobs');
+my $tmp = $ENV{TMPDIR} = tempdir(CLEANUP => 1);
+my @command = ('perl', '-e', 'sleep 60; print "out\n"');
+
+# A "sed" that stands where the start of a process is read: of dsem-run by the
+# helpers' parent, of curl by the helper that later ends it.
+
+sub file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "$path: $!";
+    print $file $text // '';
+    close $file;
+}
+
+mkdir "$tmp/bin" or die;
+file("$tmp/bin/sed", <<"EOF_SED");
+#!/bin/sh
+for file; do :; done
+case \$file in
+/proc/self/*) at=own ;;
+/proc/*)      at=\$(cat "\${file%/stat}/comm") ;;
+esac
+if [ -e "$tmp/\$at" ]; then
+    rm "$tmp/\$at"
+    : > "$tmp/stands"
+    while [ -e "$tmp/stands" ]; do sleep .05; done
+fi
+PATH=\${PATH#*:} exec sed "\$@"
+EOF_SED
+chmod 0755, "$tmp/bin/sed" or die;
+
+for my $shell (shells()) {
+    my ($name) = $shell->[0] =~ m{(\w+)\z};
+
+    for my $case (map { [ $_, 'own' ], [ $_, 'curl' ] } qw(TERM KILL)) {
+        my ($signal, $at) = @$case;
+        my $what = "$name: $signal while the start of $at is read";
+
+        local $ENV{PATH} = "$tmp/bin:$ENV{PATH}";
+        file("$tmp/$at");
+        my $run = Dsem::Program->start($shell, $jobs, '--', @command);
+        wait_for { -e "$tmp/stands" } 30, 'sed to stand';
+        kill $signal => $run->pid;
+        unlink "$tmp/stands" or die;
+
+        eventually { !$t->state->held('jobs') } "$what: permit back";
+        eventually {
+            !grep { /\x00(?:\Q$jobs\E|\Q$tmp\E.*)\x00/ } commands()
+        } "$what: no process left";
+        kill KILL => -$run->pid;
+
+        # the command itself may run already
+        my ($status, $out) = $run->finish;
+        like $status, $signal eq 'KILL' ? qr/\Asignal 9\z/
+            : qr/\A(?:143|signal 15)\z/, "$what: status";
+        is $out, '', "$what: nothing is said";
+        eventually { !glob "$tmp/tmp.*" } "$what: no file left";
+    }
+}
+
+$t->done;
