@@ -635,9 +635,12 @@ ngx_http_dsem_sync_reply_granted(ngx_http_dsem_ticket_t *ticket,
         return;
     }
 
-    /* one that waited when the check was sent, if any did so beside it */
+    /*
+     * One that was queued when the check was sent, if any was beside it; one
+     * whose ask follows the check has no reply yet.
+     */
 
-    if (sync->unchecked) {
+    if (sync->unchecked && ticket->state == NGX_HTTP_DSEM_TICKET_QUEUED) {
         sync->granted++;
         sync->held += ticket->weight;
 
