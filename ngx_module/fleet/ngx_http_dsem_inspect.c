@@ -5,7 +5,7 @@
  * Replies are text with whatever is in the keys: a line of another form ends
  * the reading, and names are those that were asked for.
  *
- * Called by: run.
+ * Called by: reading.
  */
 
 

@@ -9,7 +9,7 @@
  * number of names: first those that are in use on this node, then those of the
  * shards, then the rest.
  *
- * Called by: survey (init, exit), run.  The form of the lines is that of
+ * Called by: survey (init, exit), reading.  The form of the lines is that of
  * lua/names.lua.
  */
 

@@ -3,17 +3,17 @@
  * The survey: the state of the whole fleet, read from Redis for people.
  *
  * Owns the last results, those that wait for the next one, and when that may
- * begin.  A topic is what is read by one run: the usual names, or a single name
- * with all of its holders, of which a few are remembered.  The result of a run
- * replaces the last one when it is complete, never before.  The runs of a topic
- * begin at most once a second, however many wait for them.  Those that wait
- * have the time of a command of Redis, and then see the last result, with its
- * age; the run goes on for some time more.
+ * begin.  A topic is what one reading asks for: the usual names, or a single
+ * name with all of its holders, of which a few are remembered.  The result of a
+ * reading replaces the last one when it is complete, never before.  Readings of
+ * a topic begin at most once a second, however many wait for them.  Those that
+ * wait have the time of a command of Redis, and then see the last result, with
+ * its age; the reading goes on for some time more.
  *
- * Nothing here decides about requests: a run that fails costs a display.  A
+ * Nothing here decides about requests: a reading that fails costs a display.  A
  * waiter is called from a posted event, never from here.
  *
- * Called by: api; dispatch (init, exit); run (the end, and each time that a
+ * Called by: api; dispatch (init, exit); reading (the end, and each time that a
  * command's time has passed), by a handler.
  */
 
@@ -22,13 +22,13 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_dsem_roster.h"
-#include "ngx_http_dsem_run.h"
+#include "ngx_http_dsem_reading.h"
 #include "ngx_http_dsem_shards.h"
 #include "ngx_http_dsem_survey.h"
 #include "ngx_http_dsem_text.h"
 
 
-/* ms between the beginnings of two runs; a result is not older */
+/* ms between the beginnings of two readings; a result is not older */
 #define NGX_HTTP_DSEM_SURVEY_INTERVAL   1000
 
 /* the usual names, and single names that are remembered */
@@ -39,7 +39,7 @@ typedef struct {
     ngx_http_dsem_fleet_t         *last;       /* result; NULL: none */
     uint64_t                       started;    /* monotonic ms; 0: never */
     uint64_t                       begun;      /* when the result was */
-    ngx_http_dsem_run_t            run;
+    ngx_http_dsem_reading_t        reading;
     ngx_queue_t                    waiters;
 
     ngx_str_t                      name;       /* empty: the usual names */
@@ -66,7 +66,7 @@ static ngx_http_dsem_survey_topic_t *ngx_http_dsem_survey_topic_of(
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_survey_begin(
     ngx_http_dsem_survey_topic_t *topic);
-static void ngx_http_dsem_survey_run_handler(void *data,
+static void ngx_http_dsem_survey_reading_handler(void *data,
     ngx_http_dsem_fleet_t *result);
 static ngx_uint_t ngx_http_dsem_survey_behind(
     ngx_http_dsem_survey_topic_t *topic);
@@ -94,8 +94,8 @@ ngx_http_dsem_survey_init(ngx_http_dsem_session_settings_t *settings)
         topic->name.data = topic->buf;
         ngx_queue_init(&topic->waiters);
 
-        ngx_http_dsem_run_init(&topic->run, settings->redis.timeout,
-                               ngx_http_dsem_survey_run_handler, topic);
+        ngx_http_dsem_reading_init(&topic->reading, settings->redis.timeout,
+                                   ngx_http_dsem_survey_reading_handler, topic);
     }
 
     ngx_queue_init(&state->done);
@@ -127,7 +127,7 @@ ngx_http_dsem_survey_exit(void)
 static void
 ngx_http_dsem_survey_topic_free(ngx_http_dsem_survey_topic_t *topic)
 {
-    ngx_http_dsem_run_stop(&topic->run);
+    ngx_http_dsem_reading_stop(&topic->reading);
 
     if (topic->last) {
         ngx_http_dsem_fleet_destroy(topic->last);
@@ -161,7 +161,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
         return NGX_OK;
     }
 
-    if (topic->run.fleet == NULL) {
+    if (topic->reading.fleet == NULL) {
 
         if (topic->started > changed
             && now - topic->started < NGX_HTTP_DSEM_SURVEY_INTERVAL)
@@ -180,7 +180,7 @@ ngx_http_dsem_survey_update(ngx_http_dsem_survey_wait_t *wait)
     wait->changed = changed;
 
     /* a worker that exits answers first; without a waiter it does not wait */
-    ngx_http_dsem_run_await(&topic->run, 1);
+    ngx_http_dsem_reading_await(&topic->reading, 1);
 
     return NGX_AGAIN;
 }
@@ -191,7 +191,7 @@ ngx_http_dsem_survey_begin(ngx_http_dsem_survey_topic_t *topic)
 {
     topic->started = ngx_http_dsem_monotonic();
 
-    return ngx_http_dsem_run_begin(&topic->run, &topic->name);
+    return ngx_http_dsem_reading_begin(&topic->reading, &topic->name);
 }
 
 
@@ -219,13 +219,13 @@ ngx_http_dsem_survey_cancel(ngx_http_dsem_survey_wait_t *wait)
     ngx_queue_remove(&wait->queue);
     wait->waiting = 0;
 
-    /* without a waiter a run keeps no worker that exits */
+    /* without a waiter a reading keeps no worker that exits */
 
     for (i = 0; i < NGX_HTTP_DSEM_SURVEY_TOPICS; i++) {
         topic = &ngx_http_dsem_survey_state.topics[i];
 
-        ngx_http_dsem_run_await(&topic->run,
-                                !ngx_queue_empty(&topic->waiters));
+        ngx_http_dsem_reading_await(&topic->reading,
+                                    !ngx_queue_empty(&topic->waiters));
     }
 }
 
@@ -332,7 +332,7 @@ ngx_http_dsem_survey_asked(ngx_str_t *name)
 
 /*
  * The topic of a single name, or of the usual names.  NULL: it is no name, or
- * the runs of all topics have begun within the last second, with other names.
+ * readings of all topics have begun within the last second, with other names.
  */
 
 static ngx_http_dsem_survey_topic_t *
@@ -358,7 +358,7 @@ ngx_http_dsem_survey_named(ngx_str_t *name)
         }
     }
 
-    if (oldest->run.fleet
+    if (oldest->reading.fleet
         || (oldest->started
             && ngx_http_dsem_monotonic() - oldest->started
                < NGX_HTTP_DSEM_SURVEY_INTERVAL))
@@ -398,10 +398,10 @@ ngx_http_dsem_survey_topic_of(ngx_str_t *name)
 }
 
 
-/* called by the run; it may go on for those that wait next */
+/* called by the reading; it may go on for those that wait next */
 
 static void
-ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
+ngx_http_dsem_survey_reading_handler(void *data, ngx_http_dsem_fleet_t *result)
 {
     ngx_http_dsem_survey_topic_t *topic = data;
 
@@ -432,8 +432,8 @@ ngx_http_dsem_survey_run_handler(void *data, ngx_http_dsem_fleet_t *result)
         ngx_queue_add(&state->done, &topic->waiters);
         ngx_queue_init(&topic->waiters);
 
-        /* without a waiter a run keeps no worker that exits */
-        ngx_http_dsem_run_await(&topic->run, 0);
+        /* without a waiter a reading keeps no worker that exits */
+        ngx_http_dsem_reading_await(&topic->reading, 0);
 
         ngx_post_event(&state->call, &ngx_posted_events);
     }

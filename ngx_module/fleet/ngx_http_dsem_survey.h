@@ -33,7 +33,7 @@ void ngx_http_dsem_survey_exit(void);
  * NGX_OK: what there is, is not older than a second, nor than the last change
  * by the API of this node; NGX_AGAIN: the handler
  * will be called, at the latest after "dsem_redis_timeout", or twice that if a
- * run had begun before that change; NGX_DECLINED:
+ * reading had begun before that change; NGX_DECLINED:
  * Redis cannot be asked.  In each case the last survey is then there, if
  * there ever was one.
  */
