@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # bin/dsem-run ends no process of another program that has the number of one of
-# its own, which ended long ago: of curl, or of the command.
+# its own, which ended long ago: of curl, or of the command. Nor does what is left
+# of a dsem-run that was killed.
 
 # What follows gives numbers again, so it has numbers of its own.
 BEGIN {
@@ -14,9 +15,10 @@ BEGIN {
 }
 
 use lib 't/lib';
+use File::Path qw(remove_tree);
 use File::Temp qw(tempdir);
 
-use Dsem::Program qw(shells);
+use Dsem::Program qw(commands shells);
 use Dsem::Test;
 
 plan(skip_all => 'needs root, and unshare --pid') if !$ENV{DSEM_NUMBERS};
@@ -129,6 +131,28 @@ for my $shell (shells()) {
     eventually { !files() } "$name: the other helper, too";
     unlink "$tmp/go", "$tmp/out";
     wait_for { $t->state->session_count == 2 } 30, 'new workers';
+
+    # curl, of a dsem-run that was killed while it waited
+
+    my $holder = $node->hold('/jobs');
+    $run = Dsem::Program->start($shell, '-w', 1, $jobs, '--', 'true');
+    eventually { $t->state->waiting('jobs') == 1 } "$name: waits";
+    wait_for { grep { m{/silence\z} } glob "$tmp/tmp.*/*" } 15, 'its helper';
+    $curl = file((files())[0] . '/curl');
+    kill KILL => $run->pid, $curl;
+  SKIP: {
+        skip 'the number of curl is in use', 2 if !reused($curl);
+        eventually {
+            !grep { /dsem-run\x00-w\x001\x00\Q$jobs\E\x00/ } commands()
+        } "$name: nothing is left";
+        ok lives($curl), "$name: the number of curl is another's";
+        kill KILL => $curl;
+        waitpid $curl, 0;
+    }
+    waitpid $run->pid, 0;
+    remove_tree(files());
+    $holder->close;
+    eventually { !$t->state->held('jobs') } "$name: permit back";
 }
 
 $t->done;
