@@ -147,7 +147,7 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
         if (seconds == 0) {
             claims[i].ask.queue = 0;
 
-        } else if (seconds < claims[i].timeout / 1000) {
+        } else if (seconds < (claims[i].timeout + 999) / 1000) {
             claims[i].timeout = seconds * 1000;
         }
     }
