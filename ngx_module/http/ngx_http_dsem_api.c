@@ -57,6 +57,7 @@ static ngx_http_dsem_api_route_t *ngx_http_dsem_api_route(ngx_str_t *rest,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
     ngx_http_dsem_api_route_t *route, ngx_str_t *name);
+static ngx_int_t ngx_http_dsem_api_as_sent(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_api_read_semaphore(ngx_http_request_t *r,
     ngx_str_t *name);
 static ngx_int_t ngx_http_dsem_api_read_session(ngx_http_request_t *r,
@@ -130,6 +131,14 @@ ngx_http_dsem_api_handler(ngx_http_request_t *r)
         && r->method != route->method)
     {
         return ngx_http_dsem_api_not_allowed(r, route, &name);
+    }
+
+    if (name.len) {
+        rc = ngx_http_dsem_api_as_sent(r);
+
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
     }
 
     if (route->read_name) {
@@ -320,6 +329,56 @@ ngx_http_dsem_api_not_allowed(ngx_http_request_t *r,
     return ngx_http_dsem_answer_error(r, NGX_HTTP_NOT_ALLOWED,
                                       "the method must be one of %V",
                                       &route->allow);
+}
+
+
+/*
+ * nginx decodes a path before it merges slashes and resolves dots: of a plain
+ * name with "//", "/./" or "/../" it leaves the name of another semaphore.
+ * Such a request is refused; NGX_DECLINED: it is another one.
+ */
+
+static ngx_int_t
+ngx_http_dsem_api_as_sent(ngx_http_request_t *r)
+{
+    u_char     *p, *src, *dst;
+    size_t      len;
+    ngx_str_t  *uri;
+
+    if (!r->valid_unparsed_uri) {
+        /* a rewrite says what the path is */
+        return NGX_DECLINED;
+    }
+
+    uri = &r->unparsed_uri;
+
+    p = ngx_pnalloc(r->pool, uri->len);
+    if (p == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    for (len = 0; len < uri->len; len++) {
+        if (uri->data[len] == '?' || uri->data[len] == '#') {
+            break;
+        }
+    }
+
+    src = uri->data;
+    dst = p;
+
+    ngx_unescape_uri(&dst, &src, len, 0);
+
+    if ((size_t) (dst - p) == r->uri.len
+        && ngx_memcmp(p, r->uri.data, r->uri.len) == 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_dsem_answer_error(r, NGX_HTTP_BAD_REQUEST,
+                                      "this path is not the one that was "
+                                      "sent: nginx merges slashes and "
+                                      "resolves dots; send the name as it "
+                                      "is in keys, percent-encoded again");
 }
 
 

@@ -312,6 +312,23 @@ for my $what (sort keys %odd) {
     is(ordered($key), '8 0', "$what: the same");
 }
 
+# nginx merges slashes and resolves dots: a plain name with them is refused, and
+# not taken for another one
+
+for my $name ('x//y', 'a/./b', 'a/../b', 'https://acme', 'x/..', '/x') {
+    my @keys = sort @{ $redis->cmd('HKEYS', 'dsem:{0}') };
+    my $r = patch('/dsem/semaphores/' . uri($name), '{"limit":9}');
+    like(error_of($r), qr/^40[04]$/, "$name: plain");
+    like(error_of(patch('/dsem/semaphores/' . uri($name) . '/servers/x',
+        '{"limit":9}')), qr/^40[04]$/, "$name: plain, its server");
+    is_deeply([sort @{ $redis->cmd('HKEYS', 'dsem:{0}') }], \@keys,
+        "$name: no order");
+    is(change('/dsem/semaphores/' . uri(key_of($name)), limit => 9), 200,
+        "$name: as in keys");
+    is(ordered(key_of($name)), '9 0', "$name: that one");
+}
+is(change('/dsem/semaphores/a%2Fb?x=//y', limit => 8), 200, 'arguments');
+
 # in the counters of this node, in JSON and for Prometheus
 
 my @sent = grep { $odd{$_} !~ /[\n\0]/ && $odd{$_} =~ /\S/ } sort keys %odd;
