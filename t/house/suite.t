@@ -96,6 +96,13 @@ process(21, '/tree/build', 3800);
 process(22, '/tree', 5000);
 near(waits(), 0.8, 'waits: the longest of this tree, not of a new one');
 is(waits(), 0, 'waits: once');
+process(30, '/', 1000);
+waits();
+unlink "$dir/proc/30/cwd";
+process(30, '/tree', 1000);
+waits() for 1 .. 9;
+process(30, '/tree', 1700);
+near(waits(), 0.7, 'waits: of one that has come into this tree');
 process(14, '/', 5000);
 near(waits(), 3, 'waits: of sockets');
 if (-e '/proc/self/schedstat') {

@@ -47,6 +47,9 @@ use constant { OTHERS => 4, OTHERS_PAUSE => 0.1 };
 # number of the notes of all processes, and seconds: a few ms of work each
 use constant { ALL => OTHERS + 1, ALL_PAUSE => 0.25 };
 
+# reads in which a process stays unread that was none of these
+use constant UNREAD => 8;
+
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
 sub cpu () { clock_gettime(CLOCK_PROCESS_CPUTIME_ID) }
@@ -115,21 +118,37 @@ sub watch_all {
 # The longest wait for a processor that has ended since the last call, in seconds,
 # of a process that runs in $tree or below, or of the kernel's for sockets: it is
 # added when it ends. $waited has what there was, in ns, by process; $proc is /proc.
+# Most processes are none of these, and opening files of /proc is dear: they are
+# read again after some calls only, as new ones.
 sub waits {
     my ($proc, $tree, $waited) = @_;
-    my ($longest, %is) = (0);
+    my ($unread, $longest, %is, %others) = ($waited->{unread}, 0);
     opendir my $dir, $proc or return 0;
     for my $pid (grep { /^\d+$/ } readdir $dir) {
+        my $left = $unread->{$pid} // 0;
+        if ($left > 1) {
+            $others{$pid} = $left - 1;
+            next;
+        }
+        if (!defined $waited->{$pid} && !is_counted("$proc/$pid", $tree)) {
+            $others{$pid} = UNREAD;
+            next;
+        }
         open my $stat, '<', "$proc/$pid/schedstat" or next;
         sysread $stat, my $text, 100;
         (undef, $is{$pid}) = split ' ', $text // '';
         my $took = ($is{$pid} // 0) / 1e9 - ($waited->{$pid} // next) / 1e9;
         $longest = $took if $took > $longest
-            && (index(readlink("$proc/$pid/cwd") // '', $tree) == 0
-                || comm("$proc/$pid") =~ /^ksoftirqd/);
+            && is_counted("$proc/$pid", $tree);
     }
-    %$waited = %is;
+    %$waited = (%is, unread => \%others);
     return $longest;
+}
+
+sub is_counted {
+    my ($process, $tree) = @_;
+    return index(readlink("$process/cwd") // '', $tree) == 0
+        || comm($process) =~ /^ksoftirqd/;
 }
 
 sub comm {
