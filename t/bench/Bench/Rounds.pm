@@ -49,7 +49,8 @@ sub run {
             $_->{seen}[$i]{failed} //= $failed for @rows;
         }
         last unless grep { !$_->{done} } @sides;
-        Bench::World::age() if $case->{age};
+        Bench::World::age($case->{wakes} ? () : map { $_->{world} // () } @sides)
+            if $case->{age};
         $self->act($case, $round, \@rows, @sides);
     }
     $_->{world} && $_->{world}->end for @sides;
