@@ -208,6 +208,10 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
     ctx->name = claim->ask.name;
     ctx->key = claim->ask.key;
     ctx->status = NGX_HTTP_DSEM_STATUS_ERROR;
+    ctx->position = 0;
+    ctx->limit = -1;
+    ctx->in_use = -1;
+    ctx->weight = claim->ask.weight;
     ctx->dry_run = 0;
 
     claim->unusable = 1;

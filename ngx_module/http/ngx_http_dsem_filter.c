@@ -22,6 +22,7 @@
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_http.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_pool.h"
 #include "ngx_http_dsem_refusal.h"
 
 
@@ -38,6 +39,8 @@ static void ngx_http_dsem_filter_hook(ngx_http_dsem_ctx_t *ctx,
     ngx_http_upstream_t *u);
 static void ngx_http_dsem_filter_finalize(ngx_http_request_t *r,
     ngx_int_t rc);
+static void ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_upstream_t *u);
 static ngx_http_dsem_ctx_t *ngx_http_dsem_filter_ctx(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_dsem_filter_expected(ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_filter_sampled(ngx_http_dsem_ctx_t *ctx);
@@ -169,7 +172,30 @@ ngx_http_dsem_filter_finalize(ngx_http_request_t *r, ngx_int_t rc)
     }
 
     if (releases) {
+        ngx_http_dsem_filter_spend(ctx, r->upstream);
         ngx_http_dsem_ctx_release_all(ctx);
+    }
+}
+
+
+/*
+ * The answer counts as a failure of its server: no permit stays for the next
+ * request there.  The pool has not been called for the end of the try yet.
+ */
+
+static void
+ngx_http_dsem_filter_spend(ngx_http_dsem_ctx_t *ctx, ngx_http_upstream_t *u)
+{
+    ngx_uint_t  i;
+
+    if (!ngx_http_dsem_pool_failed(u)) {
+        return;
+    }
+
+    for (i = 0; i < ctx->nclaims; i++) {
+        if (ctx->claims[i].busy) {
+            ctx->claims[i].spent = 1;
+        }
     }
 }
 

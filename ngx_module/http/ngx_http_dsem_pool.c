@@ -59,7 +59,6 @@ static ngx_http_upstream_rr_peer_t *ngx_http_dsem_pool_find(
     ngx_http_dsem_pool_peer_t *peer, ngx_http_upstream_rr_peers_t **peersp);
 static void ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state);
-static ngx_uint_t ngx_http_dsem_pool_failed(ngx_http_upstream_t *u);
 #if (NGX_SSL || NGX_COMPAT)
 static ngx_int_t ngx_http_dsem_pool_set_session(ngx_peer_connection_t *pc,
     void *data);
@@ -415,7 +414,7 @@ ngx_http_dsem_pool_free(ngx_peer_connection_t *pc, void *data,
  * where another try may follow, and here none does.
  */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_http_dsem_pool_failed(ngx_http_upstream_t *u)
 {
     ngx_uint_t  i;

@@ -20,6 +20,7 @@ ngx_int_t ngx_http_dsem_pool_init_upstream(ngx_conf_t *cf,
 uint64_t ngx_http_dsem_pool_usable(ngx_str_t *semaphore,
     ngx_http_dsem_servers_t *servers);
 ngx_http_dsem_srv_conf_t *ngx_http_dsem_pool_conf(ngx_str_t *semaphore);
+ngx_uint_t ngx_http_dsem_pool_failed(ngx_http_upstream_t *u);
 
 
 #endif /* _NGX_HTTP_DSEM_POOL_H_INCLUDED_ */

@@ -29,7 +29,12 @@ server {
     listen 127.0.0.1:%%PORT%%;
     proxy_set_header X-Node %%NODE%%;
     add_header X-Server "\$dsem_server" always;
+    add_header X-Dsem "\$dsem_status,\$dsem_name,\$dsem_queue_position,\$dsem_limit,\$dsem_in_use,\$dsem_remaining" always;
     location / {
+        proxy_pass http://pool;
+    }
+    location /behind {
+        dsem front limit=3;
         proxy_pass http://pool;
     }
 }
@@ -95,6 +100,9 @@ my $before = now;
 my $request = $one->get('/?late=1');
 is $request->status, 502, 'a new one is answered';
 cmp_ok $request->took, '<', 10, 'and does not wait';
+is $request->header('X-Dsem'), 'ERROR,pool,,,,', 'its figures are unknown';
+is $one->get('/behind')->header('X-Dsem'), 'ERROR,pool,,,,',
+    'and not those of another semaphore';
 is $two->get('/')->status, 200, 'the other node uses them';
 $_->refuse($node, 0) for @up;
 ok !$waits->done, 'it waits until "fail_timeout" has passed';

@@ -39,6 +39,10 @@ server {
     location \@again {
         proxy_pass http://gpus;
     }
+    location /answers {
+        proxy_next_upstream error http_503;
+        proxy_pass http://gpus;
+    }
     location /dry {
         dsem_dry_run on;
         proxy_pass http://gpus;
@@ -81,6 +85,16 @@ my ($failed, $served) = map { quotemeta $_->address } $bad, $good;
 like $request->header('X-Tries'), qr/^$failed(, $failed)? : $served$/,
     'at another server';
 $bad->refuse('a', 0);
+
+# the answer of the server is a failure: its header was sent, and the permit goes
+# back before nginx has counted that
+($bad) = kept('a permit stays for an answer');
+my $answer = $node->get('/answers?status=503');
+is $answer->header('X-Tries'), $bad->address, 'the server of the permit answers';
+is $answer->status, 503, 'with a failure';
+is idle('gpus'), 0, 'and the permit does not stay';
+isnt $node->get('/answers')->header('X-Tries'), $bad->address,
+    'the next one goes to another server';
 
 ($bad, $good) = kept('a permit stays again');
 $bad->refuse('a');
