@@ -483,6 +483,13 @@ ngx_http_dsem_api_change_answer(ngx_http_dsem_api_change_t *change)
                                           "requests still run",
                                           &change->order.name);
 
+    case NGX_ABORT:
+        return ngx_http_dsem_answer_error(change->request, NGX_HTTP_CONFLICT,
+                                          "a key of \"%V\" in Redis is of "
+                                          "another type, nothing has been "
+                                          "changed",
+                                          &change->order.name);
+
     default: /* NGX_ERROR */
 
         if (!change->order.sent) {

@@ -452,10 +452,11 @@ ngx_http_dsem_order_handler(void *data, ngx_http_dsem_reply_t *reply)
 
     if (reply == NULL || reply->status == NGX_HTTP_DSEM_REPLY_BROKEN) {
         /*
-         * Not executed, or without a reply.  An order whose queue was being
+         * Without a reply, or not executed.  An order whose queue was being
          * served is set all the same.
          */
-        ngx_http_dsem_order_finish(task, task->calls ? NGX_OK : NGX_ERROR);
+        rc = (reply == NULL) ? NGX_ERROR : NGX_ABORT;
+        ngx_http_dsem_order_finish(task, task->calls ? NGX_OK : rc);
         return;
     }
 

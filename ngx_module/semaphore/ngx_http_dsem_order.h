@@ -34,7 +34,8 @@ struct ngx_http_dsem_order_s {
     /*
      * the result, when the handler is called, from a posted event: NGX_OK;
      * NGX_ERROR: Redis did not answer, the order may be executed all the
-     * same if it was sent; sessions also NGX_DECLINED: unknown, NGX_BUSY:
+     * same if it was sent; NGX_ABORT: a key is of another type, it was not
+     * executed; sessions also NGX_DECLINED: unknown, NGX_BUSY:
      * alive; servers also NGX_DECLINED: the semaphore is no pool, NGX_BUSY:
      * too many of them have a limit
      */
