@@ -253,7 +253,7 @@ ok((grep { m{/lua/} } @spread[0 .. 20]), 'others among all');
 my ($idle, $all) = (0, 0);
 my $jobs = Dsem::Suite::Jobs->new;
 $jobs->{stat} = "$dir/stat";
-for ([0, 0, 'at first'], [0.2, 0, 'busy'], [0.5, 1, 'idle'], [0.2, 0, 'again']) {
+for ([0, 0, 'at first'], [0.3, 0, 'busy'], [0.5, 1, 'idle'], [0.3, 0, 'again']) {
     my ($share, $expected, $name) = @$_;
     ($all, $idle) = ($all + 100, $idle + $share * 100);
     open my $fh, '>', "$dir/stat" or die "stat: $!";

@@ -16,7 +16,7 @@ use List::Util qw(sum0);
 use Dsem::Wait qw(now);
 
 # so much of the time of all processors is unused, over so many seconds
-use constant { IDLE => 0.25, OVER => 1 };
+use constant { IDLE => 0.4, OVER => 1 };
 
 # the fields "idle" and "iowait" of the first line of /proc/stat
 use constant UNUSED => (3, 4);
