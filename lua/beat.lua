@@ -85,7 +85,7 @@ end
 
 local moved = clock_tick(shard, lease)
 leases_move(shard, entry.lease, lease)
-local silent = entry_silent(shard, entry.ends - entry.lease, entry.lease)
+local silent = entry_silent(shard, entry.ends, entry.lease)
 entry.lease, entry.ends = lease, shard.clock + lease
 entry_write(key, session, entry)
 redis.call('ZADD', sessions, entry.ends, session)

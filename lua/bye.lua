@@ -51,9 +51,7 @@ if not shard or careful and not entry then
 end
 
 clock_tick(shard, lease)
-if careful == 1
-    and not entry_silent(shard, entry.ends - entry.lease, entry.lease)
-then
+if careful == 1 and not entry_silent(shard, entry.ends, entry.lease) then
     shard_write(shard)
     return { session, epoch, number, STATUS.ok, HEARD }
 end

@@ -109,7 +109,7 @@ local function load_entries(shard, sessions)
         if left > 0 and left < 1e10 then
             declared_of[session] = declared
             words_of[session] = ' ' .. left
-                .. (entry_silent(shard, ends - lease, lease) and ' 0' or ' 1')
+                .. (entry_silent(shard, ends, lease) and ' 0' or ' 1')
         end
     end
 end

@@ -52,8 +52,7 @@ local function view_load(view, sessions)
     hash_load(view.key, sessions, view.entries, function(text)
         local entry = entry_parse(text) or false
         if entry then
-            entry.silent = entry_silent(view, entry.ends - entry.lease,
-                entry.lease)
+            entry.silent = entry_silent(view, entry.ends, entry.lease)
         end
         return entry
     end)

@@ -62,13 +62,14 @@ local function heartbeat(lease)
     return math.min(math.floor(lease / 5), 1000)
 end
 
--- Whether a session has missed two heartbeats by the stored clock; at: when
--- the last one came. None was missed by a leap of the clock, after which all
--- have two again; it is read where a session would be silent without it.
-local function entry_silent(shard, at, lease)
+-- Whether a session with this end of its lease, which began with its last
+-- heartbeat, has missed two by the stored clock. None was missed by a leap of
+-- the clock, after which all have two again; it is read where a session would
+-- be silent without it.
+local function entry_silent(shard, ends, lease)
     -- R6: silent session
     local since = shard.clock - 2 * heartbeat(lease)
-    if at >= since then return false end
+    if ends - lease >= since then return false end
     shard.leap = shard.leap
         or tonumber(redis.call('HGET', shard.key, 'leap')) or -math.huge
     return shard.leap < since
