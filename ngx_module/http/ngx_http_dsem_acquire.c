@@ -39,6 +39,8 @@ static void ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
+static void ngx_http_dsem_acquire_unasked(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_count(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim, ngx_http_dsem_answer_t *answer);
 static void ngx_http_dsem_acquire_refuse(ngx_http_dsem_ctx_t *ctx,
@@ -119,12 +121,8 @@ void
 ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_claim_t *claim)
 {
-    ctx->name = claim->ask.name;
-    ctx->key = claim->ask.key;
+    ngx_http_dsem_acquire_unasked(ctx, claim);
     ctx->invalid = 1;
-    ctx->position = 0;
-    ctx->limit = -1;
-    ctx->in_use = -1;
 
     claim->ask.dry_run = ctx->conf->dry_run;
 
@@ -205,12 +203,8 @@ ngx_http_dsem_acquire_unusable(ngx_http_dsem_ctx_t *ctx,
         return 0;
     }
 
-    ctx->name = claim->ask.name;
-    ctx->key = claim->ask.key;
+    ngx_http_dsem_acquire_unasked(ctx, claim);
     ctx->status = NGX_HTTP_DSEM_STATUS_ERROR;
-    ctx->position = 0;
-    ctx->limit = -1;
-    ctx->in_use = -1;
     ctx->weight = claim->ask.weight;
     ctx->dry_run = 0;
 
@@ -378,6 +372,20 @@ ngx_http_dsem_acquire_note(ngx_http_dsem_ctx_t *ctx,
     ctx->limit = answer->limit;
     ctx->in_use = answer->in_use;
     ctx->weight = claim->ask.weight;
+}
+
+
+/* no permit is asked for: the figures are not there */
+
+static void
+ngx_http_dsem_acquire_unasked(ngx_http_dsem_ctx_t *ctx,
+    ngx_http_dsem_claim_t *claim)
+{
+    ctx->name = claim->ask.name;
+    ctx->key = claim->ask.key;
+    ctx->position = 0;
+    ctx->limit = -1;
+    ctx->in_use = -1;
 }
 
 
