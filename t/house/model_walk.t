@@ -134,7 +134,7 @@ for (
         35 ],
     # limit=auto: above the limit of another node
     [ 'S1a', 'auto', 'adjust', qr/limits_lowest\(limits\) or s\.found/,
-        's.found', 300, 84 ],
+        's.found', 300, 14 ],
     [ 'S1', 'order', 'order', qr/'stop' or 'grant'/,
         "'grant' or 'grant'", undef, 60 ],
 ) {
@@ -158,12 +158,12 @@ for (
 for (
     [ 'K1', qr{sem\.fair\.F\[class \.\. ' ' \.\. key\] or }, '', 20 ],
     [ 'D1', qr/last\.place <= place/, 'false' ],
-    [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true', 2 ],
+    [ 'D1', qr/sem\.waiting < most or sem\.waiting < before/, 'true', 4 ],
     [ 'C2', qr/in pairs\(call\.dropped\)/, 'in pairs({})' ],
     # a charge concerns later tickets only
     [ 'K2', qr/if #moved > 0 then/, 'if false then', undef, charges => 1 ],
     # a worker declares the places of before a charge
-    [ 'K3', qr/ or ticket\.key then/, ' then', undef, charges => 1,
+    [ 'K3', qr/ or ticket\.key then/, ' then', 4, charges => 1,
         faults => 'break', script => 'declare' ],
 ) {
     my ($what, $from, $to, $hint, %arg) = @$_;
