@@ -35,10 +35,11 @@
 --   also unlisted: the list is unknown, nothing was executed); if ok
 --   then integers: permits in use, limit in force, tickets waiting, ms until
 --   recovery ends, permits held and tickets waiting of the account, 1: permits
---   may be kept, 0: all idle permits are wanted back, 1: call again at once,
---   0: no work was left; of a pool also the limit in force of each server, and
---   permits above the limits of the servers of the list, and of those where the
---   account has permits; then for each
+--   may be kept, 0: all idle permits are wanted back, -1: so are those that
+--   come free, as it is paused, 1: call again at once, 0: no work was left; of
+--   a pool also the limit in force of each server, and permits above the limits
+--   of the servers of the list, and of those where the account has permits;
+--   then for each
 --   cancel:  1 removed from the queue, 0 too late
 --   acquire: verdict, place, position (1: head; place and position are 0
 --            unless queued)
@@ -536,8 +537,9 @@ if is_pool then
     table.insert(results, 1, view.over)
     table.insert(results, 1, view.limit)
 end
-local keep = waiting == 0 and not view.paused and not view.recovering
+local keep = waiting == 0 and not view.recovering
     and (view.over or sem.held - view.limit) <= 0
 return { call.session, call.epoch, call.number, STATUS.ok, sem.held,
     view.capacity, sem.waiting, view.recovery, account.held, account.waiting,
-    keep and 1 or 0, view.more and 1 or 0, unpack(results) }
+    view.paused and -1 or keep and 1 or 0, view.more and 1 or 0,
+    unpack(results) }

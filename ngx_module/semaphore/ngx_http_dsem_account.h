@@ -38,6 +38,9 @@
  *               serve no more requests
  *               set by an event of the session; cleared by a reply by which
  *               the limit is kept
+ * lowered       more is in use than the limit, or it is paused: what comes free
+ *               goes back, also to a Redis that is late
+ *               set and cleared by each reply
  * recovering    Redis grants nothing until ask_after
  *               set by a reply, declare, the end of a turn; cleared at that
  *               time, by an event of the session, a new epoch
@@ -133,6 +136,7 @@ typedef struct {
     unsigned                   delayed:1;
     unsigned                   synced:1;
     unsigned                   disowned:1;
+    unsigned                   lowered:1;
     unsigned                   recovering:1;
     unsigned                   pass_due:1;
     unsigned                   broken:1;

@@ -83,11 +83,11 @@ ngx_http_dsem_idle_allowed(ngx_http_dsem_account_t *account)
 }
 
 
-/* a reply has come */
+/* a reply has come; allowed: above 0 permits may stay */
 
 void
 ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
-    ngx_uint_t allowed)
+    ngx_int_t allowed)
 {
     ngx_int_t  sessions;
 
@@ -103,9 +103,9 @@ ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
     /* R17: share of a worker */
     account->share = account->usage.limit / ngx_max(sessions, 1);
 
-    account->keep_allowed = allowed;
+    account->keep_allowed = (allowed > 0);
 
-    if (!allowed) {
+    if (!account->keep_allowed) {
         ngx_http_dsem_ledger_give_back_idle(account, account->idle);
     }
 }

@@ -16,7 +16,7 @@
 void ngx_http_dsem_idle_serve(ngx_http_dsem_account_t *account);
 ngx_uint_t ngx_http_dsem_idle_allowed(ngx_http_dsem_account_t *account);
 void ngx_http_dsem_idle_update(ngx_http_dsem_account_t *account,
-    ngx_uint_t allowed);
+    ngx_int_t allowed);
 void ngx_http_dsem_idle_recall(ngx_http_dsem_account_t *account);
 u_char *ngx_http_dsem_idle_report(ngx_http_dsem_session_t *session, u_char *p);
 

@@ -252,7 +252,6 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
     account->usage.waiting = values[NGX_HTTP_DSEM_SYNC_WAITING];
 
     /* of a pool an order may make it more than 32 bits hold */
-
     account->usage.limit = (ngx_int_t) ngx_min(
                                               values[NGX_HTTP_DSEM_SYNC_LIMIT],
                                               NGX_MAX_INT_T_VALUE);
@@ -296,6 +295,7 @@ ngx_http_dsem_sync_reply_usage(ngx_http_dsem_account_t *account,
 
     ngx_http_dsem_sync_reply_excess(account, limit, over);
 
+    account->lowered = (over > 0 || values[NGX_HTTP_DSEM_SYNC_MAY_KEEP] < 0);
     ngx_http_dsem_idle_update(account, values[NGX_HTTP_DSEM_SYNC_MAY_KEEP]);
 
     if (values[NGX_HTTP_DSEM_SYNC_MORE]) {

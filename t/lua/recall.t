@@ -133,7 +133,7 @@ is keepers('web'), '0 0', 'no session keeps';
 
 $one->sync('ops', %arg, keep => 1, ask => [ [1] ]);
 $scripts->order('ops', undef, 1);
-is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,
+is $one->sync('ops', %arg, keep => 1)->{may_keep}, -1,
     'paused: keeping forbidden';
 $scripts->order('ops', 0, 0);
 is $one->sync('ops', %arg, keep => 1)->{may_keep}, 0,

@@ -229,6 +229,7 @@ sub sync_read {
     my ($self, $call, @of) = @_;
     my ($walk, @servers) = ($self->{walk}, @{ $call->{servers} });
     my ($recovery, $held, undef, $may_keep, $more) = @of[ 3 .. 7 ];
+    $may_keep = 0 if $may_keep < 0;
     my @value = @of[ 10 .. $#of ];
     for my $ticket (@{ $call->{cancels} }) {
         my $was = delete $self->{cancels}{$ticket};

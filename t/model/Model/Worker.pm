@@ -651,6 +651,7 @@ sub sync_reply {
     my ($gone, $todo) = ($self->{gone}{$name}, $self->{todo}{$name});
     my ($in_use, $limit, undef, $recovery, $held, $waiting, $may_keep, $more) =
         splice @rest, 0, 8;
+    $may_keep = 0 if $may_keep < 0;
     $self->{over}{$name} = 0 if !$recovery && $in_use <= $limit;
     $self->recovery($recovery) if $recovery;
     $self->{flying}{$name}--;
