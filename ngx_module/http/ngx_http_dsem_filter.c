@@ -82,7 +82,7 @@ ngx_http_dsem_header_filter(ngx_http_request_t *r)
     }
 
     if (ctx->refused && r == r->main) {
-        if (ngx_http_dsem_refusal_header(ctx) != NGX_OK) {
+        if (ngx_http_dsem_refusal_headers(ctx) != NGX_OK) {
             return NGX_ERROR;
         }
 

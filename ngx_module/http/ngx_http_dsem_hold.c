@@ -24,6 +24,7 @@
 #include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
+#include "ngx_http_dsem_refusal.h"
 
 
 /* ms, the longest: how often is looked whether the worker is to exit */
@@ -51,6 +52,8 @@ typedef struct {
 } ngx_http_dsem_holds_t;
 
 
+static ngx_int_t ngx_http_dsem_hold_error(ngx_http_request_t *r,
+    ngx_int_t code);
 static ngx_int_t ngx_http_dsem_hold_preferred(ngx_http_request_t *r);
 static ngx_int_t ngx_http_dsem_hold_seconds(u_char *p, u_char *last);
 static u_char *ngx_http_dsem_hold_blanks(u_char *p, u_char *last);
@@ -108,7 +111,7 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
                       "dsem: no permit can be held (the name or the limit of "
                       "\"dsem\" is empty), request refused");
 
-        return dlcf->status_error;
+        return ngx_http_dsem_hold_error(r, dlcf->status_error);
     }
 
     rc = ngx_http_read_client_request_body(r, ngx_http_dsem_hold_start);
@@ -118,6 +121,23 @@ ngx_http_dsem_hold_handler(ngx_http_request_t *r)
     }
 
     return NGX_DONE;
+}
+
+
+/* a refusal that no semaphore made; returns its code */
+
+static ngx_int_t
+ngx_http_dsem_hold_error(ngx_http_request_t *r, ngx_int_t code)
+{
+    static ngx_str_t  error = ngx_string(NGX_HTTP_DSEM_REFUSAL_ERROR);
+
+    if (ngx_http_dsem_answer_header(r, NGX_HTTP_DSEM_REFUSAL_HEADER, &error)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return code;
 }
 
 
@@ -247,7 +267,8 @@ ngx_http_dsem_hold_start(ngx_http_request_t *r)
     ngx_http_dsem_hold_t  *h;
 
     if (ngx_http_dsem_hold_over(&ngx_http_dsem_holds)) {
-        ngx_http_finalize_request(r, NGX_HTTP_SERVICE_UNAVAILABLE);
+        ngx_http_finalize_request(r,
+                  ngx_http_dsem_hold_error(r, NGX_HTTP_SERVICE_UNAVAILABLE));
         return;
     }
 

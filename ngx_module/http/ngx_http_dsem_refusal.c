@@ -24,6 +24,8 @@
 #define NGX_HTTP_DSEM_RETRY_MAX  30
 
 
+static ngx_int_t ngx_http_dsem_refusal_retry_after(
+    ngx_http_dsem_ctx_t *ctx);
 static ngx_int_t ngx_http_dsem_refusal_seconds(
     ngx_http_dsem_ctx_t *ctx);
 static ngx_uint_t ngx_http_dsem_refusal_has_header(ngx_http_request_t *r);
@@ -53,12 +55,53 @@ ngx_http_dsem_refusal_code(ngx_http_dsem_ctx_t *ctx)
 
 
 /*
- * Adds Retry-After to the response of a refused request, as
- * "dsem_retry_after" says.  NGX_ERROR: no memory.
+ * The headers of the response of a refused request.  A program that asks for
+ * a permit to hold reads why it has none, as the codes may be the same: all are
+ * taken, or this node cannot grant one.  NGX_ERROR: no memory.
  */
 
 ngx_int_t
-ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx)
+ngx_http_dsem_refusal_headers(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_str_t  *status;
+
+    static ngx_str_t  rejected = ngx_string("REJECTED");
+    static ngx_str_t  timeout = ngx_string("TIMEOUT");
+    static ngx_str_t  error = ngx_string(NGX_HTTP_DSEM_REFUSAL_ERROR);
+
+    if (ctx->conf->hold) {
+
+        switch (ctx->status) {
+
+        case NGX_HTTP_DSEM_STATUS_REJECTED:
+            status = &rejected;
+            break;
+
+        case NGX_HTTP_DSEM_STATUS_TIMEOUT:
+            status = &timeout;
+            break;
+
+        default: /* NGX_HTTP_DSEM_STATUS_ERROR */
+            status = &error;
+            break;
+        }
+
+        if (ngx_http_dsem_answer_header(ctx->request,
+                                        NGX_HTTP_DSEM_REFUSAL_HEADER, status)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_http_dsem_refusal_retry_after(ctx);
+}
+
+
+/* as "dsem_retry_after" says; NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_dsem_refusal_retry_after(ngx_http_dsem_ctx_t *ctx)
 {
     u_char              *p;
     ngx_int_t            seconds;

@@ -14,8 +14,13 @@
 #include "ngx_http_dsem_ctx.h"
 
 
+/* of a location with "dsem_hold": its words are those of $dsem_status */
+#define NGX_HTTP_DSEM_REFUSAL_HEADER  "Dsem-Status"
+#define NGX_HTTP_DSEM_REFUSAL_ERROR   "ERROR"
+
+
 ngx_int_t ngx_http_dsem_refusal_code(ngx_http_dsem_ctx_t *ctx);
-ngx_int_t ngx_http_dsem_refusal_header(ngx_http_dsem_ctx_t *ctx);
+ngx_int_t ngx_http_dsem_refusal_headers(ngx_http_dsem_ctx_t *ctx);
 void ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx);
 
 

@@ -65,6 +65,10 @@ http {
     server {
         listen 127.0.0.1:%%PORT2%%;
         $password
+        location /error {
+            dsem \$arg_name limit=1;
+            dsem_hold;
+        }
     }
     $certificate
 }
@@ -118,11 +122,16 @@ is example('permit.mjs', 'node', $js, 'nginx' => $at{1}), "report\n", 'Node';
 
 my @all = map { $node->hold('/jobs/report') } 1 .. 10;
 like example('none.py', 'python3', $python, 'nginx' => $at{1},
-    'wait=30' => 'wait=0'), qr/BlockingIOError: no permit: 503/,
+    'wait=30' => 'wait=0'), qr/BlockingIOError: no permit: 503 REJECTED/,
     'Python: no permit';
 like example('none.mjs', 'node', $js, 'nginx' => $at{1}, ', 30)' => ', 0)'),
-    qr/Error: no permit: 503/, 'Node: no permit';
+    qr/Error: no permit: 503 REJECTED/, 'Node: no permit';
 $_->close for @all;
+like example('error.py', 'python3', $python,
+    'nginx/jobs/report' => "$at{2}/error"),
+    qr/ConnectionError: no permit: 503 ERROR/, 'Python: an error';
+like example('error.mjs', 'node', $js, 'nginx/jobs/report' => "$at{2}/error"),
+    qr/Error: no permit: 503 ERROR/, 'Node: an error';
 
 # access
 

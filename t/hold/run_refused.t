@@ -1,0 +1,98 @@
+#!/usr/bin/perl
+
+# bin/dsem-run: a refusal says whether there is no permit, which is so at each
+# nginx, or whether this nginx has an error: then the next one is asked, and no
+# error is a conflict. The status code is what "dsem_status" makes it.
+
+use lib 't/lib';
+use Dsem::Program qw(shells);
+use Dsem::Test;
+
+my $t = Dsem::Test->new;
+my $redis = $t->redis;
+my $proxy = $t->proxy($redis->address);
+
+my $conf = <<'EOF_CONF';
+worker_processes 1;
+dsem_redis_connect_timeout %%TIMEOUT%%;
+location /jobs {
+    dsem jobs limit=1;
+    dsem_on_error reject;
+    dsem_hold;
+}
+location /busy {
+    dsem jobs limit=1 queue=1 timeout=300ms;
+    dsem_status 529;
+    dsem_retry_after off;
+    dsem_hold;
+}
+location /empty {
+    dsem $arg_name limit=1;
+    dsem_hold;
+}
+location /page {
+    dsem jobs limit=1;
+    dsem_hold;
+    error_page 503 =200 /other;
+}
+location /other { return 200 "granted\n"; }
+location /plain {
+    dsem jobs limit=1;
+    empty_gif;
+}
+location /older { return 503; }
+EOF_CONF
+
+my $cut = $t->node('cut', $conf, REDIS => $proxy->address,
+    TIMEOUT => '200ms');
+my $node = $t->node('whole', $conf, TIMEOUT => '20s');
+my ($shell) = shells();
+
+sub run_is {
+    my ($name, $args, $status, $out) = @_;
+    my @got = Dsem::Program->start($shell, @$args, '--', 'echo', 'in')->finish;
+    is $got[0], $status, "$name: status";
+    like $got[1], $out, "$name: output";
+}
+
+# what a refusal says
+
+sub said { return $_[0]->header('Dsem-Status') }
+
+my $holder = $node->hold('/jobs');
+is said($node->get('/jobs')), 'REJECTED', 'no place in the queue';
+is said($node->get('/busy')), 'TIMEOUT', 'not in time';
+is said($node->get('/busy', Prefer => 'wait=0')), 'REJECTED', 'not at once';
+is said($node->get('/page')), 'REJECTED', 'whatever the page';
+is said($node->get('/empty')), 'ERROR', 'nothing to hold';
+is said($node->get('/plain')), undef, 'nothing where no program asks';
+
+# no permit is the answer of all
+
+my $jobs = $node->url('/jobs');
+for my $path (qw(/jobs /busy /page /older)) {
+    run_is "no permit at $path", [ $node->url($path), $cut->url('/jobs') ],
+        75, qr/\A\Qdsem-run: no permit at @{[ $node->url($path) ]}\E\n\z/;
+}
+$holder->close;
+eventually { !$t->state->held('jobs') } 'permit back';
+
+# an error is not
+
+run_is 'nothing to hold', [ '-E', 0, $node->url('/empty') ],
+    69, qr/\Q\/empty: an error, the answer is 503\E\n\z/;
+
+$cut->clear_logs;
+$proxy->refuse;
+$proxy->cut;
+wait_for { $cut->grep_log(qr/unavailable \(/) } 15, 'Redis unavailable';
+is said($cut->get('/jobs')), 'ERROR', 'Redis unavailable';
+run_is 'another nginx', [ $cut->url('/jobs'), $jobs ],
+    0, qr/: an error, the answer is 503\nin\n\z/;
+run_is 'no other nginx', [ '-E', 0, $cut->url('/jobs') ],
+    69, qr/: an error, the answer is 503\n\z/;
+
+$proxy->refuse(0);
+wait_for { $cut->grep_log(qr/available again/) } 15, 'Redis available';
+
+$t->done;
