@@ -47,9 +47,9 @@ sub done {
     my $raw = $self->{raw};
     while (1) {
         my $bytes = $raw->read(0);
+        last unless length $bytes;
         $self->{in} .= $bytes;
         return $self->_end if $self->_complete;
-        last unless length $bytes;
     }
     return 0 unless $raw->eof;
     $self->{error} = $raw->error // 'closed early'
