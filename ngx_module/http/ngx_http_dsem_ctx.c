@@ -198,6 +198,9 @@ ngx_http_dsem_ctx_enter(ngx_http_dsem_ctx_t *ctx,
 
         ngx_http_dsem_result_verdict(held, &held->ticket->answer);
 
+        /* granted in this turn, while its request of a dry run went on */
+        ngx_http_dsem_ticket_seen(held->ticket);
+
         claims[i].ticket = held->ticket;
         claims[i].states = held->states;
         claims[i].counted = 1;

@@ -8,7 +8,7 @@
  * and not at all where it leaves before that.  Of thousands, as when Redis is
  * lost, each turn notifies some: other traffic goes on in between.
  *
- * Called by: semaphore (for requests), sync, declare and dispatch (for
+ * Called by: semaphore and ctx (for requests), sync, declare and dispatch (for
  * Redis), idle and local (which admit without Redis).
  */
 
@@ -754,6 +754,15 @@ ngx_http_dsem_tickets_reset(ngx_http_dsem_account_t *account)
 }
 
 
+/* its owner has seen the answer */
+
+void
+ngx_http_dsem_ticket_seen(ngx_http_dsem_ticket_t *ticket)
+{
+    ngx_http_dsem_ticket_withdraw(ticket);
+}
+
+
 /* its owner is notified at the end of a turn of the event loop, soon */
 
 static void
@@ -775,7 +784,7 @@ ngx_http_dsem_ticket_notify(ngx_http_dsem_ticket_t *ticket)
 }
 
 
-/* its owner leaves, and is not notified any more */
+/* its owner leaves, or knows already, and is not notified any more */
 
 static ngx_inline void
 ngx_http_dsem_ticket_withdraw(ngx_http_dsem_ticket_t *ticket)
