@@ -317,7 +317,7 @@ ngx_http_dsem_local_pass(ngx_http_dsem_account_t *account)
 
 /*
  * Requests that "dsem_on_error" decides now: those of "pass" only, or all
- * but those of "local".
+ * but those of "local".  One with a place in the fleet's queue leaves it first.
  */
 
 static void
@@ -333,7 +333,10 @@ ngx_http_dsem_local_end(ngx_queue_t *list, ngx_uint_t pass)
         ticket = ngx_queue_data(q, ngx_http_dsem_ticket_t, queue);
         q = ngx_queue_next(q);
 
-        if (ticket->handler && (pass ? ticket->pass : !ticket->local)) {
+        if (ticket->handler
+            && (pass ? ticket->pass : !ticket->local)
+            && ngx_http_dsem_ticket_requeue(ticket) == NGX_OK)
+        {
             ngx_http_dsem_ticket_end(ticket,
                                      NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
         }
