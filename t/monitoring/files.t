@@ -23,8 +23,9 @@ my $monitoring = Dsem::Monitoring->new($t);
 my $rules = 'dsem.rules.yml';
 my $path = $monitoring->path($rules);
 is($monitoring->promtool('check rules', $path), '', 'rules valid');
-is($monitoring->promtool('test rules', $monitoring->path('dsem.rules.test.yml')),
-    '', 'rules fire when they should');
+my @tests = qw(dsem.rules.test.yml dsem.rules.day.test.yml);
+is($monitoring->promtool('test rules', join ' ',
+    map { $monitoring->path($_) } @tests), '', 'rules fire when they should');
 
 my %alert = $monitoring->alerts;
 cmp_ok(scalar keys %alert, '>=', 15, 'alerts found');
@@ -32,7 +33,7 @@ my $alerts = page('docs/alerts.md');
 is_deeply([$alerts =~ /^## (Dsem\w+)$/mg],
     [$monitoring->text($rules) =~ /alert: (\w+)/g],
     'alerts explained, in order');
-my $tests = $monitoring->text('dsem.rules.test.yml');
+my $tests = join '', map { $monitoring->text($_) } @tests;
 for my $name (sort keys %alert) {
     my @fired = $tests =~ /alertname: $name\n.*\n\s+exp_alerts:\n/g;
     is(scalar @fired, 1, "$name: fires in the test");
