@@ -8,7 +8,7 @@
  * the same way is taken beside the request, which is never suspended.
  *
  * Called by: handler (it enters a location, its body is read), ticket (a
- * verdict, from a posted event).
+ * verdict, from a posted event), hold (the worker exits).
  */
 
 
@@ -129,6 +129,38 @@ ngx_http_dsem_acquire_invalid(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_ctx_release_all(ctx);
     ngx_http_dsem_result_invalid(claim);
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
+}
+
+
+/*
+ * The worker exits before there can be a permit that is of use.  A request that
+ * waits runs its phases, and may be gone afterwards.
+ */
+
+void
+ngx_http_dsem_acquire_exit(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_uint_t              waits;
+    ngx_http_dsem_claim_t  *claim;
+
+    claim = &ctx->claims[ctx->current];
+    waits = (claim->ticket != NULL);
+
+    if (waits) {
+        ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
+
+    } else {
+        ngx_http_dsem_acquire_unasked(ctx, claim);
+    }
+
+    ctx->exiting = 1;
+
+    ngx_http_dsem_result_invalid(claim);
+    ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_ERROR);
+
+    if (waits) {
+        ngx_http_dsem_acquire_resume(ctx->request);
+    }
 }
 
 

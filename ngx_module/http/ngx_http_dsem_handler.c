@@ -23,6 +23,7 @@
 
 static ngx_int_t ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ngx_http_dsem_loc_conf_t *dlcf);
+static ngx_int_t ngx_http_dsem_handler_acquire(ngx_http_dsem_ctx_t *ctx);
 static ngx_int_t ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx,
     ngx_uint_t pending);
 static ngx_int_t ngx_http_dsem_handler_evaluate(ngx_http_dsem_ctx_t *ctx,
@@ -155,7 +156,28 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
         }
     }
 
-    return ngx_http_dsem_acquire(ctx);
+    return ngx_http_dsem_handler_acquire(ctx);
+}
+
+
+static ngx_int_t
+ngx_http_dsem_handler_acquire(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_int_t  rc;
+
+    if (!ctx->conf->hold) {
+        return ngx_http_dsem_acquire(ctx);
+    }
+
+    ngx_http_dsem_hold_ask(ctx);
+
+    rc = ngx_http_dsem_acquire(ctx);
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_dsem_hold_suspended(ctx);
+    }
+
+    return rc;
 }
 
 
@@ -289,7 +311,7 @@ ngx_http_dsem_handler_resume(ngx_http_request_t *r)
 
     ctx = ngx_http_get_module_ctx(r, ngx_http_dsem_module);
 
-    if (ngx_http_dsem_acquire(ctx) == NGX_AGAIN) {
+    if (ngx_http_dsem_handler_acquire(ctx) == NGX_AGAIN) {
         return;
     }
 

@@ -10,18 +10,18 @@
  *
  * An old worker keeps its holders, as it does with websockets.  nginx closes
  * them without a word when "worker_shutdown_timeout" is over, so they get their
- * last line shortly before that.
+ * last line shortly before that, and those that wait for a permit a refusal.
  *
  * Called by: nginx, as the directive in conf has set; handler, for how long it
- * waits; module, at the start and the exit of a worker.
+ * waits, and when it does; module, at the start and the exit of a worker.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_dsem_acquire.h"
 #include "ngx_http_dsem_api_answer.h"
-#include "ngx_http_dsem_ctx.h"
 #include "ngx_http_dsem_hold.h"
 #include "ngx_http_dsem_module.h"
 #include "ngx_http_dsem_refusal.h"
@@ -41,9 +41,17 @@ typedef struct {
 } ngx_http_dsem_hold_t;
 
 
+/* a request that has no permit yet, or did not have one when it came */
+typedef struct {
+    ngx_queue_t           queue;
+    ngx_http_dsem_ctx_t  *ctx;
+} ngx_http_dsem_hold_waiting_t;
+
+
 /* those of this worker */
 typedef struct {
     ngx_queue_t           queue;
+    ngx_queue_t           waiting;
     ngx_event_t           look;     /* for the end of the worker */
     ngx_msec_t            period;   /* 0: the worker waits for its holders */
     ngx_msec_t            lead;     /* ms from a look to "ends" */
@@ -75,7 +83,9 @@ static ngx_int_t ngx_http_dsem_hold_send(ngx_http_request_t *r, ngx_buf_t *b,
 static void ngx_http_dsem_hold_end(ngx_http_dsem_hold_t *h,
     const char *text);
 static void ngx_http_dsem_hold_cleanup(void *data);
+static void ngx_http_dsem_hold_waiting_cleanup(void *data);
 static void ngx_http_dsem_hold_look_handler(ngx_event_t *ev);
+static void ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds);
 static ngx_uint_t ngx_http_dsem_hold_over(ngx_http_dsem_holds_t *holds);
 
 
@@ -256,6 +266,63 @@ ngx_http_dsem_hold_blanks(u_char *p, u_char *last)
     }
 
     return p;
+}
+
+
+/*
+ * Before it asks for its permit, which it would not hold any more, if its
+ * worker has ended its holders.
+ */
+
+void
+ngx_http_dsem_hold_ask(ngx_http_dsem_ctx_t *ctx)
+{
+    if (!ctx->decided
+        && !ctx->conf->dry_run
+        && ctx->current < ctx->nclaims
+        && ngx_http_dsem_hold_over(&ngx_http_dsem_holds))
+    {
+        ngx_http_dsem_acquire_exit(ctx);
+    }
+}
+
+
+/* without memory it is not refused before nginx closes its connection */
+
+void
+ngx_http_dsem_hold_suspended(ngx_http_dsem_ctx_t *ctx)
+{
+    ngx_http_cleanup_t            *cln;
+    ngx_http_dsem_hold_waiting_t  *w;
+
+    if (ngx_http_dsem_holds.period == 0) {
+        return;
+    }
+
+    cln = ngx_http_cleanup_add(ctx->request,
+                               sizeof(ngx_http_dsem_hold_waiting_t));
+    if (cln == NULL) {
+        return;
+    }
+
+    cln->handler = ngx_http_dsem_hold_waiting_cleanup;
+
+    w = cln->data;
+    w->ctx = ctx;
+
+    ngx_queue_insert_tail(&ngx_http_dsem_holds.waiting, &w->queue);
+}
+
+
+static void
+ngx_http_dsem_hold_waiting_cleanup(void *data)
+{
+    ngx_http_dsem_hold_waiting_t *w = data;
+
+    if (w->queue.next) {
+        ngx_queue_remove(&w->queue);
+        w->queue.next = NULL;
+    }
 }
 
 
@@ -591,10 +658,10 @@ ngx_http_dsem_hold_cleanup(void *data)
 
 /*
  * Where "worker_shutdown_timeout" is set: a worker that is to exit ends its
- * holders two periods before nginx would close their connections.  It began to
- * exit after the last look at which it was not to.  So the time to end them is
- * before that of nginx, and so is its timer: a machine that stood still for
- * both runs this one first.
+ * holders, and those that wait for a permit, two periods before nginx would
+ * close their connections.  It began to exit after the last look at which it
+ * was not to.  So the time to end them is before that of nginx, and so is its
+ * timer: a machine that stood still for both runs this one first.
  */
 
 void
@@ -607,6 +674,7 @@ ngx_http_dsem_hold_init(ngx_cycle_t *cycle, ngx_uint_t holding)
     ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
 
     ngx_queue_init(&holds->queue);
+    ngx_queue_init(&holds->waiting);
 
     if (!holding || !ccf->shutdown_timeout) {
         return;
@@ -647,6 +715,10 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
         return;
     }
 
+    /* first, as they would get the permits of its holders */
+
+    ngx_http_dsem_hold_refuse(holds);
+
     while (!ngx_queue_empty(&holds->queue)) {
         h = ngx_queue_data(ngx_queue_head(&holds->queue),
                            ngx_http_dsem_hold_t, queue);
@@ -657,6 +729,33 @@ ngx_http_dsem_hold_look_handler(ngx_event_t *ev)
         ngx_http_dsem_hold_end(h, "closing\n");
 
         ngx_http_run_posted_requests(c);
+    }
+}
+
+
+static void
+ngx_http_dsem_hold_refuse(ngx_http_dsem_holds_t *holds)
+{
+    ngx_http_request_t            *r;
+    ngx_http_dsem_hold_waiting_t  *w;
+
+    while (!ngx_queue_empty(&holds->waiting)) {
+        w = ngx_queue_data(ngx_queue_head(&holds->waiting),
+                           ngx_http_dsem_hold_waiting_t, queue);
+
+        ngx_http_dsem_hold_waiting_cleanup(w);
+
+        /* it has its permit, or has been redirected */
+
+        if (w->ctx->decided || !w->ctx->conf->hold) {
+            continue;
+        }
+
+        r = w->ctx->request;
+
+        ngx_http_set_log_request(r->connection->log, r);
+
+        ngx_http_dsem_acquire_exit(w->ctx);
     }
 }
 

@@ -216,6 +216,14 @@ ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
             break;
         }
 
+        if (ctx->exiting) {
+            ngx_log_error(ctx->conf->log_level,
+                          ctx->request->connection->log, 0,
+                          "dsem error%s: worker exits, request cannot wait for "
+                          "semaphore \"%V\" any more", dry, &ctx->name);
+            break;
+        }
+
         if (ctx->request->filter_finalize) {
             ngx_log_error(ctx->conf->log_level,
                           ctx->request->connection->log, 0,
