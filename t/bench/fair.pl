@@ -15,6 +15,9 @@
 use strict;
 use warnings;
 
+use List::Util qw(min);
+use POSIX qw(ceil);
+
 use FindBin;
 use lib $FindBin::Bin, map { "$FindBin::Bin/../$_" } qw(lib model);
 
@@ -50,7 +53,10 @@ $fair->end;
 my %play = plays(Bench::FairPlays->new($stage, 2500 * $opt{seconds}));
 # of the sessions of 3 nodes with 2 workers, and of one
 my ($sync, $single) = map { Bench::FairSync->new($stage, 1000, $_) } 6, 1;
-for (1 .. 10 * $opt{rounds}) { $_->round for $sync, $single }
+# fewer beside short measurements
+for (1 .. ceil(10 * $opt{rounds} * min(1, $opt{seconds} / 6))) {
+    $_->round for $sync, $single;
+}
 aims();
 
 ###########################################################################
