@@ -332,7 +332,9 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
         return;
 
+    case NGX_HTTP_DSEM_VERDICT_UNUSABLE:
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
+        ctx->unusable = (answer->verdict == NGX_HTTP_DSEM_VERDICT_UNUSABLE);
         ngx_http_dsem_ctx_release(ctx, claim);
 
         if (ctx->conf->on_error != NGX_HTTP_DSEM_ON_ERROR_PASS) {

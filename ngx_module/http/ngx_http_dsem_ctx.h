@@ -76,6 +76,7 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    dry_run:1;  /* nothing was enforced */
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
     unsigned                    invalid:1;  /* a value is not a number */
+    unsigned                    unusable:1; /* the semaphore, not Redis */
     unsigned                    exiting:1;  /* refused, as the worker exits */
     unsigned                    updating:1; /* an update is expected */
     unsigned                    releases:1; /* the end of the upstream does */

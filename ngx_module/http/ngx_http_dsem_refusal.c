@@ -224,6 +224,16 @@ ngx_http_dsem_refusal_log(ngx_http_dsem_ctx_t *ctx)
             break;
         }
 
+        if (ctx->unusable) {
+            ngx_log_error(ctx->conf->log_level,
+                          ctx->request->connection->log, 0,
+                          "dsem error%s: semaphore \"%V\" unusable (it is a "
+                          "pool for some requests and none for others, or its "
+                          "key in redis is of another type)",
+                          dry, &ctx->name);
+            break;
+        }
+
         if (ctx->request->filter_finalize) {
             ngx_log_error(ctx->conf->log_level,
                           ctx->request->connection->log, 0,

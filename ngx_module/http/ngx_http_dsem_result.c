@@ -61,6 +61,7 @@ ngx_http_dsem_result_verdict(ngx_http_dsem_claim_t *claim,
         return;
 
     case NGX_HTTP_DSEM_VERDICT_UNAVAILABLE:
+    case NGX_HTTP_DSEM_VERDICT_UNUSABLE:
 
         if (claim->ask.pass) {
             ngx_http_dsem_result(claim, NGX_HTTP_DSEM_COUNT_DEGRADED);

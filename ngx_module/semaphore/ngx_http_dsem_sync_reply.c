@@ -776,7 +776,7 @@ ngx_http_dsem_sync_reply_broken(ngx_http_dsem_account_t *account)
     ngx_http_dsem_ledger_clear(account);
     account->broken = (account->held != 0);
 
-    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNAVAILABLE);
+    ngx_http_dsem_tickets_end(account, NGX_HTTP_DSEM_VERDICT_UNUSABLE);
 
     /* a posted account is not freed: it is flushed once more */
     ngx_http_dsem_account_post(account);
