@@ -190,7 +190,11 @@ local function declare(all)
     local sem = semaphore_new(KEYS[2], KEYS[3], session,
         redis.pcall('HMGET', KEYS[2], '.', session), view, is_pool)
     local marker = sem and queue_scores(sem, { MARKER })
-    if not marker then return STATUS.broken end
+    if not marker then
+        -- a queue of another type, which nothing needs: what is held counts
+        if not sem or tickets + sem.waiting > 0 then return STATUS.broken end
+        marker = {}
+    end
     semaphore_drop_ended(sem, view)
     if lost(sem, view, marker[1]) then
         view_lose(view)

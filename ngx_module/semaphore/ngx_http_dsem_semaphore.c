@@ -142,7 +142,7 @@ ngx_http_dsem_semaphore_asked(ngx_http_dsem_account_t *account,
 {
     ngx_uint_t  full, unavailable;
 
-    full = (ngx_http_dsem_waiting_total()
+    full = (ngx_http_dsem_waiting_total(ask->dry_run)
             >= ngx_http_dsem_semaphore_max_waiting);
 
     if (ngx_http_dsem_local_now(account, ask)) {

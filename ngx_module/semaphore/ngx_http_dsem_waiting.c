@@ -22,7 +22,7 @@ typedef struct {
     ngx_rbtree_t        numbers;
     ngx_rbtree_node_t   sentinel;      /* of all trees */
     uint64_t            number;        /* of the last ticket */
-    ngx_uint_t          total;         /* with an owner */
+    ngx_uint_t          total[2];      /* with an owner; of a dry run */
 } ngx_http_dsem_waiting_t;
 
 
@@ -150,7 +150,7 @@ ngx_http_dsem_waiting_enter(ngx_http_dsem_ticket_t *ticket)
 
     ngx_rbtree_insert(waiting, &ticket->order);
     ticket->account->wanted += ticket->weight;
-    ngx_http_dsem_waiting.total++;
+    ngx_http_dsem_waiting.total[ticket->dry_run]++;
     ticket->account->counted.cell->waiting++;
 }
 
@@ -160,7 +160,7 @@ ngx_http_dsem_waiting_leave(ngx_http_dsem_ticket_t *ticket)
 {
     ngx_rbtree_delete(&ticket->account->waiting, &ticket->order);
     ticket->account->wanted -= ticket->weight;
-    ngx_http_dsem_waiting.total--;
+    ngx_http_dsem_waiting.total[ticket->dry_run]--;
     ticket->account->counted.cell->waiting--;
 }
 
@@ -260,10 +260,13 @@ ngx_http_dsem_waiting_last(ngx_http_dsem_account_t *account)
 }
 
 
-/* requests of this worker that wait for Redis or for a permit */
+/*
+ * Requests of this worker that wait for Redis or for a permit; or those of a
+ * dry run, which are served meanwhile.
+ */
 
 ngx_uint_t
-ngx_http_dsem_waiting_total(void)
+ngx_http_dsem_waiting_total(ngx_uint_t dry_run)
 {
-    return ngx_http_dsem_waiting.total;
+    return ngx_http_dsem_waiting.total[dry_run];
 }

@@ -130,7 +130,7 @@ ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_first(
     ngx_http_dsem_account_t *account);
 ngx_http_dsem_ticket_t *ngx_http_dsem_waiting_last(
     ngx_http_dsem_account_t *account);
-ngx_uint_t ngx_http_dsem_waiting_total(void);
+ngx_uint_t ngx_http_dsem_waiting_total(ngx_uint_t dry_run);
 
 
 #endif /* _NGX_HTTP_DSEM_WAITING_H_INCLUDED_ */

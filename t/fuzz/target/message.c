@@ -579,7 +579,7 @@ message_end(void)
 
     fuzz_check(ngx_http_dsem_account_next(&message_world.session, NULL)
                == NULL);
-    fuzz_check(ngx_http_dsem_waiting_total() == 0);
+    fuzz_check(ngx_http_dsem_waiting_total(0) == 0);
 
     ngx_http_dsem_limits_free(&message_world.session.limits);
 
