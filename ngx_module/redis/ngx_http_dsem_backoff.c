@@ -6,9 +6,10 @@
  * only a connection that was usable for a heartbeat makes the pauses begin
  * anew.  The first ones are short: after a restart of Redis within half a
  * second the worker is connected before the default connect timeout.  The
- * longest keeps the mean of ten seconds below two attempts a second, whatever
- * the peer does.  With a short lease it is shorter: workers that return more
- * than a quarter of a lease after the first one may exceed limits.
+ * longest keeps the mean of ten seconds below two attempts a second at an
+ * address, whatever the peer does.  With a short lease it is shorter: workers
+ * that return more than a quarter of a lease after the first one may exceed
+ * limits.
  *
  * Called by: breaker and subscription, each for its own connection.
  */
@@ -51,17 +52,18 @@ ngx_http_dsem_backoff_lost(ngx_http_dsem_backoff_t *backoff,
 
 
 /*
- * ms before the next attempt, once the connection is lost.  A quarter is
- * random, so that a fleet does not reconnect in step.  "attempts" were made
- * without a pause between them: each further one has its pause now.
+ * ms before the next attempt, once the connection is lost; the time that the
+ * last one took is part of it.  A quarter is random, so that a fleet does not
+ * reconnect in step.
  */
 
 ngx_msec_t
 ngx_http_dsem_backoff_pause(ngx_http_dsem_backoff_t *backoff,
-    ngx_msec_t longest, ngx_uint_t attempts)
+    ngx_msec_t longest)
 {
-    ngx_uint_t  n;
-    ngx_msec_t  pause;
+    ngx_uint_t      n;
+    ngx_msec_t      pause;
+    ngx_msec_int_t  took, left;
 
     n = backoff->failures ? backoff->failures - 1 : 0;
     pause = longest;
@@ -70,5 +72,11 @@ ngx_http_dsem_backoff_pause(ngx_http_dsem_backoff_t *backoff,
         pause = ngx_min(ngx_http_dsem_backoff_pauses[n], longest);
     }
 
-    return attempts * pause - (ngx_msec_t) ngx_random() % (pause / 4 + 1);
+    took = ngx_current_msec - backoff->next;
+    left = pause - (ngx_msec_t) ngx_random() % (pause / 4 + 1);
+    left = ngx_max(left - ngx_max(took, 0), 1);
+
+    backoff->next = ngx_current_msec + left;
+
+    return left;
 }

@@ -226,14 +226,20 @@ ngx_http_dsem_breaker_lost(ngx_http_dsem_breaker_t *breaker,
 /*
  * The pause before the next attempt, in ms, once the connection is gone.
  * The rest of the time to connect goes on.  "attempts" have failed since the
- * last pause; 0: the next one is made at once.
+ * last pause, each at another address, which is one failure; the pause is
+ * longer for them, but the workers of a fleet have to be back in time.  0: the
+ * next one is made at once.
  */
 
 ngx_msec_t
 ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
     ngx_uint_t attempts)
 {
-    ngx_msec_int_t  left;
+    ngx_msec_t                       longest;
+    ngx_msec_int_t                   left;
+    ngx_http_dsem_redis_settings_t  *settings;
+
+    settings = breaker->settings;
 
     if (!breaker->lost) {
         ngx_http_dsem_breaker_start(breaker);
@@ -245,11 +251,15 @@ ngx_http_dsem_breaker_pause(ngx_http_dsem_breaker_t *breaker,
     }
 
     if (attempts == 0) {
+        breaker->backoff.failures--;
         return 1;
     }
 
-    return ngx_http_dsem_backoff_pause(&breaker->backoff,
-                                       breaker->settings->backoff, attempts);
+    longest = (attempts == 1)
+              ? settings->backoff
+              : ngx_min(attempts * settings->backoff, settings->heartbeat);
+
+    return ngx_http_dsem_backoff_pause(&breaker->backoff, longest);
 }
 
 

@@ -492,7 +492,7 @@ ngx_http_dsem_locate_next(ngx_http_dsem_locate_t *locate)
 
     ngx_http_dsem_deadline_restart(&locate->tick,
                        ngx_http_dsem_backoff_pause(&locate->backoff,
-                                                   settings->backoff, 1));
+                                                   settings->backoff));
 
     if (locate->good && !locate->reported) {
         locate->reported = 1;

@@ -309,7 +309,7 @@ ngx_http_dsem_subscription_retry(ngx_http_dsem_subscription_t *subscription)
 {
     ngx_add_timer(&subscription->retry,
                   ngx_http_dsem_backoff_pause(&subscription->backoff,
-                                   subscription->settings->backoff, 1));
+                                   subscription->settings->backoff));
 }
 
 
