@@ -1,15 +1,16 @@
 // A headless Chromium for the tests, steered through a unix socket: one JSON
 // array per line, [method, arguments...]; replies in order, [result] or
-// [null, error], as in Dsem::Control. It ends with the connection.
+// [null, error], as in Dsem::Control. Each connection has a window of its own.
+// It ends with the first connection, or, for many, with its parent.
 //
-// Started by Dsem::Browser: node browser.mjs <socket> <directory of
-// node_modules>
+// Started by Dsem::Browser and Dsem::Suite::Browser: node browser.mjs <socket>
+// <directory of node_modules> [<parent>]
 
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { createRequire } from 'node:module';
 
-const [socket, modules] = process.argv.slice(2);
+const [socket, modules, parent] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
 const { chromium } = require('playwright-core');
 const axe = require('axe-core').source;
@@ -22,16 +23,22 @@ const DEADLINE = 10000;     // ms, of a click
 
 const starting = chromium.launch({
     executablePath: process.env.DSEM_CHROMIUM || '/usr/bin/chromium',
-    args: FLAGS,
+    args: FLAGS, handleSIGTERM: false,
 });
 
-let page, problems;
+async function end() {
+    await (await starting).close();
+    process.exit(0);
+}
 
-const methods = {
-    // a window of its own, with nothing remembered
-    async open(url, width, height, scheme) {
+// what a connection can ask for
+function window() {
+    let page, problems;
+
+    // with nothing remembered
+    async function open(url, width, height, scheme) {
         const browser = await starting;
-        await page?.context().close();
+        await close();
         const context = await browser.newContext({
             viewport: { width, height }, colorScheme: scheme,
             reducedMotion: 'reduce',
@@ -46,21 +53,12 @@ const methods = {
             }
         });
         await page.goto(url);
-    },
+    }
 
-    size: (width, height) => page.setViewportSize({ width, height }),
-    scheme: (scheme) => page.emulateMedia({ colorScheme: scheme }),
-    evaluate: (text) => page.evaluate(text),
-    click: (selector) => page.click(selector),
-    fill: (selector, text) => page.fill(selector, text),
-    press: (key) => page.keyboard.press(key),
-    screenshot: async (path) => { await page.screenshot({ path }); },
-
-    // errors of the console, refused by the policy included
-    problems: () => problems.splice(0),
+    const close = () => page?.context().close();
 
     // serious findings about accessibility, one line each
-    async findings() {
+    async function findings() {
         if (!await page.evaluate('window.axe')) await page.evaluate(axe);
         const { violations } = await page.evaluate(
             "axe.run({ resultTypes: ['violations'] })");
@@ -68,10 +66,23 @@ const methods = {
             .filter((one) => ['serious', 'critical'].includes(one.impact))
             .map((one) => `${one.id}: ${one.nodes.length} times, first ${
                 one.nodes[0].html.slice(0, 200)}`);
-    },
-};
+    }
 
-async function answer(line) {
+    return {
+        open, close, findings,
+        size: (width, height) => page.setViewportSize({ width, height }),
+        scheme: (scheme) => page.emulateMedia({ colorScheme: scheme }),
+        evaluate: (text) => page.evaluate(text),
+        click: (selector) => page.click(selector),
+        fill: (selector, text) => page.fill(selector, text),
+        press: (key) => page.keyboard.press(key),
+        screenshot: async (path) => { await page.screenshot({ path }); },
+        // errors of the console, refused by the policy included
+        problems: () => problems.splice(0),
+    };
+}
+
+async function answer(methods, line) {
     const [method, ...args] = JSON.parse(line);
     try {
         return [await methods[method](...args) ?? null];
@@ -81,9 +92,20 @@ async function answer(line) {
 }
 
 createServer(async (connection) => {
-    for await (const line of createInterface(connection)) {
-        connection.write(`${JSON.stringify(await answer(line))}\n`);
+    const methods = window();
+    try {
+        for await (const line of createInterface(connection)) {
+            const reply = await answer(methods, line);
+            connection.write(`${JSON.stringify(reply)}\n`);
+        }
+    } catch {
+        // a test that was killed
     }
-    await (await starting).close();
-    process.exit(0);
+    if (!parent) end();
+    await methods.close();
 }).listen(socket);
+
+if (parent) {
+    process.on('SIGTERM', end);
+    setInterval(() => { if (process.ppid !== Number(parent)) end(); }, 1000);
+}

@@ -1,8 +1,9 @@
 package Dsem::Browser;
 
 # A headless Chromium, in a process of its own that t/page/browser.mjs steers.
-# One per test file, and the first thing in it: starting it takes a second, in
-# which the test goes on. "make test" installs what it needs, below build/page.
+# The first thing in a test file: starting it takes a second, in which the test
+# goes on. The files of a run share one (Dsem::Suite::Browser), with a window for
+# each. "make test" installs what it needs, below build/page.
 #
 #   my $browser = Dsem::Browser->new($t);
 #   $browser->open($node->url('/dsem/'));      # width => 1400, height => 900,
@@ -44,23 +45,29 @@ sub browser_missing {
     return;
 }
 
+# What to execute; it ends with the parent, or with the first connection.
+sub command {
+    my ($socket, @parent) = @_;
+    return '/usr/bin/env', 'node', "$Dsem::Test::ROOT/t/page/browser.mjs",
+        $socket, _modules(), @parent;
+}
+
 sub new {
     my ($class, $t) = @_;
+    return bless { socket => $ENV{DSEM_BROWSER} }, $class
+        if $ENV{DSEM_BROWSER};
     my $socket = $t->dir . '/browser';
-    my $process = Dsem::Process->spawn(
-        name => 'browser', log => $t->dir . '/browser.log',
-        argv => ['/usr/bin/env', 'node',
-            "$Dsem::Test::ROOT/t/page/browser.mjs", $socket, _modules()]);
-    return bless { process => $process, socket => $socket,
-        log => $t->dir . '/browser.log' }, $class;
+    my $process = Dsem::Process->spawn(name => 'browser',
+        log => "$socket.log", argv => [command($socket)]);
+    return bless { process => $process, socket => $socket }, $class;
 }
 
 sub _connect {
     my ($self) = @_;
     my $control;
     wait_for {
-        croak "the browser's process has ended, see $self->{log}"
-            if !$self->{process}->alive;
+        croak "the browser's process has ended, see $self->{socket}.log"
+            if $self->{process} && !$self->{process}->alive;
         $control = eval { Dsem::Control->new($self->{socket}) };
     } 20, 'the browser to start';
     return $control;

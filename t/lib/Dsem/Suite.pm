@@ -24,6 +24,7 @@ use POSIX qw(_exit);
 use TAP::Parser::Aggregator;
 
 use Dsem::Metronome;
+use Dsem::Suite::Browser;
 use Dsem::Suite::File;
 use Dsem::Suite::Jobs;
 use Dsem::Wait qw(now wait_for);
@@ -44,8 +45,10 @@ sub aggregate_tests {
     my ($self, $aggregate, @tests) = @_;
     @tests = spread(@tests) if @tests >= MANY;
     $self->start_metronome;
+    my $browser = Dsem::Suite::Browser->new(@tests);
     $self->callback(parser_args => sub {
         my ($args) = @_;
+        $browser->before($args->{source});
         $args->{iterator} = Dsem::Suite::File->new(delete $args->{source});
     });
     my %met;
@@ -58,6 +61,7 @@ sub aggregate_tests {
     });
     $self->callback(after_test => sub {
         my ($job, $parser) = @_;
+        $browser->after($job->[0]);
         @{ $met{ $job->[1] } }{qw(to failed)} = (now, $parser->has_problems);
     });
     my $first = TAP::Parser::Aggregator->new;
