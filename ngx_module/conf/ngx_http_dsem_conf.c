@@ -784,8 +784,6 @@ ngx_http_dsem_conf_hold_merge(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *prev,
      * that must first be asked for an idle permit would make it wait
      */
 
-    conf->reuse = 0;
-
     limit = conf->limits->elts;
 
     for (i = 0; i < conf->limits->nelts; i++) {

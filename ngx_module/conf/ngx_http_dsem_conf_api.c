@@ -22,6 +22,14 @@
 #include "ngx_http_dsem_module.h"
 
 
+/* as in ngx_http_access_module */
+typedef struct {
+    in_addr_t   mask;
+    in_addr_t   addr;
+    ngx_uint_t  deny;
+} ngx_http_dsem_conf_api_rule_t;
+
+
 static ngx_int_t ngx_http_dsem_conf_api_full(ngx_str_t *text,
     ngx_int_t *number);
 static ngx_int_t ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
@@ -29,6 +37,9 @@ static ngx_int_t ngx_http_dsem_conf_api_location(ngx_conf_t *cf,
 static ngx_int_t ngx_http_dsem_conf_api_writable(ngx_conf_t *cf,
     ngx_http_dsem_loc_conf_t *conf, ngx_http_core_loc_conf_t *clcf);
 static ngx_uint_t ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf);
+static ngx_uint_t ngx_http_dsem_conf_api_access(void *conf);
+static ngx_uint_t ngx_http_dsem_conf_api_password(void *conf);
+static ngx_uint_t ngx_http_dsem_conf_api_asks(void *conf);
 static ngx_uint_t ngx_http_dsem_conf_api_private(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf);
 static ngx_uint_t ngx_http_dsem_conf_api_loopback(struct sockaddr *sa);
@@ -272,9 +283,8 @@ ngx_http_dsem_conf_api_writable(ngx_conf_t *cf, ngx_http_dsem_loc_conf_t *conf,
 
 
 /*
- * Rules of IPv4, the realm of a password, or the length of a URI: what shows
- * a restriction is the first word of each of these configurations, which nginx
- * has merged already.
+ * The configurations of other modules, which nginx has merged already, begin
+ * with what shows a restriction.
  */
 
 static ngx_uint_t
@@ -283,20 +293,24 @@ ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf)
     void        **loc_conf;
     ngx_uint_t    i, n;
 
-    static const char  *names[] = {
-        "ngx_http_access_module",
-        "ngx_http_auth_basic_module",
-        "ngx_http_auth_request_module"
+    static const struct {
+        const char   *name;
+        ngx_uint_t  (*restricts)(void *conf);
+    } modules[] = {
+        { "ngx_http_access_module", ngx_http_dsem_conf_api_access },
+        { "ngx_http_auth_basic_module", ngx_http_dsem_conf_api_password },
+        { "ngx_http_auth_request_module", ngx_http_dsem_conf_api_asks }
     };
 
     loc_conf = ((ngx_http_conf_ctx_t *) cf->ctx)->loc_conf;
 
     for (i = 0; cf->cycle->modules[i] != &ngx_http_dsem_module; i++) {
 
-        for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+        for (n = 0; n < sizeof(modules) / sizeof(modules[0]); n++) {
 
-            if (ngx_strcmp(cf->cycle->modules[i]->name, names[n]) == 0
-                && *(uintptr_t *) loc_conf[cf->cycle->modules[i]->ctx_index])
+            if (ngx_strcmp(cf->cycle->modules[i]->name, modules[n].name) == 0
+                && modules[n].restricts(
+                                loc_conf[cf->cycle->modules[i]->ctx_index]))
             {
                 return 1;
             }
@@ -304,6 +318,62 @@ ngx_http_dsem_conf_api_restricted(ngx_conf_t *cf)
     }
 
     return 0;
+}
+
+
+/* the rules of IPv4: one denies, or all are allowed on purpose */
+
+static ngx_uint_t
+ngx_http_dsem_conf_api_access(void *conf)
+{
+    ngx_uint_t                      i;
+    ngx_array_t                    *rules;
+    ngx_http_dsem_conf_api_rule_t  *rule;
+
+    rules = *(ngx_array_t **) conf;
+
+    if (rules == NULL) {
+        return 0;
+    }
+
+    rule = rules->elts;
+
+    for (i = 0; i < rules->nelts; i++) {
+        if (rule[i].deny || rule[i].mask == 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* the realm, which may be "off", and the file */
+
+static ngx_uint_t
+ngx_http_dsem_conf_api_password(void *conf)
+{
+    ngx_str_t                  *value;
+    ngx_http_complex_value_t  **words = conf;
+
+    if (words[0] == NULL || words[1] == NULL) {
+        return 0;
+    }
+
+    value = &words[0]->value;
+
+    return words[0]->lengths
+           || value->len != 3
+           || ngx_strncmp(value->data, "off", 3) != 0;
+}
+
+
+/* the length of a URI */
+
+static ngx_uint_t
+ngx_http_dsem_conf_api_asks(void *conf)
+{
+    return *(size_t *) conf != 0;
 }
 
 

@@ -82,6 +82,10 @@ my @warned = (
         . '"deny", "auth_basic" or "auth_request"'] }
         'location /d/ { dsem_api write=on; }',
         'location /d/ { dsem_api write=on; deny fe80::1; }',
+        'location /d/ { dsem_api write=on; allow 10.0.0.0/8; }',
+        'location /d/ { dsem_api write=on; auth_basic x; }',
+        'auth_basic_user_file f; location /d/ { dsem_api write=on; '
+            . 'auth_basic off; }',
         'location /d/ { dsem_api write=on; limit_except GET PATCH '
             . '{ deny all; } }',
         'location /d/ { deny all; limit_except GET { allow all; } } '
@@ -90,6 +94,8 @@ my @warned = (
         'location /d/ { dsem_api write=on; allow 127.0.0.1; deny all; }',
         'allow 127.0.0.1; deny all; location /d/ { dsem_api write=on; }',
         'location /d/ { dsem_api write=on; auth_basic x; '
+            . 'auth_basic_user_file f; }',
+        'location /d/ { dsem_api write=on; auth_basic $host; '
             . 'auth_basic_user_file f; }',
         'location /d/ { dsem_api write=on; auth_request /a; }',
         'location /d/ { dsem_api write=on; allow all; }',
