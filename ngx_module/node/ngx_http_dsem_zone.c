@@ -43,9 +43,8 @@
 /* the part of the zone that is used for entries */
 #define NGX_HTTP_DSEM_ZONE_PART   8
 
-/* processes, with those that are exiting: these, and one for these bytes */
-#define NGX_HTTP_DSEM_ZONE_PROCESSES      64
-#define NGX_HTTP_DSEM_ZONE_PROCESS_BYTES  4096
+/* processes, beside one for each entry */
+#define NGX_HTTP_DSEM_ZONE_PROCESSES  64
 
 
 struct ngx_http_dsem_zone_entry_s {
@@ -135,7 +134,7 @@ ngx_http_dsem_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     n = size / NGX_HTTP_DSEM_ZONE_PART / sizeof(ngx_http_dsem_zone_entry_t);
 
-    m = NGX_HTTP_DSEM_ZONE_PROCESSES + size / NGX_HTTP_DSEM_ZONE_PROCESS_BYTES;
+    m = n + NGX_HTTP_DSEM_ZONE_PROCESSES;
 
     zone = ngx_slab_calloc(shpool,
                            sizeof(ngx_http_dsem_zone_t)
