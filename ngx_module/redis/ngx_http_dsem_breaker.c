@@ -147,6 +147,8 @@ ngx_http_dsem_breaker_accepted(ngx_http_dsem_breaker_t *breaker,
     breaker->lost = 0;
     breaker->reported = 0;
     breaker->open = 0;
+    breaker->reason[0] = '\0';
+    breaker->named = 0;
 }
 
 
@@ -311,6 +313,11 @@ ngx_http_dsem_breaker_open(ngx_http_dsem_breaker_t *breaker)
 
     if (breaker->open) {
         return;
+    }
+
+    if (!breaker->lost) {
+        /* in a good session: the scripts are gone, and take too long */
+        ngx_http_dsem_breaker_start(breaker);
     }
 
     breaker->open = 1;
