@@ -50,7 +50,7 @@ static ngx_int_t ngx_http_dsem_dispatch_flush(
 static ngx_int_t ngx_http_dsem_dispatch_sync(
     ngx_http_dsem_account_t *account);
 static ngx_uint_t ngx_http_dsem_dispatch_hold_back(
-    ngx_http_dsem_account_t *account);
+    ngx_http_dsem_account_t *account, ngx_uint_t late);
 static void ngx_http_dsem_dispatch_delay(ngx_http_dsem_account_t *account);
 static void ngx_http_dsem_dispatch_replied(void *data);
 static void ngx_http_dsem_dispatch_poll_within(ngx_msec_t time);
@@ -215,6 +215,8 @@ ngx_http_dsem_dispatch_flush_handler(ngx_event_t *ev)
 static ngx_int_t
 ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
 {
+    ngx_uint_t  late;
+
     ngx_http_dsem_dispatch_poll_within(NGX_HTTP_DSEM_POLL_INTERVAL);
 
     if (!ngx_http_dsem_session_ready(account->session) || !account->synced) {
@@ -222,7 +224,9 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         return NGX_OK;
     }
 
-    if (!ngx_http_dsem_redis_late(account->session->redis)) {
+    late = ngx_http_dsem_redis_late(account->session->redis);
+
+    if (!late) {
         ngx_http_dsem_idle_serve(account);
     }
 
@@ -243,7 +247,7 @@ ngx_http_dsem_dispatch_flush(ngx_http_dsem_account_t *account)
         }
     }
 
-    if (ngx_http_dsem_dispatch_hold_back(account)) {
+    if (ngx_http_dsem_dispatch_hold_back(account, late)) {
         return NGX_OK;
     }
 
@@ -299,7 +303,8 @@ ngx_http_dsem_dispatch_sync(ngx_http_dsem_account_t *account)
  */
 
 static ngx_uint_t
-ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
+ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account,
+    ngx_uint_t late)
 {
     ngx_msec_t              worth;
     ngx_uint_t              waits;
@@ -308,7 +313,7 @@ ngx_http_dsem_dispatch_hold_back(ngx_http_dsem_account_t *account)
     redis = account->session->redis;
     waits = (ngx_http_dsem_waiting_first(account) != NULL);
 
-    if (ngx_http_dsem_redis_late(redis)) {
+    if (late) {
 
         if (!account->lowered) {
 
