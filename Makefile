@@ -55,7 +55,7 @@ EMBED_PAGE = awk -f ngx_module/http/page.awk ngx_module/http/page.html
 BUILD_NEEDS = make libhiredis-dev libssl-dev $(filter gcc clang,$(CC)) \
     $(if $(NGINX_SRC),libpcre2-dev zlib1g-dev,nginx nginx-dev)
 TEST_NEEDS = nginx redis-server perl libev-perl \
-    libcpanel-json-xs-perl libio-pty-perl \
+    libredis-perl libcpanel-json-xs-perl libio-pty-perl \
     libnginx-mod-http-lua libnginx-mod-http-perl libnginx-mod-nchan lua-check \
     curl nghttp2-client gdb openssl stunnel4 prometheus spin lua5.1 python3 busybox \
     $(if $(shell which node),,nodejs)
@@ -70,10 +70,10 @@ TEST_NEEDS += $(if $(BROWSER),chromium) \
 ASAN_NEEDS = dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
 FUZZ_NEEDS = dpkg-dev binutils clang libclang-rt-dev llvm
 BENCH_NEEDS = nginx redis-server perl libev-perl \
-    libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
+    libredis-perl libcpanel-json-xs-perl wrk haproxy libnginx-mod-http-lua \
     lua-resty-core
 LINT_NEEDS = gcc clang-tidy cppcheck lua-check shellcheck git perl libev-perl \
-    libcpanel-json-xs-perl libio-pty-perl
+    libredis-perl libcpanel-json-xs-perl libio-pty-perl
 DEB_NEEDS = build-essential dpkg-dev debhelper nginx-dev libhiredis-dev \
     libssl-dev
 PACKAGES_NEEDS = rpm rpmlint cpio binutils musl-tools musl-dev
@@ -82,9 +82,9 @@ SITE_NEEDS = mkdocs perl
 LIMITS_NEEDS = lua5.1
 DEMO_NEEDS = prometheus
 RUN_NEEDS = nginx redis-server perl libev-perl \
-    libcpanel-json-xs-perl curl
+    libredis-perl libcpanel-json-xs-perl curl
 SOAK_NEEDS = nginx redis-server perl gcc libev-perl \
-    libcpanel-json-xs-perl
+    libredis-perl libcpanel-json-xs-perl
 
 # nginx and hiredis of the distribution, built from their sources
 ASAN = build/asan
