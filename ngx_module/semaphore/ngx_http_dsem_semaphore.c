@@ -324,22 +324,26 @@ ngx_http_dsem_semaphore_drains(ngx_http_dsem_ask_t *ask, ngx_msec_t timeout)
 
 /*
  * Whether a recent reply has shown that there is neither a permit nor a
- * place for such an ask; if so, answer has the usage of the semaphore.  In a
- * fair queue a request may take the place of another; in a pool the figures
- * are of several servers, which not every node can use.
+ * place for such an ask, and none has become idle here; if so, answer has the
+ * usage of the semaphore.  In a fair queue a request may take the place of
+ * another; in a pool the figures are of several servers, which not every node
+ * can use.
  */
 
 ngx_uint_t
 ngx_http_dsem_semaphore_full(ngx_http_dsem_ask_t *ask,
     ngx_http_dsem_answer_t *answer)
 {
-    ngx_http_dsem_usage_t  *usage;
+    ngx_http_dsem_usage_t    *usage;
+    ngx_http_dsem_account_t  *account;
 
     usage = ngx_http_dsem_hint_full(&ask->name, ask->hash, ask->limit);
+    account = ngx_http_dsem_account_find(&ask->name, ask->hash);
 
     /* R1: room for a permit; R2: full queue */
 
     if (usage == NULL
+        || (account && account->idle)
         || ask->fair
         || ask->pool
         || usage->in_use + ask->weight <= usage->limit
