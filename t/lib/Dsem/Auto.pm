@@ -46,15 +46,17 @@ sub step {
     my ($self) = @_;
     my $next = $self->{next};
     my ($i) = sort { $next->[$a] <=> $next->[$b] } 0 .. $#$next;
-    $self->{scripts}->advance($next->[$i] - $self->{time});
+    my $limit = $self->{scripts}->state->advance_and_look(
+        $next->[$i] - $self->{time}, $self->{name});
     if (int($self->{time} / 1000) != int($next->[$i] / 1000)) {
         $_->beat for @{ $self->{beats} };
+        $limit = $self->found if @{ $self->{beats} };
     }
     $self->{time} = $next->[$i];
     my $window = $self->{time} - $self->{last}[$i];
     $self->{last}[$i] = $self->{time};
 
-    my $limit = $self->found || $self->{reply}{limit} || $self->{min};
+    $limit ||= $self->{reply}{limit} || $self->{min};
     my $ms = $self->{latency}($limit);
     # what is left of a request goes to the next sample
     my $count = $limit * $self->{used} * $window / $ms / @$next

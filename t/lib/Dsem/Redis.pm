@@ -121,6 +121,13 @@ sub cmd {
     return $self->{client}->cmd(@args);
 }
 
+# A write whose reply does not matter, in the round trip of the next command.
+sub later {
+    my ($self, @args) = @_;
+    $self->{client} //= $self->client;
+    $self->{client}->later(@args);
+}
+
 sub stop {
     my ($self) = @_;
     return $self->_end('TERM');

@@ -31,6 +31,12 @@ sub cmd {
     return scalar $self->{redis}->__std_cmd($name, @args);
 }
 
+# Its reply is read with that of the next command, and not looked at.
+sub later {
+    my ($self, $name, @args) = @_;
+    $self->{redis}->__std_cmd($name, @args, sub { });
+}
+
 sub _subscribe {
     my ($self, $name, @channels) = @_;
     my $method = lc $name;
