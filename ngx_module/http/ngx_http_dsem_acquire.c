@@ -49,7 +49,7 @@ static void ngx_http_dsem_acquire_decide(ngx_http_dsem_ctx_t *ctx,
     ngx_int_t rc);
 static void ngx_http_dsem_acquire_handler(void *data);
 static void ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
-    ngx_msec_t timeout);
+    ngx_http_dsem_claim_t *claim);
 static void ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_dsem_acquire_suspend(ngx_http_dsem_ctx_t *ctx);
 static void ngx_http_dsem_acquire_cleanup(void *data);
@@ -207,7 +207,7 @@ ngx_http_dsem_acquire_claims(ngx_http_dsem_ctx_t *ctx)
 
             if (ctx->conf->dry_run || !ctx->request->filter_finalize) {
                 claim->waits = ngx_current_msec;
-                ngx_http_dsem_acquire_start_timer(ctx, claim->timeout);
+                ngx_http_dsem_acquire_start_timer(ctx, claim);
                 return;
             }
 
@@ -329,6 +329,7 @@ ngx_http_dsem_acquire_verdict(ngx_http_dsem_ctx_t *ctx,
         /* fall through */
 
     case NGX_HTTP_DSEM_VERDICT_REJECTED:
+        ctx->local = (ctx->worker_full || answer->local);
         ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_REJECTED);
         return;
 
@@ -520,8 +521,17 @@ ngx_http_dsem_acquire_handler(void *data)
 
 static void
 ngx_http_dsem_acquire_start_timer(ngx_http_dsem_ctx_t *ctx,
-    ngx_msec_t timeout)
+    ngx_http_dsem_claim_t *claim)
 {
+    ngx_msec_int_t  timeout, left;
+
+    timeout = claim->timeout;
+
+    if (ctx->patience) {
+        left = ctx->patience - (ngx_current_msec - ctx->started);
+        timeout = ngx_min(timeout, ngx_max(left, 1));
+    }
+
     /* not cancelable: an exiting worker serves its waiting requests */
 
     ctx->timer.handler = ngx_http_dsem_acquire_timer_handler;
@@ -552,6 +562,12 @@ ngx_http_dsem_acquire_timer_handler(ngx_event_t *ev)
 
     ngx_http_dsem_acquire_note(ctx, claim, &claim->ticket->answer);
     ngx_http_dsem_result_timeout(claim);
+
+    /* Redis gave it no place, or is lost: others may have a permit */
+    ctx->local = (claim->ticket->answer.position == 0
+                  || ngx_http_dsem_session_unavailable(
+                               ngx_http_dsem_shards_session(&ctx->name)));
+
     ngx_http_dsem_acquire_refuse(ctx, NGX_HTTP_DSEM_STATUS_TIMEOUT);
 
     if (!ctx->conf->dry_run) {

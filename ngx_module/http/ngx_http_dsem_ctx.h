@@ -51,6 +51,8 @@ struct ngx_http_dsem_ctx_s {
     ngx_event_t                *redirect;   /* NULL: never redirected */
     ngx_event_t                *overdue;    /* NULL: not watched */
     ngx_msec_t                  started;
+    ngx_msec_t                  patience;   /* ms for all claims; 0: that of
+                                               each */
 
     ngx_int_t                   rc;         /* for the phase engine */
 
@@ -75,6 +77,7 @@ struct ngx_http_dsem_ctx_s {
     unsigned                    refused:1;  /* its answer is a refusal */
     unsigned                    dry_run:1;  /* nothing was enforced */
     unsigned                    worker_full:1;  /* "dsem_max_waiting" */
+    unsigned                    local:1;    /* the verdict is of this node */
     unsigned                    invalid:1;  /* a value is not a number */
     unsigned                    unusable:1; /* the semaphore, not Redis */
     unsigned                    exiting:1;  /* refused, as the worker exits */

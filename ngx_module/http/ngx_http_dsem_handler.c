@@ -126,7 +126,9 @@ ngx_http_dsem_handler_limit(ngx_http_dsem_ctx_t *ctx,
     ctx->conf = dlcf;
     ctx->upstream = ctx->request->upstream;
     ctx->decided = 0;
+    ctx->patience = 0;
     ctx->worker_full = 0;
+    ctx->local = 0;
     ctx->invalid = 0;
 
     pending = ngx_http_dsem_body_pending(ctx->request);
@@ -209,7 +211,8 @@ ngx_http_dsem_handler_claim(ngx_http_dsem_ctx_t *ctx, ngx_uint_t pending)
         }
 
         if (ctx->conf->hold) {
-            ngx_http_dsem_hold_prefer(ctx->request, claims, nclaims);
+            ctx->patience = ngx_http_dsem_hold_prefer(ctx->request, claims,
+                                                      nclaims);
         }
     }
 

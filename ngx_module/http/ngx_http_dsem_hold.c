@@ -28,7 +28,10 @@
 
 
 /* ms, the longest: how often is looked whether the worker is to exit */
-#define NGX_HTTP_DSEM_HOLD_LOOK  500
+#define NGX_HTTP_DSEM_HOLD_LOOK   500
+
+/* ms for a reply of Redis, for a program that does not want to wait */
+#define NGX_HTTP_DSEM_HOLD_REPLY  1000
 
 
 typedef struct {
@@ -152,11 +155,12 @@ ngx_http_dsem_hold_error(ngx_http_request_t *r, ngx_int_t code)
 
 
 /*
- * How long a program wants to wait for its permit: "Prefer: wait=10", seconds
- * (RFC 7240).  Never longer than the directive says; with 0 not at all.
+ * How long a program wants to wait for its permits: "Prefer: wait=10", seconds
+ * (RFC 7240).  Never longer than the directive says; with 0 not at all, but for
+ * Redis.  Returns ms, 0: it says nothing.
  */
 
-void
+ngx_msec_t
 ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
     ngx_http_dsem_claim_t *claims, ngx_uint_t nclaims)
 {
@@ -169,18 +173,19 @@ ngx_http_dsem_hold_prefer(ngx_http_request_t *r,
               ? ngx_http_dsem_hold_preferred(r) : 0;
 
     if (seconds == NGX_ERROR) {
-        return;
+        return 0;
+    }
+
+    if (seconds) {
+        return (ngx_msec_t) ngx_min(seconds, NGX_MAX_INT32_VALUE / 1000)
+               * 1000;
     }
 
     for (i = 0; i < nclaims; i++) {
-
-        if (seconds == 0) {
-            claims[i].ask.queue = 0;
-
-        } else if (seconds < (claims[i].timeout + 999) / 1000) {
-            claims[i].timeout = seconds * 1000;
-        }
+        claims[i].ask.queue = 0;
     }
+
+    return NGX_HTTP_DSEM_HOLD_REPLY;
 }
 
 

@@ -71,19 +71,12 @@ ngx_http_dsem_refusal_headers(ngx_http_dsem_ctx_t *ctx)
 
     if (ctx->conf->hold) {
 
-        switch (ctx->status) {
-
-        case NGX_HTTP_DSEM_STATUS_REJECTED:
-            status = &rejected;
-            break;
-
-        case NGX_HTTP_DSEM_STATUS_TIMEOUT:
-            status = &timeout;
-            break;
-
-        default: /* NGX_HTTP_DSEM_STATUS_ERROR */
+        if (ctx->status == NGX_HTTP_DSEM_STATUS_ERROR || ctx->local) {
             status = &error;
-            break;
+
+        } else {
+            status = (ctx->status == NGX_HTTP_DSEM_STATUS_TIMEOUT) ? &timeout
+                                                                   : &rejected;
         }
 
         if (ngx_http_dsem_answer_header(ctx->request,

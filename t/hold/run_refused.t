@@ -8,13 +8,15 @@ use lib 't/lib';
 use Dsem::Program qw(shells);
 use Dsem::Test;
 
-my $t = Dsem::Test->new;
+my $t = Dsem::Test->new(lease => 60);
 my $redis = $t->redis;
 my $proxy = $t->proxy($redis->address);
 
 my $conf = <<'EOF_CONF';
 worker_processes 1;
 dsem_redis_connect_timeout %%TIMEOUT%%;
+dsem_max_waiting 1;
+dsem_lease 60s;
 location /jobs {
     dsem jobs limit=1;
     dsem_on_error reject;
@@ -40,7 +42,15 @@ location /plain {
     dsem jobs limit=1;
     empty_gif;
 }
-location /older { return 503; }
+location /before { return 503; }
+location /wide {
+    dsem wide limit=4 queue=9;
+    dsem_hold;
+}
+location /waits {
+    dsem waits limit=1 queue=9 timeout=60s;
+    dsem_hold;
+}
 EOF_CONF
 
 my $cut = $t->node('cut', $conf, REDIS => $proxy->address,
@@ -70,7 +80,7 @@ is said($node->get('/plain')), undef, 'nothing where no program asks';
 # no permit is the answer of all
 
 my $jobs = $node->url('/jobs');
-for my $path (qw(/jobs /busy /page /older)) {
+for my $path (qw(/jobs /busy /page)) {
     run_is "no permit at $path", [ $node->url($path), $cut->url('/jobs') ],
         75, qr/\A\Qdsem-run: no permit at @{[ $node->url($path) ]}\E\n\z/;
 }
@@ -79,6 +89,8 @@ eventually { !$t->state->held('jobs') } 'permit back';
 
 # an error is not
 
+run_is 'another program before it', [ $node->url('/before'), $jobs ],
+    0, qr/\Q\/before: the answer is 503\E\nin\n\z/;
 run_is 'nothing to hold', [ '-E', 0, $node->url('/empty') ],
     69, qr/\Q\/empty: an error, the answer is 503\E\n\z/;
 
@@ -89,8 +101,20 @@ wait_for { $cut->grep_log(qr/unavailable \(/) } 15, 'Redis unavailable';
 is said($cut->get('/jobs')), 'ERROR', 'Redis unavailable';
 run_is 'another nginx', [ $cut->url('/jobs'), $jobs ],
     0, qr/: an error, the answer is 503\nin\n\z/;
+is said($cut->get('/wide')), 'ERROR', 'this nginx has no permit of its own';
+run_is 'another nginx has', [ '-n', map { $_->url('/wide') } $cut, $node ],
+    0, qr/: an error, the answer is 503\nin\n\z/;
 run_is 'no other nginx', [ '-E', 0, $cut->url('/jobs') ],
     69, qr/: an error, the answer is 503\n\z/;
+
+# so many wait in one worker, that there is no place for this one
+
+$holder = $node->hold('/waits');
+my $waits = $node->begin('/waits');
+wait_for { $t->state->waiting('waits') == 1 } 15, 'one waits';
+is said($node->get('/waits')), 'ERROR', 'too many wait in this worker';
+$waits->close;
+$holder->close;
 
 $proxy->refuse(0);
 wait_for { $cut->grep_log(qr/available again/) } 15, 'Redis available';
