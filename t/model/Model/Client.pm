@@ -10,7 +10,7 @@ package Model::Client;
 # of a walk would be round trips, and most of the rest reading replies. So a
 # PING follows whatever is asked, with whose reply all is there, and the lines
 # of all replies are taken apart at once: no text has a line break, but for
-# those of DUMP.
+# those of DUMP. What is read with a script is decoded when one asks for it.
 
 use warnings;
 use strict;
@@ -24,7 +24,8 @@ sub new {
     socket(my $fd, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
     connect($fd, sockaddr_un($path)) or die "connect $path: $!\n";
     my $self = bless { fd => $fd, in => '', out => '', before => 0,
-        pushed => [], wanted => {}, known => {}, fields => {}, also => [],
+        pushed => [], wanted => {}, known => {}, fields => {}, raw => {},
+        also => [],
         lines => [], error => '' }, $class;
     $self->cmd('HELLO', 3);
     $self->cmd('PSUBSCRIBE', '*:c:*');
@@ -35,13 +36,12 @@ sub cmd {
     my ($self, @word) = @_;
     my $verb = $word[0];
     if (!$READ{$verb}) {
-        @$self{qw/known fields/} = ({}, {});
+        @$self{qw/known fields raw/} = ({}, {}, {});
         return $self->script(@word) if $verb eq 'EVALSHA';
         return $verb eq 'DUMP' ? $self->dumped(@word) : $self->ask(\@word);
     }
-    return $self->field(@word[1, 2]) if $verb eq 'HGET';
-    return [ map { $self->field($word[1], $_) } @word[2 .. $#word] ]
-        if $verb eq 'HMGET';
+    return ($self->fields(@word[1, 2]))[0] if $verb eq 'HGET';
+    return [ $self->fields(@word[1 .. $#word]) ] if $verb eq 'HMGET';
     my $known = $self->{known};
     my $reply = $known->{"@word"} //= $self->ask(\@word);
     # as it came
@@ -73,31 +73,47 @@ sub later {
     $self->{before}++;
 }
 
-# The value of a field of a hash.
-sub field {
-    my ($self, $key, $field) = @_;
-    $self->{wanted}{$key}{$field} = 1;
+# The values of fields of a hash.
+sub fields {
+    my ($self, $key, @fields) = @_;
     my $of = $self->{fields}{$key} //= {};
-    if (!exists $of->{$field}) {
-        my @fields = sort keys %{ $self->{wanted}{$key} };
-        @$of{@fields} = @{ $self->ask([ 'HMGET', $key, @fields ]) };
+    if (my $raw = delete $self->{raw}{$key}) {
+        @$of{ @{ $raw->[0] } } = map { $_ eq '_' ? undef : substr $_, 1 }
+            @{ $raw->[1] };
     }
-    return $of->{$field};
+    my @unread = grep { !exists $of->{$_} } @fields
+        or return @$of{@fields};
+    my $wanted = $self->{wanted}{$key} //= {};
+    @$wanted{@unread} = (1) x @unread;
+    delete $self->{look};
+    my @wanted = sort keys %$wanted;
+    @$of{@wanted} = @{ $self->ask([ 'HMGET', $key, @wanted ]) };
+    return @$of{@fields};
+}
+
+# What was wanted so far: keys, their fields, and the commands for them.
+sub look {
+    my ($self) = @_;
+    my $wanted = $self->{wanted};
+    my @keys = sort keys %$wanted;
+    my @fields = map { [ sort keys %{ $wanted->{$_} } ] } @keys;
+    return { keys => \@keys, fields => \@fields, text => join '', map {
+        command('HMGET', $keys[$_], @{ $fields[$_] })
+    } 0 .. $#keys };
 }
 
 sub script {
     my ($self, @word) = @_;
-    my ($wanted, $of) = @$self{qw/wanted fields/};
-    my @keys = sort keys %$wanted;
-    my @fields = map { [ sort keys %{ $wanted->{$_} } ] } @keys;
     my @also = splice @{ $self->{also} };
-    $self->exchange(\@word, @also,
-        map { [ 'HMGET', $keys[$_], @{ $fields[$_] } ] } 0 .. $#keys);
+    my $look = $self->{look} //= $self->look;
+    $self->put(@$_) for \@word, @also;
+    $self->{out} .= $look->{text};
+    $self->exchange;
     my $reply = $self->value;
     $self->{known}{"@$_"} = $self->undecoded for @also;
-    for my $n (0 .. $#keys) {
-        @{ $of->{ $keys[$n] } }{ @{ $fields[$n] } } = @{ $self->value };
-    }
+    my ($keys, $fields, $raw) = (@$look{qw/keys fields/}, $self->{raw});
+    $raw->{ $keys->[$_] } = [ $fields->[$_], $self->undecoded_fields ]
+        for 0 .. $#$keys;
     $self->finish(@word[0, 1]);
     return $reply;
 }
@@ -113,6 +129,7 @@ sub also {
 sub forget {
     my ($self) = @_;
     $self->{wanted} = {};
+    delete $self->{look};
 }
 
 # Replies to these commands, sent at once.
@@ -163,8 +180,12 @@ sub dumped {
 sub put {
     my ($self, @word) = @_;
     die "undefined word in @word[0 .. 2]\n" if grep { !defined } @word;
-    $self->{out} .= '*' . @word . "\r\n"
-        . join('', map { '$' . length($_) . "\r\n$_\r\n" } @word);
+    $self->{out} .= command(@word);
+}
+
+sub command {
+    return '*' . @_ . "\r\n"
+        . join('', map { '$' . length . "\r\n$_\r\n" } @_);
 }
 
 sub flush {
@@ -228,6 +249,16 @@ sub undecoded {
         or return $self->value;
     $count *= $type eq '%' ? 2 : $count && $lines->[1] eq '*2' ? 3 : 1;
     return \ join "\n", splice @$lines, 0, 1 + $count;
+}
+
+# The lines of the values of fields.
+sub undecoded_fields {
+    my ($self) = @_;
+    my $lines = $self->{lines};
+    $self->messages;
+    $self->value, return [] if $lines->[0] !~ /^\*(\d+)$/;
+    shift @$lines;
+    return [ splice @$lines, 0, $1 ];
 }
 
 sub decoded {

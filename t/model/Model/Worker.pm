@@ -171,8 +171,8 @@ sub paused {
 sub late {
     my ($self) = @_;
     my $conn = $self->{conn} or return 0;
-    my ($oldest) = (map({ $_->[0] } @{ $conn->{replies} }),
-        @{ $conn->{commands} });
+    my $reply = $conn->{replies}[0];
+    my $oldest = $reply ? $reply->[0] : $conn->{commands}[0];
     return $oldest && $oldest->{at} + $LATE <= $self->{walk}{now};
 }
 
