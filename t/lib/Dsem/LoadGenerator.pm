@@ -17,7 +17,10 @@ use EV;
 use Errno qw(EAGAIN EWOULDBLOCK EINPROGRESS);
 use Socket qw(:DEFAULT SO_LINGER IPPROTO_TCP TCP_NODELAY SOCK_NONBLOCK);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
-use List::Util qw(sum0);
+use List::Util qw(max sum0);
+
+# s, between two looks for requests that are due
+use constant TICK => 0.001;
 
 sub now () { clock_gettime(CLOCK_MONOTONIC) }
 
@@ -46,8 +49,7 @@ sub watchers {
     );
     push @watchers, EV::timer($self->{seconds}, 0,
         sub { $self->{stopped} = 1; $self->check_end }) if $self->{seconds};
-    push @watchers, EV::timer(0.001, 0.001, sub { $self->tick })
-        if $self->{open};
+    $self->{ticker} = EV::timer_ns(TICK, 0, sub { $self->tick });
     return @watchers;
 }
 
@@ -62,12 +64,14 @@ sub check_end {
     EV::break() unless %{ $self->{flying} } || $self->more;
 }
 
-# The open loop: starts all requests that are due.
+# The open loop: starts all requests that are due, and comes back for the next.
 sub tick {
     my ($self) = @_;
     my $elapsed = now - $self->{begin};
     $self->begin_one while $self->more && $self->next_at <= $elapsed;
-    $self->check_end;
+    return $self->check_end if !$self->more;
+    $self->{ticker}->set(max(TICK, $self->next_at - $elapsed));
+    $self->{ticker}->start;
 }
 
 # Seconds from the beginning to the next request of an open loop.
